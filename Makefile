@@ -1,0 +1,71 @@
+# Every target sets up what it needs in .venv from this project's own files, pinned by
+# requirements/constraints.txt. A stamp per set of extras makes re-running cost seconds.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check -q
+PINS := pyproject.toml requirements/constraints.txt
+INSTALL = $(PIP) install -c requirements/constraints.txt -e
+
+.PHONY: setup run test slow lint docs bench experiments lock clean
+
+setup: $(VENV)/.run
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run: $(PINS) | $(BIN)/python
+	$(INSTALL) '.[plot]'
+	@touch $@
+
+$(VENV)/.test: $(PINS) $(VENV)/.run
+	$(INSTALL) '.[plot,networkx,test]'
+	@touch $@
+
+$(VENV)/.lint: $(PINS) $(VENV)/.test
+	$(INSTALL) '.[plot,networkx,test,lint]'
+	@touch $@
+
+$(VENV)/.docs: $(PINS) $(VENV)/.run
+	$(INSTALL) '.[plot,docs]'
+	@touch $@
+
+# The peers of the benchmarks pin old dependencies: they live in an environment of their own.
+.venv-bench/.done: pyproject.toml requirements/bench.txt
+	$(PYTHON) -m venv .venv-bench
+	.venv-bench/bin/python -m pip --disable-pip-version-check -q install -c requirements/bench.txt -e '.[bench]'
+	@touch $@
+
+run: setup
+	$(BIN)/incrowd run examples/commute.toml --seed 7
+
+# One thread per process: the tests already run on every core.
+test slow: export OPENBLAS_NUM_THREADS = 1
+
+test: $(VENV)/.test
+	$(BIN)/python -m pytest -n auto --dist worksteal
+
+slow: $(VENV)/.test
+	$(BIN)/python -m pytest -n auto --dist worksteal -m slow
+
+lint: $(VENV)/.lint
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+docs: $(VENV)/.docs
+	$(BIN)/mkdocs build --strict
+
+bench: $(VENV)/.run .venv-bench/.done
+	$(BIN)/python benchmarks/shuffle.py
+	.venv-bench/bin/python benchmarks/randomizers.py
+
+experiments: setup
+	$(BIN)/python -m experiments.shuffle
+
+# Renew the pins from what the newest versions resolve to.
+lock: $(VENV)/.lint $(VENV)/.docs
+	$(BIN)/python -m pip freeze --exclude-editable --exclude pip --exclude setuptools > requirements/constraints.txt
+
+clean:
+	rm -rf $(VENV) .venv-bench site out

@@ -1,0 +1,91 @@
+"""incrowd: answer a question together without anyone you must trust.
+
+Everything public is here: ``import incrowd as ic``. Names are imported when they are first used, so
+that the command line starts at once.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from incrowd._version import __version__
+
+if TYPE_CHECKING:
+    from incrowd import errors, graphs, privacy, protocols, randomizers, report, sim, survey, tasks
+    from incrowd.privacy import Guarantee
+    from incrowd.protocols import Cost, Protocol, Run
+    from incrowd.protocols.local import Local
+    from incrowd.protocols.trusted_shuffle import TrustedShuffle
+    from incrowd.randomizers import (
+        KRR,
+        OLH,
+        OUE,
+        RR,
+        SUE,
+        Gaussian,
+        Generic,
+        HadamardResponse,
+        Laplace,
+        OneBit,
+        PrivUnit,
+        Randomizer,
+    )
+    from incrowd.tasks import Histogram, Mean
+
+__all__ = [
+    "KRR",
+    "OLH",
+    "OUE",
+    "RR",
+    "SUE",
+    "Cost",
+    "Gaussian",
+    "Generic",
+    "Guarantee",
+    "HadamardResponse",
+    "Histogram",
+    "Laplace",
+    "Local",
+    "Mean",
+    "OneBit",
+    "PrivUnit",
+    "Protocol",
+    "Randomizer",
+    "Run",
+    "TrustedShuffle",
+    "__version__",
+    "errors",
+    "graphs",
+    "privacy",
+    "protocols",
+    "randomizers",
+    "report",
+    "sim",
+    "survey",
+    "tasks",
+]
+
+_PACKAGES = frozenset(
+    {"errors", "graphs", "privacy", "protocols", "randomizers", "report", "sim", "survey", "tasks"}
+)
+_HOMES = ("randomizers", "tasks", "privacy", "protocols")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PACKAGES:
+        return import_module(f"incrowd.{name}")
+    if name in __all__:
+        protocols = import_module("incrowd.protocols")
+        for kind, home in protocols.PROTOCOLS.items():
+            if home.endswith(f":{name}"):
+                return protocols.load(kind)
+        for home in _HOMES:
+            package = import_module(f"incrowd.{home}")
+            if name in package.__all__:
+                return getattr(package, name)
+    raise AttributeError(f"module 'incrowd' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

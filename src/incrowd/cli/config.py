@@ -1,0 +1,76 @@
+"""``incrowd config check``: what a survey file would do and promise, without asking anybody."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from incrowd.cli.output import Format, FormatOption, emit, progress
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["app"]
+
+app = typer.Typer(help="Check survey files.", no_args_is_help=True)
+
+
+@app.callback()
+def _group() -> None:
+    """Check survey files."""
+
+
+@app.command()
+def check(
+    file: Annotated[Path, typer.Argument(help="A survey file.")],
+    format: FormatOption = Format.table,
+) -> None:
+    """Say what a survey would do and promise; run nothing."""
+    from incrowd import survey as surveys
+    from incrowd.report.describe import describe_cost, describe_guarantee, describe_parameters
+    from incrowd.report.format import count, down, plain, small
+    from incrowd.report.tables import facts_table, guarantees_table
+
+    with progress() as say:
+        survey = surveys.load(file, progress=say)
+        say("computing the promises")
+        protocol, budget = survey.protocol, survey.budget
+        payload: dict[str, Any] = {
+            "survey": str(file),
+            "question": survey.question,
+            "people": len(survey.values),
+            "budget": {
+                "epsilon": budget.epsilon,
+                "delta": budget.delta,
+                "view": budget.view,
+                "local_epsilon": budget.local_epsilon,
+            },
+            "local_epsilon": {"value": survey.randomizer.epsilon, "solved": survey.solved},
+            "parameters": describe_parameters(protocol),
+            "guarantees": [
+                describe_guarantee(each, budget.delta) for each in protocol.guarantees()
+            ],
+            "cost": describe_cost(protocol.cost()),
+        }
+
+    def render(console: Console) -> None:
+        origin = "solved from the budget" if survey.solved else "as given"
+        error = protocol.cost().expected_error
+        facts = [
+            ("question", survey.question),
+            ("people", count(len(survey.values))),
+            ("protocol", f"{protocol.kind}: {protocol.summary}"),
+            ("randomizer", survey.randomizer.kind),
+            ("ε0", f"{down(survey.randomizer.epsilon, 6)}, {origin}"),
+            (
+                "budget",
+                f"ε = {budget.epsilon:g} at δ = {small(budget.delta)} against {budget.view}",
+            ),
+            *([("expected error", f"± {plain(error, 2)} (one standard error)")] if error else []),
+        ]
+        console.print(facts_table(facts))
+        console.print(guarantees_table(payload["guarantees"]))
+
+    emit(payload, render, format)

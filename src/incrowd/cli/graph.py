@@ -1,0 +1,92 @@
+"""``incrowd graph``: look at a graph before walking on it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from incrowd.cli.output import Format, FormatOption, emit
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["app"]
+
+app = typer.Typer(help="Look at the graph of who can talk to whom.", no_args_is_help=True)
+
+
+@app.callback()
+def _group() -> None:
+    """Look at the graph of who can talk to whom."""
+
+
+@app.command()
+def stats(
+    path: Annotated[
+        Path, typer.Argument(help="A graph: .npz, .mtx, .csv, .tsv, .txt, .edges or .edgelist.")
+    ],
+    largest_component: Annotated[
+        bool, typer.Option("--largest-component", help="Measure the largest component alone.")
+    ] = False,
+    self_loops: Annotated[
+        bool, typer.Option("--self-loops", help="Keep self-loops instead of dropping them.")
+    ] = False,
+    format: FormatOption = Format.table,
+) -> None:
+    """Sizes, degrees, components, irregularity and spectral gap of a graph."""
+    import msgspec
+
+    from incrowd import graphs
+
+    graph = graphs.load(path, allow_isolated=largest_component, self_loops=self_loops)
+    if largest_component:
+        graph = graph.largest_component()
+    payload: dict[str, Any] = msgspec.to_builtins(graphs.stats(graph))
+    emit(payload, lambda console: _render(console, payload), format)
+
+
+_LABELS = {
+    "vertices": "vertices",
+    "edges": "edges",
+    "self_loops": "self-loops",
+    "degree_min": "degree, least",
+    "degree_mean": "degree, mean",
+    "degree_median": "degree, median",
+    "degree_max": "degree, most",
+    "components": "components",
+    "largest_components": "largest components",
+    "connected": "connected",
+    "bipartite": "bipartite",
+    "gamma": "irregularity Γ = n Σ π²",
+    "lambda_2": "second eigenvalue λ₂",
+    "lambda_min": "smallest eigenvalue",
+    "spectral_gap": "spectral gap",
+    "lazy_spectral_gap": "spectral gap, lazy walk (½)",
+    "eigen_residual": "residual of the eigenvalues",
+    "mixing_rounds": "rounds to mix within ¼, at most",
+    "lazy_mixing_rounds": "rounds to mix, lazy walk, at most",
+}
+
+
+def _render(console: Console, payload: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    table = Table("", "", show_header=False)
+    table.columns[1].justify = "right"
+    for key, label in _LABELS.items():
+        table.add_row(label, _shown(payload[key]))
+    console.print(table)
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "never"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(_shown, value))
+    return f"{value:,}"

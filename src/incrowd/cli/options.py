@@ -1,0 +1,198 @@
+"""Options of ``account`` and ``calibrate``, derived from what they set.
+
+A protocol's options are the fields of its parameters, a randomizer's those of its own description:
+nothing here knows any protocol. Fields called ``epsilon`` and ``delta`` are the randomizer's, and
+appear as ``--eps0`` and ``--delta0`` beside the promise's ``--epsilon`` and ``--delta``. Numbers
+may be written as ``1e6``.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from decimal import Decimal, InvalidOperation
+from enum import Enum
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from incrowd.errors import IncrowdError, InvalidParameter
+from incrowd.protocols.base import Protocol
+from incrowd.randomizers import RANDOMIZERS
+from incrowd.randomizers.base import Randomizer
+from incrowd.survey.fields import Field, fields_of
+
+__all__ = [
+    "build_parameters",
+    "build_randomizer",
+    "field_option",
+    "flag",
+    "keyword",
+    "number_option",
+    "protocol_options",
+    "randomizer_options",
+    "real",
+    "sentence",
+    "signed",
+    "whole",
+]
+
+_RENAMED = {"epsilon": "eps0", "delta": "delta0"}
+_HELP = {
+    "eps0": "The ε0 of the randomizer.",
+    "categories": "How many categories the randomizer has.",
+    "dimension": "How many coordinates a vector has.",
+    "delta0": "The δ0 of the randomizer.",
+}
+_RANDOMIZER_PANEL = "Randomizer"
+
+RandomizerKind = Enum("RandomizerKind", {kind: kind for kind in RANDOMIZERS}, type=str)  # type: ignore[misc]
+
+
+def whole(text: Any) -> int:
+    """A whole number, perhaps written as 1e6."""
+    try:
+        value = Decimal(str(text))
+        if value == value.to_integral_value():
+            return int(value)
+    except (InvalidOperation, OverflowError, ValueError):
+        pass
+    raise ValueError(f"{text!r} is not a whole number")
+
+
+def real(text: Any) -> float:
+    """A number."""
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a number") from None
+
+
+def flag(name: str) -> str:
+    """The option that sets a field."""
+    return "--" + name.replace("_", "-")
+
+
+def number_option(name: str, text: str, kind: type, panel: str | None = None) -> Any:
+    """A typer option for one number; none when it is not given."""
+    parser, metavar = (whole, "INTEGER") if kind is int else (real, "NUMBER")
+    return Annotated[
+        kind | None,
+        typer.Option(
+            flag(name), help=text, parser=parser, metavar=metavar, rich_help_panel=panel,
+            show_default=False,
+        ),
+    ]  # fmt: skip
+
+
+def protocol_options(kind: type[Protocol]) -> list[inspect.Parameter]:
+    """One option per field of the protocol's parameters."""
+    return [field_option(field) for field in fields_of(kind.parameters_type).values()]
+
+
+def randomizer_options() -> list[inspect.Parameter]:
+    """``--randomizer`` and one option per field that any randomizer has."""
+    chosen = Annotated[
+        RandomizerKind,
+        typer.Option(
+            "--randomizer",
+            help="What each person does to their answer; generic covers every pure one.",
+            rich_help_panel=_RANDOMIZER_PANEL,
+        ),
+    ]
+    default = RandomizerKind("generic")
+    options = {"randomizer": keyword("randomizer", chosen, default)}
+    for kind in RANDOMIZERS.values():
+        for field in fields_of(kind).values():
+            name = _RENAMED.get(field.name, field.name)
+            options.setdefault(name, field_option(field, name, _HELP.get(name), _RANDOMIZER_PANEL))
+    return list(options.values())
+
+
+def build_parameters(kind: type[Protocol], given: Mapping[str, Any]) -> Any:
+    """The protocol's parameters from the options; those left out keep their defaults."""
+    fields = fields_of(kind.parameters_type)
+    values = {name: given[name] for name in fields if given.get(name) is not None}
+    for name, field in fields.items():
+        if field.required and name not in values:
+            raise typer.BadParameter(f"needed: {field.description}", param_hint=f"'{flag(name)}'")
+    return _convert(values, kind.parameters_type)
+
+
+def build_randomizer(given: Mapping[str, Any]) -> Randomizer:
+    """The randomizer that the options describe; an option it does not have is refused."""
+    kind = str(given["randomizer"].value)
+    fields = fields_of(RANDOMIZERS[kind])
+    values: dict[str, Any] = {}
+    for parameter in randomizer_options()[1:]:
+        name = {short: long for long, short in _RENAMED.items()}.get(parameter.name, parameter.name)
+        value = given.get(parameter.name)
+        if name not in fields:
+            if value is not None:
+                raise typer.BadParameter(
+                    f"the {kind} randomizer has no such parameter",
+                    param_hint=f"'{flag(parameter.name)}'",
+                )
+        elif value is not None:
+            values[name] = value
+        elif fields[name].required:
+            raise typer.BadParameter(
+                f"needed by the {kind} randomizer", param_hint=f"'{flag(parameter.name)}'"
+            )
+    randomizer: Randomizer = _convert(values, RANDOMIZERS[kind])
+    return randomizer
+
+
+def signed(
+    action: Callable[..., None], name: str, text: str, options: list[inspect.Parameter]
+) -> Callable[..., None]:
+    """A command whose options are given as data rather than written in a signature."""
+
+    def command(**given: Any) -> None:
+        action(given)
+
+    command.__name__ = name
+    command.__doc__ = text
+    command.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
+    command.__annotations__ = {each.name: each.annotation for each in options}
+    return command
+
+
+def field_option(
+    field: Field, name: str | None = None, text: str | None = None, panel: str | None = None
+) -> inspect.Parameter:
+    """The option that sets one field of a description; none when it is not given."""
+    name = name or field.name
+    described = text or sentence(field.description)
+    if not field.required and field.type is not bool:
+        described += f" Default: {field.default}."
+    if field.type in (int, float):
+        return keyword(name, number_option(name, described, field.type, panel), None)
+    option = typer.Option(flag(name), help=described, rich_help_panel=panel, show_default=False)
+    return keyword(name, Annotated[field.type | None, option], None)
+
+
+def keyword(
+    name: str, annotation: Any, default: Any = inspect.Parameter.empty
+) -> inspect.Parameter:
+    """One entry of a signature that is given as data."""
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default
+    )
+
+
+def _convert(values: dict[str, Any], description: type[Any]) -> Any:
+    try:
+        return msgspec.convert(values, description)
+    except msgspec.ValidationError as error:
+        # msgspec wraps what a description's own checks raise; their kind decides the exit code.
+        if isinstance(error.__cause__, IncrowdError):
+            raise error.__cause__ from None
+        raise InvalidParameter(str(error).replace("`", "")) from error
+
+
+def sentence(text: str) -> str:
+    """The text with a capital and a full stop."""
+    text = text[:1].upper() + text[1:]
+    return text if text.endswith(".") else f"{text}."

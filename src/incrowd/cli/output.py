@@ -1,0 +1,92 @@
+"""How every command prints: a readable table for people, JSON alone for programs.
+
+A command hands over its payload once, as plain data with full doubles, together with a function
+that draws the same payload as tables. ``--format json`` prints the payload and nothing else on
+standard output; notes and progress always go to standard error. JSON has no infinity, so a bound
+that does not exist is ``null``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import contextmanager
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import Console
+
+__all__ = ["Format", "FormatOption", "emit", "note", "progress"]
+
+_PIPE_COLUMNS = 100
+
+
+class Format(StrEnum):
+    """How a command prints its result."""
+
+    table = "table"
+    json = "json"
+
+
+FormatOption = Annotated[
+    Format, typer.Option("--format", help="Print tables for people, or JSON for programs.")
+]
+
+
+def emit(payload: dict[str, Any], render: Callable[[Console], None], format: Format) -> None:
+    """Print ``payload`` as JSON, or let ``render`` draw it."""
+    if format is Format.json:
+        json.dump(_plain(payload), sys.stdout, indent=2, allow_nan=False)
+        sys.stdout.write("\n")
+        return
+    render(_console())
+
+
+def note(text: str) -> None:
+    """One line on standard error, for what is worth knowing but is not the result."""
+    sys.stderr.write(f"note: {text}\n")
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[str], None]]:
+    """A spinner on standard error that says what is being done; silent when nobody watches."""
+    if not sys.stderr.isatty():
+        yield _silent
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status("starting") as status:
+        yield lambda stage: status.update(f"{stage} …")
+
+
+def _silent(stage: str) -> None:
+    del stage
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    # A pipe has no width; rich would fold tables at 80 columns, which nobody asked for.
+    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else _PIPE_COLUMNS
+    return Console(width=width, highlight=False, soft_wrap=False)
+
+
+def _plain(value: Any) -> Any:
+    """The same value in types that JSON has."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
+    if hasattr(value, "tolist"):
+        return _plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

@@ -1,0 +1,228 @@
+"""``incrowd account`` and ``calibrate``: what a protocol promises, and what meets a promise.
+
+Both have one command per registered protocol, with the same options. ``account`` states the promise
+of a fully described run. ``calibrate`` takes ``--epsilon`` and the same options with exactly one
+left out, and solves for that one: the left-out option is the one without a default that is missing,
+or, when none is, the one with a default.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from incrowd import checks
+from incrowd.cli.options import (
+    build_parameters,
+    build_randomizer,
+    flag,
+    keyword,
+    number_option,
+    protocol_options,
+    randomizer_options,
+    sentence,
+    signed,
+    whole,
+)
+from incrowd.cli.output import Format, FormatOption, emit, progress
+from incrowd.protocols import PROTOCOLS, load
+from incrowd.protocols.base import Protocol, Safe
+from incrowd.report.describe import describe_guarantee, describe_parameters
+from incrowd.report.format import count, guess, percent, round_down, round_up, small, up
+from incrowd.report.tables import facts_table, guarantees_table
+from incrowd.report.words import view_title
+from incrowd.survey.calibrate import Goal, calibrate, calibrate_delta, unknowns
+from incrowd.survey.fields import fields_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from rich.console import Console
+
+__all__ = ["account_app", "calibrate_app"]
+
+_ViewOption = Annotated[
+    str,
+    typer.Option(help="Who looks: parties joined by '+', such as curator+shuffler, or everyone."),
+]
+_ColludersOption = Annotated[
+    int,
+    typer.Option(
+        help="People who tell the viewer what they sent.", parser=whole, metavar="INTEGER"
+    ),
+]
+_DELTA = "The slack δ of the promise."
+_EPSILON = "The ε to be promised."
+
+
+def account_app() -> typer.Typer:
+    """The commands that state a promise."""
+    return _app("State what a protocol promises.", account, ())
+
+
+def calibrate_app() -> typer.Typer:
+    """The commands that solve for what was left out."""
+    epsilon = number_option("epsilon", _EPSILON, float)
+    return _app(
+        "Solve for the one option that is left out, so that a promise is met.",
+        solve,
+        (keyword("epsilon", epsilon, None),),
+    )
+
+
+def account(kind: type[Protocol], given: Mapping[str, Any]) -> None:
+    """Print the promise of a fully described run."""
+    delta = _given(given, "delta")
+    checks.delta(delta)
+    protocol = kind.make(build_parameters(kind, given), build_randomizer(given))
+    with progress() as say:
+        say("computing the promise")
+        payload = _promised(protocol, delta, given)
+    emit(payload, lambda console: _render(console, payload), given["format"])
+
+
+def solve(kind: type[Protocol], given: Mapping[str, Any]) -> None:
+    """Print the left-out option that meets the promise, and the promise it gives."""
+    epsilon = checks.epsilon(_given(given, "epsilon"))
+    name = _left_out(kind, given)
+    with progress() as say:
+        say(f"solving for {name}")
+        if name == "delta":
+            value, shown, safe, protocol = _solve_delta(kind, given, epsilon)
+            payload = _promised(protocol, value, given)
+            # The δ was computed for this ε; turning it back would only add rounding.
+            payload["epsilon"] = epsilon
+        else:
+            value, shown, safe, protocol = _solve_parameter(kind, given, name, epsilon, say)
+            payload = _promised(protocol, given["delta"], given)
+    payload = {"solved": name, "value": value, "target_epsilon": epsilon, **payload}
+    best = "the least" if safe == "min" else "the most"
+
+    def render(console: Console) -> None:
+        console.print(f"[bold]{name} = {shown}[/]  {best} that promises ε ≤ {epsilon:g}")
+        console.print()
+        _render(console, payload)
+
+    emit(payload, render, given["format"])
+
+
+Solved = tuple[float, str, Safe, Protocol]
+"""A value, the value in few digits on its safe side, that side, and the protocol that has it."""
+
+
+def _solve_delta(kind: type[Protocol], given: Mapping[str, Any], epsilon: float) -> Solved:
+    protocol = kind.make(build_parameters(kind, given), build_randomizer(given))
+    delta = calibrate_delta(protocol.guarantee(given["view"], given["colluders"]), epsilon)
+    return delta, up(delta), "min", protocol
+
+
+def _solve_parameter(
+    kind: type[Protocol],
+    given: Mapping[str, Any],
+    name: str,
+    epsilon: float,
+    say: Callable[[str], None],
+) -> Solved:
+    def build(value: float) -> Protocol:
+        say(f"trying {name} = {value:.6g}")
+        filled = {**given, name: value}
+        return kind.make(build_parameters(kind, filled), build_randomizer(filled))
+
+    unknown = unknowns(kind)[name]
+    goal = Goal(epsilon, given["delta"], given["view"], given["colluders"])
+    value, protocol = calibrate(build, unknown, goal)
+    if unknown.whole:
+        return value, count(value), unknown.safe, protocol
+    side = round_down if unknown.safe == "max" else round_up
+    return value, f"{side(value, 6):.6g}", unknown.safe, protocol
+
+
+def _app(
+    text: str, action: Callable[..., None], more: tuple[inspect.Parameter, ...]
+) -> typer.Typer:
+    app = typer.Typer(help=text, no_args_is_help=True)
+    for kind in PROTOCOLS:
+        protocol = load(kind)
+        options = [
+            *protocol_options(protocol),
+            *more,
+            keyword("delta", number_option("delta", _DELTA, float), None),
+            keyword("view", _ViewOption, "curator"),
+            keyword("colluders", _ColludersOption, 0),
+            *randomizer_options(),
+            keyword("format", FormatOption, Format.table),
+        ]
+        bound = _bind(action, protocol)
+        app.command(kind)(signed(bound, kind, sentence(protocol.summary), options))
+    return app
+
+
+def _bind(action: Callable[..., None], protocol: type[Protocol]) -> Callable[..., None]:
+    return lambda given: action(protocol, given)
+
+
+def _given(given: Mapping[str, Any], name: str) -> float:
+    if given[name] is None:
+        raise typer.BadParameter("needed", param_hint=f"'{flag(name)}'")
+    return float(given[name])
+
+
+def _left_out(kind: type[Protocol], given: Mapping[str, Any]) -> str:
+    """The one option to solve for."""
+    fields = fields_of(kind.parameters_type)
+    solvable = ["delta", *unknowns(kind)]
+    missing = [name for name in solvable if given[name] is None]
+    needed = [name for name in missing if name not in fields or fields[name].required]
+    candidates = needed or missing
+    if len(candidates) == 1:
+        return candidates[0]
+    options = ", ".join(flag(name) for name in solvable)
+    problem = (
+        f"left out {', '.join(flag(name) for name in candidates)}"
+        if candidates
+        else "nothing is left out"
+    )
+    raise typer.BadParameter(
+        f"{problem}; leave out exactly one of {options}, the one to solve for",
+        param_hint=f"'{flag(candidates[0] if candidates else solvable[0])}'",
+    )
+
+
+def _promised(protocol: Protocol, delta: float, given: Mapping[str, Any]) -> dict[str, Any]:
+    guarantee = protocol.guarantee(given["view"], given["colluders"])
+    return describe_guarantee(guarantee, delta) | {"parameters": describe_parameters(protocol)}
+
+
+def _render(console: Console, payload: Mapping[str, Any]) -> None:
+    console.print(guarantees_table([payload]))
+    right = percent(round_up(guess(payload["epsilon"], payload["delta"]), 3))
+    who = view_title(payload["view"].split("+"))
+    parameters = dict(payload["parameters"])
+    randomizer = dict(parameters.pop("randomizer"))
+    facts = [
+        (
+            "meaning",
+            f"a guess by {who} between two answers of yours is right at most {right} of the time",
+        ),
+        ("neighbours", payload["neighbours"]),
+        *(("assuming", each) for each in payload["assumptions"]),
+        ("protocol", _listed(parameters)),
+        ("randomizer", _listed(randomizer)),
+    ]
+    console.print(facts_table(facts))
+
+
+def _listed(values: Mapping[str, Any]) -> str:
+    first, *rest = values.items()
+    named = ", ".join(f"{name} = {_shown(value)}" for name, value in rest)
+    return f"{first[1]}: {named}" if named else str(first[1])
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return count(value)
+    return small(value) if isinstance(value, float) else str(value)

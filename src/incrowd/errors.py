@@ -1,0 +1,158 @@
+"""Everything that can go wrong, each kind with its own exit code.
+
+One line says what was wrong, where, and what to do. The command line prints that line and exits
+with ``exit_code``; the library raises the same exception. Codes are grouped by ten: parameters,
+data, configuration, graphs, privacy, environment. Each has a page ``docs/errors/<code>.md``.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+__all__ = [
+    "BudgetInfeasible",
+    "EmptyData",
+    "FileUnreadable",
+    "GraphInvalid",
+    "GraphMalformed",
+    "IncrowdError",
+    "InvalidConfig",
+    "InvalidCrowd",
+    "InvalidDelta",
+    "InvalidEpsilon",
+    "InvalidParameter",
+    "MalformedConfig",
+    "MissingColumn",
+    "MissingExtra",
+    "NotANumber",
+    "NotProven",
+    "NumericalFloor",
+    "ProtocolFailed",
+    "UnknownCategory",
+    "all_errors",
+]
+
+
+class IncrowdError(Exception):
+    """Base of every error that a caller or an input can cause."""
+
+    exit_code: ClassVar[int] = 1
+
+
+class InvalidParameter(IncrowdError, ValueError):
+    """A parameter is out of its range or contradicts another one."""
+
+    exit_code = 10
+
+
+class InvalidEpsilon(InvalidParameter):
+    """An epsilon is not a positive finite number."""
+
+    exit_code = 11
+
+
+class InvalidDelta(InvalidParameter):
+    """A delta is not in the open interval (0, 1)."""
+
+    exit_code = 12
+
+
+class InvalidCrowd(InvalidParameter):
+    """A number of people is not a positive integer, or too small for the protocol."""
+
+    exit_code = 13
+
+
+class FileUnreadable(IncrowdError):
+    """A file is missing, or cannot be read or written."""
+
+    exit_code = 20
+
+
+class EmptyData(IncrowdError, ValueError):
+    """A data file has no rows."""
+
+    exit_code = 21
+
+
+class MissingColumn(IncrowdError, ValueError):
+    """A data file has no such column."""
+
+    exit_code = 22
+
+
+class UnknownCategory(IncrowdError, ValueError):
+    """A value is not one of the categories of the task."""
+
+    exit_code = 23
+
+
+class NotANumber(IncrowdError, ValueError):
+    """A value is missing, not a number, infinite, or outside the bounds of the task."""
+
+    exit_code = 24
+
+
+class MalformedConfig(IncrowdError, ValueError):
+    """A survey file is not valid TOML."""
+
+    exit_code = 30
+
+
+class InvalidConfig(IncrowdError, ValueError):
+    """A survey file is valid TOML but does not describe a survey."""
+
+    exit_code = 31
+
+
+class GraphInvalid(IncrowdError, ValueError):
+    """A graph cannot carry the protocol, such as one with an isolated vertex."""
+
+    exit_code = 40
+
+
+class GraphMalformed(IncrowdError, ValueError):
+    """A graph file is not in the format that its name says."""
+
+    exit_code = 41
+
+
+class BudgetInfeasible(IncrowdError, ValueError):
+    """No value of the free parameter meets the budget."""
+
+    exit_code = 50
+
+
+class NumericalFloor(IncrowdError, ArithmeticError):
+    """The question is below what double precision can certify."""
+
+    exit_code = 51
+
+
+class NotProven(IncrowdError):
+    """There is no proven bound for this combination, so none is stated."""
+
+    exit_code = 52
+
+
+class MissingExtra(IncrowdError, ImportError):
+    """An optional dependency is not installed."""
+
+    exit_code = 60
+
+
+class ProtocolFailed(IncrowdError, RuntimeError):
+    """A protocol was played and could not finish."""
+
+    exit_code = 61
+
+
+def all_errors() -> dict[int, type[IncrowdError]]:
+    """Every error class by its exit code."""
+    found: dict[int, type[IncrowdError]] = {}
+    stack: list[type[IncrowdError]] = [IncrowdError]
+    while stack:
+        kind = stack.pop()
+        found[kind.exit_code] = kind
+        stack.extend(kind.__subclasses__())
+    return dict(sorted(found.items()))

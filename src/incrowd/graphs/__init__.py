@@ -1,0 +1,44 @@
+"""Who can talk to whom: graphs, their files and families, and how fast a walk on them mixes."""
+
+from incrowd.graphs.families import (
+    FAMILIES,
+    barabasi_albert,
+    complete,
+    erdos_renyi,
+    geometric,
+    grid,
+    line,
+    random_regular,
+    ring,
+    star,
+)
+from incrowd.graphs.files import load, save
+from incrowd.graphs.graph import Graph, from_edges, from_networkx, from_scipy, require_no_isolated
+from incrowd.graphs.spectrum import Spectrum, mixing_rounds
+from incrowd.graphs.stats import GraphStats, stats
+from incrowd.graphs.walk import walk
+
+__all__ = [
+    "FAMILIES",
+    "Graph",
+    "GraphStats",
+    "Spectrum",
+    "barabasi_albert",
+    "complete",
+    "erdos_renyi",
+    "from_edges",
+    "from_networkx",
+    "from_scipy",
+    "geometric",
+    "grid",
+    "line",
+    "load",
+    "mixing_rounds",
+    "random_regular",
+    "require_no_isolated",
+    "ring",
+    "save",
+    "star",
+    "stats",
+    "walk",
+]

@@ -1,0 +1,117 @@
+"""What is proven: against one view, for one neighbouring relation, under named assumptions.
+
+A :class:`Profile` is a proven curve δ(ε), with a lower curve beside it where an attack is known. A
+:class:`Guarantee` says who is kept from learning, what two neighbouring data sets are, by which
+theorem, and under which assumptions the curve holds. Guarantees compose only when they speak of the
+same view and the same neighbours.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from incrowd.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    from incrowd.privacy.composition import LossDistribution
+
+__all__ = ["EVERYONE", "Guarantee", "Neighbours", "Profile", "view_of"]
+
+Neighbours = Literal["replace-one"]
+"""Two data sets are neighbours when they differ in the record of one person."""
+
+PARTIES = frozenset({"curator", "hub", "shuffler", "peer", "analyst", "network"})
+EVERYONE = frozenset({"everyone"})
+"""All parties but the victim's own device: only the local randomizer protects."""
+
+
+def view_of(view: str | Iterable[str]) -> frozenset[str]:
+    """A view from ``"curator"``, ``"curator+shuffler"``, ``"everyone"`` or a set of parties."""
+    parties = frozenset(view.split("+") if isinstance(view, str) else view)
+    if parties != EVERYONE and (not parties or not parties <= PARTIES):
+        known = ", ".join(sorted(PARTIES))
+        raise InvalidParameter(
+            f"unknown view {'+'.join(sorted(parties))!r}: join some of {known} with '+', "
+            "or say everyone"
+        )
+    return parties
+
+
+class Profile(ABC):
+    """A proven curve δ(ε); every number it returns errs on the safe side."""
+
+    @abstractmethod
+    def delta(self, epsilon: float) -> float:
+        """A δ for which (ε, δ) is proven; never below the truth. Any real ε is allowed."""
+
+    @abstractmethod
+    def epsilon(self, delta: float) -> float:
+        """An ε for which (ε, δ) is proven; never below the truth."""
+
+    def lower(self, delta: float) -> float | None:
+        """An ε that some attack attains at this δ, or none; never above the truth."""
+        del delta
+        return None
+
+    @abstractmethod
+    def losses(self, interval: float) -> LossDistribution:
+        """A privacy-loss distribution that dominates the curve, on a grid of this spacing."""
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """A profile together with what it is a promise about."""
+
+    profile: Profile
+    view: frozenset[str]
+    theorem: str
+    """The name of the bound and the page of its proof, such as ``blanket (theory/blanket)``."""
+    assumptions: tuple[str, ...]
+    neighbours: Neighbours = "replace-one"
+    colluders: int = 0
+    notion: Literal["dp"] = "dp"
+
+    def epsilon(self, delta: float) -> float:
+        """A proven ε at this δ, rounded up."""
+        return self.profile.epsilon(delta)
+
+    def delta(self, epsilon: float) -> float:
+        """A proven δ at this ε, rounded up."""
+        return self.profile.delta(epsilon)
+
+    def lower(self, delta: float) -> float | None:
+        """The ε of the best known attack at this δ, rounded down; none where none is known."""
+        return self.profile.lower(delta)
+
+    def compose(self, *others: Guarantee) -> Guarantee:
+        """The guarantee of releasing all of these; adaptive choice between them is allowed."""
+        from incrowd.privacy.composition import ComposedProfile
+
+        for other in others:
+            if (other.view, other.colluders) != (self.view, self.colluders):
+                raise InvalidParameter(
+                    f"cannot compose guarantees for different views: {self.view_name} with "
+                    f"{self.colluders} colluders, {other.view_name} with {other.colluders}"
+                )
+            if other.neighbours != self.neighbours:
+                raise InvalidParameter(
+                    "cannot compose guarantees for different neighbours: "
+                    f"{self.neighbours} and {other.neighbours}"
+                )
+        everything = (self, *others)
+        return Guarantee(
+            profile=ComposedProfile(tuple((each.profile, 1) for each in everything)),
+            view=self.view,
+            theorem=" ∘ ".join(dict.fromkeys(each.theorem for each in everything)),
+            assumptions=tuple(dict.fromkeys(a for each in everything for a in each.assumptions)),
+            neighbours=self.neighbours,
+            colluders=self.colluders,
+        )
+
+    @property
+    def view_name(self) -> str:
+        """The view as one word, such as ``curator+shuffler``."""
+        return "+".join(sorted(self.view))

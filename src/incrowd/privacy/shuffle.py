@@ -1,0 +1,189 @@
+"""The privacy of a crowd whose reports are shuffled: the blanket functional, both ways.
+
+For a law of (a, b) under a blanket and a crowd of n, with G = a − e^ε·b,
+
+    δ(ε) ≤ (1/n)·E[(G₁ + … + Gₙ)₊],
+
+with equality when all others hold one value and the law is taken under their own output law. So one
+functional gives the proven bound (from ``Randomizer.blanket``) and the exact attack (from
+``Randomizer.attack``). Proofs: ``docs/theory/blanket.md``; generic randomizers:
+``docs/theory/generic.md``; adaptive ones: ``docs/theory/clones.md``; the numerical method, which
+encloses the functional rigorously: ``docs/theory/fourier.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from incrowd import checks
+from incrowd.errors import NumericalFloor
+from incrowd.privacy import multinomial
+from incrowd.privacy.fourier import Bracket, SumLaw
+from incrowd.privacy.guarantee import Profile
+from incrowd.privacy.search import Crossing, crossing
+from incrowd.randomizers.law import PairLaw
+
+if TYPE_CHECKING:
+    from incrowd.privacy.composition import LossDistribution
+
+__all__ = ["ShuffleProfile", "clones_law", "functional"]
+
+_SMOOTHINGS = (4e-3, 1e-3, 2e-4, 5e-5)
+_FINE = _SMOOTHINGS[0]
+_TOLERANCE = 2e-3
+"""The relative width in δ at which a bracket is narrow enough: about 1e−4 in ε."""
+_LISTABLE = 50_000
+_FLOOR = 1e-280
+
+
+def clones_law(epsilon: float) -> PairLaw:
+    """The law for adaptive or per-person ε0-randomizers: each other report is a clone w.p. e^−ε0.
+
+    Feldman, McMillan and Talwar, "Hiding Among the Clones". A clone is a uniform bit; the victim's
+    report is the bit "x0" with probability E/(E+1) or 1/(E+1), where E = e^ε0.
+    """
+    high = math.exp(checks.epsilon(epsilon))
+    likely, rare = 2 * high * high / (high + 1), 2 * high / (high + 1)
+    return PairLaw.of([likely, rare], [rare, likely], 1 / (2 * high))
+
+
+def functional(
+    law: PairLaw, n: int, epsilon: float, tolerance: float = _TOLERANCE, scale: float | None = None
+) -> Bracket:
+    """Enclose (1/n)·E[(ΣG)₊] at ε ≥ 0, in the direction from x0 to x1.
+
+    Smoothing is made finer until the bracket is narrow. With ``scale`` (a standard deviation of the
+    sum) one fine smoothing is used for all ε: then the upper ends are convex in e^ε.
+    """
+    t = math.exp(epsilon)
+    value, magnitude = law.a - t * law.b, law.a + t * law.b
+    # a − t·b loses digits when a = b: there it is −a·(e^ε − 1).
+    value = np.where(law.a == law.b, -law.a * math.expm1(epsilon), value)
+    total = SumLaw(value, law.mass, magnitude, n)
+    if multinomial.outcomes(total) <= _LISTABLE:
+        return multinomial.positive_part(total).scaled(1 / n)
+    if scale is not None:
+        return total.positive_part(_FINE, scale).scaled(1 / n)
+    best = Bracket(0.0, math.inf)
+    for smoothing in _SMOOTHINGS:
+        found = total.positive_part(smoothing)
+        best = Bracket(max(best.lower, found.lower), min(best.upper, found.upper))
+        if best.upper - best.lower <= tolerance * best.upper:
+            break
+    return best.scaled(1 / n)
+
+
+@dataclass(frozen=True)
+class ShuffleProfile(Profile):
+    """One round of ``n`` people under one blanket law, never worse than ``cap``.
+
+    ``attacks`` are laws of concrete data sets, for lower bounds. ``cap`` is the curve that holds
+    without any shuffling.
+    """
+
+    law: PairLaw
+    n: int
+    cap: Profile
+    attacks: tuple[PairLaw, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse an empty crowd."""
+        checks.crowd(self.n)
+
+    def bracket(self, epsilon: float) -> Bracket:
+        """Enclose the functional itself, the worse of the two directions, without the cap."""
+        return _either_way(self.law, self.n, epsilon)
+
+    def delta(self, epsilon: float) -> float:
+        """The blanket bound, or the cap where that is smaller."""
+        blanket = self.bracket(epsilon).upper + self.law.escaped
+        return min(1.0, blanket, self.cap.delta(epsilon))
+
+    def epsilon(self, delta: float) -> float:
+        """The smallest ε the bound allows at this δ, rounded up."""
+        _check_floor(checks.delta(delta))
+        left = delta - self.law.escaped
+        return self._solve(self.law, left, upper=True).within if left > 0 else math.inf
+
+    def lower(self, delta: float) -> float | None:
+        """The ε of the strongest of the listed attacks at this δ, rounded down."""
+        _check_floor(checks.delta(delta))
+        found = (self._solve(law, delta, upper=False).above for law in self.attacks)
+        return max(found, default=None)
+
+    def _solve(self, law: PairLaw, delta: float, *, upper: bool) -> Crossing:
+        """Where one end of the bracket meets δ: first roughly, then with narrow brackets."""
+
+        def end(epsilon: float, tolerance: float = _TOLERANCE) -> float:
+            found = _either_way(law, self.n, epsilon, tolerance=tolerance)
+            return found.upper if upper else found.lower
+
+        cap = self.cap.epsilon(delta)
+        guess = self._loss_deviation * math.sqrt(2 * math.log(1 / delta))
+        rough = crossing(lambda epsilon: end(epsilon, math.inf), delta, guess, cap, 1e-3)
+        return crossing(end, delta, rough.within, cap, factor=1.002)
+
+    def losses(self, interval: float) -> LossDistribution:
+        """A privacy-loss distribution that dominates the blanket's pair."""
+        from incrowd.privacy.composition import connect_the_dots
+
+        scale = self._loss_deviation * self.n
+
+        @cache
+        def above(epsilon: float) -> Bracket:
+            return _either_way(self.law, self.n, epsilon, scale=scale)
+
+        def curve(epsilon: float) -> float:
+            # Each point serves ε and −ε: the curve below zero is the other direction's above it.
+            if epsilon >= 0:
+                return min(1.0, above(epsilon).upper + self.law.escaped)
+            return min(1.0, _mirrored(above(-epsilon), epsilon).upper + self.law.escaped)
+
+        return connect_the_dots(curve, interval)
+
+    @cached_property
+    def _loss_deviation(self) -> float:
+        """The standard deviation of a small privacy loss: that of G at ε = 0, over √n."""
+        return math.sqrt(float(self.law.mass @ (self.law.a - self.law.b) ** 2) / self.n)
+
+    @property
+    def interval(self) -> float:
+        """A grid spacing fine enough to compose this profile a thousand times."""
+        return self._loss_deviation / 40
+
+
+def _either_way(
+    law: PairLaw,
+    n: int,
+    epsilon: float,
+    *,
+    tolerance: float = _TOLERANCE,
+    scale: float | None = None,
+) -> Bracket:
+    """The functional in the worse direction, at any real ε."""
+    if epsilon < 0:
+        there = _either_way(law, n, -epsilon, tolerance=tolerance, scale=scale)
+        return _mirrored(there, epsilon)
+    forth = functional(law, n, epsilon, tolerance, scale)
+    if law.symmetric:
+        return forth
+    back = functional(law.swapped(), n, epsilon, tolerance, scale)
+    return Bracket(max(forth.lower, back.lower), max(forth.upper, back.upper))
+
+
+def _mirrored(there: Bracket, epsilon: float) -> Bracket:
+    """The curve at ε < 0 from its value at −ε: H_t(P‖Q) = 1 − t + t·H_{1/t}(Q‖P)."""
+    certain, scaled = -math.expm1(epsilon), there.scaled(math.exp(epsilon))
+    return Bracket(certain + scaled.lower, (certain + scaled.upper) * (1 + 2.0**-50))
+
+
+def _check_floor(delta: float) -> None:
+    if delta < _FLOOR:
+        raise NumericalFloor(
+            f"delta = {delta!r} is below {_FLOOR}, the least that can be certified"
+        )

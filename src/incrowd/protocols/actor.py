@@ -1,0 +1,144 @@
+"""One participant as a state machine that does no input or output of its own.
+
+An actor is told the time, handed messages, and answers with effects; a runtime carries them out.
+It never touches a socket, a clock or a global generator: randomness and the sealer are given to it
+at construction. The contract with every runtime, in memory or live:
+
+* after each call the runtime makes ``state()`` and the returned effects durable **together**, and
+  only then carries out any effect. A crash before that point undoes the call; a crash after it
+  repeats the effects. That alone gives crash safety, so an actor must accept a repeated message.
+* a message may be lost, late, duplicated or overtaken. An actor that needs an answer asks again
+  with the same bytes until it has one.
+* ``resume(state)`` on a newly made actor continues where ``state()`` was taken. A newly made actor
+  is the work of a :data:`Maker`; whatever it draws after a ``resume`` must not depend on how much
+  its predecessor had drawn before the crash.
+* bytes that do not decode, or that come from a party with no business sending them, change nothing.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+__all__ = [
+    "CURATOR",
+    "SHUFFLER",
+    "Actor",
+    "Address",
+    "Done",
+    "Effect",
+    "Maker",
+    "Message",
+    "NullSealer",
+    "Sealer",
+    "Send",
+    "Wake",
+    "device",
+    "is_device",
+]
+
+Address = str
+"""A party such as ``"curator"``, ``"shuffler"`` or ``"device/17"``."""
+
+CURATOR: Final[Address] = "curator"
+SHUFFLER: Final[Address] = "shuffler"
+_DEVICE = "device/"
+
+
+def device(person: int) -> Address:
+    """The address of one person's device."""
+    return f"{_DEVICE}{person}"
+
+
+def is_device(address: Address) -> bool:
+    """Whether this party is one person's device."""
+    return address.startswith(_DEVICE)
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """Bytes that arrived, with the address they claim to come from."""
+
+    sender: Address
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Deliver these bytes; the runtime may lose, delay, repeat or reorder them."""
+
+    to: Address
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """Call ``wake`` at this time or soon after; a later ``Wake`` replaces an earlier one."""
+
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The actor has finished; ``output`` is what it learned, or none.
+
+    It may say so again, and it must go on answering repeated messages.
+    """
+
+    output: Any = None
+
+
+Effect = Send | Wake | Done
+
+
+class Sealer(Protocol):
+    """Seals bytes so that only one party can open them."""
+
+    def seal(self, to: Address, plain: bytes) -> bytes:
+        """Bytes that only ``to`` can open."""
+
+    def open(self, sealed: bytes) -> bytes:
+        """The bytes that were sealed to this party; ``ValueError`` when they were not."""
+
+
+class NullSealer:
+    """No cryptography: simulations study the protocol, not the ciphers."""
+
+    def seal(self, to: Address, plain: bytes) -> bytes:
+        """The bytes themselves."""
+        del to
+        return plain
+
+    def open(self, sealed: bytes) -> bytes:
+        """The bytes themselves."""
+        return sealed
+
+
+class Actor(ABC):
+    """The interface that ``sim`` and ``live`` play."""
+
+    @abstractmethod
+    def start(self, now: float) -> list[Effect]:
+        """Begin; called once, and never after ``resume``."""
+
+    @abstractmethod
+    def receive(self, message: Message, now: float) -> list[Effect]:
+        """Take in one message, perhaps not for the first time."""
+
+    @abstractmethod
+    def wake(self, now: float) -> list[Effect]:
+        """The time asked for by the last ``Wake`` has come."""
+
+    @abstractmethod
+    def state(self) -> bytes:
+        """Everything needed to continue after a crash."""
+
+    @abstractmethod
+    def resume(self, state: bytes) -> None:
+        """Continue from a state; called instead of ``start``."""
+
+
+Maker = Callable[[], Actor]
+"""Makes one actor in its first state; called again to rebuild it after a crash."""

@@ -1,0 +1,192 @@
+"""The one shape of all protocols: a frozen description that is accounted, priced, and run.
+
+A protocol joins its ``Parameters`` (a frozen ``msgspec.Struct``, from which the command-line flags,
+the ``[protocol]`` table of a survey file and ``parameters`` in JSON are derived) with a randomizer
+and, for some, with a graph. Its three executions end in the same place:
+
+* ``collect`` draws the reports of a whole population at once, vectorised;
+* ``actors`` says how to make the participants, to be played by ``incrowd.sim`` or live;
+* ``conclude`` turns what was collected, by either, into a :class:`Run`. The guarantees of a run are
+  those of ``realised(collected)``: computed from what happened, never copied from the plan.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+import msgspec
+from numpy.typing import NDArray
+
+from incrowd import checks
+from incrowd.errors import InvalidCrowd, ProtocolFailed
+from incrowd.privacy.guarantee import Guarantee
+from incrowd.protocols.actor import Address, Maker, Sealer
+from incrowd.randomizers.base import Randomizer
+from incrowd.randomness import Seeds
+from incrowd.tasks.base import Answer, Collected, Task
+
+__all__ = ["Cost", "Parameters", "Protocol", "RoundParameters", "Run", "Safe", "parameter"]
+
+Safe = Literal["min", "max"]
+"""Which side of a solved parameter is safe: the least value that meets the budget, or the most."""
+
+
+def parameter(description: str, solve: Safe | None = None) -> Any:
+    """Metadata of one field of ``Parameters``: its help text, and which side of it is safe."""
+    return msgspec.Meta(description=description, extra={"solve": solve})
+
+
+class Parameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The parameters every protocol has."""
+
+    n: Annotated[int, parameter("people who take part, the victim included", solve="min")]
+
+    def __post_init__(self) -> None:
+        """Refuse what describes no crowd."""
+        msgspec.structs.force_setattr(self, "n", checks.crowd(self.n))
+
+
+class RoundParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The parameters of protocols in which everyone reports once per round."""
+
+    rounds: Annotated[int, parameter("fresh reports from every person", solve="max")] = 1
+
+    def __post_init__(self) -> None:
+        """Refuse fewer than one round."""
+        Parameters.__post_init__(self)
+        msgspec.structs.force_setattr(self, "rounds", checks.integer(self.rounds, "rounds", 1))
+
+    def realised(self, collected: Collected) -> Self:
+        """As many rounds as brought reports, each with the crowd of the smallest of those.
+
+        A round without reports reveals nothing. Taking the smallest crowd for all is cautious: a
+        larger crowd is a smaller one to which reports of others were added.
+        """
+        crowds = [crowd for crowd in collected.crowds if crowd > 0]
+        if not crowds:
+            raise ProtocolFailed(
+                f"none of the {collected.sent} reports arrived: lower the loss or give people "
+                "more time"
+            )
+        return msgspec.structs.replace(self, n=min(crowds), rounds=len(crowds))
+
+
+class Cost(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run costs each person, and how well it answers.
+
+    Messages and bytes are those that one person sends when nothing is lost; bytes are counted
+    before sealing, which adds the sealer's own overhead to each layer.
+    """
+
+    rounds: int
+    messages_per_person: float
+    bytes_per_person: float
+    extra_people: int = 0
+    """How many people beyond the crowd must help."""
+    expected_error: float | None = None
+    """The standard error of one coordinate of the answer, in the randomizer's own units.
+
+    An estimate for values spread evenly, not a bound; none for a randomizer that cannot draw.
+    """
+
+
+@dataclass(frozen=True)
+class Run:
+    """What came out of a protocol, with the promise that covers it."""
+
+    result: Answer
+    guarantees: tuple[Guarantee, ...]
+    cost: Cost
+    collected: Collected
+    seed: int | None
+
+    @property
+    def interval(self) -> tuple[Any, Any]:
+        """The confidence limits of the result."""
+        return self.result.low, self.result.high
+
+
+class Protocol(ABC):
+    """Base of all protocols. Subclasses are frozen dataclasses."""
+
+    kind: ClassVar[str]
+    """The name in survey files and on the command line."""
+    summary: ClassVar[str]
+    """One line for tables and help."""
+    parameters_type: ClassVar[type[Parameters]]
+
+    parameters: Any
+    randomizer: Randomizer
+
+    @classmethod
+    @abstractmethod
+    def make(cls, parameters: Any, randomizer: Randomizer) -> Self:
+        """Build from parameters, as the command line and survey files do."""
+
+    @abstractmethod
+    def guarantee(self, view: str = "curator", colluders: int = 0) -> Guarantee:
+        """What is proven against this view; raises ``NotProven`` where nothing is."""
+
+    @abstractmethod
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """The views every result states: the curator, the curator with helpers, everyone."""
+
+    @abstractmethod
+    def cost(self) -> Cost:
+        """What taking part costs, and the expected error."""
+
+    @abstractmethod
+    def collect(self, values: NDArray[Any], seeds: Seeds) -> Collected:
+        """Run a whole population of encoded values at once, in memory."""
+
+    @abstractmethod
+    def actors(
+        self, values: NDArray[Any], seeds: Seeds, sealers: Mapping[Address, Sealer] | None = None
+    ) -> dict[Address, Maker]:
+        """How to make each participant of one run; the curator's ``Done`` carries ``Collected``."""
+
+    @abstractmethod
+    def realised(self, collected: Collected) -> Self:
+        """The protocol as it was really run, for the guarantees of the result."""
+
+    def check_crowd(self, values: NDArray[Any]) -> None:
+        """Refuse values of another crowd than the one that was accounted for."""
+        if len(values) != self.parameters.n:
+            raise InvalidCrowd(
+                f"{self.kind} was set up for n = {self.parameters.n} people but got "
+                f"{len(values)} values: set n to the number of rows"
+            )
+
+    def question(self, task: Task | None) -> Task:
+        """The task, checked against the randomizer, or the natural one of its domain."""
+        from incrowd.tasks import natural_task
+
+        asked = natural_task(self.randomizer) if task is None else task
+        asked.require(self.randomizer)
+        return asked
+
+    def conclude(self, collected: Collected, task: Task, seed: int | None) -> Run:
+        """Estimate, and state what is proven about what happened."""
+        happened = self.realised(collected)
+        return Run(
+            result=task.estimate(collected, self.randomizer),
+            guarantees=happened.guarantees(),
+            cost=happened.cost(),
+            collected=collected,
+            seed=seed,
+        )
+
+    def simulate(
+        self, values: NDArray[Any], *, task: Task | None = None, seed: int | None = None
+    ) -> Run:
+        """Encode, collect and conclude for a population in memory.
+
+        Without a task the values are already what the randomizer takes (codes, numbers in [0, 1],
+        unit vectors), and the natural question of that domain is asked.
+        """
+        asked = self.question(task)
+        seeds = Seeds(seed)
+        return self.conclude(self.collect(asked.encode(values), seeds), asked, seeds.root)

@@ -1,0 +1,313 @@
+"""Exactly-once delivery for actors: send again until answered, take in once.
+
+Three parts that the collecting protocols share:
+
+* :class:`Outbox` keeps what was sent and not yet answered, and sends the same bytes again after
+  growing pauses. Nothing is ever drawn anew for a retry, so a repeated message reveals nothing.
+* :class:`Intake` takes in at most one report per person and round, and remembers which, so that a
+  repeated report is answered as the first time. A round closes when everyone reported or at the
+  deadline; a report that comes later is refused, so that its device can stop.
+* :class:`Reporter` is the device of these protocols: it draws its reports once, at the start.
+
+Together with a runtime that makes state and effects durable before carrying them out, a report that
+was answered ``Accepted`` is counted exactly once, and any other at most once.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from incrowd import checks
+from incrowd.errors import InvalidParameter
+from incrowd.protocols import wire
+from incrowd.protocols.actor import Actor, Address, Done, Effect, Message, Sealer, Send, Wake
+from incrowd.randomizers.base import Randomizer
+
+__all__ = [
+    "Backoff",
+    "Intake",
+    "IntakeState",
+    "Outbox",
+    "OutboxState",
+    "Receipt",
+    "Reporter",
+    "check_deadline",
+    "wake_at",
+]
+
+_ANSWERS = msgspec.msgpack.Decoder(wire.Accepted | wire.Refused)
+_ANSWER_LIMIT = 1024
+
+
+class Backoff(msgspec.Struct, frozen=True, kw_only=True):
+    """Pauses between attempts in seconds: ``first``, then ``factor`` times longer, to ``cap``."""
+
+    first: float = 1.0
+    factor: float = 2.0
+    cap: float = 60.0
+
+    def __post_init__(self) -> None:
+        """Refuse pauses that would flood the network or shrink."""
+        if not (0 < self.first <= self.cap < np.inf and self.factor >= 1):
+            raise InvalidParameter(
+                f"a back-off needs 0 < first ≤ cap and factor ≥ 1, got {self.first}, {self.cap} "
+                f"and {self.factor}"
+            )
+
+    def pause(self, attempts: int) -> float:
+        """How long to wait for an answer to the latest of this many attempts."""
+        # The exponent is bounded so that a very patient actor does not overflow.
+        return min(self.cap, self.first * self.factor ** min(attempts - 1, 64))
+
+
+class _Pending(msgspec.Struct, array_like=True):
+    to: Address
+    body: bytes
+
+
+class OutboxState(msgspec.Struct, array_like=True):
+    """What an outbox stores."""
+
+    pending: dict[int, _Pending]
+    attempts: int
+    due: float
+
+
+class Outbox:
+    """Messages that wait for an answer, by a key of the sender's choice.
+
+    One clock serves them all: when it rings, everything unanswered is sent again.
+    """
+
+    def __init__(self, backoff: Backoff) -> None:
+        self._backoff = backoff
+        self._state = OutboxState({}, 0, 0.0)
+
+    def put(self, key: int, to: Address, body: bytes, now: float) -> Send:
+        """Send for the first time, and remember to send again."""
+        state = self._state
+        if not state.pending:
+            state.attempts, state.due = 1, now + self._backoff.pause(1)
+        state.pending[key] = _Pending(to, body)
+        return Send(to, body)
+
+    def settle(self, key: int) -> bool:
+        """An answer came; whether it had been waited for."""
+        return self._state.pending.pop(key, None) is not None
+
+    def retry(self, now: float) -> list[Effect]:
+        """Everything unanswered, with the same bytes, if the pause is over."""
+        state = self._state
+        if not state.pending or now < state.due:
+            return []
+        state.attempts += 1
+        state.due = now + self._backoff.pause(state.attempts)
+        return [Send(pending.to, pending.body) for pending in state.pending.values()]
+
+    @property
+    def due(self) -> float | None:
+        """When to send again, or none when nothing waits."""
+        return self._state.due if self._state.pending else None
+
+    def __len__(self) -> int:
+        return len(self._state.pending)
+
+    def state(self) -> OutboxState:
+        """What to store."""
+        return self._state
+
+    def resume(self, state: OutboxState) -> None:
+        """Continue from what was stored."""
+        self._state = state
+
+
+class _Round(msgspec.Struct, array_like=True):
+    ids: dict[Address, bytes]
+    payloads: dict[Address, bytes]
+    closed: bool
+
+
+class IntakeState(msgspec.Struct, array_like=True):
+    """What an intake stores."""
+
+    deadline: float
+    rounds: list[_Round]
+
+
+class Intake:
+    """Takes in one report per person of the roster and round, and answers with sealed bytes."""
+
+    def __init__(self, roster: Iterable[Address], rounds: int, sealer: Sealer) -> None:
+        self._roster = frozenset(roster)
+        self._sealer = sealer
+        self._rounds = [_Round({}, {}, False) for _ in range(rounds)]
+        self._open = set(range(rounds))
+        self._deadline = np.inf
+
+    def begin(self, deadline: float) -> None:
+        """Every round that is still open closes at this time."""
+        self._deadline = deadline
+
+    def offer(self, sender: Address, report: wire.Report) -> list[Effect]:
+        """Take the report in, or not, and answer; strangers get no answer."""
+        if sender not in self._roster or report.round >= len(self._rounds):
+            return []
+        if self.take(sender, report):
+            answer: wire.Accepted | wire.Refused = wire.Accepted(report.round, report.id)
+        else:
+            answer = wire.Refused(report.round, report.id)
+        return [Send(sender, self._sealer.seal(sender, wire.encode(answer)))]
+
+    def take(self, sender: Address, report: wire.Report) -> bool:
+        """Whether the report is in: now, or already since it first came."""
+        into = self._rounds[report.round]
+        if not into.closed and sender not in into.ids:
+            into.ids[sender] = report.id
+            into.payloads[sender] = report.payload
+        return into.ids.get(sender) == report.id
+
+    def close(self, now: float) -> list[tuple[int, list[bytes]]]:
+        """Close the rounds that are full or over: each with its payloads, ordered by random id.
+
+        Every round is handed out once. Who sent what is forgotten; the ids of a closed round are
+        kept to answer repeated reports.
+        """
+        over = now >= self._deadline
+        ready = []
+        for number in sorted(self._open):
+            into = self._rounds[number]
+            if over or len(into.ids) == len(self._roster):
+                self._open.remove(number)
+                into.closed = True
+                senders = sorted(into.payloads, key=into.ids.__getitem__)
+                ready.append((number, [into.payloads[sender] for sender in senders]))
+                into.payloads = {}
+        return ready
+
+    @property
+    def due(self) -> float | None:
+        """The deadline while some round is open."""
+        return self._deadline if self._open else None
+
+    def state(self) -> IntakeState:
+        """What to store."""
+        return IntakeState(self._deadline, self._rounds)
+
+    def resume(self, state: IntakeState) -> None:
+        """Continue from what was stored."""
+        self._deadline, self._rounds = state.deadline, state.rounds
+        self._open = {number for number, into in enumerate(state.rounds) if not into.closed}
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What a device knows at the end: the rounds in which its report was accepted, or refused."""
+
+    accepted: tuple[int, ...]
+    refused: tuple[int, ...]
+
+
+class _ReporterState(msgspec.Struct, array_like=True):
+    ids: list[bytes]
+    outbox: OutboxState
+    accepted: list[int]
+    refused: list[int]
+
+
+class Reporter(Actor):
+    """A device that sends one report per round to the party that collects.
+
+    The value is randomized once per round, at the start; from then on only bytes are repeated.
+    Subclasses say in which form the collecting party holds a report.
+    """
+
+    def __init__(
+        self,
+        value: NDArray[Any],
+        randomizer: Randomizer,
+        rounds: int,
+        *,
+        collector: Address,
+        rng: np.random.Generator,
+        sealer: Sealer,
+        backoff: Backoff,
+    ) -> None:
+        """``value`` is an array of one row, encoded as the randomizer wants it."""
+        self.sealer = sealer
+        self._value = value
+        self._randomizer = randomizer
+        self._rounds = rounds
+        self._collector = collector
+        self._rng = rng
+        self._ids: list[bytes] = []
+        self._outbox = Outbox(backoff)
+        self._accepted: list[int] = []
+        self._refused: list[int] = []
+
+    @abstractmethod
+    def payload(self, report: bytes) -> bytes:
+        """What the collecting party gets to hold: the report, or a sealed one."""
+
+    def start(self, now: float) -> list[Effect]:
+        """Draw, seal and send every report."""
+        values = np.repeat(self._value, self._rounds, axis=0)
+        reports = wire.pack(self._randomizer.randomize(values, self._rng))
+        self._ids = [self._rng.bytes(wire.ID_BYTES) for _ in reports]
+        effects: list[Effect] = []
+        for number, (id_, report) in enumerate(zip(self._ids, reports, strict=True)):
+            message = wire.encode(wire.Report(number, id_, self.payload(report)))
+            body = self.sealer.seal(self._collector, message)
+            effects.append(self._outbox.put(number, self._collector, body, now))
+        return effects + wake_at(self._outbox.due)
+
+    def receive(self, message: Message, now: float) -> list[Effect]:
+        """Stop sending what was answered; finish when everything was."""
+        del now
+        if message.sender != self._collector:
+            return []
+        answer = wire.open_sealed(self.sealer, _ANSWERS, message.body, _ANSWER_LIMIT)
+        if answer is None or answer.round >= len(self._ids):
+            return []
+        if answer.id != self._ids[answer.round] or not self._outbox.settle(answer.round):
+            return []
+        accepted = isinstance(answer, wire.Accepted)
+        (self._accepted if accepted else self._refused).append(answer.round)
+        if len(self._outbox):
+            return wake_at(self._outbox.due)
+        return [Done(Receipt(tuple(sorted(self._accepted)), tuple(sorted(self._refused))))]
+
+    def wake(self, now: float) -> list[Effect]:
+        """Send again what was not answered."""
+        return self._outbox.retry(now) + wake_at(self._outbox.due)
+
+    def state(self) -> bytes:
+        """The identifiers, the sealed reports that wait for an answer, and the answers."""
+        return wire.encode(
+            _ReporterState(self._ids, self._outbox.state(), self._accepted, self._refused)
+        )
+
+    def resume(self, state: bytes) -> None:
+        """Continue with the same identifiers and the same bytes."""
+        stored = msgspec.msgpack.decode(state, type=_ReporterState)
+        self._ids, self._accepted, self._refused = stored.ids, stored.accepted, stored.refused
+        self._outbox.resume(stored.outbox)
+
+
+def wake_at(*times: float | None) -> list[Effect]:
+    """One wake at the earliest of these times, or none when there is none."""
+    earliest = min((time for time in times if time is not None), default=None)
+    return [] if earliest is None else [Wake(earliest)]
+
+
+def check_deadline(deadline: float) -> float:
+    """A positive finite number of seconds."""
+    if checks.number(deadline, "deadline") <= 0:
+        raise InvalidParameter(f"deadline must be a positive number of seconds, got {deadline!r}")
+    return float(deadline)

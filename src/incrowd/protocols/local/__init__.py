@@ -1,0 +1,5 @@
+"""No crowd at all: every report goes straight to the curator. One end of the spectrum."""
+
+from incrowd.protocols.local.protocol import Local, LocalParameters
+
+__all__ = ["Local", "LocalParameters"]

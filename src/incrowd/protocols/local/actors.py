@@ -1,0 +1,134 @@
+"""The participants without a shuffler: devices, and a curator who hears each of them.
+
+    device ── Report(round, id, report), sealed to the curator ──▶ curator
+    device ◀── Accepted | Refused ────────────────────────────────  curator
+
+The curator closes a round when everyone on the roster reported, or at the deadline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from incrowd.protocols import wire
+from incrowd.protocols.actor import CURATOR, Actor, Address, Done, Effect, Message, Sealer
+from incrowd.protocols.delivery import (
+    Backoff,
+    Intake,
+    IntakeState,
+    Reporter,
+    check_deadline,
+    wake_at,
+)
+from incrowd.randomizers.base import Randomizer
+from incrowd.tasks.base import Collected
+
+__all__ = ["Curator", "Device"]
+
+_REPORTS = msgspec.msgpack.Decoder(wire.Report)
+
+
+class Device(Reporter):
+    """Sends its reports to the curator."""
+
+    def __init__(
+        self,
+        value: NDArray[Any],
+        randomizer: Randomizer,
+        rounds: int,
+        *,
+        rng: np.random.Generator,
+        sealer: Sealer,
+        backoff: Backoff | None = None,
+    ) -> None:
+        super().__init__(
+            value,
+            randomizer,
+            rounds,
+            collector=CURATOR,
+            rng=rng,
+            sealer=sealer,
+            backoff=backoff or Backoff(),
+        )
+
+    def payload(self, report: bytes) -> bytes:
+        """The report itself: the curator is to read it, and the envelope is sealed to it."""
+        return report
+
+
+class _State(msgspec.Struct, array_like=True):
+    intake: IntakeState
+    closed: dict[int, list[bytes]]
+
+
+class Curator(Actor):
+    """Takes in every person's reports until each round is full or over."""
+
+    def __init__(
+        self,
+        roster: Iterable[Address],
+        reports: wire.ReportFormat,
+        rounds: int,
+        *,
+        sealer: Sealer,
+        deadline: float = 3600.0,
+    ) -> None:
+        """``deadline`` is in seconds after the start."""
+        people = frozenset(roster)
+        self._asked = len(people) * rounds
+        self._reports = reports
+        self._rounds = rounds
+        self._sealer = sealer
+        self._patience = check_deadline(deadline)
+        self._intake = Intake(people, rounds, sealer)
+        self._closed: dict[int, list[bytes]] = {}
+
+    def start(self, now: float) -> list[Effect]:
+        """Open every round."""
+        self._intake.begin(now + self._patience)
+        return wake_at(self._intake.due)
+
+    def receive(self, message: Message, now: float) -> list[Effect]:
+        """Take in one report and answer."""
+        limit = wire.report_limit(self._reports.nbytes)
+        report = wire.open_sealed(self._sealer, _REPORTS, message.body, limit)
+        if report is None:
+            return []
+        effects = self._intake.offer(message.sender, report)
+        return effects + self._close(now) if effects else []
+
+    def wake(self, now: float) -> list[Effect]:
+        """Close what is over."""
+        return self._close(now)
+
+    def _close(self, now: float) -> list[Effect]:
+        ready = self._intake.close(now)
+        self._closed.update(ready)
+        if ready and len(self._closed) == self._rounds:
+            return [
+                Done(
+                    Collected(
+                        rounds=tuple(
+                            self._reports.unpack(self._closed[number])
+                            for number in range(self._rounds)
+                        ),
+                        sent=self._asked,
+                    )
+                )
+            ]
+        return wake_at(self._intake.due)
+
+    def state(self) -> bytes:
+        """The open rounds, and the reports of the closed ones."""
+        return wire.encode(_State(self._intake.state(), self._closed))
+
+    def resume(self, state: bytes) -> None:
+        """Continue with what was taken in."""
+        stored = msgspec.msgpack.decode(state, type=_State)
+        self._intake.resume(stored.intake)
+        self._closed = stored.closed

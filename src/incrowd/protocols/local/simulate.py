@@ -1,0 +1,43 @@
+"""A whole population at once: everyone randomizes afresh in every round.
+
+The law is that of the actors; only the order of drawing differs. Values are randomized in slices,
+because a randomizer's temporaries can be many times larger than its reports.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from incrowd.randomizers.base import Randomizer, Reports
+from incrowd.randomness import Seeds
+from incrowd.tasks.base import Collected
+
+__all__ = ["collect", "draw"]
+
+_SLICE = 1 << 18
+
+
+def draw(randomizer: Randomizer, values: NDArray[Any], rng: np.random.Generator) -> Reports:
+    """One report per value. The result depends on the stream alone, not on the machine."""
+    first = randomizer.randomize(values[:_SLICE], rng)
+    if len(values) <= _SLICE:
+        return first
+    reports = np.empty((len(values), *first.shape[1:]), first.dtype)
+    reports[:_SLICE] = first
+    for start in range(_SLICE, len(values), _SLICE):
+        stop = start + _SLICE
+        reports[start:stop] = randomizer.randomize(values[start:stop], rng)
+    return reports
+
+
+def collect(randomizer: Randomizer, values: NDArray[Any], rounds: int, seeds: Seeds) -> Collected:
+    """Everyone's reports of all rounds; nothing is lost in memory."""
+    return Collected(
+        rounds=tuple(
+            draw(randomizer, values, seeds.generator("device", number)) for number in range(rounds)
+        ),
+        sent=len(values) * rounds,
+    )

@@ -1,0 +1,48 @@
+"""What reporting costs, and what error to expect, before anyone has answered.
+
+The expected error is read off a pilot: a few thousand public values, spread evenly over what the
+randomizer takes, are randomized once and handed to its own estimator, whose variance shrinks with
+one over the number of reports. Every randomizer that can draw is priced by the same code that will
+estimate, so price and estimator cannot drift apart. It is an estimate, good to a few per cent, and
+repeats exactly because the pilot's seed is fixed.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+
+from incrowd.protocols.wire import public_values
+from incrowd.randomizers import Generic
+from incrowd.randomizers.base import Randomizer
+
+__all__ = ["expected_error"]
+
+_PEOPLE = 4096
+_ENTRIES = 1 << 24
+"""No pilot estimates more than this many entries; wider randomizers get fewer people."""
+
+
+def expected_error(randomizer: Randomizer, reports: int) -> float | None:
+    """The root mean square standard error of the coordinates, from this many reports.
+
+    None for the generic randomizer, which cannot draw, and for one so wide that even a pilot of a
+    few people would not fit in memory.
+    """
+    if isinstance(randomizer, Generic):
+        return None
+    variance = _variance_of_one(randomizer)
+    return None if variance is None else math.sqrt(variance / reports)
+
+
+@lru_cache(maxsize=64)
+def _variance_of_one(randomizer: Randomizer) -> float | None:
+    width = int(getattr(randomizer, "categories", getattr(randomizer, "dimension", 1)))
+    people = min(_PEOPLE, _ENTRIES // width)
+    if people < 64:
+        return None
+    values = public_values(randomizer, people)
+    estimate = randomizer.estimate(randomizer.randomize(values, np.random.default_rng(0)))
+    return float(np.mean(estimate.variance)) * people

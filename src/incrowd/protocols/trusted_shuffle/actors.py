@@ -1,0 +1,224 @@
+"""The participants with one trusted shuffler.
+
+    device ── Report(round, id, [report sealed to curator]), sealed to the shuffler ──▶ shuffler
+    device ◀── Accepted | Refused ───────────────────────────────────────────────────── shuffler
+                                        shuffler ── Batch(round, permuted [report]s) ──▶ curator
+                                        shuffler ◀── BatchAccepted ──────────────────── curator
+
+The shuffler closes a round when everyone on its roster reported, or at the deadline; it then
+permutes the payloads uniformly and forgets who sent them. Identifiers and senders stay with it, so
+all that the curator learns of a round is a multiset of reports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from incrowd.protocols import wire
+from incrowd.protocols.actor import (
+    CURATOR,
+    SHUFFLER,
+    Actor,
+    Address,
+    Done,
+    Effect,
+    Message,
+    Sealer,
+    Send,
+)
+from incrowd.protocols.delivery import (
+    Backoff,
+    Intake,
+    IntakeState,
+    Outbox,
+    OutboxState,
+    Reporter,
+    check_deadline,
+    wake_at,
+)
+from incrowd.randomizers.base import Randomizer
+from incrowd.tasks.base import Collected
+
+__all__ = ["Curator", "Device", "Shuffler"]
+
+_TO_SHUFFLER = msgspec.msgpack.Decoder(wire.Report)
+_FROM_CURATOR = msgspec.msgpack.Decoder(wire.BatchAccepted)
+_TO_CURATOR = msgspec.msgpack.Decoder(wire.Batch)
+
+
+class Device(Reporter):
+    """Sends its reports to the shuffler, each sealed to the curator inside."""
+
+    def __init__(
+        self,
+        value: NDArray[Any],
+        randomizer: Randomizer,
+        rounds: int,
+        *,
+        rng: np.random.Generator,
+        sealer: Sealer,
+        backoff: Backoff | None = None,
+    ) -> None:
+        super().__init__(
+            value,
+            randomizer,
+            rounds,
+            collector=SHUFFLER,
+            rng=rng,
+            sealer=sealer,
+            backoff=backoff or Backoff(),
+        )
+
+    def payload(self, report: bytes) -> bytes:
+        """The report, sealed so that the shuffler cannot read it."""
+        return self.sealer.seal(CURATOR, report)
+
+
+class _ShufflerState(msgspec.Struct, array_like=True):
+    intake: IntakeState
+    outbox: OutboxState
+
+
+class Shuffler(Actor):
+    """Takes in every person's reports and hands each round on, permuted."""
+
+    def __init__(
+        self,
+        roster: Iterable[Address],
+        report_bytes: int,
+        rounds: int,
+        *,
+        generator: Callable[[int], np.random.Generator],
+        sealer: Sealer,
+        deadline: float = 3600.0,
+        backoff: Backoff | None = None,
+    ) -> None:
+        """``generator`` gives the stream of one round; ``deadline`` is in seconds after the start.
+
+        A stream per round, rather than one for all, so that a restart cannot reuse randomness.
+        """
+        self._limit = wire.report_limit(report_bytes)
+        self._generator = generator
+        self._sealer = sealer
+        self._patience = check_deadline(deadline)
+        self._intake = Intake(roster, rounds, sealer)
+        self._outbox = Outbox(backoff or Backoff())
+
+    def start(self, now: float) -> list[Effect]:
+        """Open every round."""
+        self._intake.begin(now + self._patience)
+        return wake_at(self._intake.due)
+
+    def receive(self, message: Message, now: float) -> list[Effect]:
+        """A report to take in, or the curator's word that a batch is safe."""
+        if message.sender == CURATOR:
+            answer = wire.open_sealed(self._sealer, _FROM_CURATOR, message.body, self._limit)
+            if answer is None or not self._outbox.settle(answer.round):
+                return []
+            return self._what_next()
+        report = wire.open_sealed(self._sealer, _TO_SHUFFLER, message.body, self._limit)
+        if report is None:
+            return []
+        effects = self._intake.offer(message.sender, report)
+        return effects + self._forward(now) if effects else []
+
+    def wake(self, now: float) -> list[Effect]:
+        """Close what is over; send again what the curator has not answered."""
+        return self._outbox.retry(now) + self._forward(now)
+
+    def _forward(self, now: float) -> list[Effect]:
+        effects: list[Effect] = []
+        for number, payloads in self._intake.close(now):
+            order = self._generator(number).permutation(len(payloads))
+            batch = wire.Batch(number, [payloads[place] for place in order])
+            body = self._sealer.seal(CURATOR, wire.encode(batch))
+            effects.append(self._outbox.put(number, CURATOR, body, now))
+        return effects + self._what_next()
+
+    def _what_next(self) -> list[Effect]:
+        due = wake_at(self._intake.due, self._outbox.due)
+        return due or [Done()]
+
+    def state(self) -> bytes:
+        """The open rounds, and the batches that wait for an answer."""
+        return wire.encode(_ShufflerState(self._intake.state(), self._outbox.state()))
+
+    def resume(self, state: bytes) -> None:
+        """Continue with what was taken in and the same batches."""
+        stored = msgspec.msgpack.decode(state, type=_ShufflerState)
+        self._intake.resume(stored.intake)
+        self._outbox.resume(stored.outbox)
+
+
+class _CuratorState(msgspec.Struct, array_like=True):
+    batches: dict[int, list[bytes]]
+
+
+class Curator(Actor):
+    """Accepts one batch per round, and is done after the last."""
+
+    def __init__(
+        self, people: int, reports: wire.ReportFormat, rounds: int, *, sealer: Sealer
+    ) -> None:
+        self._people = people
+        self._reports = reports
+        self._rounds = rounds
+        self._sealer = sealer
+        self._batches: dict[int, list[bytes]] = {}
+
+    def start(self, now: float) -> list[Effect]:
+        """Wait for the shuffler."""
+        del now
+        return []
+
+    def receive(self, message: Message, now: float) -> list[Effect]:
+        """Take in the batch of a round, once, and answer every time."""
+        del now
+        limit = wire.batch_limit(self._reports.nbytes, self._people)
+        if message.sender != SHUFFLER:
+            return []
+        batch = wire.open_sealed(self._sealer, _TO_CURATOR, message.body, limit)
+        if batch is None or batch.round >= self._rounds or len(batch.payloads) > self._people:
+            return []
+        answer = self._sealer.seal(SHUFFLER, wire.encode(wire.BatchAccepted(batch.round)))
+        effects: list[Effect] = [Send(SHUFFLER, answer)]
+        if batch.round not in self._batches:
+            self._batches[batch.round] = self._opened(batch.payloads)
+            if len(self._batches) == self._rounds:
+                effects.append(Done(self._collected()))
+        return effects
+
+    def wake(self, now: float) -> list[Effect]:
+        """Nothing to do: the shuffler is the one to ask again."""
+        del now
+        return []
+
+    def _opened(self, payloads: Iterable[bytes]) -> list[bytes]:
+        reports = []
+        for payload in payloads:
+            try:
+                reports.append(self._sealer.open(payload))
+            except ValueError:
+                continue  # Not sealed to the curator: not a report.
+        return reports
+
+    def _collected(self) -> Collected:
+        return Collected(
+            rounds=tuple(
+                self._reports.unpack(self._batches[number]) for number in range(self._rounds)
+            ),
+            sent=self._people * self._rounds,
+        )
+
+    def state(self) -> bytes:
+        """The reports of the rounds that came."""
+        return wire.encode(_CuratorState(self._batches))
+
+    def resume(self, state: bytes) -> None:
+        """Continue with the rounds that came."""
+        self._batches = msgspec.msgpack.decode(state, type=_CuratorState).batches

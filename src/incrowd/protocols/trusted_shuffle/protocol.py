@@ -1,0 +1,144 @@
+"""Shuffling by one trusted party: the ideal that other protocols approach.
+
+Every device hands its report to a shuffler, which forwards all of them in random order. Against the
+curator the crowd then hides the person; against a curator who colludes with the shuffler only the
+randomizer does. See ``docs/theory/blanket.md`` and ``docs/theory/clones.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Any, ClassVar, Self
+
+import msgspec
+from numpy.typing import NDArray
+
+from incrowd.privacy.guarantee import Guarantee, view_of
+from incrowd.protocols.actor import (
+    CURATOR,
+    SHUFFLER,
+    Actor,
+    Address,
+    Maker,
+    NullSealer,
+    Sealer,
+    device,
+)
+from incrowd.protocols.base import Cost, Parameters, Protocol, RoundParameters, parameter
+from incrowd.protocols.local.privacy import check_colluders
+from incrowd.protocols.pricing import expected_error
+from incrowd.protocols.trusted_shuffle import privacy, simulate
+from incrowd.protocols.wire import ReportFormat, envelope_bytes
+from incrowd.randomizers.base import Randomizer
+from incrowd.randomness import Seeds
+from incrowd.tasks.base import Collected
+
+__all__ = ["TrustedShuffle", "TrustedShuffleParameters"]
+
+
+class TrustedShuffleParameters(
+    RoundParameters, frozen=True, kw_only=True, forbid_unknown_fields=True
+):
+    """The parameters of :class:`TrustedShuffle`."""
+
+    adaptive: Annotated[
+        bool,
+        parameter("the randomizer may differ per person or depend on earlier reports of the round"),
+    ] = False
+
+
+@dataclass(frozen=True, init=False)
+class TrustedShuffle(Protocol):
+    """Everyone sends ``rounds`` fresh reports through a shuffler that is trusted to forget."""
+
+    kind: ClassVar[str] = "shuffle"
+    summary: ClassVar[str] = "a trusted shuffler permutes the reports of each round"
+    parameters_type: ClassVar[type[Parameters]] = TrustedShuffleParameters
+
+    randomizer: Randomizer
+    parameters: TrustedShuffleParameters
+
+    def __init__(
+        self, randomizer: Randomizer, *, n: int, rounds: int = 1, adaptive: bool = False
+    ) -> None:
+        parameters = TrustedShuffleParameters(n=n, rounds=rounds, adaptive=adaptive)
+        object.__setattr__(self, "randomizer", randomizer)
+        object.__setattr__(self, "parameters", parameters)
+
+    @classmethod
+    def make(cls, parameters: TrustedShuffleParameters, randomizer: Randomizer) -> Self:
+        """Build from parameters."""
+        return cls(randomizer, **msgspec.structs.asdict(parameters))
+
+    def guarantee(self, view: str = "curator", colluders: int = 0) -> Guarantee:
+        """Amplified by the crowd against the curator; ε0 for a view that includes the shuffler."""
+        return privacy.shuffle_guarantee(
+            self.randomizer,
+            n=self.parameters.n,
+            rounds=self.parameters.rounds,
+            adaptive=self.parameters.adaptive,
+            view=view_of(view),
+            colluders=check_colluders(colluders, self.parameters.n),
+        )
+
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """The curator, the curator together with the shuffler, and everyone."""
+        return tuple(self.guarantee(view) for view in ("curator", "curator+shuffler", "everyone"))
+
+    def cost(self) -> Cost:
+        """One message per round."""
+        rounds = self.parameters.rounds
+        return Cost(
+            rounds=rounds,
+            messages_per_person=rounds,
+            bytes_per_person=rounds * envelope_bytes(self.randomizer.report_bytes, rounds),
+            expected_error=expected_error(self.randomizer, self.parameters.n * rounds),
+        )
+
+    def collect(self, values: NDArray[Any], seeds: Seeds) -> Collected:
+        """Everyone's reports at once."""
+        self.check_crowd(values)
+        return simulate.collect(self.randomizer, values, self.parameters.rounds, seeds)
+
+    def actors(
+        self, values: NDArray[Any], seeds: Seeds, sealers: Mapping[Address, Sealer] | None = None
+    ) -> dict[Address, Maker]:
+        """One device per person, the shuffler and the curator."""
+        from incrowd.protocols.trusted_shuffle.actors import Curator, Device, Shuffler
+
+        self.check_crowd(values)
+        rounds = self.parameters.rounds
+        sealed = sealers or {}
+        reports = ReportFormat.of(self.randomizer)
+        roster = [device(person) for person in range(len(values))]
+
+        def make_device(person: int) -> Actor:
+            return Device(
+                values[person : person + 1],
+                self.randomizer,
+                rounds,
+                rng=seeds.generator("device", person),
+                sealer=sealed.get(device(person), NullSealer()),
+            )
+
+        makers: dict[Address, Maker] = {
+            address: partial(make_device, person) for person, address in enumerate(roster)
+        }
+        makers[SHUFFLER] = partial(
+            Shuffler,
+            roster,
+            reports.nbytes,
+            rounds,
+            generator=partial(seeds.generator, "shuffler"),
+            sealer=sealed.get(SHUFFLER, NullSealer()),
+        )
+        makers[CURATOR] = partial(
+            Curator, len(values), reports, rounds, sealer=sealed.get(CURATOR, NullSealer())
+        )
+        return makers
+
+    def realised(self, collected: Collected) -> Self:
+        """The rounds that brought reports, with the smallest of their crowds."""
+        return self.make(self.parameters.realised(collected), self.randomizer)

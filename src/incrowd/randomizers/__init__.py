@@ -1,0 +1,68 @@
+"""What a person says: the local randomizers.
+
+| kind | values | report |
+|---|---|---|
+| ``generic`` | any | accounting only: the worst pure ε0-randomizer |
+| ``rr``, ``krr`` | categories | randomized response |
+| ``oue``, ``sue`` | categories | one noisy bit per category |
+| ``hadamard`` | categories | a column of a Hadamard matrix |
+| ``olh`` | categories | a hash function and a noisy bucket |
+| ``onebit`` | numbers in [0, 1] | one bit |
+| ``laplace``, ``gaussian`` | numbers in [0, 1] | the number plus noise |
+| ``privunit`` | unit vectors | a unit vector from a cap |
+"""
+
+from __future__ import annotations
+
+from incrowd.randomizers.base import Domain, Estimate, Randomizer, Reports
+from incrowd.randomizers.hadamard import HadamardResponse
+from incrowd.randomizers.law import PairLaw
+from incrowd.randomizers.local_hash import OLH
+from incrowd.randomizers.noise import Gaussian, Laplace
+from incrowd.randomizers.privunit import PrivUnit
+from incrowd.randomizers.response import KRR, RR, Generic, OneBit
+from incrowd.randomizers.unary import OUE, SUE
+
+__all__ = [
+    "KRR",
+    "OLH",
+    "OUE",
+    "RANDOMIZERS",
+    "RR",
+    "SUE",
+    "AnyRandomizer",
+    "Domain",
+    "Estimate",
+    "Gaussian",
+    "Generic",
+    "HadamardResponse",
+    "Laplace",
+    "OneBit",
+    "PairLaw",
+    "PrivUnit",
+    "Randomizer",
+    "Reports",
+]
+
+AnyRandomizer = (
+    Generic | RR | KRR | OUE | SUE | HadamardResponse | OLH | Laplace | Gaussian | PrivUnit | OneBit
+)
+"""Every randomizer, told apart by ``kind``: ``msgspec.convert(table, AnyRandomizer)``."""
+
+RANDOMIZERS: dict[str, type[Randomizer]] = {
+    str(each.__struct_config__.tag): each
+    for each in (
+        Generic,
+        RR,
+        KRR,
+        OUE,
+        SUE,
+        HadamardResponse,
+        OLH,
+        Laplace,
+        Gaussian,
+        PrivUnit,
+        OneBit,
+    )
+}
+"""Every randomizer by its kind."""

@@ -1,0 +1,53 @@
+"""What all frequency oracles share: the categories, and the estimator from support counts.
+
+A report *supports* a set of categories. A person's own category is supported with probability
+``p``, any other with probability ``q < p``, independently between people. With ``C_x`` the number
+of reports that support ``x`` among ``n``,
+
+    f̂_x = (C_x/n − q)/(p − q)
+
+is unbiased for the fraction ``f_x`` of the people *who answered*. The only randomness is that of
+the randomizer: given the data the variance of C_x/n is (f_x·p(1−p) + (1−f_x)·q(1−q))/n, and
+putting f̂_x for f_x turns that into (pq + (1 − p − q)·C_x/n)/n, which is unbiased too and never
+negative.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from numpy.typing import NDArray
+
+from incrowd import checks
+from incrowd.errors import InvalidParameter
+from incrowd.randomizers._lattice import check_realisable
+from incrowd.randomizers.base import Domain, Estimate, Randomizer
+
+__all__ = ["MERSENNE", "Categorical", "from_support"]
+
+MERSENNE = 2**31 - 1
+"""The prime modulus of the hash family; no randomizer takes more categories than this."""
+
+
+class Categorical(Randomizer, frozen=True):
+    """Base of the randomizers of one category out of ``categories``."""
+
+    categories: int
+
+    domain: ClassVar[Domain] = "category"
+
+    def __post_init__(self) -> None:
+        """Refuse an ε0 that cannot be drawn and fewer than two categories."""
+        check_realisable(self.epsilon)
+        checks.integer(self.categories, "categories", 2)
+        if self.categories > MERSENNE:
+            raise InvalidParameter(
+                f"categories must be at most {MERSENNE}, got {self.categories}: group them first"
+            )
+
+
+def from_support(counts: NDArray[Any], reports: int, p: float, q: float) -> Estimate:
+    """Unbiased frequencies and their variances from support counts."""
+    share = counts / reports
+    noise = p * q + (1 - p - q) * share
+    return Estimate((share - q) / (p - q), noise / (reports * (p - q) ** 2), reports)

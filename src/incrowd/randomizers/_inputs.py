@@ -1,0 +1,111 @@
+"""Checks of arrays: what people hold, and what arrives. Each failure is one clear line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from incrowd.errors import EmptyData, InvalidParameter, NotANumber, UnknownCategory
+from incrowd.randomizers.base import FloatArray, Reports
+
+__all__ = ["codes", "numbers", "received", "smallest_unsigned", "unit_vectors"]
+
+_UNIT_TOLERANCE = 1e-6
+
+
+def codes(values: NDArray[Any], categories: int) -> NDArray[np.integer[Any]]:
+    """Category codes 0…k−1, one per person."""
+    array = _one_per_person(values)
+    if array.size == 0:
+        return np.empty(0, np.int64)
+    if array.dtype == np.bool_:
+        array = array.astype(np.uint8)
+    if not np.issubdtype(array.dtype, np.integer):
+        raise UnknownCategory(
+            f"values must be whole category codes 0…{categories - 1}, got an array of "
+            f"{array.dtype}: encode the categories first"
+        )
+    low, high = int(array.min()), int(array.max())
+    if low < 0 or high >= categories:
+        wrong = low if low < 0 else high
+        where = int(np.flatnonzero(array == wrong)[0])
+        raise UnknownCategory(
+            f"value {wrong} at position {where} is not one of the codes 0…{categories - 1}"
+        )
+    return array
+
+
+def numbers(values: NDArray[Any]) -> FloatArray:
+    """Numbers in [0, 1], one per person."""
+    array = _as_floats(_one_per_person(values))
+    inside = (array >= 0) & (array <= 1)
+    if not inside.all():
+        where = int(np.flatnonzero(~inside)[0])
+        raise NotANumber(
+            f"value {array[where]} at position {where} is not a number in [0, 1]: "
+            "rescale by the bounds of the task"
+        )
+    return array
+
+
+def unit_vectors(values: NDArray[Any], dimension: int) -> FloatArray:
+    """Rows of length one up to a part in a million, one per person."""
+    array = np.asarray(values)
+    if array.size == 0:
+        return np.empty((0, dimension))
+    if array.ndim != 2 or array.shape[1] != dimension:
+        raise InvalidParameter(
+            f"values must be an array of shape (people, {dimension}), got {array.shape}"
+        )
+    array = _as_floats(array)
+    length = np.sqrt(np.einsum("ij,ij->i", array, array))
+    right = np.abs(length - 1) <= _UNIT_TOLERANCE
+    if not right.all():
+        where = int(np.flatnonzero(~right)[0])
+        raise NotANumber(
+            f"the vector at position {where} has length {length[where]}, not 1: normalise it first"
+        )
+    return array
+
+
+def received(reports: Reports, width: int | None, below: int | None) -> Reports:
+    """Reports of shape ``(n,)`` or ``(n, width)``, at least one, each entry in 0…below−1."""
+    array = np.asarray(reports)
+    shape_fits = array.ndim == 1 if width is None else array.ndim == 2 and array.shape[1] == width
+    if array.shape[:1] == (0,):
+        raise EmptyData("there are no reports to estimate from: wait for at least one")
+    if not shape_fits:
+        expected = "(n,)" if width is None else f"(n, {width})"
+        raise InvalidParameter(f"reports must have shape {expected}, got {array.shape}")
+    if below is not None and (
+        not np.issubdtype(array.dtype, np.integer)
+        or int(array.min()) < 0
+        or int(array.max()) >= below
+    ):
+        raise InvalidParameter(
+            f"reports must be whole numbers in 0…{below - 1}: these come from another randomizer"
+        )
+    return array
+
+
+def smallest_unsigned(largest: int) -> np.dtype[np.unsignedinteger[Any]]:
+    """The smallest unsigned type that holds 0…largest."""
+    return np.dtype(np.min_scalar_type(largest))
+
+
+def _one_per_person(values: NDArray[Any]) -> NDArray[Any]:
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise InvalidParameter(
+            f"values must be one-dimensional, one per person, got shape {array.shape}"
+        )
+    return array
+
+
+def _as_floats(array: NDArray[Any]) -> FloatArray:
+    try:
+        return np.ascontiguousarray(array, np.float64)
+    except (TypeError, ValueError) as error:
+        raise NotANumber(f"values must be numbers: {error}") from None

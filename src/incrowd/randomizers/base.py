@@ -1,0 +1,115 @@
+"""What one person does to one value before it leaves the device.
+
+A randomizer is a frozen description. It knows its own privacy (``epsilon``, ``delta``), how to
+``randomize`` an array of values, how to ``estimate`` from the reports, and its law under a blanket,
+which the accountants use: the mechanism and its guarantee live in one class and cannot drift apart.
+
+Being a tagged ``msgspec.Struct``, the same description is read from ``[randomizer]`` in a survey
+file, printed in JSON and, later, signed on the wire.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from incrowd import checks
+from incrowd.randomizers.law import PairLaw
+
+__all__ = ["Domain", "Estimate", "FloatArray", "Randomizer", "Reports"]
+
+FloatArray = NDArray[np.float64]
+Reports = NDArray[Any]
+Domain = Literal["category", "interval", "vector"]
+"""Category codes 0…k−1; numbers in [0, 1]; rows that are unit vectors."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """An unbiased estimate with the variance of each of its coordinates.
+
+    ``value`` and ``variance`` have the same shape: ``()`` for a mean, ``(k,)`` for frequencies,
+    ``(d,)`` for a vector. Nothing is clipped: a frequency may be negative.
+    """
+
+    value: FloatArray
+    variance: FloatArray
+    reports: int
+
+    def interval(self, confidence: float = 0.95) -> tuple[FloatArray, FloatArray]:
+        """Normal-approximation confidence limits of each coordinate, not simultaneous."""
+        checks.probability(confidence, "confidence")
+        half = ndtri(0.5 + confidence / 2) * np.sqrt(self.variance)
+        return self.value - half, self.value + half
+
+    def on_simplex(self) -> FloatArray:
+        """The nearest frequencies that are ≥ 0 and sum to one (biased; on request only)."""
+        ordered = np.sort(self.value)[::-1]
+        excess = (np.cumsum(ordered) - 1) / np.arange(1, ordered.size + 1)
+        shift = excess[np.nonzero(ordered > excess)[0][-1]]
+        nearest: FloatArray = np.maximum(self.value - shift, 0.0)
+        return nearest
+
+
+class Randomizer(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", omit_defaults=True):
+    """Base of all randomizers; subclasses add their parameters and set ``domain``."""
+
+    epsilon: float
+
+    domain: ClassVar[Domain]
+
+    def __post_init__(self) -> None:
+        """Refuse parameters that describe no mechanism."""
+        checks.epsilon(self.epsilon)
+
+    @property
+    def kind(self) -> str:
+        """The name in survey files and on the command line."""
+        return str(type(self).__struct_config__.tag)
+
+    @property
+    def delta(self) -> float:
+        """The δ0 that goes with ``epsilon``; zero for pure randomizers."""
+        return 0.0
+
+    @property
+    def report_bytes(self) -> int:
+        """The size of one report on the wire, before sealing."""
+        raise NotImplementedError
+
+    def local_delta(self, epsilon: float) -> float:
+        """The best proven δ of one report seen alone, as a function of ε.
+
+        For a pure ε0-randomizer: the exact profile of binary randomized response, which is an upper
+        bound for all of them.
+        """
+        top, here = np.exp(self.epsilon), np.exp(epsilon)
+        return float(max(0.0, 1 - here, (top - here) / (top + 1)))
+
+    def randomize(self, values: NDArray[Any], rng: np.random.Generator) -> Reports:
+        """One report per value; the first axis is the person."""
+        raise NotImplementedError
+
+    def estimate(self, reports: Reports) -> Estimate:
+        """The unbiased estimate of frequencies or of the mean, from the reports alone."""
+        raise NotImplementedError
+
+    def blanket(self) -> PairLaw:
+        """The law of the worst pair of inputs under the largest blanket (upper bounds).
+
+        It must dominate every pair of inputs at every ε, in both directions; the docstring of each
+        randomizer says why it does.
+        """
+        raise NotImplementedError
+
+    def attack(self) -> tuple[PairLaw, ...]:
+        """Laws of data sets on which all others hold one value: exact, for lower bounds.
+
+        The blanket of such a law is the others' own output law, so it has total mass one.
+        """
+        return ()

@@ -1,0 +1,88 @@
+"""The law of a randomizer under a blanket: what the accountants need to know of it, and no more.
+
+Let ``R_x`` be the output law for input ``x``, let ``x0`` and ``x1`` be the two inputs that the
+adversary must tell apart, and let ``w`` be a measure that the output law of every *other* person
+dominates (the blanket, of total mass γ ≤ 1). A :class:`PairLaw` is the joint law, under ``w``, of
+
+    a = dR_x0/dw   and   b = dR_x1/dw,
+
+as finitely many atoms ``(a, b, mass)``; the mass ``1 − γ`` that is missing sits at ``(0, 0)``, on a
+symbol that reveals nothing about the victim. The accountants use only ``G = a − t·b`` with
+``t = e^ε``, so one law serves every ε. Because ``R_x0`` and ``R_x1`` are probability measures,
+``E[a] = E[b] = 1``: that is checked at construction and catches almost every mistake in a law.
+
+Replacing a law by a larger one in convex order (a mean-preserving spread of the points ``(a, b)``)
+can only raise the bound; by a smaller one (merging points into their mean) only lower it. Laws of
+continuous randomizers are spread for upper bounds and merged for lower bounds.
+See ``docs/theory/blanket.md``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from incrowd.errors import InvalidParameter
+
+__all__ = ["PairLaw"]
+
+_MEAN_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class PairLaw:
+    """Atoms ``(a, b)`` with their masses; ``escaped`` is mass of ``R_x0`` charged to delta.
+
+    ``escaped`` is for unbounded randomizers: the part of ``R_x0`` (and, by symmetry of use, of
+    ``R_x1``) that was cut off. It is added to delta by the accountants, never dropped.
+    """
+
+    a: NDArray[np.float64]
+    b: NDArray[np.float64]
+    mass: NDArray[np.float64]
+    escaped: float = 0.0
+
+    @staticmethod
+    def of(a: ArrayLike, b: ArrayLike, mass: ArrayLike, escaped: float = 0.0) -> PairLaw:
+        """Build a law from anything array-like, dropping atoms of mass zero, and check it."""
+        first, second, weight = np.broadcast_arrays(
+            np.asarray(a, np.float64), np.asarray(b, np.float64), np.asarray(mass, np.float64)
+        )
+        keep = weight > 0
+        law = PairLaw(first[keep], second[keep], weight[keep], float(escaped))
+        law._check(bool(np.any(weight < 0)))
+        return law
+
+    def _check(self, negative: bool) -> None:
+        slack = _MEAN_TOLERANCE + self.escaped
+        gamma = float(self.mass.sum())
+        mean_a, mean_b = float(self.a @ self.mass), float(self.b @ self.mass)
+        if negative or np.any(self.a < 0) or np.any(self.b < 0):
+            raise InvalidParameter("a pair law has negative atoms or masses")
+        if gamma > 1 + _MEAN_TOLERANCE:
+            raise InvalidParameter(f"a pair law has total mass {gamma} > 1")
+        if abs(mean_a - 1) > slack or abs(mean_b - 1) > slack:
+            raise InvalidParameter(f"a pair law needs E[a] = E[b] = 1, got {mean_a} and {mean_b}")
+
+    @property
+    def gamma(self) -> float:
+        """The total mass of the blanket."""
+        return min(1.0, float(self.mass.sum()))
+
+    def swapped(self) -> PairLaw:
+        """The law for the opposite direction: ``x0`` and ``x1`` exchanged."""
+        return PairLaw(self.b, self.a, self.mass, self.escaped)
+
+    @cached_property
+    def symmetric(self) -> bool:
+        """Whether exchanging ``x0`` and ``x1`` leaves the law unchanged."""
+        here = np.lexsort((self.mass, self.b, self.a))
+        there = np.lexsort((self.mass, self.a, self.b))
+        return bool(
+            np.allclose(self.a[here], self.b[there], rtol=1e-12, atol=0)
+            and np.allclose(self.b[here], self.a[there], rtol=1e-12, atol=0)
+            and np.allclose(self.mass[here], self.mass[there], rtol=1e-12, atol=0)
+        )

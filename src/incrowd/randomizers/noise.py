@@ -1,0 +1,264 @@
+"""Additive noise on numbers in [0, 1]: Laplace and Gaussian.
+
+Both laws are those of the inputs 0 and 1, which are the worst pair at every ε and in both
+directions (``docs/theory/worst_pairs.md``). With x0 = 0 and x1 = 1 the envelope is w = min(R_0,
+R_1), so that b = 1 where y < 1/2 and a = 1 where y > 1/2: the points (a, b) lie on two edges of a
+square, and the log of the other coordinate is monotone in y.
+
+A law has finitely many atoms, so y is cut into bins. For the *blanket* each bin's mass is moved to
+the two end points of its segment so that mass and mean are kept: a mean-preserving spread, hence a
+rigorous upper bound. For *attacks* each bin is merged into its mean (a, b): a rigorous lower bound.
+The variance that the spread adds is Σ mass·(width of a)²/6 to first order, least when the edges are
+equally spaced in ∫(w·a'²)^(1/3); that spacing is closed-form for both kinds of noise.
+
+The guarantees are those of real-valued noise. Reports are rounded to multiples of 2⁻²⁰, which is
+post-processing; it hides the low digits of floating-point arithmetic, which are known to leak ("On
+Significance of the Least Significant Bits for Differential Privacy", Mironov).
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_ndtr, ndtr, ndtri
+
+from incrowd import checks
+from incrowd.errors import InvalidParameter
+from incrowd.randomizers import _inputs
+from incrowd.randomizers._lattice import check_realisable
+from incrowd.randomizers.base import Domain, Estimate, FloatArray, Randomizer, Reports
+from incrowd.randomizers.law import PairLaw
+
+__all__ = ["Gaussian", "Laplace", "gaussian_delta"]
+
+_HALF_BINS = 750
+_GRID = 2.0**20
+_CUT = 8.5
+"""Standard deviations kept on each side; about 1e-17 lies beyond."""
+
+
+class Laplace(Randomizer, frozen=True, tag="laplace"):
+    """A number in [0, 1] plus Laplace noise of scale 1/ε0."""
+
+    domain: ClassVar[Domain] = "interval"
+
+    def __post_init__(self) -> None:
+        """Refuse an ε0 that is no number or out of range."""
+        check_realisable(self.epsilon)
+
+    @property
+    def report_bytes(self) -> int:
+        """One double."""
+        return 8
+
+    def randomize(self, values: NDArray[Any], rng: np.random.Generator) -> Reports:
+        """Add the noise and round to the grid."""
+        numbers = _inputs.numbers(values)
+        return _on_grid(numbers + rng.laplace(0.0, 1 / self.epsilon, numbers.size))
+
+    def estimate(self, reports: Reports) -> Estimate:
+        """The mean of those who answered; given their data its variance is exactly 2/(n·ε0²)."""
+        return _mean(reports, 2 / self.epsilon**2)
+
+    def local_delta(self, epsilon: float) -> float:
+        """The exact profile of the pair (0, 1): 1 − e^{(ε − ε0)/2} for |ε| ≤ ε0, rounded up."""
+        if epsilon >= self.epsilon:
+            return 0.0
+        exact = max(-math.expm1((epsilon - self.epsilon) / 2), -math.expm1(epsilon))
+        return min(1.0, exact * (1 + 1e-15))
+
+    def blanket(self) -> PairLaw:
+        """Spread upwards; with s = e^{−ε0·y} in the lower half, a = E·s² from E down to 1.
+
+        In a bin between s > s' the envelope has mass (1/s' − 1/s)/(2E) and R_0 has (s − s')/2, so
+        the end points get (s − s')/(2E·s(s + s')) and (s − s')/(2E·s'(s + s')). Beyond 0 the point
+        is (E, 1) with mass 1/(2E). The upper half mirrors the lower one.
+        """
+        top = math.exp(self.epsilon)
+        s = np.linspace(1.0, math.exp(-self.epsilon / 2), _HALF_BINS + 1)
+        high, low = s[:-1], s[1:]
+        share = (high - low) / (2 * top * (high + low))
+        mass = np.zeros(s.size)
+        mass[:-1] += share / high
+        mass[1:] += share / low
+        mass[0] += 1 / (2 * top)
+        return _mirrored(top * s**2, mass)
+
+    def attack(self) -> tuple[PairLaw, ...]:
+        """All others at 0, or all at 1, merged downwards.
+
+        Others at 0: b = e^{ε0(2y − 1)} between 1/E (all y < 0) and E (all y > 1); with r = e^{ε0·y}
+        a bin has mass (1/r − 1/r')/2 and mean b = r·r'/E.
+        """
+        top = math.exp(self.epsilon)
+        r = np.linspace(1.0, top, 2 * _HALF_BINS + 1)
+        b = np.concatenate([[1 / top], r[:-1] * r[1:] / top, [top]])
+        mass = np.concatenate([[0.5], (r[1:] - r[:-1]) / (2 * r[:-1] * r[1:]), [1 / (2 * top)]])
+        at_0 = PairLaw.of(1.0, b, mass)
+        return at_0, at_0.swapped()
+
+
+class Gaussian(Randomizer, frozen=True, tag="gaussian"):
+    """A number in [0, 1] plus Gaussian noise that is exactly (ε0, δ0)-private.
+
+    ``delta`` is δ0. The standard deviation is solved from the exact profile ("Improving the
+    Gaussian Mechanism for Differential Privacy: Analytical Calibration and Optimal Denoising",
+    Balle, Wang) and rounded up.
+    """
+
+    # A field in place of the base's property: the survey file and JSON carry it under this name.
+    delta: float
+
+    domain: ClassVar[Domain] = "interval"
+
+    def __post_init__(self) -> None:
+        """Refuse an ε0 or δ0 that describes no mechanism."""
+        check_realisable(self.epsilon)
+        checks.delta(self.delta)
+
+    @property
+    def sigma(self) -> float:
+        """The standard deviation of the noise."""
+        return _calibrated_sigma(self.epsilon, self.delta)
+
+    @property
+    def report_bytes(self) -> int:
+        """One double."""
+        return 8
+
+    def local_delta(self, epsilon: float) -> float:
+        """The exact profile of the pair (0, 1), rounded up."""
+        return gaussian_delta(epsilon, self.sigma)
+
+    def randomize(self, values: NDArray[Any], rng: np.random.Generator) -> Reports:
+        """Add the noise and round to the grid."""
+        numbers = _inputs.numbers(values)
+        return _on_grid(numbers + self.sigma * rng.standard_normal(numbers.size))
+
+    def estimate(self, reports: Reports) -> Estimate:
+        """The mean of those who answered; given their data its variance is exactly σ²/n."""
+        return _mean(reports, self.sigma**2)
+
+    def blanket(self) -> PairLaw:
+        """Spread upwards between 1/2 and 8.5σ beyond 0 (and mirrored); the rest is ``escaped``.
+
+        In the lower half a = e^{(1 − 2y)/(2σ²)}, b = 1. What R_0 (by symmetry R_1) puts beyond
+        either cut is dropped from a and b and charged to δ; the blanket that is left is a smaller
+        one, still a blanket.
+        """
+        sigma = self.sigma
+        cut = -_CUT * sigma
+        edges = _edges(cut, 0.5, centre=-1.0, spread=math.sqrt(3) * sigma, bins=_HALF_BINS)
+        a = np.exp((1 - 2 * edges) / (2 * sigma**2))
+        mass = _normal_mass(edges - 1, sigma)
+        target = _normal_mass(edges, sigma)
+        low, high = a[1:], a[:-1]
+        to_high = np.clip((target - low * mass) / (high - low), 0.0, mass)
+        spread = np.zeros(edges.size)
+        spread[:-1] += to_high
+        spread[1:] += mass - to_high
+        escaped = float(ndtr(cut / sigma) + ndtr((cut - 1) / sigma))
+        return _mirrored(a, spread, escaped)
+
+    def attack(self) -> tuple[PairLaw, ...]:
+        """All others at 0, or all at 1, merged downwards; the tails are merged too."""
+        sigma = self.sigma
+        inner = _edges(
+            -_CUT * sigma,
+            1 + _CUT * sigma,
+            centre=2.0,
+            spread=math.sqrt(3) * sigma,
+            bins=2 * _HALF_BINS,
+        )
+        edges = np.concatenate([[-np.inf], inner, [np.inf]])
+        mass, other = _normal_mass(edges, sigma), _normal_mass(edges - 1, sigma)
+        at_0 = PairLaw.of(1.0, other / mass, mass)
+        return at_0, at_0.swapped()
+
+
+def gaussian_delta(epsilon: float, sigma: float) -> float:
+    """δ(ε) of one unit of shift under N(0, σ²), for any real ε, rounded up.
+
+    Φ(1/(2σ) − εσ) − e^ε·Φ(−1/(2σ) − εσ), as Φ(u)·(1 − e^x) with x = ε + ln Φ(v) − ln Φ(u), plus
+    what rounding in x can hide.
+    """
+    upper = float(log_ndtr(1 / (2 * sigma) - epsilon * sigma))
+    lower = float(log_ndtr(-1 / (2 * sigma) - epsilon * sigma))
+    exponent = epsilon + lower - upper
+    hidden = 2.0**-50 * (1 + abs(epsilon) + abs(lower) + abs(upper))
+    exact = math.exp(upper) * (hidden - math.expm1(min(exponent, 0.0)))
+    return min(1.0, max(exact, sys.float_info.min))
+
+
+@lru_cache(maxsize=256)
+def _calibrated_sigma(epsilon: float, delta: float) -> float:
+    """The least σ whose δ(ε), rounded up, is at most ``delta``, up to one part in 2⁴⁸ above."""
+    low, high = 2.0**-10, 1.0
+    while gaussian_delta(epsilon, high) > delta:
+        high *= 2
+        if high > 2.0**60:
+            raise InvalidParameter(
+                f"epsilon {epsilon!r} with delta {delta!r} needs more noise than can be resolved"
+            )
+    while gaussian_delta(epsilon, low) <= delta:
+        low /= 2
+        if low < 2.0**-60:
+            raise InvalidParameter(f"delta {delta!r} is so large that no noise is needed: lower it")
+    while high - low > 2.0**-48 * high:
+        middle = (low + high) / 2
+        if gaussian_delta(epsilon, middle) > delta:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _edges(low: float, high: float, *, centre: float, spread: float, bins: int) -> FloatArray:
+    """Bin edges: half of them of least added variance (normal quantiles), half evenly spaced.
+
+    (w·a'²)^(1/3) is here a normal density around ``centre``. The even half keeps the far tail,
+    which matters to small crowds, from falling into one bin.
+    """
+    ranks = np.linspace(ndtr((low - centre) / spread), ndtr((high - centre) / spread), bins // 2)
+    quantiles = centre + spread * ndtri(ranks[1:-1])
+    inside = quantiles[(quantiles > low) & (quantiles < high)]
+    merged = np.sort(np.concatenate([np.linspace(low, high, bins - bins // 2 + 1), inside]))
+    apart = np.concatenate([[True], np.diff(merged) > 1e-9 * (high - low)])
+    apart[-1] = True
+    edges: FloatArray = merged[apart]
+    return edges
+
+
+def _normal_mass(edges: FloatArray, sigma: float) -> FloatArray:
+    """Mass of N(0, σ²) between consecutive edges, from the tail that is nearer."""
+    z = edges / sigma
+    left, right = z[:-1], z[1:]
+    flip = left + right > 0
+    return np.where(flip, ndtr(-left) - ndtr(-right), ndtr(right) - ndtr(left))
+
+
+def _mirrored(ratio: FloatArray, mass: FloatArray, escaped: float = 0.0) -> PairLaw:
+    """The symmetric law with points (ratio, 1) and (1, ratio)."""
+    one = np.ones_like(ratio)
+    return PairLaw.of(
+        np.concatenate([ratio, one]),
+        np.concatenate([one, ratio]),
+        np.concatenate([mass, mass]),
+        escaped,
+    )
+
+
+def _on_grid(noisy: FloatArray) -> FloatArray:
+    return np.rint(noisy * _GRID) / _GRID
+
+
+def _mean(reports: Reports, variance: float) -> Estimate:
+    reports = _inputs.received(reports, None, None)
+    if not np.isfinite(reports).all():
+        raise InvalidParameter("reports must be finite numbers: these come from another randomizer")
+    return Estimate(np.array(reports.mean()), np.array(variance / reports.size), reports.size)

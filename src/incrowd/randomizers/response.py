@@ -1,0 +1,252 @@
+"""Randomized response: tell the truth or answer at random. Binary, k-ary, and for means.
+
+Write E = e^ε0. In k-ary randomized response the true answer has probability E/z and every other one
+1/z, z = E + k − 1. The lower envelope of the output laws is w = 1/z everywhere, so that under it
+the pair (a, b) of likelihood ratios takes the values (E, 1), (1, E) and (1, 1) only. See
+``docs/theory/blanket.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from incrowd import checks
+from incrowd.errors import InvalidEpsilon, InvalidParameter
+from incrowd.randomizers import _inputs
+from incrowd.randomizers._categorical import Categorical, from_support
+from incrowd.randomizers._lattice import (
+    check_realisable,
+    keep_probability,
+    response_odds,
+    truth_odds,
+    truth_probability,
+)
+from incrowd.randomizers.base import Domain, Estimate, Randomizer, Reports
+from incrowd.randomizers.law import PairLaw
+
+__all__ = ["KRR", "RR", "Generic", "OneBit"]
+
+_LARGEST_EXPONENT = 300.0
+
+
+class Generic(Randomizer, frozen=True, tag="generic"):
+    """Any pure ε0-randomizer, used by everyone alike: for accounting only.
+
+    Its laws are those of the worst one. Every ε0-randomizer has a, b in [1, E] under its envelope;
+    moving the points to the corners of that square and then to (E, 1) and (1, E) are
+    mean-preserving spreads, so that (E, 1) and (1, E) with mass 1/(E + 1) each dominates all of
+    them, at every ε and in both directions (``docs/theory/blanket.md``).
+    """
+
+    domain: ClassVar[Domain] = "category"
+
+    def __post_init__(self) -> None:
+        """Refuse an ε0 whose exponential leaves the range of doubles."""
+        checks.epsilon(self.epsilon)
+        if self.epsilon > _LARGEST_EXPONENT:
+            raise InvalidEpsilon(f"epsilon must be at most {_LARGEST_EXPONENT:g}")
+
+    @property
+    def report_bytes(self) -> int:
+        """One byte: the least that a report can take. A concrete randomizer says its own size."""
+        return 1
+
+    def randomize(self, values: NDArray[Any], rng: np.random.Generator) -> Reports:
+        """Refused: there is nothing to draw from."""
+        del values, rng
+        self._refuse("draw reports")
+
+    def estimate(self, reports: Reports) -> Estimate:
+        """Refused: there are no reports to read."""
+        del reports
+        self._refuse("estimate")
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise InvalidParameter(
+            f"the generic randomizer cannot {what}: choose a concrete one, such as krr or laplace"
+        )
+
+    def blanket(self) -> PairLaw:
+        """(E, 1) and (1, E), mass 1/(E + 1) each."""
+        return response_blanket(math.exp(self.epsilon), 2)
+
+    def attack(self) -> tuple[PairLaw, ...]:
+        """Those on k-ary randomized response for k = 2 and 3: an ε0-randomizer may be one."""
+        top = math.exp(self.epsilon)
+        return response_attacks(top, 2) + response_attacks(top, 3)
+
+
+class KRR(Categorical, frozen=True, tag="krr"):
+    """k-ary randomized response, also called direct encoding or GRR.
+
+    A report is one category code, in the smallest unsigned type that holds it.
+    """
+
+    def __post_init__(self) -> None:
+        """Refuse an ε0 too small for so many categories."""
+        super().__post_init__()
+        keep_probability(self.epsilon, self.categories)
+
+    @property
+    def report_bytes(self) -> int:
+        """One code."""
+        return _inputs.smallest_unsigned(self.categories - 1).itemsize
+
+    def randomize(self, values: NDArray[Any], rng: np.random.Generator) -> Reports:
+        """Keep the code with probability (E − 1)/z, otherwise draw one of all k uniformly."""
+        return respond(_inputs.codes(values, self.categories), self.epsilon, self.categories, rng)
+
+    def estimate(self, reports: Reports) -> Estimate:
+        """Frequencies from the counts of the codes (see ``from_support``)."""
+        reports = _inputs.received(reports, None, self.categories)
+        keep = keep_probability(self.epsilon, self.categories)
+        other = (1 - keep) / self.categories
+        counts = np.bincount(reports, minlength=self.categories)
+        return from_support(counts, len(reports), keep + other, other)
+
+    def blanket(self) -> PairLaw:
+        """(E, 1) and (1, E): 1/z each; (1, 1): (k − 2)/z.
+
+        All pairs of distinct categories have this same law, which is symmetric: one pair dominates
+        at every ε, in both directions.
+        """
+        return response_blanket(response_odds(self.epsilon, self.categories), self.categories)
+
+    def attack(self) -> tuple[PairLaw, ...]:
+        """All others at a third category; for k = 2 all others at x1, or all at x0."""
+        return response_attacks(response_odds(self.epsilon, self.categories), self.categories)
+
+
+class RR(Randomizer, frozen=True, tag="rr"):
+    """Binary randomized response: the truth with probability E/(E + 1)."""
+
+    domain: ClassVar[Domain] = "category"
+
+    def __post_init__(self) -> None:
+        """Refuse an ε0 that cannot be drawn."""
+        check_realisable(self.epsilon)
+        keep_probability(self.epsilon, 2)
+
+    @property
+    def categories(self) -> int:
+        """Two."""
+        return 2
+
+    @property
+    def report_bytes(self) -> int:
+        """One code."""
+        return 1
+
+    def randomize(self, values: NDArray[Any], rng: np.random.Generator) -> Reports:
+        """Reports 0 or 1 from codes 0 or 1."""
+        return respond(_inputs.codes(values, 2), self.epsilon, 2, rng)
+
+    def estimate(self, reports: Reports) -> Estimate:
+        """The frequencies of 0 and of 1."""
+        return KRR(epsilon=self.epsilon, categories=2).estimate(reports)
+
+    def blanket(self) -> PairLaw:
+        """(E, 1) and (1, E), mass 1/(E + 1) each; there is only one pair of inputs."""
+        return response_blanket(response_odds(self.epsilon, 2), 2)
+
+    def attack(self) -> tuple[PairLaw, ...]:
+        """All others at x1, or all at x0."""
+        return response_attacks(response_odds(self.epsilon, 2), 2)
+
+
+class OneBit(Randomizer, frozen=True, tag="onebit"):
+    """The mean of numbers in [0, 1] from one bit each: stochastic rounding, then binary response.
+
+    A person with value v reports 1 with probability q + v(p − q), p = E/(E + 1) = 1 − q.
+    """
+
+    domain: ClassVar[Domain] = "interval"
+
+    def __post_init__(self) -> None:
+        """Refuse an ε0 that cannot be drawn."""
+        check_realisable(self.epsilon)
+        truth_probability(self.epsilon)
+
+    @property
+    def report_bytes(self) -> int:
+        """One bit, sent as a byte."""
+        return 1
+
+    def randomize(self, values: NDArray[Any], rng: np.random.Generator) -> Reports:
+        """Both steps at once: one uniform number against q + v(p − q)."""
+        numbers = _inputs.numbers(values)
+        p = truth_probability(self.epsilon)
+        chance = np.minimum((1 - p) + numbers * (2 * p - 1), p)
+        return (rng.random(numbers.size) < chance).astype(np.uint8)
+
+    def estimate(self, reports: Reports) -> Estimate:
+        """The mean of those who answered.
+
+        Given the data the variance is the mean of P_i(1 − P_i) over n(p − q)², where P_i is person
+        i's chance of a 1. By concavity that is at most the same with the mean chance, which is what
+        is returned (with the observed share of ones in its place): exact when all values are equal,
+        cautious otherwise.
+        """
+        reports = _inputs.received(reports, None, 2)
+        p = truth_probability(self.epsilon)
+        share = float(np.count_nonzero(reports)) / reports.size
+        chance = min(max(share, 1 - p), p)
+        gap = 2 * p - 1
+        return Estimate(
+            np.array((share - (1 - p)) / gap),
+            np.array(chance * (1 - chance) / (reports.size * gap**2)),
+            reports.size,
+        )
+
+    def blanket(self) -> PairLaw:
+        """(E, 1) and (1, E), mass 1/(E + 1) each.
+
+        The law of every input is a mixture of those of 0 and 1, so the envelope is that of binary
+        response and, the bound being convex in each of the two laws, 0 and 1 are the worst pair.
+        """
+        return response_blanket(truth_odds(self.epsilon), 2)
+
+    def attack(self) -> tuple[PairLaw, ...]:
+        """All others at 1, or all at 0, as in binary response."""
+        return response_attacks(truth_odds(self.epsilon), 2)
+
+
+def respond(
+    codes: NDArray[np.integer[Any]], epsilon: float, answers: int, rng: np.random.Generator
+) -> NDArray[np.unsignedinteger[Any]]:
+    """k-ary randomized response of codes that were checked."""
+    kind = _inputs.smallest_unsigned(answers - 1)
+    kept = rng.random(codes.size) < keep_probability(epsilon, answers)
+    return np.where(kept, codes.astype(kind), rng.integers(0, answers, codes.size, dtype=kind))
+
+
+def response_blanket(top: float, answers: int) -> PairLaw:
+    """The blanket law of k-ary response with likelihood ratio ``top``.
+
+    For two answers it is also that of the worst randomizer with this ratio.
+    """
+    mass = np.array([1, 1, answers - 2]) / (top + answers - 1)
+    return PairLaw.of([top, 1.0, 1.0], [1.0, top, 1.0], mass)
+
+
+def response_attacks(top: float, answers: int) -> tuple[PairLaw, ...]:
+    """Laws of k-ary response with likelihood ratio ``top`` when all others hold one value.
+
+    Under R_x* with x* apart from both: x0 and x1 are answered with probability 1/z, x* itself with
+    E/z, and each of the k − 3 others with 1/z. For k = 2 the others can only be at x1 or at x0.
+    """
+    z = top + answers - 1
+    if answers == 2:
+        at_x1 = PairLaw.of([top, 1 / top], 1.0, [1 / z, top / z])
+        return at_x1, at_x1.swapped()
+    return (
+        PairLaw.of(
+            [top, 1.0, 1 / top, 1.0],
+            [1.0, top, 1 / top, 1.0],
+            np.array([1, 1, top, answers - 3]) / z,
+        ),
+    )

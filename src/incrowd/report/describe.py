@@ -1,0 +1,90 @@
+"""Results as plain data: the keys of the JSON output, which tables and the report draw from.
+
+Every number is the full double that was computed; bounds already err on the safe side. Nothing here
+rounds.
+"""
+
+from __future__ import annotations
+
+import platform
+from typing import Any
+
+import msgspec
+
+from incrowd._version import __version__
+from incrowd.errors import NumericalFloor
+from incrowd.privacy.guarantee import Guarantee
+from incrowd.protocols.base import Cost, Protocol
+from incrowd.tasks.base import Answer
+
+__all__ = [
+    "describe_answer",
+    "describe_cost",
+    "describe_guarantee",
+    "describe_interval",
+    "describe_parameters",
+    "describe_versions",
+    "lower_bound",
+]
+
+
+def lower_bound(guarantee: Guarantee, delta: float) -> float | None:
+    """The ε of the best known attack; none where none is known or double precision ends."""
+    try:
+        return guarantee.lower(delta)
+    except NumericalFloor:
+        return None
+
+
+def describe_guarantee(guarantee: Guarantee, delta: float) -> dict[str, Any]:
+    """One promise at one δ."""
+    return {
+        "epsilon": guarantee.epsilon(delta),
+        "delta": delta,
+        "lower_bound": lower_bound(guarantee, delta),
+        "view": guarantee.view_name,
+        "colluders": guarantee.colluders,
+        "neighbours": guarantee.neighbours,
+        "method": guarantee.theorem,
+        "assumptions": list(guarantee.assumptions),
+    }
+
+
+def describe_parameters(protocol: Protocol) -> dict[str, Any]:
+    """What the protocol was given, its randomizer included."""
+    parameters: dict[str, Any] = msgspec.to_builtins(protocol.parameters)
+    randomizer = {"kind": protocol.randomizer.kind} | msgspec.to_builtins(protocol.randomizer)
+    return {"protocol": protocol.kind} | parameters | {"randomizer": randomizer}
+
+
+def describe_answer(answer: Answer) -> list[dict[str, Any]]:
+    """The estimate, one row per label."""
+    return [
+        {"label": label, "estimate": float(value), "standard_error": float(error)}
+        for label, value, error in zip(
+            answer.labels, answer.value, answer.standard_error, strict=True
+        )
+    ]
+
+
+def describe_interval(answer: Answer) -> dict[str, Any]:
+    """The confidence limits, in the order of the result's rows."""
+    return {
+        "confidence": answer.confidence,
+        "low": answer.low.tolist(),
+        "high": answer.high.tolist(),
+    }
+
+
+def describe_cost(cost: Cost) -> dict[str, Any]:
+    """What taking part cost each person."""
+    described: dict[str, Any] = msgspec.to_builtins(cost)
+    return described
+
+
+def describe_versions() -> dict[str, str]:
+    """What produced a result, to produce it again."""
+    from importlib.metadata import version
+
+    libraries = {name: version(name) for name in ("numpy", "scipy", "dp-accounting")}
+    return {"incrowd": __version__, "python": platform.python_version(), **libraries}

@@ -1,0 +1,319 @@
+"""One run as one page: what was asked, what came out, what was promised, how to do it again.
+
+The page is a single file without scripts or requests: figures are inline, and it reads the same on
+paper, in the dark, and aloud. Every number stands beside a sentence that says what it means. What
+is promised comes from the run's own guarantees, so the page cannot promise more than was proven.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from incrowd.errors import FileUnreadable
+from incrowd.privacy.guarantee import Guarantee, view_of
+from incrowd.protocols.base import Protocol, Run
+from incrowd.randomizers.base import FloatArray
+from incrowd.report.describe import describe_versions, lower_bound
+from incrowd.report.format import count, down, guess, percent, plain, round_up, several, small, up
+from incrowd.report.plots import MOST_ROWS, answer_figure, profile_figure
+from incrowd.report.style import STYLE
+from incrowd.report.words import neighbours, promise, view_title, view_who
+
+__all__ = ["Document", "render", "write"]
+
+
+@dataclass(frozen=True, eq=False)
+class Document:
+    """What the page tells."""
+
+    question: str
+    protocol: Protocol
+    run: Run
+    epsilon: float
+    """The ε of the budget."""
+    delta: float
+    view: str
+    met: bool
+    """Whether the run kept the budget."""
+    shares: bool
+    """Whether the estimates are shares of people, rather than numbers in units of their own."""
+    truth: FloatArray | None = None
+    """The answer without protection; known in simulations only."""
+    source: str = ""
+    """The text of the survey file."""
+    command: str = ""
+
+
+def write(document: Document, path: Path) -> Path:
+    """Write the page; raises when the file cannot be written."""
+    page = render(document)
+    try:
+        path.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise FileUnreadable(f"{path}: cannot write the report: {error.strerror}") from error
+    return path
+
+
+def render(document: Document) -> str:
+    """The whole page."""
+    parts = (
+        _answer(document),
+        _promises(document),
+        _profile(document),
+        _assumptions(document),
+        _cost(document),
+        _reproduce(document),
+    )
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(document.question)}</title>\n<style>\n{STYLE}\n</style>\n</head>\n<body>\n"
+        f"{_header(document)}\n<main>\n{chr(10).join(parts)}\n</main>\n"
+        "<footer><p>Made by incrowd. Promises are proven bounds, rounded up; nothing on this page "
+        "is fetched from elsewhere.</p></footer>\n</body>\n</html>\n"
+    )
+
+
+def _header(document: Document) -> str:
+    answer, protocol = document.run.result, document.protocol
+    budget = _budgeted(document)
+    error = max(answer.standard_error.tolist())
+    typical = f"± {plain(100 * error, 2)} points" if document.shares else f"± {plain(error, 3)}"
+    tiles = (
+        (
+            "People who answered",
+            count(answer.people),
+            f"{several(len(answer.labels), 'number')} estimated",
+        ),
+        (
+            f"Promise against {view_title(budget.view)}",
+            f"ε = {up(budget.epsilon(document.delta))}",
+            f"at δ = {small(document.delta)}; the budget was {document.epsilon:g}",
+        ),
+        ("Typical error", typical, "one standard error, from the noise alone"),
+    )
+    made = "".join(
+        f'<div class="tile"><dt>{escape(name)}</dt><dd>{escape(big)}</dd>'
+        f"<dd>{escape(small)}</dd></div>"
+        for name, big, small in tiles
+    )
+    kept = (
+        '<span class="met">The budget was kept.</span>'
+        if document.met
+        else '<span class="unmet">The budget was not kept: fewer reports arrived than planned.'
+        "</span>"
+    )
+    return (
+        '<header><p class="eyebrow">A private survey</p>'
+        f"<h1>{escape(document.question)}</h1>"
+        f'<p class="lede">{count(answer.people)} people answered through the '
+        f"<b>{escape(protocol.kind)}</b> protocol: {escape(_sentence(protocol.summary))} Each "
+        f"answer was randomized on the person’s own device by <b>"
+        f"{escape(protocol.randomizer.kind)}</b> with ε0 = {up(protocol.randomizer.epsilon)}. "
+        f'{kept}</p><dl class="tiles">{made}</dl></header>'
+    )
+
+
+def _answer(document: Document) -> str:
+    answer, shares = document.run.result, document.shares
+    shown = percent if shares else plain
+    head = ["", "estimate", f"{answer.confidence:.0%} interval"]
+    truth = document.truth
+    if truth is not None:
+        head += ["truth", "off by"]
+    rows = []
+    for index, label in enumerate(answer.labels):
+        value, low, high = (float(x[index]) for x in (answer.value, answer.low, answer.high))
+        row = [label, shown(value), f"{shown(low)} to {shown(high)}"]
+        if truth is not None:
+            off = value - float(truth[index])
+            row += [
+                shown(float(truth[index])),
+                f"{100 * off:+.1f} points" if shares else f"{off:+.3g}",
+            ]
+        rows.append(row)
+    told = (
+        "This run was a simulation, so the truth is known and shown beside the estimate. In a real "
+        "survey nobody sees it."
+        if truth is not None
+        else ""
+    )
+    negative = (
+        " An estimate may fall below zero: nothing was clipped, because clipping would bias it."
+        if bool((answer.value < 0).any())
+        else ""
+    )
+    figure = _figure(
+        answer_figure(answer, truth, shares=shares),
+        "Estimates with confidence limits"
+        + (" and the truth" if truth is not None else "")
+        + ": "
+        + "; ".join(f"{row[0]} {row[1]} ({row[2]})" for row in rows[:MOST_ROWS]),
+        f"Dots are estimates, whiskers the {answer.confidence:.0%} interval of each"
+        + ("; upright marks are the truth." if truth is not None else "."),
+    )
+    return _section(
+        "The answer",
+        f"<p>Each person’s report is noisy on purpose; over many people the noise averages out, "
+        f"and what it adds is removed. {told} The intervals cover the noise that protects people, "
+        f"each number on its own; they do not cover how the people were chosen.{negative}</p>"
+        f"{figure}{_table(head, rows, caption='The same in numbers')}",
+    )
+
+
+def _promises(document: Document) -> str:
+    delta = document.delta
+    rows = []
+    for guarantee in document.run.guarantees:
+        epsilon = guarantee.epsilon(delta)
+        rows.append(
+            [
+                _who(guarantee),
+                up(epsilon),
+                down(lower_bound(guarantee, delta)),
+                percent(round_up(guess(epsilon, delta), 3)),
+            ]
+        )
+    head = ["who looks", "ε (proven)", "best known attack", "guess right, at most"]
+    budget = _budgeted(document)
+    return _section(
+        "What each person was promised",
+        f"<p>{escape(promise(budget, delta))}</p>"
+        f"<p>In every row {escape(neighbours(budget))} The best known attack is an ε that "
+        "somebody really attains: the truth lies between it and the proven ε. All are at "
+        f"δ = {small(delta)}, the slack of the promise.</p>"
+        + _table(head, rows, caption="One row for each set of parties who pool what they see"),
+    )
+
+
+def _profile(document: Document) -> str:
+    told = "; ".join(
+        f"{view_title(each.view)} ε = {up(each.epsilon(document.delta))}"
+        for each in document.run.guarantees
+    )
+    return _section(
+        "The whole promise",
+        "<p>A promise is a curve, not one number: the smaller the slack δ that is allowed, the "
+        "larger the ε that can be promised. Full lines are proven; the truth cannot lie above "
+        "them. Dashed lines are attained by an attack; the truth cannot lie below them.</p>"
+        + _figure(
+            profile_figure(document.run.guarantees, document.delta),
+            f"Proven epsilon against delta by view. At delta {small(document.delta)}: {told}.",
+            "Both axes are logarithmic.",
+        ),
+    )
+
+
+def _assumptions(document: Document) -> str:
+    listed = []
+    for guarantee in document.run.guarantees:
+        items = "".join(f"<li>{escape(each)}</li>" for each in guarantee.assumptions)
+        listed.append(
+            f"<h3>Against {escape(view_title(guarantee.view))}</h3>"
+            f"<ul>{items or '<li>nothing beyond the randomizer itself</li>'}</ul>"
+            f'<p class="muted small">Proof: {escape(guarantee.theorem)}</p>'
+        )
+    return _section(
+        "What the promise rests on",
+        "<p>Each promise holds when all of these are true, whatever else anybody knows.</p>"
+        + "".join(listed),
+    )
+
+
+def _cost(document: Document) -> str:
+    cost, collected = document.run.cost, document.run.collected
+    facts = [
+        ("Rounds", count(cost.rounds), "how often each person was asked"),
+        ("Messages", count(cost.messages_per_person), "sent by each person"),
+        ("Bytes", count(cost.bytes_per_person), "sent by each person, before encryption"),
+        ("Helpers", count(cost.extra_people), "needed beside the people who answer"),
+        (
+            "Reports",
+            f"{count(collected.received)} of {count(collected.sent)}",
+            "arrived; the promise above counts only those that did",
+        ),
+    ]
+    return _section("What it cost", _facts(facts))
+
+
+def _reproduce(document: Document) -> str:
+    run = document.run
+    seed = "none was set" if run.seed is None else str(run.seed)
+    versions = ", ".join(f"{name} {version}" for name, version in describe_versions().items())
+    command = f"<pre>{escape(document.command)}</pre>" if document.command else ""
+    source = f"<pre>{escape(document.source.strip())}</pre>" if document.source else ""
+    return _section(
+        "How to do it again",
+        "<p>The same seed, versions and data give the same numbers. A seed is for simulations "
+        "only: what protects a real person must not be repeatable.</p>"
+        + command
+        + _facts([("Seed", seed, ""), ("Versions", versions, "")])
+        + source,
+    )
+
+
+def _budgeted(document: Document) -> Guarantee:
+    """The guarantee of the view that the budget speaks of."""
+    wanted = view_of(document.view)
+    for each in document.run.guarantees:
+        if each.view == wanted:
+            return each
+    return document.protocol.realised(document.run.collected).guarantee(document.view)
+
+
+def _who(guarantee: Guarantee) -> tuple[str, str]:
+    return view_title(guarantee.view), view_who(guarantee.view)
+
+
+def _section(title: str, body: str) -> str:
+    return f"<section><h2>{escape(title)}</h2>{body}</section>"
+
+
+def _figure(svg: str, alternative: str, caption: str) -> str:
+    return (
+        f'<figure role="img" aria-label="{escape(alternative)}">{svg}'
+        f'<figcaption aria-hidden="true">{escape(caption)}</figcaption></figure>'
+    )
+
+
+def _facts(facts: Iterable[tuple[str, str, str]]) -> str:
+    rows = "".join(
+        f"<dt>{escape(name)}</dt><dd>{escape(value)} "
+        f'<span class="muted small">{escape(meaning)}</span></dd>'
+        for name, value, meaning in facts
+    )
+    return f'<dl class="facts">{rows}</dl>'
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[Any]], caption: str) -> str:
+    top = "".join(
+        f'<th scope="col"{_numeric(index)}>{escape(name)}</th>' for index, name in enumerate(head)
+    )
+    body = "".join(
+        "<tr>" + "".join(_cell(index, value) for index, value in enumerate(row)) + "</tr>"
+        for row in rows
+    )
+    return (
+        f'<div class="scroll"><table><caption>{escape(caption)}</caption>'
+        f"<thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def _cell(index: int, value: Any) -> str:
+    if index == 0:
+        name, small = value if isinstance(value, tuple) else (value, "")
+        extra = f"<small>{escape(small)}</small>" if small else ""
+        return f'<th scope="row">{escape(str(name))}{extra}</th>'
+    return f"<td{_numeric(index)}>{escape(str(value))}</td>"
+
+
+def _numeric(index: int) -> str:
+    return ' class="n"' if index else ""
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith(".") else f"{text}."

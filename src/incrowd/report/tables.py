@@ -1,0 +1,69 @@
+"""Results as tables on a terminal, drawn from the same plain data that JSON prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from incrowd.report.format import count, down, plain, small, up
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+__all__ = ["answer_table", "facts_table", "guarantees_table"]
+
+
+def facts_table(facts: Iterable[tuple[str, str]]) -> Table:
+    """Names and values, one pair per line."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    for name, value in facts:
+        table.add_row(name, Text(value))
+    return table
+
+
+def answer_table(
+    rows: Sequence[Mapping[str, Any]], interval: Mapping[str, Any], truth: Sequence[float] | None
+) -> Table:
+    """The estimate with its limits, and the truth where it is known."""
+    from rich.text import Text
+
+    table = _table("answer", "estimate", f"{interval['confidence']:.0%} low", "high")
+    if truth is not None:
+        table.add_column("truth", justify="right")
+    for index, row in enumerate(rows):
+        numbers = [row["estimate"], interval["low"][index], interval["high"][index]]
+        numbers += [] if truth is None else [truth[index]]
+        table.add_row(Text(row["label"]), *(plain(number) for number in numbers))
+    return table
+
+
+def guarantees_table(guarantees: Sequence[Mapping[str, Any]]) -> Table:
+    """The promise against each view: ε rounded up, attacks rounded down."""
+    table = _table("who looks", "ε", "δ", "attack", "method")
+    table.columns[-1].justify = "left"
+    for each in guarantees:
+        colluders = f" + {count(each['colluders'])} colluders" if each["colluders"] else ""
+        table.add_row(
+            each["view"] + colluders,
+            up(each["epsilon"]),
+            small(each["delta"]),
+            down(each["lower_bound"]),
+            each["method"],
+        )
+    return table
+
+
+def _table(first: str, *rest: str) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    table.add_column(first)
+    for name in rest:
+        table.add_column(name, justify="right")
+    return table

@@ -1,0 +1,82 @@
+"""What may go wrong between and inside the parties, as rates.
+
+The default is a network that only takes time. Every draw comes from one seeded stream, so a run
+with faults repeats exactly.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+import numpy as np
+
+from incrowd import checks
+from incrowd.errors import InvalidParameter
+
+__all__ = ["Faults"]
+
+_HEAVY_SHAPE = 1.5
+"""The tail index of heavy delays: finite mean, infinite variance."""
+
+
+def _rate(description: str) -> Any:
+    return msgspec.Meta(ge=0, le=1, description=description)
+
+
+def _seconds(description: str) -> Any:
+    return msgspec.Meta(ge=0, description=description)
+
+
+class Faults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Rates of everything that may go wrong; each is drawn independently."""
+
+    loss: Annotated[float, _rate("share of messages that never arrive")] = 0.0
+    duplicate: Annotated[
+        float, _rate("share of messages that arrive twice, each copy with its own delay")
+    ] = 0.0
+    reorder: Annotated[
+        float, _rate("share of messages held back at random, up to ten times the mean delay")
+    ] = 0.0
+    delay: Annotated[float, _seconds("mean time that a message takes, in seconds")] = 0.05
+    spread: Annotated[
+        Literal["constant", "exponential", "heavy"],
+        msgspec.Meta(description="law of the delays around their mean"),
+    ] = "exponential"
+    crash: Annotated[
+        float,
+        _rate("share of calls in which a party crashes, just before or after its state is safe"),
+    ] = 0.0
+    downtime: Annotated[float, _seconds("mean time until a crashed party is back, in seconds")] = (
+        5.0
+    )
+    dropout: Annotated[
+        float, _rate("share of devices that are switched off from the start and never answer")
+    ] = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse rates outside [0, 1], times that are negative, and parties that only crash."""
+        for name in ("loss", "duplicate", "reorder", "crash", "dropout"):
+            checks.probability(getattr(self, name), name)
+        for name in ("delay", "downtime"):
+            if checks.number(getattr(self, name), name) < 0:
+                raise InvalidParameter(f"{name} must be at least 0 seconds")
+        if self.crash == 1:
+            raise InvalidParameter("crash must be below 1: no party would ever finish a call")
+        if self.spread not in ("constant", "exponential", "heavy"):
+            raise InvalidParameter(
+                f"spread must be constant, exponential or heavy, got {self.spread!r}"
+            )
+
+    def travel(self, rng: np.random.Generator) -> float:
+        """How long one copy of a message takes."""
+        if self.spread == "constant":
+            seconds = self.delay
+        elif self.spread == "exponential":
+            seconds = self.delay * rng.exponential()
+        else:
+            # A Lomax variable has mean 1/(shape − 1).
+            seconds = self.delay * rng.pareto(_HEAVY_SHAPE) * (_HEAVY_SHAPE - 1)
+        if self.reorder and rng.random() < self.reorder:
+            seconds += 10 * self.delay * rng.random()
+        return float(seconds)

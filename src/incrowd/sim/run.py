@@ -1,0 +1,53 @@
+"""A protocol, played by its actors in memory, to its conclusion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from incrowd.errors import ProtocolFailed
+from incrowd.protocols.actor import CURATOR
+from incrowd.protocols.base import Protocol, Run
+from incrowd.randomness import Seeds
+from incrowd.sim.faults import Faults
+from incrowd.sim.play import Played, play
+from incrowd.tasks.base import Task
+
+__all__ = ["PlayedRun", "run"]
+
+
+@dataclass(frozen=True)
+class PlayedRun(Run):
+    """A run together with how it was played."""
+
+    played: Played
+
+
+def run(
+    protocol: Protocol,
+    values: NDArray[Any],
+    task: Task | None = None,
+    faults: Faults | None = None,
+    seed: int | None = None,
+    *,
+    progress: Callable[[int, int], None] | None = None,
+) -> PlayedRun:
+    """Play a protocol over raw values and conclude, as ``protocol.simulate`` does at once.
+
+    A run whose curator never finished fails; one that lost people concludes with the guarantee of
+    the smaller crowd.
+    """
+    asked = protocol.question(task)
+    seeds = Seeds(seed)
+    played = play(protocol.actors(asked.encode(values), seeds), seeds, faults, progress=progress)
+    if CURATOR not in played.outputs:
+        raise ProtocolFailed(
+            f"the curator of {protocol.kind} had not finished after "
+            f"{played.statistics.duration:.0f} virtual seconds: "
+            f"{played.statistics.lost} messages were lost, lower the faults"
+        )
+    concluded = protocol.conclude(played.outputs[CURATOR], asked, seeds.root)
+    return PlayedRun(**vars(concluded), played=played)

@@ -1,0 +1,17 @@
+"""Surveys as files: read them, check what they would promise, run them."""
+
+from incrowd.survey.calibrate import Goal, Unknown, calibrate, calibrate_delta, unknowns
+from incrowd.survey.schema import Budget
+from incrowd.survey.survey import Mode, Survey, load
+
+__all__ = [
+    "Budget",
+    "Goal",
+    "Mode",
+    "Survey",
+    "Unknown",
+    "calibrate",
+    "calibrate_delta",
+    "load",
+    "unknowns",
+]

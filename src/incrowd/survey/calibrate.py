@@ -1,0 +1,186 @@
+"""Solve for the one parameter that was left out, so that a budget is met.
+
+Privacy gets worse as ε0 and the number of rounds grow, and better as the crowd grows; each field of
+a description says which (``solve = "max"`` or ``"min"``). The search brackets the answer by
+doubling and closes the bracket by bisection. It only ever returns a value whose own ε was computed
+and found within the budget: should a bound not be monotone, the answer is still safe, only perhaps
+not the best one. A search that cannot bracket raises and says how far it looked.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from incrowd import checks
+from incrowd.errors import (
+    BudgetInfeasible,
+    IncrowdError,
+    InvalidCrowd,
+    InvalidEpsilon,
+    NumericalFloor,
+)
+from incrowd.privacy.guarantee import Guarantee
+from incrowd.protocols.base import Protocol, Safe
+from incrowd.report.format import round_down, round_up
+from incrowd.survey.fields import fields_of
+
+__all__ = ["LOCAL_EPSILON", "Goal", "Unknown", "calibrate", "calibrate_delta", "unknowns"]
+
+_LARGEST = 2**40
+"""How far whole numbers are searched: a crowd or a number of rounds beyond any real one."""
+_SMALLEST, _FARTHEST = 2.0**-40, 2.0**10
+_RELATIVE = 1e-6
+_DIGITS = 7
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """A parameter to solve for: which side is safe, and whether it counts something."""
+
+    name: str
+    safe: Safe
+    whole: bool
+    cap: float | None = None
+    """A limit set by the user, itself allowed."""
+
+
+LOCAL_EPSILON = Unknown(name="eps0", safe="max", whole=False)
+"""The ε0 of the randomizer: the larger, the better the answer and the weaker the promise."""
+
+
+@dataclass(frozen=True)
+class Goal:
+    """The promise to be met: this ε at this δ, against this view."""
+
+    epsilon: float
+    delta: float
+    view: str = "curator"
+    colluders: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse a goal that is no promise."""
+        checks.epsilon(self.epsilon)
+        checks.delta(self.delta)
+
+    def reached(self, protocol: Protocol) -> float:
+        """The proven ε of ``protocol`` at the δ of this goal."""
+        return protocol.guarantee(self.view, self.colluders).epsilon(self.delta)
+
+
+def unknowns(kind: type[Protocol]) -> dict[str, Unknown]:
+    """Everything that can be solved for: ε0 first, then the protocol's own parameters."""
+    found = {LOCAL_EPSILON.name: LOCAL_EPSILON}
+    for field in fields_of(kind.parameters_type).values():
+        if field.solve is not None:
+            found[field.name] = Unknown(field.name, field.solve, whole=field.type is int)
+    return found
+
+
+def calibrate(
+    build: Callable[[float], Protocol], unknown: Unknown, goal: Goal
+) -> tuple[float, Protocol]:
+    """The best value of ``unknown`` that meets ``goal``, with the protocol that has it.
+
+    ``build`` makes the protocol for one value. The value is the most (``safe = "max"``) or the
+    least (``safe = "min"``) that meets the goal: exact for whole numbers, within one part in a
+    million and on the safe side for others.
+    """
+    search = _Search(build, unknown, goal)
+    inside, outside = search.bracket()
+    if outside is not None:
+        inside = search.close(inside, outside)
+    value: float = int(inside) if unknown.whole else search.tidy(inside)
+    return value, build(value)
+
+
+def calibrate_delta(guarantee: Guarantee, epsilon: float) -> float:
+    """The least proven δ at this ε; raises when it is not a probability worth stating."""
+    delta = guarantee.delta(checks.epsilon(epsilon))
+    if not delta < 1:
+        raise BudgetInfeasible(
+            f"no delta below 1 is proven at epsilon {epsilon:g} against {guarantee.view_name}; "
+            "allow a larger epsilon"
+        )
+    return delta
+
+
+class _Search:
+    """One search: what was tried, and what came out."""
+
+    def __init__(self, build: Callable[[float], Protocol], unknown: Unknown, goal: Goal) -> None:
+        self.build = build
+        self.unknown = unknown
+        self.goal = goal
+        self.trials: dict[float, float] = {}
+        self.refusal: IncrowdError | None = None
+
+    def met(self, value: float) -> bool:
+        """Whether the promise at this value was proven and is within the goal."""
+        try:
+            protocol = self.build(int(value) if self.unknown.whole else value)
+            self.trials[value] = self.goal.reached(protocol)
+        except (InvalidCrowd, InvalidEpsilon, NumericalFloor) as error:
+            # A value that cannot be had, or whose promise cannot be certified, meets no goal.
+            self.refusal = error
+            self.trials[value] = math.inf
+        return self.trials[value] <= self.goal.epsilon
+
+    def bracket(self) -> tuple[float, float | None]:
+        """A value that meets the goal and one that does not; none when the last one meets it."""
+        unknown = self.unknown
+        least = 1.0 if unknown.whole else _SMALLEST
+        most = unknown.cap or (float(_LARGEST) if unknown.whole else _FARTHEST)
+        better, worse = (least, most) if unknown.safe == "max" else (most, least)
+        here = min(1.0, most)
+        if self.met(here):
+            while here != worse:
+                good, here = here, _towards(here, worse)
+                if not self.met(here):
+                    return good, here
+            if unknown.safe == "min" or unknown.cap is not None:
+                return here, None
+            raise BudgetInfeasible(
+                f"every {unknown.name} up to {most:g} meets epsilon {self.goal.epsilon:g}: "
+                f"set {unknown.name} yourself"
+            )
+        while here != better:
+            bad, here = here, _towards(here, better)
+            if self.met(here):
+                return here, bad
+        raise self._infeasible(least, most)
+
+    def close(self, inside: float, outside: float) -> float:
+        """The end of the bracket that meets the goal, once the bracket is small enough."""
+        whole = self.unknown.whole
+        while abs(outside - inside) > (1 if whole else _RELATIVE * inside):
+            middle = (inside + outside) // 2 if whole else (inside + outside) / 2
+            if self.met(middle):
+                inside = middle
+            else:
+                outside = middle
+        return inside
+
+    def tidy(self, value: float) -> float:
+        """The same value in seven digits, to the safe side, where that meets the goal as well."""
+        rounded = round_down if self.unknown.safe == "max" else round_up
+        short = rounded(value, _DIGITS)
+        return short if self.met(short) else value
+
+    def _infeasible(self, least: float, most: float) -> IncrowdError:
+        name, goal = self.unknown.name, self.goal
+        nearest = min(self.trials, key=self.trials.__getitem__)
+        if self.refusal is not None and math.isinf(self.trials[nearest]):
+            # Nothing could be tried at all: what stood in the way is something else.
+            return self.refusal
+        return BudgetInfeasible(
+            f"no {name} between {least:g} and {most:g} reaches epsilon {goal.epsilon:g} at delta "
+            f"{goal.delta:g} against {goal.view}: at {name} = {nearest:g} it is "
+            f"{self.trials[nearest]:.4g}"
+        )
+
+
+def _towards(value: float, limit: float) -> float:
+    """Twice or half the value, never past the limit."""
+    return min(2 * value, limit) if limit > value else max(value / 2, limit)

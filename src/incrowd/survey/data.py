@@ -1,0 +1,76 @@
+"""One column of a data file, as the text that is written there.
+
+Data are comma-separated values with a header, in UTF-8, perhaps compressed (``.gz``), one person
+per row. What a value may be is the task's business: it parses, and names the row of what it
+refuses. Blank lines are skipped; a row that is too short is an error, because dropping people
+silently would change both the answer and the promise.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from incrowd.errors import EmptyData, FileUnreadable, MissingColumn
+
+__all__ = ["read_column"]
+
+
+def read_column(path: Path, column: str) -> NDArray[np.str_]:
+    """The cells of one column, without the spaces around them; row 1 is the first person."""
+    cells = np.asarray(list(_cells(path, column)), dtype=np.str_)
+    if not cells.size:
+        raise EmptyData(f"{path}: no rows after the header; a survey needs at least one person")
+    return cells
+
+
+def _cells(path: Path, column: str) -> Iterator[str]:
+    try:
+        with _open(path) as stream:
+            rows = csv.reader(stream, strict=True)
+            try:
+                position = _position(path, column, next(rows, None))
+                for row in rows:
+                    if not row:
+                        continue
+                    if position >= len(row):
+                        raise MissingColumn(
+                            f"{path}: line {rows.line_num}: no value for {column!r}: the line has "
+                            f"only {len(row)} of the columns"
+                        )
+                    yield row[position].strip()
+            except csv.Error as error:
+                raise FileUnreadable(
+                    f"{path}: line {rows.line_num}: not valid CSV: {error}"
+                ) from error
+    except UnicodeDecodeError as error:
+        raise FileUnreadable(
+            f"{path}: not UTF-8 text (byte 0x{error.object[error.start]:02x}); convert it to UTF-8"
+        ) from error
+    except (OSError, EOFError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise FileUnreadable(f"{path}: cannot read the data: {reason}") from error
+
+
+def _open(path: Path) -> TextIO:
+    opener: Any = gzip.open if path.suffix == ".gz" else open
+    # The signature that spreadsheets put in front would become part of the first column's name.
+    stream: TextIO = opener(path, "rt", encoding="utf-8-sig", newline="")
+    return stream
+
+
+def _position(path: Path, column: str, header: list[str] | None) -> int:
+    if not header:
+        raise EmptyData(f"{path}: the file is empty; it needs a header and one line per person")
+    names = [name.strip() for name in header]
+    if names.count(column) != 1:
+        wrong = "more than one" if column in names else "no"
+        raise MissingColumn(f"{path}: {wrong} column {column!r}; the file has {', '.join(names)}")
+    return names.index(column)

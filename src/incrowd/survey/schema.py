@@ -1,0 +1,158 @@
+"""The text of ``survey.toml``, turned into checked descriptions or into one precise complaint.
+
+Four tables: ``[task]`` what is asked and of which data, ``[budget]`` what must be promised,
+``[protocol]`` how the reports travel, ``[randomizer]`` what each person does to their answer. The
+keys of the last two are the fields of the protocol's parameters and of the randomizer themselves.
+
+An error names the file and the exact key (``survey.toml: task.bounds[1]: expected float, got
+str``). An unknown key is refused, because a misspelt one would otherwise change the promise in
+silence. An error of a description itself keeps its own kind, and so its own exit code.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from incrowd import checks
+from incrowd.errors import FileUnreadable, IncrowdError, InvalidConfig, MalformedConfig
+from incrowd.privacy.guarantee import view_of
+from incrowd.survey.fields import did_you_mean, fields_of
+
+__all__ = ["Budget", "Section", "SurveyFile", "read"]
+
+T = TypeVar("T")
+_TABLES = ("task", "budget", "protocol", "randomizer")
+_OPTIONAL = ("randomizer",)
+
+
+class Budget(msgspec.Struct, frozen=True, kw_only=True):
+    """What must be promised: ε at δ against a view, and no ε0 above a cap."""
+
+    epsilon: float
+    delta: float
+    view: str = "curator"
+    local_epsilon: float | None = None
+    """The most that one report alone may reveal, should every other protection fail."""
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that are no promise, and views that do not exist."""
+        checks.epsilon(self.epsilon)
+        checks.delta(self.delta)
+        view_of(self.view)
+        if self.local_epsilon is not None:
+            checks.epsilon(self.local_epsilon, "local_epsilon")
+
+
+class Section:
+    """One table of a survey file; knows where it stands, for its error messages."""
+
+    def __init__(self, file: str, name: str, values: Mapping[str, Any]) -> None:
+        self.file = file
+        self.name = name
+        self.values = dict(values)
+
+    def fail(self, key: str, problem: str) -> InvalidConfig:
+        """The error to raise for one key."""
+        return InvalidConfig(f"{self.file}: {self.name}.{key}: {problem}")
+
+    def take(self, key: str, kind: type[T], default: T | None = None) -> T:
+        """Remove one key that belongs to the survey rather than to the description."""
+        value = self.values.pop(key, default)
+        if value is None:
+            raise self.fail(key, "missing; add this key")
+        if not isinstance(value, kind):
+            raise self.fail(key, f"expected {kind.__name__}, got {type(value).__name__}")
+        return value
+
+    def choose(self, options: Collection[str], default: str | None = None) -> str:
+        """The ``kind`` of the table, one of ``options``."""
+        kind = self.take("kind", str, default)
+        if kind not in options:
+            raise self.fail("kind", f"unknown kind {kind!r}; {did_you_mean(kind, options)}")
+        return kind
+
+    def known(self, keys: Collection[str]) -> None:
+        """Refuse a key that is none of these."""
+        for key in self.values:
+            if key not in keys:
+                raise self.fail(key, f"unknown key; {did_you_mean(key, keys)}")
+
+    def build(self, description: type[T], **more: Any) -> T:
+        """The description that this table holds, with ``more`` filled in by the survey."""
+        values = self.values | more
+        try:
+            return msgspec.convert(values, description)
+        except msgspec.ValidationError as error:
+            raise self._explained(error) from error
+
+    def _explained(self, error: msgspec.ValidationError) -> IncrowdError:
+        # msgspec wraps what a description's own checks raise; their kind decides the exit code.
+        cause = error.__cause__
+        if isinstance(cause, IncrowdError):
+            return type(cause)(f"{self.file}: {self.name}: {cause}")
+        message, _, place = str(error).partition(" - at ")
+        missing = re.fullmatch(r"Object missing required field `(\w+)`", message)
+        if missing:
+            return self.fail(missing[1], "missing; add this key")
+        plain = message.replace("`", "")
+        where = place.strip("`").removeprefix("$")
+        return InvalidConfig(f"{self.file}: {self.name}{where}: {plain[:1].lower()}{plain[1:]}")
+
+
+class SurveyFile:
+    """The four tables of one file, each still to be built."""
+
+    def __init__(self, path: Path, text: str) -> None:
+        """Parse the text; what is no TOML is refused with its line and column."""
+        self.path = path
+        self.text = text
+        name = str(path)
+        try:
+            tables = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise MalformedConfig(_located(name, text, str(error))) from error
+        for key, value in tables.items():
+            if key not in _TABLES:
+                raise InvalidConfig(f"{name}: {key}: unknown key; {did_you_mean(key, _TABLES)}")
+            if not isinstance(value, dict):
+                raise InvalidConfig(f"{name}: {key}: expected a table, written as [{key}]")
+        for key in _TABLES:
+            if key not in tables and key not in _OPTIONAL:
+                raise InvalidConfig(f"{name}: {key}: missing; add a table [{key}]")
+        self.task = Section(name, "task", tables["task"])
+        self.protocol = Section(name, "protocol", tables["protocol"])
+        self.randomizer = Section(name, "randomizer", tables.get("randomizer", {}))
+        budget = Section(name, "budget", tables["budget"])
+        budget.known(fields_of(Budget))
+        self.budget = budget.build(Budget)
+
+
+def read(path: Path) -> SurveyFile:
+    """Read and parse a survey file."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise FileUnreadable(f"{path}: cannot read the survey: {error.strerror}") from error
+    try:
+        return SurveyFile(path, data.decode())
+    except UnicodeDecodeError as error:
+        before = data[: error.start].decode()
+        raise MalformedConfig(f"{path}: {_place(before)}: not UTF-8 text") from error
+
+
+def _located(name: str, text: str, message: str) -> str:
+    """``name: line 3, column 5: what is wrong``, wherever the parser put the place."""
+    problem, _, place = message.removesuffix(")").rpartition(" (at ")
+    where = place if place.startswith("line") else _place(text)
+    return f"{name}: {where}: {problem[:1].lower()}{problem[1:]}"
+
+
+def _place(before: str) -> str:
+    """The line and column just after this text."""
+    return f"line {before.count(chr(10)) + 1}, column {len(before) - before.rfind(chr(10))}"

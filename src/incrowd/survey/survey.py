@@ -1,0 +1,211 @@
+"""A survey: a question, the data to ask it of, the promise to keep, and the protocol that keeps it.
+
+``load`` reads a survey file and builds everything that a run needs, so that whatever is wrong shows
+before anybody answers: every value is encoded, the randomizer is checked against the task, and the
+budget against the guarantee. An ε0 that the file leaves out is solved for: the largest one, and so
+the most accurate answer, that keeps the promise.
+
+The number of people is counted from the data. A randomizer that the file leaves out is k-ary
+randomized response for a histogram (one small number per report, and the smallest error as long as
+the categories are few) and one-bit rounding for a mean (one bit per report, half the variance of
+Laplace noise at small ε0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from incrowd.errors import BudgetInfeasible, IncrowdError, InvalidParameter
+from incrowd.protocols import PROTOCOLS
+from incrowd.protocols import load as load_protocol
+from incrowd.protocols.base import Protocol, Run
+from incrowd.randomizers import RANDOMIZERS, Generic
+from incrowd.randomizers.base import FloatArray, Randomizer
+from incrowd.survey.calibrate import LOCAL_EPSILON, Goal, calibrate
+from incrowd.survey.data import read_column
+from incrowd.survey.fields import fields_of
+from incrowd.survey.schema import Budget, Section, SurveyFile, read
+from incrowd.tasks import TASKS
+from incrowd.tasks.base import Task
+
+if TYPE_CHECKING:
+    from incrowd.sim import Faults
+
+__all__ = ["DEFAULT_RANDOMIZERS", "Mode", "Survey", "load"]
+
+Mode = Literal["simulate", "actors"]
+"""The whole population at once, or one state machine per participant over a faulty network."""
+
+DEFAULT_RANDOMIZERS = {"histogram": "krr", "mean": "onebit"}
+"""What each kind of task uses when the file names no randomizer; also the tasks one column asks."""
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Survey:
+    """Everything a run needs, checked."""
+
+    path: Path
+    text: str
+    question: str
+    task: Task
+    protocol: Protocol
+    budget: Budget
+    values: NDArray[np.str_]
+    """The raw column, one entry per person."""
+    solved: bool
+    """Whether ε0 was solved for, rather than given."""
+
+    @property
+    def randomizer(self) -> Randomizer:
+        """What each person does to their answer."""
+        return self.protocol.randomizer
+
+    @property
+    def truth(self) -> FloatArray:
+        """The answer that people would have given without protection; known in simulations only."""
+        return self.task.truth(self.values)
+
+    def met_by(self, run: Run) -> bool:
+        """Whether what really happened still keeps the promise of the budget."""
+        goal = _goal(self.budget)
+        return goal.reached(self.protocol.realised(run.collected)) <= self.budget.epsilon
+
+    def run(
+        self,
+        mode: Mode = "simulate",
+        *,
+        seed: int | None = None,
+        faults: Faults | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Run:
+        """Ask everybody. A seed makes the run repeatable; faults need actors.
+
+        ``progress`` is told how many of how many participants have finished, with actors only.
+        """
+        if mode == "actors":
+            from incrowd import sim
+
+            return sim.run(
+                self.protocol, self.values, task=self.task, faults=faults, seed=seed,
+                progress=progress,
+            )  # fmt: skip
+        if faults is not None:
+            raise InvalidParameter("faults need participants to befall: choose mode actors")
+        return self.protocol.simulate(self.values, task=self.task, seed=seed)
+
+
+def load(path: str | Path, progress: Progress | None = None) -> Survey:
+    """Read a survey file and its data, and build the run they describe."""
+    say = progress or _silent
+    say("reading the survey")
+    file = read(Path(path))
+    question = file.task.take("question", str, "")
+    data = file.path.parent / file.task.take("data", str)
+    column = file.task.take("column", str)
+    task = _task(file.task)
+    _check_protocol(file.protocol)
+    say(f"reading {data.name}")
+    values = read_column(data, column)
+    try:
+        task.encode(values)
+    except IncrowdError as error:
+        raise type(error)(f"{data}: column {column}: {error}") from error
+    say("checking the promise against the budget")
+    protocol, solved = _protocol(file, task, people=len(values))
+    return Survey(
+        path=file.path,
+        text=file.text,
+        question=question or f"What is the {_kind(task)} of {column}?",
+        task=task,
+        protocol=protocol,
+        budget=file.budget,
+        values=values,
+        solved=solved,
+    )
+
+
+def _silent(stage: str) -> None:
+    del stage
+
+
+def _kind(description: Any) -> str:
+    return str(type(description).__struct_config__.tag)
+
+
+def _goal(budget: Budget) -> Goal:
+    return Goal(epsilon=budget.epsilon, delta=budget.delta, view=budget.view)
+
+
+def _task(section: Section) -> Task:
+    kind = TASKS[section.choose(DEFAULT_RANDOMIZERS)]
+    section.known((*fields_of(kind), "kind", "data", "column", "question"))
+    return section.build(kind)
+
+
+def _check_protocol(section: Section) -> None:
+    if "n" in section.values:
+        raise section.fail("n", "the people are counted from the data; remove this key")
+
+
+def _protocol(file: SurveyFile, task: Task, people: int) -> tuple[Protocol, bool]:
+    """The protocol of the survey, and whether its ε0 was solved for."""
+    section = file.protocol
+    kind = load_protocol(section.choose(PROTOCOLS))
+    section.known(fields_of(kind.parameters_type))
+    parameters = section.build(kind.parameters_type, n=people)
+    randomizer = _randomizer(file.randomizer, task)
+    goal = _goal(file.budget)
+    given = file.randomizer.values.get("epsilon")
+    if given is None:
+        unknown = replace(LOCAL_EPSILON, cap=file.budget.local_epsilon)
+        _, protocol = calibrate(lambda eps0: kind.make(parameters, randomizer(eps0)), unknown, goal)
+        return protocol, True
+    protocol = kind.make(parameters, randomizer(given))
+    cap = file.budget.local_epsilon
+    if cap is not None and protocol.randomizer.epsilon > cap:
+        raise BudgetInfeasible(
+            f"{file.path}: randomizer.epsilon: {given:g} exceeds budget.local_epsilon {cap:g}; "
+            "lower it, or leave it out to have it solved"
+        )
+    reached = goal.reached(protocol)
+    if reached > goal.epsilon:
+        raise BudgetInfeasible(
+            f"{file.path}: randomizer.epsilon: {given:g} gives epsilon {reached:.4g} at delta "
+            f"{goal.delta:g} against {goal.view}, above budget.epsilon {goal.epsilon:g}; lower it, "
+            "or leave it out to have it solved"
+        )
+    return protocol, False
+
+
+def _randomizer(section: Section, task: Task) -> Callable[[Any], Randomizer]:
+    """The randomizer of the survey as a function of its ε0."""
+    # The generic one stands for all of them in accounting; nobody can draw from it.
+    drawable = {name: each for name, each in RANDOMIZERS.items() if each is not Generic}
+    kind = drawable[section.choose(drawable, DEFAULT_RANDOMIZERS[_kind(task)])]
+    fields = fields_of(kind)
+    section.known(fields)
+    # What the randomizer must know of the question it answers is taken from the question.
+    shared = {
+        name: len(task.categories)
+        for name in ("categories",)
+        if name in fields and hasattr(task, "categories")
+    }
+    filled = shared | section.values
+
+    def build(eps0: Any) -> Randomizer:
+        made = Section(section.file, section.name, filled).build(kind, epsilon=eps0)
+        try:
+            task.require(made)
+        except InvalidParameter as error:
+            raise section.fail("kind", str(error)) from error
+        return made
+
+    return build

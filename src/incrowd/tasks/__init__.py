@@ -1,0 +1,46 @@
+"""What is asked: tasks encode raw values and turn reports into answers."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from incrowd.errors import InvalidParameter
+from incrowd.randomizers.base import Randomizer
+from incrowd.tasks.base import Answer, Collected, Task
+from incrowd.tasks.histogram import Histogram
+from incrowd.tasks.mean import Mean, Vector
+
+__all__ = [
+    "TASKS",
+    "Answer",
+    "AnyTask",
+    "Collected",
+    "Histogram",
+    "Mean",
+    "Task",
+    "Vector",
+    "natural_task",
+]
+
+AnyTask = Histogram | Mean | Vector
+"""Every task, for ``msgspec.convert``."""
+
+TASKS: dict[str, type[Task]] = {
+    str(task.__struct_config__.tag): task for task in (Histogram, Mean, Vector)
+}
+"""Every task by its name in survey files."""
+
+
+def natural_task(randomizer: Randomizer) -> Task:
+    """The question that a randomizer's own values ask: codes, numbers in [0, 1], unit vectors."""
+    described = cast(Any, randomizer)
+    try:
+        if randomizer.domain == "category":
+            return Histogram(categories=tuple(str(code) for code in range(described.categories)))
+        if randomizer.domain == "vector":
+            return Vector(dimension=described.dimension)
+    except AttributeError as missing:
+        raise InvalidParameter(
+            f"{randomizer.kind} does not say what its values are: pass a task"
+        ) from missing
+    return Mean(bounds=(0.0, 1.0))

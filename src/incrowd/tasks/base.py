@@ -1,0 +1,151 @@
+"""What is asked, and the only place that turns reports into an answer.
+
+A task encodes raw column values for a randomizer, and estimates from what a protocol collected.
+Debiasing happens here and nowhere else; a randomizer's ``estimate`` is its building block.
+
+Invariants: ``encode`` refuses what the task does not allow and never repairs it; an answer has one
+row per label, in the units of the raw column; nothing is clipped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from incrowd.errors import EmptyData, InvalidParameter, ProtocolFailed
+from incrowd.randomizers.base import Domain, Estimate, FloatArray, Randomizer, Reports
+
+__all__ = ["Answer", "Collected", "Task"]
+
+
+@dataclass(frozen=True)
+class Collected:
+    """The reports of a run and what the protocol knows of them.
+
+    ``rounds`` holds the reports that arrived, one array per round, in an order that says nothing.
+    ``sent`` counts the reports that people were asked for over all rounds; those that are not in
+    ``rounds`` were ``dropped``.
+    """
+
+    rounds: tuple[Reports, ...]
+    sent: int
+
+    @property
+    def received(self) -> int:
+        """How many reports arrived over all rounds."""
+        return sum(self.crowds)
+
+    @property
+    def dropped(self) -> int:
+        """How many reports were asked for and never arrived."""
+        return self.sent - self.received
+
+    @property
+    def crowds(self) -> tuple[int, ...]:
+        """The number of reports in each round."""
+        return tuple(len(reports) for reports in self.rounds)
+
+    @property
+    def smallest_crowd(self) -> int:
+        """The number of reports in the round that had the fewest."""
+        return min(self.crowds, default=0)
+
+    def pooled(self) -> Reports:
+        """The reports of all rounds together; refuses when there is none."""
+        if self.received == 0:
+            raise ProtocolFailed(
+                f"none of the {self.sent} reports arrived, so there is nothing to estimate: "
+                "lower the loss or give people more time"
+            )
+        return self.rounds[0] if len(self.rounds) == 1 else np.concatenate(self.rounds)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An estimate in the units of the task, one row per label, with confidence limits.
+
+    The limits cover what randomization did to the people who answered; they do not cover how those
+    people were chosen. ``people`` is the number who answered in the fullest round.
+    """
+
+    labels: tuple[str, ...]
+    value: FloatArray
+    low: FloatArray
+    high: FloatArray
+    standard_error: FloatArray
+    confidence: float
+    people: int
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
+    """Base of all tasks; subclasses add what is asked and set ``domain``."""
+
+    domain: ClassVar[Domain]
+
+    @property
+    def kind(self) -> str:
+        """The name in survey files."""
+        return str(type(self).__struct_config__.tag)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """One name per row of the answer."""
+        raise NotImplementedError
+
+    def encode(self, column: NDArray[Any]) -> NDArray[Any]:
+        """Raw values as a randomizer wants them; refuses what the task does not allow."""
+        raise NotImplementedError
+
+    def truth(self, column: NDArray[Any]) -> FloatArray:
+        """The answer on the raw values, one row per label, to compare with in simulations."""
+        raise NotImplementedError
+
+    def require(self, randomizer: Randomizer) -> None:
+        """Refuse a randomizer that does not take the values of this task."""
+        if randomizer.domain != self.domain:
+            raise InvalidParameter(
+                f"a {self.kind} needs a randomizer of the domain {self.domain!r} "
+                f"({_fitting(self.domain)}), but {randomizer.kind} takes {randomizer.domain!r}"
+            )
+
+    def estimate(
+        self, collected: Collected, randomizer: Randomizer, confidence: float = 0.95
+    ) -> Answer:
+        """The answer from the reports alone."""
+        self.require(randomizer)
+        estimate = self.in_units(randomizer.estimate(collected.pooled()))
+        low, high = estimate.interval(confidence)
+        return Answer(
+            labels=self.labels,
+            value=estimate.value,
+            low=low,
+            high=high,
+            standard_error=np.sqrt(estimate.variance),
+            confidence=confidence,
+            people=max(collected.crowds),
+        )
+
+    def in_units(self, estimate: Estimate) -> Estimate:
+        """A randomizer's estimate in the units of the raw column, one row per label."""
+        return estimate
+
+
+def _fitting(domain: Domain) -> str:
+    from incrowd.randomizers import RANDOMIZERS
+
+    kinds = sorted(name for name, kind in RANDOMIZERS.items() if kind.domain == domain)
+    return "one of " + ", ".join(kinds)
+
+
+def check_rows(column: NDArray[Any], axes: int) -> NDArray[Any]:
+    """A column as an array of the right number of axes with at least one row."""
+    array = np.asarray(column)
+    if array.ndim != axes:
+        raise InvalidParameter(f"a column must have {axes} axes, got an array {array.shape}")
+    if len(array) == 0:
+        raise EmptyData("the column has no rows: at least one person must answer")
+    return array

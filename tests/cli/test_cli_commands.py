@@ -1,0 +1,210 @@
+"""What the commands do: tables and JSON, pipes and terminals, seeds and reports."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_helpers import EXAMPLES, Call
+
+from incrowd._version import __version__
+from incrowd.protocols import PROTOCOLS, load
+from incrowd.randomizers import KRR, Generic
+
+COMMAND = Path(sys.executable).parent / "incrowd"
+CROWD = ("--n", "1e4", "--delta", "1e-6")
+
+
+def answer(incrowd: Call, *words: object) -> dict[str, Any]:
+    ended = incrowd(*words, "--format", "json")
+    assert (ended.code, ended.err) == (0, "")
+    payload: dict[str, Any] = json.loads(ended.out)
+    return payload
+
+
+def test_version(incrowd: Call) -> None:
+    assert incrowd("--version").out == f"incrowd {__version__}\n"
+
+
+def test_no_command_prints_help(incrowd: Call) -> None:
+    ended = incrowd()
+    assert (ended.code, ended.err) == (2, "")
+    assert "Usage: incrowd" in ended.out
+
+
+def test_account_states_what_the_library_proves(incrowd: Call) -> None:
+    payload = answer(
+        incrowd,
+        "account",
+        "shuffle",
+        "--eps0",
+        1,
+        "--randomizer",
+        "krr",
+        "--categories",
+        16,
+        *CROWD,
+    )
+    shuffle: Any = load("shuffle")
+    promise = shuffle(KRR(categories=16, epsilon=1.0), n=10_000).guarantee()
+    assert payload["epsilon"] == promise.epsilon(1e-6)
+    assert payload["lower_bound"] == promise.lower(1e-6)
+    assert payload["lower_bound"] <= payload["epsilon"] < 1
+    assert payload["parameters"]["randomizer"] == {"kind": "krr", "categories": 16, "epsilon": 1.0}
+    assert {"epsilon", "delta", "lower_bound", "view", "neighbours", "method"} <= set(payload)
+    assert {"assumptions", "parameters"} <= set(payload)
+
+
+def test_every_protocol_is_accounted_and_calibrated(incrowd: Call) -> None:
+    for kind in PROTOCOLS:
+        promised = answer(incrowd, "account", kind, "--eps0", 0.5, *CROWD)
+        assert 0 < promised["epsilon"] <= 0.5
+        solved = answer(incrowd, "calibrate", kind, "--epsilon", 0.25, *CROWD)
+        assert solved["solved"] == "eps0"
+        assert solved["epsilon"] <= 0.25
+
+
+def epsilon_of(incrowd: Call, **options: object) -> float:
+    words = [word for name, value in options.items() for word in (f"--{name}", value)]
+    return float(answer(incrowd, "account", "shuffle", *words)["epsilon"])
+
+
+@pytest.mark.slow
+def test_calibrated_rounds_are_safe_and_most(incrowd: Call) -> None:
+    words = ("calibrate", "shuffle", "--eps0", 1, "--n", 1e4, "--delta", 1e-6, "--epsilon", 0.2)
+    rounds = answer(incrowd, *words)["value"]
+    crowd = {"eps0": 1, "n": 1e4, "delta": 1e-6}
+    assert epsilon_of(incrowd, **crowd, rounds=rounds) <= 0.2
+    assert epsilon_of(incrowd, **crowd, rounds=rounds + 1) > 0.2
+
+
+def test_calibrated_numbers_are_safe_and_best(incrowd: Call) -> None:
+    epsilon = partial(epsilon_of, incrowd)
+    n = answer(incrowd, "calibrate", "shuffle", "--eps0", 1, "--delta", 1e-6, "--epsilon", 0.5)[
+        "value"
+    ]
+    assert epsilon(eps0=1, n=n, delta=1e-6) <= 0.5 < epsilon(eps0=1, n=n - 1, delta=1e-6)
+
+    eps0 = answer(incrowd, "calibrate", "shuffle", "--n", 1e4, "--delta", 1e-6, "--epsilon", 0.2)[
+        "value"
+    ]
+    assert epsilon(eps0=eps0, n=1e4, delta=1e-6) <= 0.2
+    assert epsilon(eps0=eps0 * (1 + 3e-6), n=1e4, delta=1e-6) > 0.2
+
+    delta = answer(incrowd, "calibrate", "shuffle", "--n", 1e4, "--eps0", 1, "--epsilon", 0.05)[
+        "value"
+    ]
+    shuffle: Any = load("shuffle")
+    assert delta == shuffle(Generic(epsilon=1.0), n=10_000).guarantee().delta(0.05)
+
+
+def test_tables_round_up(incrowd: Call) -> None:
+    words = ("account", "shuffle", "--eps0", 1, *CROWD)
+    exact = answer(incrowd, *words)
+    table = incrowd(*words).out
+    row = re.search(r"curator +(\S+) +1e-6 +(\S+)", table)
+    assert row is not None
+    assert exact["epsilon"] <= float(row[1]) <= exact["epsilon"] * 1.001
+    assert exact["lower_bound"] * 0.999 <= float(row[2]) <= exact["lower_bound"]
+
+
+def test_run_repeats_with_a_seed(incrowd: Call) -> None:
+    words = ("run", EXAMPLES / "rare_condition.toml", "--no-report")
+    first, again, other = (answer(incrowd, *words, "--seed", seed) for seed in (1, 1, 2))
+    assert first == again
+    assert first["result"] != other["result"]
+    fresh = answer(incrowd, *words)
+    assert fresh["seed"] is not None
+    assert answer(incrowd, *words, "--seed", fresh["seed"])["result"] == fresh["result"]
+
+
+def test_run_answers_the_question(incrowd: Call) -> None:
+    payload = answer(incrowd, "run", EXAMPLES / "commute.toml", "--seed", "7", "--no-report")
+    assert [row["label"] for row in payload["result"]] == ["bus", "bike", "car", "walk", "train"]
+    for row, truth in zip(payload["result"], payload["truth"], strict=True):
+        assert abs(row["estimate"] - truth) < 4 * row["standard_error"]
+    assert payload["budget"]["met"] is True
+    assert payload["guarantees"][0]["epsilon"] <= 0.5
+    assert payload["report"] is None
+
+
+def test_actors_promise_less_when_people_drop_out(
+    incrowd: Call, survey: Callable[..., Path]
+) -> None:
+    people = "mode\n" + "bus\ncar\nbike\nbus\n" * 40
+    path = survey(people, protocol='kind = "shuffle"', budget="epsilon = 1\ndelta = 1e-6")
+    words = ("run", path, "--mode", "actors", "--seed", "3", "--no-report", "--format", "json")
+    everyone, fewer = incrowd(*words), incrowd(*words, "--dropout", "0.5")
+    assert everyone.err == ""
+    assert fewer.err.startswith("note: the budget was not kept")
+    before, after = json.loads(everyone.out), json.loads(fewer.out)
+    assert before["reports"]["received"] == 160 > after["reports"]["received"]
+    assert before["guarantees"][0]["epsilon"] <= 1 < after["guarantees"][0]["epsilon"]
+    assert (before["budget"]["met"], after["budget"]["met"]) == (True, False)
+
+
+def test_the_report_is_written_where_it_says(incrowd: Call, survey: Callable[..., Path]) -> None:
+    ended = incrowd("run", survey(), "--seed", "1")
+    assert "survey.report.html" in ended.out
+    assert Path("survey.report.html").exists()
+    assert "survey.toml --seed 1" in Path("survey.report.html").read_text()
+    incrowd("run", survey(), "--report", "other.html")
+    assert Path("other.html").exists()
+
+
+def test_pipes_get_no_colours_and_terminals_get_progress(tmp_path: Path) -> None:
+    """The installed command with its streams in a pipe, then on a pseudo-terminal."""
+    words = [str(COMMAND), "config", "check", str(EXAMPLES / "rare_condition.toml")]
+    plain = {**os.environ, "TERM": "xterm"}
+    for name in ("COLUMNS", "NO_COLOR", "_TYPER_FORCE_DISABLE_TERMINAL", "TERMINAL_WIDTH"):
+        plain.pop(name, None)
+    piped = subprocess.run(
+        words, capture_output=True, text=True, cwd=tmp_path, check=True, env=plain
+    )
+    assert piped.stderr == ""
+    assert "\x1b" not in piped.stdout
+    assert "How many people have the condition?" in piped.stdout
+
+    pty = pytest.importorskip("pty")
+    parent, child = pty.openpty()
+    process = subprocess.Popen(words, stdout=child, stderr=child, cwd=tmp_path, env=plain)
+    os.close(child)
+    seen = b""
+    while chunk := _read(parent):
+        seen += chunk
+    os.close(parent)
+    assert process.wait() == 0
+    assert b"\x1b[1m" in seen
+    assert "How many people have the condition?" in seen.decode()
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 4096)
+    except OSError:  # Linux says so when the other end is closed.
+        return b""
+
+
+def test_completion_knows_the_protocols() -> None:
+    request = {
+        "_INCROWD_COMPLETE": "complete_bash",
+        "COMP_WORDS": "incrowd account ",
+        "COMP_CWORD": "2",
+    }
+    shown = subprocess.run(
+        [COMMAND], capture_output=True, text=True, env={**os.environ, **request}, check=False
+    )
+    assert set(PROTOCOLS) <= set(shown.stdout.split())
+
+
+def test_narrow_encodings_do_not_fail(tmp_path: Path) -> None:
+    words = [COMMAND, "account", "local", "--eps0", "1", *CROWD]
+    ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    shown = subprocess.run(words, capture_output=True, cwd=tmp_path, env=ascii_only, check=True)
+    assert b"local randomizer" in shown.stdout

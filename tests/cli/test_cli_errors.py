@@ -1,0 +1,232 @@
+"""Every bad input: one line on standard error, its own exit code, nothing on standard output."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from cli_helpers import ROOT, Call, Ended
+
+from incrowd import errors
+
+
+def assert_fails(ended: Ended, kind: type[errors.IncrowdError] | int, *said: str) -> None:
+    code = kind if isinstance(kind, int) else kind.exit_code
+    assert ended.code == code, ended
+    assert ended.out == ""
+    assert ended.err.startswith("error: ")
+    assert ended.err.count("\n") == 1
+    assert "Traceback" not in ended.err
+    for words in said:
+        assert words in ended.err
+
+
+ACCOUNT = ("account", "shuffle", "--delta", "1e-6", "--n", "1000", "--eps0", "1")
+
+
+def replaced(**options: str) -> list[str]:
+    words = list(ACCOUNT)
+    for name, value in options.items():
+        words[words.index(f"--{name}") + 1] = value
+    return words
+
+
+PARAMETERS = [
+    (replaced(eps0="0"), errors.InvalidEpsilon, "got 0"),
+    (replaced(eps0="-1"), errors.InvalidEpsilon, "positive"),
+    (replaced(eps0="nan"), errors.InvalidEpsilon, "nan"),
+    (replaced(delta="1"), errors.InvalidDelta, "between 0 and 1"),
+    (replaced(delta="0"), errors.InvalidDelta, "between 0 and 1"),
+    (replaced(n="0"), errors.InvalidCrowd, "people"),
+    ([*ACCOUNT, "--rounds", "0"], errors.InvalidParameter, "rounds"),
+    ([*ACCOUNT, "--view", "neighbour"], errors.InvalidParameter, "unknown view 'neighbour'"),
+    ([*ACCOUNT, "--colluders", "1000"], errors.InvalidCrowd, "colluders"),
+    (["run", "missing.toml"], errors.FileUnreadable, "missing.toml"),
+    (["config", "check", "missing.toml"], errors.FileUnreadable, "missing.toml"),
+    (["calibrate", *ACCOUNT[1:], "--epsilon", "0"], errors.InvalidEpsilon, "epsilon"),
+    (["calibrate", *ACCOUNT[1:], "--epsilon", "1e-9"], errors.BudgetInfeasible, "rounds = 1"),
+]
+
+
+@pytest.mark.parametrize(("words", "kind", "said"), PARAMETERS)
+def test_parameters(
+    incrowd: Call, words: list[str], kind: type[errors.IncrowdError], said: str
+) -> None:
+    assert_fails(incrowd(*words), kind, said)
+
+
+USAGE = [
+    (["fly"], "fly"),
+    (["account", "teleport"], "teleport"),
+    ([*ACCOUNT, "--wings", "2"], "--wings"),
+    (replaced(n="many"), "'many' is not a whole number"),
+    (replaced(n="2.5"), "'2.5' is not a whole number"),
+    (replaced(n="inf"), "'inf' is not a whole number"),
+    (replaced(eps0="big"), "'big' is not a number"),
+    (["account", "shuffle", "--eps0", "1", "--delta", "1e-6"], "--n"),
+    (["account", "shuffle", "--n", "9", "--delta", "1e-6"], "--eps0"),
+    (["account", "shuffle", "--n", "9", "--eps0", "1"], "--delta"),
+    ([*ACCOUNT, "--randomizer", "krr"], "--categories"),
+    ([*ACCOUNT, "--categories", "4"], "the generic randomizer has no such parameter"),
+    ([*ACCOUNT, "--randomizer", "coin"], "coin"),
+    (["calibrate", *ACCOUNT[1:]], "--epsilon"),
+    (["calibrate", "shuffle", "--epsilon", "1", "--eps0", "1"], "left out --delta, --n"),
+    (["calibrate", *ACCOUNT[1:], "--rounds", "2", "--epsilon", "1"], "nothing is left out"),
+    (["run", "x.toml", "--report", "a.html", "--no-report"], "--no-report"),
+    (["run", "x.toml", "--no-report", "--loss", "0.1"], "needs --mode actors"),
+    (["run"], "file"),
+]
+
+
+@pytest.mark.parametrize(("words", "said"), USAGE)
+def test_usage(incrowd: Call, words: list[str], said: str) -> None:
+    assert_fails(incrowd(*words), 2, said, "--help")
+
+
+MEAN = 'kind = "mean"\ndata = "people.csv"\ncolumn = "minutes"\nbounds = [0, 60]'
+DATA = [
+    ("", {}, errors.EmptyData, "empty"),
+    ("mode\n", {}, errors.EmptyData, "no rows"),
+    ("color\nred\n", {}, errors.MissingColumn, "the file has color"),
+    ("mode\nbus\nboat\n", {}, errors.UnknownCategory, "row 2: 'boat'"),
+    ("minutes\n3\nnan\n", {"task": MEAN}, errors.NotANumber, "row 2: 'nan'"),
+    ("minutes\n3\n4\n\n61\n", {"task": MEAN}, errors.NotANumber, "row 3: '61'"),
+    ("minutes\nsoon\n", {"task": MEAN}, errors.NotANumber, "row 1: 'soon'"),
+    (None, {}, errors.FileUnreadable, "people.csv"),
+]
+
+
+@pytest.mark.parametrize("command", [("run",), ("config", "check")])
+@pytest.mark.parametrize(("data", "tables", "kind", "said"), DATA)
+def test_data(
+    incrowd: Call,
+    survey: Callable[..., Path],
+    command: tuple[str, ...],
+    data: str | None,
+    tables: dict[str, str],
+    kind: type[errors.IncrowdError],
+    said: str,
+) -> None:
+    assert_fails(incrowd(*command, survey(data, **tables)), kind, said)
+    assert not list(Path.cwd().glob("*.html"))
+
+
+BUDGET = "epsilon = 2.0\ndelta = 1e-6"
+SURVEYS = [
+    ({"task": "kind = "}, errors.MalformedConfig, "line 2, column 8"),
+    ({"task": ""}, errors.InvalidConfig, "task: missing"),
+    ({"live": "cover = true"}, errors.InvalidConfig, "live: unknown key"),
+    ({"budget": "epsilon = -1\ndelta = 1e-6"}, errors.InvalidEpsilon, "budget: epsilon"),
+    ({"budget": "epsilon = 1\ndelta = 1.0"}, errors.InvalidDelta, "budget: delta"),
+    (
+        {"budget": BUDGET, "randomizer": 'kind = "krr"\nepsilon = 3'},
+        errors.BudgetInfeasible,
+        "above budget.epsilon 2",
+    ),
+    (
+        {"budget": BUDGET + "\nlocal_epsilon = 1", "randomizer": "epsilon = 1.5"},
+        errors.BudgetInfeasible,
+        "exceeds budget.local_epsilon 1",
+    ),
+]
+
+
+@pytest.mark.parametrize(("tables", "kind", "said"), SURVEYS)
+def test_surveys(
+    incrowd: Call,
+    survey: Callable[..., Path],
+    tables: dict[str, str],
+    kind: type[errors.IncrowdError],
+    said: str,
+) -> None:
+    assert_fails(incrowd("run", survey(**tables)), kind, said, "survey.toml")
+
+
+def test_an_isolated_vertex(incrowd: Call) -> None:
+    Path("friends.txt").write_text("0 1\n1 3\n2 2\n")
+    assert_fails(incrowd("graph", "stats", "friends.txt"), errors.GraphInvalid, "2")
+
+
+def test_a_report_that_cannot_be_written(incrowd: Call, survey: Callable[..., Path]) -> None:
+    ended = incrowd("run", survey(), "--report", "nowhere/report.html")
+    assert_fails(ended, errors.FileUnreadable, "nowhere/report.html")
+
+
+def test_a_protocol_that_cannot_finish(incrowd: Call, survey: Callable[..., Path]) -> None:
+    words = ("run", survey(), "--mode", "actors", "--loss", "1", "--no-report")
+    assert_fails(incrowd(*words), errors.ProtocolFailed, "arrived")
+
+
+def test_a_missing_extra(
+    incrowd: Call, survey: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    asked = incrowd("run", survey(), "--report", "report.html")
+    assert_fails(asked, errors.MissingExtra, "pip install 'incrowd[plot]'")
+    default = incrowd("run", survey(), "--format", "json", "--seed", "1")
+    assert default.code == 0
+    assert default.err.startswith("note: no report without matplotlib")
+    assert '"report": null' in default.out
+
+
+def test_the_unexpected(
+    incrowd: Call, survey: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("a\nbug")
+
+    monkeypatch.setattr("incrowd.survey.survey.read_column", fail)
+    assert_fails(incrowd("run", survey()), 1, "ZeroDivisionError: a bug", "--debug")
+    with pytest.raises(ZeroDivisionError):
+        incrowd("run", survey(), "--debug")
+
+
+def test_an_interrupt(
+    incrowd: Call, survey: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("incrowd.survey.survey.read_column", interrupt)
+    ended = incrowd("run", survey())
+    assert (ended.code, ended.out) == (130, "")
+    assert "Traceback" not in ended.err
+
+
+def test_exit_codes_are_distinct() -> None:
+    kinds: list[type[errors.IncrowdError]] = [errors.IncrowdError]
+    for kind in kinds:
+        kinds.extend(kind.__subclasses__())
+    codes = [kind.exit_code for kind in kinds]
+    assert len(set(codes)) == len(codes)
+    assert 2 not in codes
+
+
+def test_every_exit_code_has_a_page() -> None:
+    pages = {path.stem for path in (ROOT / "docs" / "errors").glob("*.md")} - {"index"}
+    assert pages == {str(code) for code in (2, *errors.all_errors())}
+    index = (ROOT / "docs" / "errors" / "index.md").read_text()
+    for code in pages:
+        assert f"({code}.md)" in index
+
+
+def test_the_installed_command(tmp_path: Path, survey: Callable[..., Path]) -> None:
+    command = Path(sys.executable).parent / "incrowd"
+    words = [command, "run", survey("mode\nboat\n")]
+    ended = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert_fails(
+        Ended(ended.returncode, ended.stdout, ended.stderr), errors.UnknownCategory, "'boat'"
+    )
+
+
+def test_a_reader_who_leaves(tmp_path: Path) -> None:
+    command = Path(sys.executable).parent / "incrowd"
+    words = [str(command), *ACCOUNT, "--format", "json"]
+    child = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path)
+    assert child.stdout is not None
+    assert child.stderr is not None
+    child.stdout.close()
+    assert child.stderr.read() == b""
+    child.stderr.close()
+    assert child.wait() == 1

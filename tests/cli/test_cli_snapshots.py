@@ -1,0 +1,110 @@
+"""The help text and the JSON of every command, as committed files.
+
+``UPDATE_SNAPSHOTS=1 pytest tests/cli`` writes them again; read the difference before committing it.
+Helps are compared word for word. JSON is compared key by key, without versions and paths, and with
+numbers to one part in a thousand: a bound may become tighter, which is for other tests to judge.
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_helpers import EXAMPLES, Call
+
+from incrowd.protocols import PROTOCOLS
+
+SNAPSHOTS = Path(__file__).parent / "snapshots"
+UPDATE = "UPDATE_SNAPSHOTS" in os.environ
+
+HELPS = [
+    (),
+    ("run",),
+    ("account",),
+    ("calibrate",),
+    *((group, kind) for group in ("account", "calibrate") for kind in PROTOCOLS),
+    ("config",),
+    ("config", "check"),
+    ("graph",),
+    ("graph", "stats"),
+]
+
+CROWD = ("--n", "1e4", "--delta", "1e-6")
+RESULTS = {
+    "account-shuffle": ("account", "shuffle", "--eps0", "1", *CROWD),
+    "account-shuffle-krr": (
+        *("account", "shuffle", "--eps0", "1", "--randomizer", "krr", "--categories", "16"),
+        *(*CROWD, "--colluders", "100"),
+    ),
+    "account-shuffle-everyone": (
+        *("account", "shuffle", "--eps0", "1", "--view", "everyone", "--rounds", "2", *CROWD),
+    ),
+    "account-local": ("account", "local", "--eps0", "1", *CROWD),
+    "calibrate-shuffle-eps0": ("calibrate", "shuffle", "--epsilon", "0.5", *CROWD),
+    "calibrate-shuffle-delta": (
+        *("calibrate", "shuffle", "--epsilon", "0.05", "--n", "1e4", "--eps0", "1"),
+    ),
+    "calibrate-local-eps0": ("calibrate", "local", "--epsilon", "0.5", *CROWD),
+    "config-check-commute": ("config", "check", EXAMPLES / "commute.toml"),
+    "run-commute": ("run", EXAMPLES / "commute.toml", "--seed", "7", "--no-report"),
+    "run-minutes": ("run", EXAMPLES / "minutes.toml", "--seed", "7", "--no-report"),
+    "run-rare-condition": ("run", EXAMPLES / "rare_condition.toml", "--seed", "7", "--no-report"),
+    "graph-stats": ("graph", "stats", "friends.txt"),
+}
+
+
+def kept(name: str, text: str) -> str:
+    """The committed snapshot, written anew on request."""
+    path = SNAPSHOTS / name
+    if UPDATE:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    return path.read_text()
+
+
+@pytest.mark.parametrize("words", HELPS, ids="-".join)
+def test_help(incrowd: Call, words: tuple[str, ...]) -> None:
+    ended = incrowd(*words, "--help")
+    assert (ended.code, ended.err) == (0, "")
+    text = "\n".join(line.rstrip() for line in ended.out.splitlines())
+    text = text.strip() + "\n"
+    assert text == kept("-".join(("help", *words)) + ".txt", text)
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_json(incrowd: Call, name: str) -> None:
+    Path("friends.txt").write_text("0 1\n1 2\n2 0\n2 3\n")
+    ended = incrowd(*RESULTS[name], "--format", "json")
+    assert (ended.code, ended.err) == (0, "")
+    payload = normal(json.loads(ended.out))
+    expected = json.loads(kept(f"{name}.json", json.dumps(payload, indent=2) + "\n"))
+    assert_alike(payload, expected, name)
+
+
+def normal(value: Any) -> Any:
+    """The same without what depends on the machine, and in nine digits."""
+    if isinstance(value, dict):
+        return {
+            key: None if key in ("versions", "survey", "report") else normal(each)
+            for key, each in value.items()
+        }
+    if isinstance(value, list):
+        return [normal(each) for each in value]
+    return float(f"{value:.9g}") if isinstance(value, float) else value
+
+
+def assert_alike(value: Any, expected: Any, where: str) -> None:
+    assert type(value) is type(expected), where
+    if isinstance(value, dict):
+        assert list(value) == list(expected), where
+        for key in value:
+            assert_alike(value[key], expected[key], f"{where}.{key}")
+    elif isinstance(value, list):
+        assert len(value) == len(expected), where
+        for index, pair in enumerate(zip(value, expected, strict=True)):
+            assert_alike(*pair, f"{where}[{index}]")
+    elif isinstance(value, float):
+        assert value == pytest.approx(expected, rel=1e-3, abs=1e-9), where
+    else:
+        assert value == expected, where

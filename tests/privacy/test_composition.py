@@ -1,0 +1,140 @@
+"""Composition: exact small cases, reference values, interoperation, refusals."""
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+
+from incrowd.errors import InvalidParameter
+from incrowd.privacy import (
+    ComposedProfile,
+    Guarantee,
+    LocalProfile,
+    ShuffleProfile,
+    connect_the_dots,
+)
+from incrowd.randomizers import KRR, RR, Gaussian, Generic
+
+
+def shuffled(randomizer, n):
+    return ShuffleProfile(randomizer.blanket(), n, LocalProfile(randomizer), randomizer.attack())
+
+
+def discrete_delta(losses, mass, infinite, epsilon):
+    return float(mass @ np.maximum(-np.expm1(epsilon - losses), 0)) + infinite
+
+
+@pytest.mark.parametrize("randomizer", [RR(epsilon=1.0), Gaussian(epsilon=1.0, delta=1e-5)])
+def test_dots_lie_on_or_above_the_curve(randomizer):
+    curve = LocalProfile(randomizer).delta
+    found = connect_the_dots(curve, 0.05)
+    losses = 0.05 * (found.first + np.arange(found.mass.size))
+    assert found.mass.sum() + found.infinite == pytest.approx(1, abs=1e-9)
+    for epsilon in np.linspace(-2, 2, 201):
+        joined = discrete_delta(losses, found.mass, found.infinite, epsilon)
+        assert joined >= curve(epsilon) - 1e-12
+    for epsilon in losses[::3]:
+        joined = discrete_delta(losses, found.mass, found.infinite, epsilon)
+        assert joined == pytest.approx(curve(epsilon), abs=1e-12)
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 4, 7])
+def test_composed_randomized_response_is_exact_on_its_grid(rounds):
+    """Losses of binary RR sit at ±ε0: a grid through them composes without any error."""
+    epsilon0 = 0.8
+    profile = ComposedProfile(((LocalProfile(RR(epsilon=epsilon0)), rounds),))
+    keep = math.exp(epsilon0) / (1 + math.exp(epsilon0))
+    for epsilon in (0.0, 0.4, 1.1, 2.5):
+        truth = sum(
+            max(p - math.exp(epsilon) * q, 0)
+            for p, q in (
+                (
+                    math.prod(keep if heads else 1 - keep for heads in flips),
+                    math.prod(1 - keep if heads else keep for heads in flips),
+                )
+                for flips in product((True, False), repeat=rounds)
+            )
+        )
+        found = profile.delta(epsilon)
+        assert truth <= found <= truth * 1.01 + 1e-9
+
+
+def exact_pair(n, epsilon0):
+    """Binary RR's blanket pair as explicit distributions over (ones, clones)."""
+    E = math.exp(epsilon0)
+    clone = 2 / (E + 1)
+    P, Q = {}, {}
+    for c in range(n):
+        weight = math.comb(n - 1, c) * clone**c * (1 - clone) ** (n - 1 - c)
+        for a in range(c + 1):
+            chance = weight * math.comb(c, a) / 2**c
+            for table, high in ((P, E / (E + 1)), (Q, 1 / (E + 1))):
+                table[a + 1, c] = table.get((a + 1, c), 0) + chance * high
+                table[a, c] = table.get((a, c), 0) + chance * (1 - high)
+    return P, Q
+
+
+@pytest.mark.parametrize(("n", "epsilon0", "rounds"), [(3, 1.0, 2), (4, 2.0, 3), (6, 0.5, 2)])
+def test_composition_never_falls_below_the_enumerated_truth(n, epsilon0, rounds):
+    P, Q = exact_pair(n, epsilon0)
+    profile = ComposedProfile(((shuffled(Generic(epsilon=epsilon0), n), rounds),))
+    for epsilon in (0.05, 0.3, 0.8):
+        truth = math.fsum(
+            max(
+                math.prod(P[y] for y in outcome)
+                - math.exp(epsilon) * math.prod(Q[y] for y in outcome),
+                0,
+            )
+            for outcome in product(P, repeat=rounds)
+        )
+        found = profile.delta(epsilon)
+        assert truth <= found <= 1.01 * truth
+        assert 0.98 * found < truth, "lowered by 2 %, the bound would fall below the truth"
+
+
+@pytest.mark.parametrize(
+    ("n", "epsilon0", "rounds", "most"),
+    [(10**3, 1, 1000, 6.3781), (10**4, 1, 10, 0.14852), (10**4, 1, 1000, 1.7635),
+     (10**4, 4, 1000, 19.875)],
+)  # fmt: skip
+def test_reference_values(n, epsilon0, rounds, most):
+    """At or below what a fine hand-made grid gives, and above one round composed optimistically."""
+    found = ComposedProfile(((shuffled(Generic(epsilon=epsilon0), n), rounds),)).epsilon(1e-6)
+    assert 0.99 * most <= found <= most
+
+
+def test_small_crowds_fall_back_to_the_local_bound():
+    randomizer = RR(epsilon=6.0)
+    local = ComposedProfile(((LocalProfile(randomizer), 3),)).epsilon(1e-9)
+    assert ComposedProfile(((shuffled(randomizer, 2), 3),)).epsilon(1e-9) <= local * (1 + 1e-9)
+
+
+def test_different_rounds_compose():
+    small, large = shuffled(Generic(epsilon=1.0), 1000), shuffled(Generic(epsilon=1.0), 5000)
+    mixed = ComposedProfile(((small, 5), (large, 5))).epsilon(1e-6)
+    assert ComposedProfile(((large, 10),)).epsilon(1e-6) < mixed
+    assert mixed < ComposedProfile(((small, 10),)).epsilon(1e-6)
+
+
+def test_it_is_a_dp_accounting_distribution():
+    from dp_accounting.pld import privacy_loss_distribution
+
+    profile = shuffled(KRR(categories=8, epsilon=1.0), 1000)
+    ours = profile.losses(1e-3).to_dp_accounting()
+    noise = privacy_loss_distribution.from_gaussian_mechanism(
+        3.0, value_discretization_interval=1e-3
+    )
+    both = ours.compose(noise)
+    assert both.get_epsilon_for_delta(1e-6) > noise.get_epsilon_for_delta(1e-6)
+    assert ours.get_epsilon_for_delta(1e-6) == pytest.approx(profile.epsilon(1e-6), rel=1e-2)
+
+
+def test_guarantees_compose_only_when_they_speak_of_the_same():
+    profile = shuffled(Generic(epsilon=1.0), 1000)
+    one = Guarantee(profile, frozenset({"curator"}), "blanket", ("honest shuffler",))
+    other = Guarantee(profile, frozenset({"curator", "shuffler"}), "local", ())
+    assert one.compose(one).epsilon(1e-6) > one.epsilon(1e-6)
+    assert one.compose(one).assumptions == ("honest shuffler",)
+    with pytest.raises(InvalidParameter, match="different views"):
+        one.compose(other)

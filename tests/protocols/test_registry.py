@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import msgspec
+import pytest
+
+from incrowd.errors import InvalidParameter
+from incrowd.protocols import PROTOCOLS, Parameters, Protocol, load
+from incrowd.protocols.delivery import Backoff
+from incrowd.protocols.wire import envelope_bytes
+
+
+@pytest.mark.parametrize("kind", PROTOCOLS)
+def test_every_protocol_has_the_shape(kind):
+    protocol = load(kind)
+    assert issubclass(protocol, Protocol)
+    assert protocol.kind == kind
+    assert protocol.summary
+    assert issubclass(protocol.parameters_type, Parameters)
+    for name, field in protocol.parameters_type.__annotations__.items():
+        assert field, name
+
+
+@pytest.mark.parametrize("kind", PROTOCOLS)
+def test_every_parameter_says_what_it_is_and_how_it_is_solved(kind):
+    described = {
+        field.name: field.type
+        for field in msgspec.inspect.type_info(load(kind).parameters_type).fields
+    }
+    assert {"n", "rounds"} <= set(described)
+    solve = {}
+    for name, info in described.items():
+        assert isinstance(info, msgspec.inspect.Metadata), name
+        assert info.extra_json_schema["description"], name
+        solve[name] = info.extra["solve"]
+    assert (solve["n"], solve["rounds"]) == ("min", "max")
+
+
+def test_unknown_protocol_names_the_known():
+    with pytest.raises(InvalidParameter, match="local, shuffle"):
+        load("telepathy")
+
+
+def test_the_registry_is_lazy():
+    program = (
+        "import sys, incrowd.protocols;"
+        "print([name for name in sys.modules if name.startswith('incrowd.protocols.local')])"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert result.stdout.strip() == "[]"
+
+
+def test_envelopes_of_later_rounds_are_never_smaller():
+    sizes = [envelope_bytes(8, rounds) for rounds in (1, 128, 129, 70_000)]
+    assert sizes == sorted(sizes)
+    assert sizes[0] < sizes[-1]
+
+
+@pytest.mark.parametrize("wrong", [{"first": 0}, {"factor": 0.5}, {"first": 9, "cap": 3}])
+def test_backoff_is_checked(wrong):
+    with pytest.raises(InvalidParameter, match="back-off"):
+        Backoff(**wrong)

@@ -1,0 +1,322 @@
+"""What every randomizer promises, checked on each of them: one suite, one case per kind."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+import numpy as np
+import pytest
+
+import incrowd.randomizers as randomizers
+from incrowd.errors import (
+    EmptyData,
+    InvalidDelta,
+    InvalidEpsilon,
+    InvalidParameter,
+    NotANumber,
+    UnknownCategory,
+)
+from incrowd.randomizers import (
+    KRR,
+    OLH,
+    OUE,
+    RANDOMIZERS,
+    RR,
+    SUE,
+    AnyRandomizer,
+    Estimate,
+    Gaussian,
+    Generic,
+    HadamardResponse,
+    Laplace,
+    OneBit,
+    PairLaw,
+    PrivUnit,
+    Randomizer,
+)
+
+CATEGORICAL: list[Randomizer] = [
+    RR(epsilon=1.0),
+    KRR(epsilon=1.0, categories=2),
+    KRR(epsilon=0.5, categories=6),
+    KRR(epsilon=3.0, categories=300),
+    OUE(epsilon=1.0, categories=11),
+    OUE(epsilon=2.0, categories=16),
+    SUE(epsilon=1.0, categories=5),
+    HadamardResponse(epsilon=1.0, categories=7),
+    HadamardResponse(epsilon=2.5, categories=8),
+    OLH(epsilon=1.0, categories=9),
+    OLH(epsilon=2.0, categories=20),
+]
+INTERVAL: list[Randomizer] = [
+    OneBit(epsilon=1.0),
+    Laplace(epsilon=1.0),
+    Laplace(epsilon=4.0),
+    Gaussian(epsilon=1.0, delta=1e-5),
+]
+VECTOR: list[Randomizer] = [
+    PrivUnit(epsilon=1.0, dimension=2),
+    PrivUnit(epsilon=4.0, dimension=3),
+    PrivUnit(epsilon=2.0, dimension=20),
+]
+CONCRETE = CATEGORICAL + INTERVAL + VECTOR
+EVERY = [Generic(epsilon=1.0), *CONCRETE]
+
+
+def name(randomizer: Randomizer) -> str:
+    return "-".join(str(value) for value in msgspec.to_builtins(randomizer).values())
+
+
+def people(randomizer: Randomizer, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Uneven data, so that a mistake in debiasing shows in every coordinate."""
+    if randomizer.domain == "category":
+        k = randomizer.categories  # type: ignore[attr-defined]
+        return np.minimum(rng.geometric(0.35, n) - 1, k - 1)
+    if randomizer.domain == "interval":
+        return np.full(n, 0.3)
+    vectors = rng.standard_normal((n, randomizer.dimension))  # type: ignore[attr-defined]
+    vectors[:, 0] += 2
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def truth(randomizer: Randomizer, values: np.ndarray) -> np.ndarray:
+    if randomizer.domain == "category":
+        k = randomizer.categories  # type: ignore[attr-defined]
+        return np.bincount(values, minlength=k) / values.size
+    return np.asarray(values.mean(axis=0))
+
+
+@pytest.mark.parametrize("randomizer", CONCRETE, ids=name)
+class TestEstimates:
+    def test_unbiased_with_the_variance_it_states(self, randomizer, rng):
+        values, runs = people(randomizer, 400, rng), 400
+        estimates = [randomizer.estimate(randomizer.randomize(values, rng)) for _ in range(runs)]
+        found = np.array([each.value for each in estimates])
+        stated = np.mean([each.variance for each in estimates], axis=0)
+        z = (found.mean(axis=0) - truth(randomizer, values)) / np.sqrt(stated / runs)
+        assert np.abs(z).max() < 4.5
+        ratio = found.var(axis=0, ddof=1) / stated
+        # a chi-square with 399 degrees of freedom over 399 has standard deviation 0.071
+        assert np.abs(ratio - 1).max() < 0.35
+        assert abs(np.mean(ratio) - 1) < 0.3 / math.sqrt(np.size(ratio)) + 0.02
+
+    def test_repeatable_from_the_generator_alone(self, randomizer, rng):
+        values = people(randomizer, 100, rng)
+        first, second = (randomizer.randomize(values, np.random.default_rng(5)) for _ in range(2))
+        other = randomizer.randomize(values, np.random.default_rng(6))
+        assert np.array_equal(first, second)
+        assert not np.array_equal(first, other)
+
+    def test_nobody_is_allowed_to_say_nothing(self, randomizer, rng):
+        values = people(randomizer, 3, rng)
+        none = randomizer.randomize(values[:0], rng)
+        some = randomizer.randomize(values, rng)
+        assert none.shape == (0, *some.shape[1:])
+        assert none.dtype == some.dtype
+        assert randomizer.randomize(np.array([]), rng).shape == none.shape
+        with pytest.raises(EmptyData):
+            randomizer.estimate(none)
+
+    def test_one_report_is_enough_for_an_estimate(self, randomizer, rng):
+        estimate = randomizer.estimate(randomizer.randomize(people(randomizer, 1, rng), rng))
+        assert np.all(np.isfinite(estimate.value))
+        assert np.all(estimate.variance >= 0)
+        assert estimate.reports == 1
+
+    def test_report_has_the_stated_size(self, randomizer, rng):
+        reports = randomizer.randomize(people(randomizer, 4, rng), rng)
+        assert reports.nbytes == 4 * randomizer.report_bytes
+
+    def test_values_are_not_changed(self, randomizer, rng):
+        values = people(randomizer, 50, rng)
+        before = values.copy()
+        randomizer.randomize(values, rng)
+        assert np.array_equal(before, values)
+
+    def test_reports_of_another_shape_are_refused(self, randomizer):
+        with pytest.raises(InvalidParameter, match="shape"):
+            randomizer.estimate(np.zeros((2, 3, 4), np.uint8))
+
+
+@pytest.mark.parametrize("randomizer", EVERY, ids=name)
+class TestDescription:
+    def test_goes_through_a_survey_table_and_back(self, randomizer):
+        table = msgspec.to_builtins(randomizer)
+        assert table["kind"] == randomizer.kind
+        assert msgspec.convert(table, AnyRandomizer) == randomizer
+        assert (
+            msgspec.json.decode(msgspec.json.encode(randomizer), type=AnyRandomizer) == randomizer
+        )
+        assert RANDOMIZERS[randomizer.kind] is type(randomizer)
+
+    def test_is_frozen_and_hashable(self, randomizer):
+        with pytest.raises(AttributeError):
+            randomizer.epsilon = 2.0
+        assert hash(randomizer) == hash(msgspec.structs.replace(randomizer))
+
+    def test_laws_are_laws(self, randomizer):
+        blanket, attacks = randomizer.blanket(), randomizer.attack()
+        assert blanket.symmetric
+        assert blanket.gamma <= 1
+        assert len(attacks) >= 1
+        for law in (blanket, *attacks):
+            assert abs(law.a @ law.mass - 1) < 1e-12
+            assert abs(law.b @ law.mass - 1) < 1e-12
+        for law in attacks:
+            assert abs(law.mass.sum() - 1) < 1e-12
+            assert law.escaped == 0
+
+    def test_blanket_stays_in_its_square(self, randomizer):
+        law, top = randomizer.blanket(), math.exp(randomizer.epsilon) * (1 + 1e-14)
+        assert min(law.a.min(), law.b.min()) >= 1 - 1e-14
+        if randomizer.delta == 0:
+            assert max(law.a.max(), law.b.max()) <= top
+
+    def test_blanket_bound_is_never_below_an_attack(self, randomizer):
+        """The functional for two people, by enumeration of pairs of atoms."""
+        for t in (0.5, 1.0, 1.3, math.exp(randomizer.epsilon / 2)):
+            above = functional_of_two(randomizer.blanket(), t)
+            for law in randomizer.attack():
+                assert functional_of_two(law, t) <= above + 1e-12
+
+    @pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf, 1000.0])
+    def test_refuses_an_epsilon_that_is_none(self, randomizer, epsilon):
+        with pytest.raises(InvalidEpsilon):
+            msgspec.structs.replace(randomizer, epsilon=epsilon)
+
+
+def functional_of_two(law: PairLaw, t: float) -> float:
+    g = np.append(law.a - t * law.b, 0.0)
+    mass = np.append(law.mass, max(0.0, 1 - law.mass.sum()))
+    total = g[:, None] + g[None, :]
+    return float(mass @ np.maximum(total, 0) @ mass) / 2
+
+
+@pytest.mark.parametrize("randomizer", CATEGORICAL, ids=name)
+@pytest.mark.parametrize("wrong", [[-1], [10**6], [0, 1, 999], [0.5], ["a"], [None]])
+def test_codes_outside_the_categories_are_refused(randomizer, wrong, rng):
+    with pytest.raises(UnknownCategory):
+        randomizer.randomize(np.array(wrong), rng)
+
+
+def test_error_names_the_value_and_where(rng):
+    with pytest.raises(UnknownCategory, match=r"value 4 at position 2 .* 0…3"):
+        KRR(epsilon=1.0, categories=4).randomize(np.array([0, 1, 4, 2]), rng)
+
+
+@pytest.mark.parametrize("randomizer", INTERVAL, ids=name)
+@pytest.mark.parametrize("wrong", [math.nan, math.inf, -math.inf, -1e-9, 1 + 1e-9, "x"])
+def test_numbers_outside_the_interval_are_refused(randomizer, wrong, rng):
+    with pytest.raises(NotANumber):
+        randomizer.randomize(np.array([0.5, wrong]), rng)
+
+
+@pytest.mark.parametrize("wrong", [[0.0, 0.0], [1.0, 0.1], [math.nan, 1.0], [math.inf, 0.0]])
+def test_vectors_that_are_not_unit_are_refused(wrong, rng):
+    with pytest.raises(NotANumber):
+        PrivUnit(epsilon=1.0, dimension=2).randomize(np.array([[1.0, 0.0], wrong]), rng)
+
+
+def test_vectors_of_another_dimension_are_refused(rng):
+    with pytest.raises(InvalidParameter, match="shape"):
+        PrivUnit(epsilon=1.0, dimension=2).randomize(np.array([[1.0, 0.0, 0.0]]), rng)
+
+
+@pytest.mark.parametrize("randomizer", CATEGORICAL + INTERVAL, ids=name)
+def test_two_dimensional_values_are_refused(randomizer, rng):
+    with pytest.raises(InvalidParameter, match="one-dimensional"):
+        randomizer.randomize(np.zeros((2, 2), np.int64), rng)
+
+
+@pytest.mark.parametrize("kind", ["krr", "oue", "sue", "hadamard", "olh"])
+@pytest.mark.parametrize("categories", [1, 0, -3, 2**31])
+def test_categories_are_checked(kind, categories):
+    with pytest.raises(InvalidParameter, match="categories"):
+        RANDOMIZERS[kind](epsilon=1.0, categories=categories)
+
+
+def test_other_parameters_are_checked():
+    with pytest.raises(InvalidParameter, match="dimension"):
+        PrivUnit(epsilon=1.0, dimension=1)
+    for delta in (0.0, 1.0, -0.1, math.nan):
+        with pytest.raises(InvalidDelta):
+            Gaussian(epsilon=1.0, delta=delta)
+    with pytest.raises(InvalidEpsilon, match="too small"):
+        KRR(epsilon=1e-12, categories=2**30)
+    with pytest.raises(InvalidEpsilon, match="too small"):
+        RR(epsilon=1e-17)
+    with pytest.raises(InvalidEpsilon, match="too small"):
+        OUE(epsilon=1e-17, categories=3)
+    with pytest.raises(InvalidEpsilon, match="at most 30"):
+        HadamardResponse(epsilon=30.5, categories=3)
+
+
+@pytest.mark.parametrize(
+    ("randomizer", "reports"),
+    [
+        (KRR(epsilon=1.0, categories=3), [3]),
+        (KRR(epsilon=1.0, categories=3), [-1]),
+        (KRR(epsilon=1.0, categories=3), [0.5]),
+        (HadamardResponse(epsilon=1.0, categories=3), [4]),
+        (OneBit(epsilon=1.0), [2]),
+        (OLH(epsilon=1.0, categories=3), [[0, 0, 0]]),
+        (OLH(epsilon=1.0, categories=3), [[1, 2**31 - 1, 0]]),
+        (OLH(epsilon=1.0, categories=3), [[1, 0, 4]]),
+        (Laplace(epsilon=1.0), [math.nan]),
+        (PrivUnit(epsilon=1.0, dimension=2), [[math.inf, 0.0]]),
+    ],
+)
+def test_reports_of_another_randomizer_are_refused(randomizer, reports):
+    with pytest.raises(InvalidParameter, match="another randomizer"):
+        randomizer.estimate(np.array(reports))
+
+
+def test_generic_only_accounts(rng):
+    for call in (
+        lambda: Generic(epsilon=1.0).randomize(np.array([0]), rng),
+        lambda: Generic(epsilon=1.0).estimate(np.array([0])),
+    ):
+        with pytest.raises(InvalidParameter, match="choose a concrete one"):
+            call()
+
+
+def test_estimate_on_the_simplex(rng):
+    randomizer = KRR(epsilon=0.2, categories=30)
+    estimate = randomizer.estimate(randomizer.randomize(np.zeros(200, np.int64), rng))
+    assert estimate.value.min() < 0
+    nearest = estimate.on_simplex()
+    assert nearest.min() >= 0
+    assert nearest.sum() == pytest.approx(1)
+    # the projection is closer than other points of the simplex
+    distance = np.linalg.norm(nearest - estimate.value)
+    for other in rng.dirichlet(np.full(30, 0.2), 200):
+        assert distance <= np.linalg.norm(other - estimate.value) + 1e-12
+
+
+def test_interval_covers_as_often_as_it_says(rng):
+    randomizer = OUE(epsilon=1.0, categories=6)
+    values = people(randomizer, 1000, rng)
+    hits = []
+    for _ in range(300):
+        low, high = randomizer.estimate(randomizer.randomize(values, rng)).interval(0.9)
+        hits.append((low <= truth(randomizer, values)) & (truth(randomizer, values) <= high))
+    assert abs(np.mean(hits) - 0.9) < 0.04
+
+
+def test_onebit_variance_is_cautious_for_uneven_values(rng):
+    randomizer, values = OneBit(epsilon=5.0), np.repeat([0.0, 1.0], 300)
+    estimates = [randomizer.estimate(randomizer.randomize(values, rng)) for _ in range(300)]
+    spread = np.var([each.value for each in estimates])
+    assert spread < np.mean([each.variance for each in estimates])
+    assert abs(np.mean([each.value for each in estimates]) - 0.5) < 4.5 * math.sqrt(spread / 300)
+
+
+def test_everything_public_is_there():
+    assert set(RANDOMIZERS) == {
+        *("generic", "rr", "krr", "oue", "sue", "hadamard"),
+        *("olh", "laplace", "gaussian", "privunit", "onebit"),
+    }
+    for public in randomizers.__all__:
+        assert hasattr(randomizers, public)
+    assert isinstance(Estimate(np.zeros(1), np.zeros(1), 1).interval()[0], np.ndarray)

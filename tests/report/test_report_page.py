@@ -1,0 +1,195 @@
+"""The page: one file, no requests, readable aloud, and the numbers that were proven."""
+
+import re
+from functools import lru_cache
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from incrowd.errors import FileUnreadable
+from incrowd.protocols import load
+from incrowd.randomizers import KRR, OneBit
+from incrowd.report import Document, render, write
+from incrowd.report.format import down, percent, up
+from incrowd.tasks import Histogram, Mean
+
+SHUFFLE: Any = load("shuffle")
+DELTA = 1e-6
+VOID = {"meta", "br", "link", "img", "input", "hr"}
+
+
+def document(**changes: Any) -> Document:
+    names = ("bus", "<b>&", "$x_1$ car")
+    values = np.array(names)[np.arange(600) % 3]
+    task = Histogram(categories=names)
+    protocol = SHUFFLE(KRR(categories=3, epsilon=1.5), n=600)
+    run = protocol.simulate(values, task=task, seed=1)
+    told = {
+        "question": 'How do <people> & "others" travel?',
+        "protocol": protocol,
+        "run": run,
+        "epsilon": 1.0,
+        "delta": DELTA,
+        "view": "curator",
+        "met": True,
+        "shares": True,
+        "truth": task.truth(values),
+        "source": "[task]\n# a <comment>",
+        "command": "incrowd run survey.toml --seed 1",
+    }
+    return Document(**(told | changes))
+
+
+@lru_cache(maxsize=1)
+def usual() -> tuple[Document, str]:
+    made = document()
+    return made, render(made)
+
+
+class Page(HTMLParser):
+    """A strict reader: every element is closed in order; ids, links and text are kept."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] not in ("style", "title"):
+            self.text.append(data)
+
+    @property
+    def words(self) -> str:
+        return " ".join(" ".join(self.text).split())
+
+
+def test_it_is_well_formed_and_stands_alone() -> None:
+    _, text = usual()
+    page = Page(text)
+    assert page.open == []
+    assert "http" not in text.lower()
+    assert "//" not in text
+    assert "@import" not in text
+    assert not {"script", "link", "img", "iframe", "object", "base"} & {tag for tag, _ in page.seen}
+    for tag, attributes in page.seen:
+        for name in ("src", "href", "xlink:href"):
+            assert (attributes.get(name) or "#").startswith("#"), (tag, attributes)
+    assert all(target.startswith("#") for target in re.findall(r"url\(([^)]*)\)", text))
+
+
+def test_ids_are_unique_and_references_resolve() -> None:
+    _, text = usual()
+    page = Page(text)
+    ids = [attributes["id"] for _, attributes in page.seen if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    wanted = set(re.findall(r'(?:href="#|url\(#)([^")]+)', text))
+    assert wanted <= set(ids)
+
+
+def test_it_contains_the_numbers() -> None:
+    made, text = usual()
+    words = Page(text).words
+    for guarantee in made.run.guarantees:
+        assert up(guarantee.epsilon(DELTA)) in words
+        assert guarantee.theorem in words
+        for assumption in guarantee.assumptions:
+            assert assumption in words
+    assert down(made.run.guarantees[0].lower(DELTA)) in words
+    answer = made.run.result
+    for index in range(3):
+        for number in (answer.value, answer.low, answer.high, made.truth):
+            assert number is not None
+            assert percent(float(number[index])) in words
+    assert "600 people" in words
+    assert "--seed 1" in words
+
+
+def test_text_is_escaped() -> None:
+    made, text = usual()
+    assert made.question in Page(text).words
+    assert "<people>" not in text
+    assert "# a <comment>" in Page(text).words
+    assert "$x_1$ car" in Page(text).words
+
+
+def test_it_can_be_read_aloud() -> None:
+    _, text = usual()
+    page = Page(text)
+    assert ("html", {"lang": "en"}) in page.seen
+    figures = [attributes for tag, attributes in page.seen if tag == "figure"]
+    assert len(figures) == 2
+    for attributes in figures:
+        assert attributes["role"] == "img"
+        assert len(attributes["aria-label"] or "") > 40
+    for tag, attributes in page.seen:
+        if tag == "th":
+            assert attributes.get("scope") in ("row", "col")
+
+
+def test_colours_come_from_the_page() -> None:
+    _, text = usual()
+    body = text[text.index("</style>") :]
+    assert "var(--series-1)" in body
+    # matplotlib's defaults and our markers would not follow the reader's preference.
+    assert not re.search(r"#0[1-8]0[1-8]0[1-8]|#1f77b4|#ff7f0e|: #000000", body)
+    for name in set(re.findall(r"var\((--[\w-]+)\)", text)):
+        assert f"{name}:" in text
+
+
+def test_it_is_repeatable() -> None:
+    assert render(document()) == usual()[1]
+
+
+def test_a_broken_budget_is_said() -> None:
+    assert "The budget was not kept" in render(document(met=False))
+    assert "The budget was not kept" not in usual()[1]
+
+
+def test_a_mean_without_a_truth() -> None:
+    values = np.linspace(0, 60, 500)
+    task = Mean(bounds=(0, 60))
+    protocol = SHUFFLE(OneBit(epsilon=1.0), n=500)
+    run = protocol.simulate(values, task=task, seed=1)
+    text = render(document(protocol=protocol, run=run, shares=False, truth=None))
+    words = Page(text).words
+    assert f"{run.result.value[0]:.4g}" in words
+    assert "truth" not in words.split("The answer")[1].split("What each person")[0]
+
+
+def test_a_view_that_the_run_does_not_list() -> None:
+    text = render(document(view="shuffler"))
+    assert "Promise against the shuffler" in Page(text).words
+
+
+def test_many_categories() -> None:
+    names = tuple(f"place {index}" for index in range(60))
+    values = np.array(names)[np.arange(600) % 60]
+    protocol = SHUFFLE(KRR(categories=60, epsilon=3.0), n=600)
+    run = protocol.simulate(values, task=Histogram(categories=names), seed=1)
+    text = render(document(protocol=protocol, run=run, truth=None))
+    assert Page(text).open == []
+    assert "place 59" in text
+
+
+def test_it_is_written(tmp_path: Path) -> None:
+    path = write(document(), tmp_path / "report.html")
+    assert path.read_text(encoding="utf-8") == usual()[1]
+    with pytest.raises(FileUnreadable, match="cannot write the report"):
+        write(document(), tmp_path / "nowhere" / "report.html")

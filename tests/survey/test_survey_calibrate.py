@@ -1,0 +1,102 @@
+"""Solving for what was left out: safe, best, and honest about what cannot be found."""
+
+from typing import Any
+
+import pytest
+
+from incrowd.errors import BudgetInfeasible, InvalidCrowd, InvalidDelta, InvalidEpsilon
+from incrowd.protocols import PROTOCOLS, load
+from incrowd.protocols.base import Protocol
+from incrowd.randomizers import KRR, Generic
+from incrowd.survey import Goal, Unknown, calibrate, calibrate_delta, unknowns
+
+SHUFFLE: Any = load("shuffle")
+LOCAL: Any = load("local")
+
+
+def shuffled(eps0: float, n: int = 5000) -> Protocol:
+    protocol: Protocol = SHUFFLE(KRR(categories=4, epsilon=eps0), n=n)
+    return protocol
+
+
+def test_every_protocol_can_be_solved_for_its_local_epsilon_and_crowd() -> None:
+    for kind in PROTOCOLS:
+        found = unknowns(load(kind))
+        assert (found["eps0"].safe, found["eps0"].whole) == ("max", False)
+        assert (found["n"].safe, found["n"].whole) == ("min", True)
+        assert (found["rounds"].safe, found["rounds"].whole) == ("max", True)
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.3, 2.0])
+def test_the_largest_local_epsilon(epsilon: float) -> None:
+    goal = Goal(epsilon=epsilon, delta=1e-6)
+    value, protocol = calibrate(shuffled, unknowns(SHUFFLE)["eps0"], goal)
+    assert protocol.randomizer.epsilon == value
+    assert goal.reached(protocol) <= epsilon
+    assert goal.reached(shuffled(value * (1 + 3e-6))) > epsilon
+    assert value == float(f"{value:.7g}")
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 0.9])
+def test_the_least_crowd(epsilon: float) -> None:
+    goal = Goal(epsilon=epsilon, delta=1e-6)
+    value, _ = calibrate(lambda n: shuffled(1.0, int(n)), unknowns(SHUFFLE)["n"], goal)
+    assert isinstance(value, int)
+    assert goal.reached(shuffled(1.0, value)) <= epsilon < goal.reached(shuffled(1.0, value - 1))
+
+
+def test_a_crowd_that_is_not_needed() -> None:
+    goal = Goal(epsilon=1.5, delta=1e-6)
+    value, _ = calibrate(lambda n: shuffled(1.0, int(n)), unknowns(SHUFFLE)["n"], goal)
+    assert value == 1
+
+
+def test_the_most_rounds() -> None:
+    def build(rounds: float) -> Protocol:
+        protocol: Protocol = LOCAL(Generic(epsilon=0.1), n=10, rounds=int(rounds))
+        return protocol
+
+    goal = Goal(epsilon=1.0, delta=1e-6)
+    value, _ = calibrate(build, unknowns(LOCAL)["rounds"], goal)
+    assert value >= 9
+    assert goal.reached(build(value)) <= 1 < goal.reached(build(value + 1))
+
+
+def test_a_cap_is_kept() -> None:
+    cap = Unknown("eps0", "max", whole=False, cap=0.75)
+    value, _ = calibrate(shuffled, cap, Goal(epsilon=5.0, delta=1e-6))
+    assert value == 0.75
+    value, _ = calibrate(shuffled, cap, Goal(epsilon=0.01, delta=1e-6))
+    assert value < 0.75
+
+
+def test_a_goal_out_of_reach_says_how_far_it_looked() -> None:
+    unknown = unknowns(LOCAL)["n"]
+    with pytest.raises(BudgetInfeasible, match=r"no n between 1 and .* at n = 1 it is 1"):
+        calibrate(
+            lambda n: LOCAL(Generic(epsilon=1.0), n=int(n)), unknown, Goal(epsilon=0.5, delta=1e-9)
+        )
+
+
+def test_a_goal_without_end_is_refused() -> None:
+    with pytest.raises(BudgetInfeasible, match="every rounds up to"):
+        calibrate(
+            lambda rounds: shuffled(1.0), unknowns(SHUFFLE)["rounds"], Goal(epsilon=2, delta=1e-6)
+        )
+
+
+def test_what_stands_in_the_way_of_every_value_is_said() -> None:
+    with pytest.raises(InvalidCrowd, match="colluders"):
+        calibrate(shuffled, unknowns(SHUFFLE)["eps0"], Goal(epsilon=1, delta=1e-6, colluders=5000))
+
+
+def test_the_delta_of_an_epsilon() -> None:
+    guarantee = shuffled(1.0).guarantee()
+    assert calibrate_delta(guarantee, 0.1) == guarantee.delta(0.1) > 0
+
+
+def test_goals_that_are_no_promise() -> None:
+    with pytest.raises(InvalidEpsilon):
+        Goal(epsilon=0, delta=1e-6)
+    with pytest.raises(InvalidDelta):
+        Goal(epsilon=1, delta=1)

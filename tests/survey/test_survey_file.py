@@ -1,0 +1,266 @@
+"""Survey files: what is read, what is filled in, and where exactly something is wrong."""
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from incrowd import errors, survey
+from incrowd.randomizers import KRR, Laplace, OneBit
+
+ROOT = Path(__file__).parents[2]
+TABLES = {
+    "task": 'kind = "histogram"\ndata = "people.csv"\ncolumn = "mode"\ncategories = ["bus", "car"]',
+    "budget": "epsilon = 1.0\ndelta = 1e-6",
+    "protocol": 'kind = "shuffle"',
+    "randomizer": 'kind = "krr"',
+}
+MEAN = 'kind = "mean"\ndata = "people.csv"\ncolumn = "minutes"\nbounds = [0, 60]'
+PEOPLE = "mode,minutes\n" + "bus,10\ncar,20\nbus,60\n" * 30
+
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    (tmp_path / "people.csv").write_text(PEOPLE)
+
+    def make(**tables: str | None) -> Path:
+        parts = {name: body for name, body in (TABLES | tables).items() if body is not None}
+        path = tmp_path / "survey.toml"
+        path.write_text("\n".join(f"[{name}]\n{body}" for name, body in parts.items()))
+        return path
+
+    return make
+
+
+def test_a_survey_is_read_and_its_epsilon_solved(write: Write) -> None:
+    loaded = survey.load(write())
+    assert loaded.solved
+    assert isinstance(loaded.randomizer, KRR)
+    assert loaded.randomizer.categories == 2
+    assert loaded.protocol.parameters.n == len(loaded.values) == 90
+    assert loaded.protocol.guarantee().epsilon(1e-6) <= 1
+    assert loaded.randomizer.epsilon > 1
+    np.testing.assert_allclose(loaded.truth, [2 / 3, 1 / 3])
+
+
+def test_a_given_epsilon_is_kept(write: Write) -> None:
+    loaded = survey.load(write(randomizer='kind = "krr"\nepsilon = 0.5'))
+    assert (loaded.solved, loaded.randomizer) == (False, KRR(categories=2, epsilon=0.5))
+
+
+def test_the_cap_on_the_local_epsilon_binds(write: Write) -> None:
+    loaded = survey.load(write(budget=TABLES["budget"] + "\nlocal_epsilon = 0.25"))
+    assert loaded.randomizer.epsilon == 0.25
+
+
+def test_the_view_of_the_budget_decides(write: Write) -> None:
+    curator = survey.load(write())
+    everyone = survey.load(write(budget=TABLES["budget"] + '\nview = "everyone"'))
+    assert everyone.randomizer.epsilon < curator.randomizer.epsilon
+    assert everyone.protocol.guarantee("everyone").epsilon(1e-6) <= 1
+
+
+def test_randomizers_by_default(write: Write) -> None:
+    assert isinstance(survey.load(write(randomizer=None)).randomizer, KRR)
+    assert isinstance(survey.load(write(task=MEAN, randomizer=None)).randomizer, OneBit)
+    laplace = survey.load(
+        write(task=MEAN, protocol='kind = "local"', randomizer='kind = "laplace"\nepsilon = 0.5')
+    )
+    assert laplace.randomizer == Laplace(epsilon=0.5)
+
+
+def test_rounds_and_questions(write: Write) -> None:
+    loaded = survey.load(
+        write(
+            task=TABLES["task"] + '\nquestion = "How?"',
+            protocol='kind = "local"\nrounds = 3',
+            randomizer='kind = "krr"\nepsilon = 0.1',
+        )
+    )
+    assert loaded.question == "How?"
+    assert loaded.protocol.parameters.rounds == 3
+    assert survey.load(write()).question == "What is the histogram of mode?"
+
+
+def test_both_executions_answer(write: Write) -> None:
+    loaded = survey.load(write(randomizer='kind = "krr"\nepsilon = 1.0'))
+    for mode in ("simulate", "actors"):
+        first, again = (loaded.run(mode, seed=5) for _ in range(2))  # type: ignore[arg-type]
+        np.testing.assert_array_equal(first.result.value, again.result.value)
+        assert loaded.met_by(first)
+        assert np.all(np.abs(first.result.value - loaded.truth) < 5 * first.result.standard_error)
+
+
+def test_faults_need_actors(write: Write) -> None:
+    from incrowd.sim import Faults
+
+    loaded = survey.load(write(randomizer='kind = "krr"\nepsilon = 1.0'))
+    with pytest.raises(errors.InvalidParameter, match="actors"):
+        loaded.run(faults=Faults(loss=0.5))
+
+
+def test_compressed_data_and_spreadsheet_signatures(write: Write, tmp_path: Path) -> None:
+    with gzip.open(tmp_path / "people.csv.gz", "wt", encoding="utf-8-sig") as stream:
+        stream.write('mode , minutes\r\n"bus", 3\r\n\r\ncar,4\r\n')
+    task = TABLES["task"].replace("people.csv", "people.csv.gz")
+    given = 'kind = "krr"\nepsilon = 0.5'
+    loaded = survey.load(write(task=task, randomizer=given))
+    assert loaded.values.tolist() == ["bus", "car"]
+
+
+CONFIG = [
+    ({"task": MEAN.replace("[0, 60]", '[0, "x"]')}, "task.bounds[1]: expected float, got str"),
+    ({"task": MEAN.replace("[0, 60]", "[0]")}, "task.bounds: expected array of length 2"),
+    ({"task": MEAN.replace("bounds = [0, 60]", "")}, "task.bounds: missing"),
+    (
+        {"task": TABLES["task"].replace('"car"', "7")},
+        "task.categories[1]: expected str, got int",
+    ),
+    ({"task": TABLES["task"].replace("column", "colunm")}, "task.column: missing"),
+    (
+        {"task": TABLES["task"] + "\ncategory = 1"},
+        "task.category: unknown key; did you mean categories?",
+    ),
+    (
+        {"task": TABLES["task"].replace("histogram", "histgram")},
+        "task.kind: unknown kind 'histgram'; did you mean histogram?",
+    ),
+    ({"task": TABLES["task"].replace('"mode"', "3")}, "task.column: expected str, got int"),
+    ({"task": TABLES["task"].replace("histogram", "vector")}, "known: histogram, mean"),
+    ({"task": None}, "task: missing; add a table [task]"),
+    ({"budget": "epsilon = 1"}, "budget.delta: missing"),
+    ({"budget": TABLES["budget"] + "\neps = 1"}, "budget.eps: unknown key"),
+    ({"budget": 'epsilon = "1"\ndelta = 1e-6'}, "budget.epsilon: expected float, got str"),
+    ({"protocol": 'kind = "shufle"'}, "protocol.kind: unknown kind 'shufle'; did you mean shuffle"),
+    ({"protocol": 'kind = "shuffle"\nround = 2'}, "protocol.round: unknown key; did you mean roun"),
+    ({"protocol": 'kind = "shuffle"\nrounds = "2"'}, "protocol.rounds: expected int, got str"),
+    ({"protocol": 'kind = "shuffle"\nn = 5'}, "protocol.n: the people are counted from the data"),
+    ({"randomizer": 'kind = "krr"\nepsilom = 1'}, "randomizer.epsilom: unknown key; did you mean"),
+    ({"randomizer": 'kind = "laplace"\nepsilon = 1'}, "randomizer.kind: "),
+    ({"randomizer": 'kind = "generic"\nepsilon = 1'}, "randomizer.kind: unknown kind 'generic'"),
+    ({"randomizer": 'kind = "rr"\nepsilon = "a"'}, "randomizer.epsilon: expected float, got str"),
+    ({"live": "cover = true"}, "live: unknown key"),
+]
+
+
+@pytest.mark.parametrize(("tables", "said"), CONFIG)
+def test_what_does_not_describe_a_survey(
+    write: Write, tables: dict[str, str | None], said: str
+) -> None:
+    path = write(**tables)
+    with pytest.raises(errors.InvalidConfig) as caught:
+        survey.load(path)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_table_that_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "survey.toml"
+    path.write_text("task = 3")
+    with pytest.raises(errors.InvalidConfig, match="task: expected a table"):
+        survey.load(path)
+
+
+KINDS = [
+    ({"budget": "epsilon = 0\ndelta = 1e-6"}, errors.InvalidEpsilon, "budget: epsilon"),
+    ({"budget": "epsilon = 1\ndelta = 0.0"}, errors.InvalidDelta, "budget: delta"),
+    ({"budget": TABLES["budget"] + "\nlocal_epsilon = -1"}, errors.InvalidEpsilon, "local_epsilon"),
+    ({"budget": TABLES["budget"] + '\nview = "me"'}, errors.InvalidParameter, "unknown view 'me'"),
+    ({"protocol": 'kind = "shuffle"\nrounds = 0'}, errors.InvalidParameter, "protocol: rounds"),
+    ({"randomizer": "epsilon = -1"}, errors.InvalidEpsilon, "randomizer: epsilon"),
+    (
+        {"task": TABLES["task"].replace('["bus", "car"]', '["bus"]')},
+        errors.InvalidParameter,
+        "task: categories",
+    ),
+    ({"task": MEAN.replace("[0, 60]", "[60, 0]")}, errors.InvalidParameter, "task: bounds"),
+    ({"randomizer": "epsilon = 9"}, errors.BudgetInfeasible, "above budget.epsilon 1"),
+]
+
+
+@pytest.mark.parametrize(("tables", "kind", "said"), KINDS)
+def test_a_wrong_value_keeps_its_own_kind(
+    write: Write, tables: dict[str, str], kind: type[errors.IncrowdError], said: str
+) -> None:
+    path = write(**tables)
+    with pytest.raises(kind) as caught:
+        survey.load(path)
+    assert type(caught.value) is kind
+    assert str(caught.value).startswith(f"{path}: ")
+    assert said in str(caught.value)
+
+
+MALFORMED = [
+    (b"[task\n", "line 1, column 6"),
+    (b"[task]\nkind = \n", "line 2, column 8"),
+    (b'[task]\nkind = "x', "line 2, column 10"),
+    (b'[task]\nkind = "\xff"\n', "line 2, column 9: not UTF-8"),
+]
+
+
+@pytest.mark.parametrize(("text", "said"), MALFORMED)
+def test_what_is_no_toml(tmp_path: Path, text: bytes, said: str) -> None:
+    path = tmp_path / "survey.toml"
+    path.write_bytes(text)
+    with pytest.raises(errors.MalformedConfig) as caught:
+        survey.load(path)
+    assert str(caught.value).startswith(f"{path}: {said}")
+
+
+DATA = [
+    (b"", errors.EmptyData, "empty"),
+    (b"mode,minutes\n\n", errors.EmptyData, "no rows"),
+    (b"way,minutes\nbus,1\n", errors.MissingColumn, "the file has way, minutes"),
+    (b"mode,mode\nbus,car\n", errors.MissingColumn, "more than one column 'mode'"),
+    (b"minutes,mode\n1,bus\n2\n", errors.MissingColumn, "line 3: no value for 'mode'"),
+    (b"mode\nbus\nboat\n", errors.UnknownCategory, "column mode: row 2: 'boat'"),
+    (b"mode\nb\xffs\n", errors.FileUnreadable, "not UTF-8"),
+    (b'mode\n"bus\n', errors.FileUnreadable, "not valid CSV"),
+]
+
+
+@pytest.mark.parametrize(("text", "kind", "said"), DATA)
+def test_bad_data(
+    write: Write, tmp_path: Path, text: bytes, kind: type[errors.IncrowdError], said: str
+) -> None:
+    path = write()
+    (tmp_path / "people.csv").write_bytes(text)
+    with pytest.raises(kind) as caught:
+        survey.load(path)
+    assert str(caught.value).startswith(str(tmp_path / "people.csv"))
+    assert said in str(caught.value)
+
+
+def test_damaged_archives(write: Write, tmp_path: Path) -> None:
+    task = TABLES["task"].replace("people.csv", "people.csv.gz")
+    path = write(task=task)
+    whole = gzip.compress(PEOPLE.encode())
+    for damaged in (b"mode\nbus\n", whole[:-12], whole[:15] + b"\0\0\0" + whole[18:]):
+        (tmp_path / "people.csv.gz").write_bytes(damaged)
+        with pytest.raises(errors.FileUnreadable):
+            survey.load(path)
+
+
+def test_the_examples_keep_their_budgets() -> None:
+    for name in ("commute", "minutes", "rare_condition"):
+        loaded = survey.load(ROOT / "examples" / f"{name}.toml")
+        run = loaded.run(seed=1)
+        assert loaded.met_by(run)
+        assert np.all(np.abs(run.result.value - loaded.truth) < 5 * run.result.standard_error)
+
+
+def test_the_example_data_are_what_the_script_makes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import runpy
+
+    script = runpy.run_path(str(ROOT / "examples" / "make_data.py"))
+    monkeypatch.setitem(script["write"].__globals__, "HERE", tmp_path)
+    script["main"]()
+    for made in tmp_path.iterdir():
+        assert made.read_bytes() == (ROOT / "examples" / made.name).read_bytes()

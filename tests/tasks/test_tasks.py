@@ -1,0 +1,199 @@
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+import pytest
+
+from incrowd.errors import (
+    EmptyData,
+    InvalidParameter,
+    NotANumber,
+    ProtocolFailed,
+    UnknownCategory,
+)
+from incrowd.randomizers import KRR, RR, Generic, Laplace, OneBit, PrivUnit
+from incrowd.tasks import TASKS, AnyTask, Collected, Histogram, Mean, Vector, natural_task
+
+COLOURS = Histogram(categories=("red", "green", "blue"))
+
+
+class TestHistogram:
+    @pytest.mark.parametrize(
+        "column",
+        [
+            np.array(["blue", "red", "red"]),
+            np.array(["blue", "red", "red"], object),
+            ["blue", "red", "red"],
+        ],
+    )
+    def test_encodes_text(self, column):
+        assert COLOURS.encode(column).tolist() == [2, 0, 0]
+
+    @pytest.mark.parametrize("kind", [np.int64, np.uint8, np.float64, object, str])
+    def test_encodes_numbers_by_name(self, kind):
+        task = Histogram(categories=("7", "3"))
+        assert task.encode(np.array([3, 7, 7]).astype(kind)).tolist() == [1, 0, 0]
+
+    @pytest.mark.parametrize("kind", [str, object])
+    def test_unknown_category_names_value_row_and_categories(self, kind):
+        column = np.array(["red", "pink", "green", "puce"], kind)
+        with pytest.raises(UnknownCategory, match=r"row 2: 'pink'.*red, green, blue"):
+            COLOURS.encode(column)
+
+    @pytest.mark.parametrize("value", [np.nan, 1.5, -1, None, ""])
+    def test_nothing_is_guessed(self, value):
+        with pytest.raises(UnknownCategory, match="row 2"):
+            Histogram(categories=("1", "2")).encode(np.array([1, value], object))
+
+    def test_long_lists_of_categories_are_cut_in_the_error(self):
+        task = Histogram(categories=tuple(f"c{code}" for code in range(100)))
+        with pytest.raises(UnknownCategory, match=r"c11, … \(100 in all\)"):
+            task.encode(np.array(["x"]))
+
+    def test_truth(self):
+        assert COLOURS.truth(np.array(["red", "blue", "red", "red"])).tolist() == [0.75, 0, 0.25]
+
+    @pytest.mark.parametrize("categories", [(), ("a",), ("a", "a"), (1, "1")])
+    def test_refuses_categories(self, categories):
+        with pytest.raises(InvalidParameter, match="at least two different"):
+            Histogram(categories=categories)
+
+    def test_refuses_an_empty_column(self):
+        with pytest.raises(EmptyData):
+            COLOURS.encode(np.array([], str))
+
+    def test_refuses_a_table(self):
+        with pytest.raises(InvalidParameter, match="axes"):
+            COLOURS.encode(np.array([["red"]]))
+
+
+class TestMean:
+    AGE = Mean(bounds=(0, 120))
+
+    @pytest.mark.parametrize("kind", [np.int64, np.float32, object, str])
+    def test_scales_to_the_unit_interval(self, kind):
+        assert self.AGE.encode(np.array([0, 30, 120]).astype(kind)).tolist() == [0, 0.25, 1]
+
+    def test_ends_stay_inside(self):
+        task = Mean(bounds=(-0.1, 0.7))
+        encoded = task.encode(np.array([-0.1, 0.7, np.nextafter(0.7, 0)]))
+        assert encoded.min() >= 0
+        assert encoded.max() <= 1
+
+    @pytest.mark.parametrize("value", ["nan", "inf", "-inf", "old", "", None, "-0.001", "120.5"])
+    def test_refuses_and_never_clips(self, value):
+        with pytest.raises(NotANumber, match=r"row 3: .*between 0 and 120"):
+            self.AGE.encode(np.array([1, 2, value], object))
+
+    def test_truth(self):
+        assert self.AGE.truth(np.array([10, 20, 60])).tolist() == [30]
+
+    @pytest.mark.parametrize(
+        "bounds", [(1, 1), (2, 1), (0, np.inf), (np.nan, 1), (-1e308, 1e308), (0, 1, 2)]
+    )
+    def test_refuses_bounds(self, bounds):
+        with pytest.raises(InvalidParameter, match="bounds"):
+            Mean(bounds=bounds)
+
+
+class TestVector:
+    def test_refuses_rows_that_are_no_unit_vectors(self):
+        with pytest.raises(NotANumber, match="row 2"):
+            Vector(dimension=2).encode(np.array([[1.0, 0], [1, 1]]))
+
+    def test_refuses_another_dimension(self):
+        with pytest.raises(InvalidParameter, match="3 coordinates"):
+            Vector(dimension=2).encode(np.eye(3))
+
+    def test_truth(self):
+        assert Vector(dimension=2).truth(np.eye(2)).tolist() == [0.5, 0.5]
+
+
+class TestEstimate:
+    def test_histogram_is_that_of_the_randomizer(self):
+        krr = KRR(categories=3, epsilon=1.0)
+        rounds = (np.array([0, 1, 1], np.uint8), np.array([2, 1], np.uint8))
+        answer = COLOURS.estimate(Collected(rounds, sent=7), krr)
+        expected = krr.estimate(np.concatenate(rounds))
+        np.testing.assert_array_equal(answer.value, expected.value)
+        np.testing.assert_array_equal(answer.standard_error, np.sqrt(expected.variance))
+        assert (answer.labels, answer.people) == (COLOURS.categories, 3)
+
+    def test_mean_is_rescaled(self):
+        onebit = OneBit(epsilon=1.0)
+        reports = np.array([0, 1, 1, 1], np.uint8)
+        answer = Mean(bounds=(-10, 30)).estimate(Collected((reports,), sent=4), onebit)
+        expected = onebit.estimate(reports)
+        assert answer.value == pytest.approx([-10 + 40 * expected.value])
+        assert answer.standard_error == pytest.approx([40 * np.sqrt(expected.variance)])
+        assert answer.low[0] < answer.value[0] < answer.high[0]
+
+    def test_coverage(self):
+        rng = np.random.default_rng(5)
+        task, laplace = Mean(bounds=(2, 6)), Laplace(epsilon=1.0)
+        column = rng.uniform(2, 6, 400)
+        covered = 0
+        for _ in range(500):
+            reports = laplace.randomize(task.encode(column), rng)
+            answer = task.estimate(Collected((reports,), sent=400), laplace, confidence=0.9)
+            covered += answer.low[0] <= task.truth(column)[0] <= answer.high[0]
+        assert covered == pytest.approx(450, abs=4 * np.sqrt(500 * 0.9 * 0.1))
+
+    def test_no_reports(self):
+        with pytest.raises(ProtocolFailed, match="none of the 4 reports"):
+            COLOURS.estimate(
+                Collected((np.array([], np.uint8),), sent=4), KRR(categories=3, epsilon=1.0)
+            )
+
+    def test_collected_counts(self):
+        collected = Collected((np.zeros(3), np.zeros(1)), sent=10)
+        assert collected.crowds == (3, 1)
+        assert (collected.received, collected.dropped, collected.smallest_crowd) == (4, 6, 1)
+
+
+class TestFit:
+    @pytest.mark.parametrize(
+        ("task", "randomizer", "fitting"),
+        [
+            (COLOURS, Laplace(epsilon=1.0), "krr"),
+            (Mean(bounds=(0, 1)), RR(epsilon=1.0), "laplace"),
+            (Vector(dimension=2), RR(epsilon=1.0), "privunit"),
+        ],
+    )
+    def test_wrong_domain_names_what_fits(self, task, randomizer, fitting):
+        with pytest.raises(InvalidParameter, match=rf"{task.kind} needs.*{fitting}"):
+            task.require(randomizer)
+
+    def test_wrong_number_of_categories(self):
+        with pytest.raises(InvalidParameter, match="3 categories but krr has 4"):
+            COLOURS.require(KRR(categories=4, epsilon=1.0))
+
+    def test_wrong_dimension(self):
+        with pytest.raises(InvalidParameter, match="2 coordinates but privunit has 3"):
+            Vector(dimension=2).require(PrivUnit(dimension=3, epsilon=1.0))
+
+    @pytest.mark.parametrize(
+        ("randomizer", "task"),
+        [
+            (RR(epsilon=1.0), Histogram(categories=("0", "1"))),
+            (KRR(categories=3, epsilon=1.0), Histogram(categories=("0", "1", "2"))),
+            (OneBit(epsilon=1.0), Mean(bounds=(0, 1))),
+            (PrivUnit(dimension=3, epsilon=1.0), Vector(dimension=3)),
+        ],
+    )
+    def test_natural(self, randomizer, task):
+        assert natural_task(randomizer) == task
+
+    def test_generic_asks_nothing(self):
+        with pytest.raises(InvalidParameter, match="generic"):
+            natural_task(Generic(epsilon=1.0))
+
+
+@pytest.mark.parametrize(
+    "task", [COLOURS, Mean(bounds=(1, 2)), Vector(dimension=3)], ids=lambda task: task.kind
+)
+def test_survey_table_round_trip(task):
+    table = msgspec.to_builtins(task)
+    assert table["kind"] == task.kind
+    assert msgspec.convert(table, AnyTask) == task
+    assert TASKS[task.kind] is type(task)
