@@ -30,7 +30,9 @@ _NEGLIGIBLE = 1e-17
 _NOISE = 1e-14
 """Rounding of the fast convolution, per round, charged to δ; ten times that is the floor."""
 _MOST_POINTS = 2_000_000
-_COARSEST = 1e-2
+_MOST_LOSS = 600.0
+_SNAP = 1e-9
+"""Grid points this close, relatively, to the greatest loss count as being there."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,34 +55,38 @@ class LossDistribution:
         )
 
 
-def connect_the_dots(curve: Callable[[float], float], interval: float) -> LossDistribution:
-    """The discrete pair whose curve joins ``curve`` at the grid points by straight lines in e^ε."""
-    last = _reach(curve, interval)
-    grid = np.arange(-last, last + 1)
-    losses = interval * grid
+def connect_the_dots(
+    curve: Callable[[float], float], interval: float, greatest_loss: float = math.inf
+) -> LossDistribution:
+    """The discrete pair whose curve joins ``curve`` at the grid points by straight lines in e^ε.
+
+    The curve is zero from ``greatest_loss`` on.
+    """
+    last = _reach(curve, interval, greatest_loss)
+    losses = interval * np.arange(-last, last + 1)
     height = np.array([curve(float(loss)) for loss in losses])
-    height = np.maximum.accumulate(height[::-1])[::-1]
+    if losses[-1] >= greatest_loss * (1 - _SNAP):
+        height[-1] = 0.0
     t = np.exp(losses)
     # Slopes between neighbours; left of the grid the chord from (0, 1), right of it flat.
-    slope = np.diff(height) / np.diff(t)
-    slope = np.concatenate([[(height[0] - 1) / t[0]], slope, [0.0]])
+    slope = np.concatenate([[(height[0] - 1) / t[0]], np.diff(height) / np.diff(t), [0.0]])
     # A curve of upper bounds may be concave by a rounding: raising such a mass to zero only raises
     # the curve, which is Σ (t_i − t)₊ · bend_i + infinite.
     bend = np.maximum(np.diff(slope), 0.0)
     return LossDistribution(interval, -last, bend * t, float(height[-1]))
 
 
-def _reach(curve: Callable[[float], float], interval: float) -> int:
-    """The number of grid points after which the curve is negligible."""
-    last = 8
-    while curve(interval * last) > _NEGLIGIBLE:
-        last *= 2
-        if last > _MOST_POINTS:
-            raise NumericalFloor(
-                f"a privacy curve is still above {_NEGLIGIBLE} after {_MOST_POINTS} grid points "
-                f"of {interval}: compose profiles of more similar size, or with a bounded loss"
-            )
-    first = last // 2
+def _reach(curve: Callable[[float], float], interval: float, greatest_loss: float) -> int:
+    """The number of grid points after which the curve is zero or negligible."""
+    most = _MOST_LOSS / interval
+    if math.isfinite(greatest_loss):
+        most = min(most, math.ceil(greatest_loss / interval * (1 - _SNAP)))
+    if most > _MOST_POINTS:
+        raise NumericalFloor(
+            f"a grid of {interval:.1e} needs {most:.0f} points to reach a loss of "
+            f"{interval * most:.3g}: compose profiles of more similar size"
+        )
+    first, last = 0, int(most)
     while last - first > 1:
         middle = (first + last) // 2
         first, last = (middle, last) if curve(interval * middle) > _NEGLIGIBLE else (first, middle)
@@ -122,22 +128,32 @@ class ComposedProfile(Profile):
                 "composed rounds can certify: ask for a larger delta or fewer rounds"
             )
         own = float(self.distribution.get_epsilon_for_delta(delta - self._noise))
-        best = min(own, self._caps.epsilon(delta) if self._caps else math.inf)
-        return math.nextafter(best * (1 + 1e-12), math.inf)
+        caps = self._caps.epsilon(delta) if self._caps else math.inf
+        return min(math.nextafter(own * (1 + 1e-12), math.inf), caps, self.greatest_loss)
 
     def lower(self, delta: float) -> float | None:
         """The strongest attack on any single round: more rounds never tell less."""
         found = [part.lower(delta) for part, _ in self.parts]
         return max((each for each in found if each is not None), default=None)
 
+    @property
+    def greatest_loss(self) -> float:
+        """Losses add up."""
+        return sum(rounds * part.greatest_loss for part, rounds in self.parts)
+
+    @property
+    def interval(self) -> float:
+        """The finest grid that any part asks for."""
+        return min(part.interval for part, _ in self.parts)
+
     def losses(self, interval: float) -> LossDistribution:
         """A distribution that dominates the whole composition."""
-        return connect_the_dots(self.delta, interval)
+        return connect_the_dots(self.delta, interval, self.greatest_loss)
 
     @cached_property
     def distribution(self) -> Any:
         """The composed ``dp_accounting`` privacy-loss distribution."""
-        interval = min(_spacing(part) for part, _ in self.parts)
+        interval = self.interval
         composed: Any = None
         for part, rounds in self.parts:
             one = part.losses(interval).to_dp_accounting()
@@ -159,9 +175,3 @@ class ComposedProfile(Profile):
         caps = tuple((getattr(part, "cap", None), rounds) for part, rounds in self.parts)
         known = tuple((cap, rounds) for cap, rounds in caps if cap is not None)
         return ComposedProfile(known) if len(known) == len(caps) else None
-
-
-def _spacing(part: Profile) -> float:
-    """A grid fine enough for this part: its own wish, or a share of its ε at a moderate δ."""
-    wish = getattr(part, "interval", None)
-    return float(wish) if wish else min(_COARSEST, part.epsilon(1e-3) / 40)

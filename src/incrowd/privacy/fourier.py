@@ -28,7 +28,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
 
 __all__ = ["Bracket", "SumLaw"]
 
@@ -47,8 +46,8 @@ _DEAD = 60.0
 """A stretch of the sum is skipped when each of its terms is below exp(−60) of the largest."""
 _FINEST = 8
 _SPLIT = 4
-_MOST_TERMS = 1 << 21
 _MOST_CELLS = 1 << 18
+_MOST_PARTS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,24 +82,25 @@ class SumLaw:
         return math.sqrt(max(self.n * (float(self.mass @ self.value**2) - mean**2), 0.0))
 
     def positive_part(self, smoothing: float, deviation: float | None = None) -> Bracket:
-        """Enclose E[S₊], smoothing by ``smoothing`` times the deviation at the saddle point.
+        """Enclose E[S₊], smoothing by ``smoothing`` times the scale of S at the saddle point.
 
-        A given ``deviation`` takes the place of the saddle's own: then the upper ends for different
-        laws of one family are all smoothed alike, and stay convex in any parameter.
+        That scale is the larger of the tilted deviation and 1/λ. A given ``deviation`` takes its
+        place: then the upper ends for the laws of one family are all smoothed alike, and stay
+        convex in its parameter.
         """
         if self.value.size == 0 or float(self.value.max()) <= 0:
             return Bracket(0.0, 0.0)
         saddle = self._saddle()
         log_m, moment, spread = self._tilted(saddle)
-        tau = smoothing * (spread if deviation is None else deviation)
+        tau = smoothing * (max(spread, 1 / saddle) if deviation is None else deviation)
         period = max(_PERIOD * math.hypot(spread, tau), _ALIAS / saddle)
         step = 2 * math.pi / period
-        terms = math.ceil(math.hypot(saddle, _DAMPING / tau) / step) if tau > 0 else _MOST_TERMS + 1
+        terms = math.ceil(math.hypot(saddle, _DAMPING / tau) / step)
         peak = self.n * log_m + (tau * saddle) ** 2 / 2
         chernoff = self._chernoff(saddle, log_m, moment)
-        if terms > _MOST_TERMS or peak < -_EXPONENT:
+        live = self._live(saddle, step, terms, log_m) if peak > -_EXPONENT else None
+        if live is None:
             return Bracket(0.0, chernoff)
-        live = self._live(saddle, step, terms, log_m)
         total, density, rounding = self._trapezoid(saddle, step, live, tau, peak, log_m, moment)
         # What the sum leaves out, before and after its last term; the same bounds both integrals.
         last = step * terms
@@ -121,16 +121,25 @@ class SumLaw:
         """A λ near the minimum of n·K(λ) − 2·log λ: any λ is valid, this one is accurate."""
         largest = float(self.value.max())
         root = math.sqrt(self.n * float(self.mass @ self.value**2))
-        low, high = math.log(1e-2 / root), math.log(600.0 / largest)
+        low, high = math.log(1e-2 / max(root, largest)), math.log(600.0 / largest)
 
         def exponent(log_lambda: float) -> float:
-            grown = float(self.mass @ np.expm1(math.exp(log_lambda) * self.value))
-            return self.n * math.log1p(grown) - 2 * log_lambda
+            return self.n * self._log_mgf(math.exp(log_lambda)) - 2 * log_lambda
 
-        found = minimize_scalar(
-            exponent, bounds=(low, high), method="bounded", options={"xatol": 1e-2}
-        )
-        return math.exp(float(found.x))
+        # The exponent is nearly convex in log λ: a golden-section search is enough.
+        inner = (math.sqrt(5) - 1) / 2
+        left, right = high - inner * (high - low), low + inner * (high - low)
+        at_left, at_right = exponent(left), exponent(right)
+        while high - low > 1e-2:
+            if at_left < at_right:
+                high, right, at_right = right, left, at_left
+                left = high - inner * (high - low)
+                at_left = exponent(left)
+            else:
+                low, left, at_left = left, right, at_right
+                right = low + inner * (high - low)
+                at_right = exponent(right)
+        return math.exp((low + high) / 2)
 
     def _log_mgf(self, at: float) -> float:
         return math.log1p(float(self.mass @ np.expm1(at * self.value)))
@@ -144,8 +153,10 @@ class SumLaw:
         rest = self.mass * np.exp(np.maximum(saddle * self.value, 0.0) - log_m)
         return log_m, float(rest @ self.magnitude), math.sqrt(max(self.n * variance, 0.0))
 
-    def _live(self, saddle: float, step: float, terms: int, log_m: float) -> NDArray[np.int64]:
-        """The terms that cannot be skipped, as multiples of ``step``.
+    def _live(
+        self, saddle: float, step: float, terms: int, log_m: float
+    ) -> NDArray[np.int64] | None:
+        """The terms that cannot be skipped, as multiples of ``step``; none when too many.
 
         With A(θ) = |M(λ+iθ)|²/M(λ)² and v the variance of G under the tilted law, |A''| ≤ 2v, so on
         a stretch of half-width h around θ, A ≤ A(θ) + |A'(θ)|·h + v·h².
@@ -163,6 +174,8 @@ class SumLaw:
             square, slope = self._square(np.asarray(step * starts + half), weight, rest)
             bound = square + np.abs(slope) * half + variance * half**2
             starts = starts[self.n / 2 * np.log(np.minimum(bound, 1.0)) > -_DEAD - 1]
+            if starts.size * self.value.size > _MOST_CELLS * _MOST_PARTS:
+                return None
             if width <= _FINEST:
                 live.append((starts[:, None] + np.arange(width)).ravel())
                 break
@@ -225,14 +238,15 @@ class SumLaw:
 
     def _aliases(self, saddle: float, period: float, tau: float) -> float:
         """An upper bound of the aliases: e^{−λjP}·E[(S + Z + jP)₊] summed over j ≠ 0."""
+        # (x + jP)₊ ≤ exp(μ(x + jP)) / (eμ), with μ < λ for j > 0 and μ > λ for j < 0.
+        largest = _EXPONENT / float(self.value.max())
         bound = 0.0
-        ratio = math.exp(-saddle * period / 2)
-        for at in (0.5 * saddle, 1.5 * saddle):
-            # (x + jP)₊ ≤ exp(μ(x + jP)) / (eμ): μ = λ/2 for j > 0 and μ = 3λ/2 for j < 0.
-            if at * float(self.value.max()) > _EXPONENT:
+        for at in (0.5 * saddle, min(1.5 * saddle, max(largest, saddle))):
+            decay = abs(at - saddle) * period
+            exponent = self.n * self._log_mgf(at) + (tau * at) ** 2 / 2 - 1 - math.log(at) - decay
+            if decay < 1 or exponent > _EXPONENT:
                 return math.inf
-            exponent = self.n * self._log_mgf(at) + (tau * at) ** 2 / 2
-            bound += math.exp(min(exponent, _EXPONENT)) / (math.e * at) * ratio / (1 - ratio)
+            bound += math.exp(exponent) / -math.expm1(-decay)
         return bound
 
 

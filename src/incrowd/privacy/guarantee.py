@@ -8,6 +8,7 @@ same view and the same neighbours.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -55,6 +56,16 @@ class Profile(ABC):
         """An ε that some attack attains at this δ, or none; never above the truth."""
         del delta
         return None
+
+    @property
+    def greatest_loss(self) -> float:
+        """An ε beyond which δ is exactly zero; infinite when there is none."""
+        return math.inf
+
+    @property
+    @abstractmethod
+    def interval(self) -> float:
+        """A grid spacing fine enough to compose this profile many times."""
 
     @abstractmethod
     def losses(self, interval: float) -> LossDistribution:

@@ -5,6 +5,7 @@ See ``docs/theory/local.md``.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["LocalProfile"]
 
-_ROUNDING = 2.0**-53 * 16
-
 
 @dataclass(frozen=True)
 class LocalProfile(Profile):
@@ -28,10 +27,8 @@ class LocalProfile(Profile):
     randomizer: Randomizer
 
     def delta(self, epsilon: float) -> float:
-        """The exact curve of the randomizer, rounded up."""
-        exact = self.randomizer.local_delta(epsilon)
-        # Far beyond ε0 a pure randomizer has δ = 0 exactly; elsewhere allow for cancellation.
-        return min(1.0, exact + _ROUNDING) if exact > 0 else 0.0
+        """The exact curve of the randomizer."""
+        return min(1.0, self.randomizer.local_delta(epsilon))
 
     def epsilon(self, delta: float) -> float:
         """The smallest ε on the curve, rounded up; ε0 itself when δ is too small to matter."""
@@ -41,8 +38,18 @@ class LocalProfile(Profile):
             return crossing(self.delta, delta, ceiling / 2, ceiling).within
         return crossing(self.delta, delta, ceiling).within
 
+    @property
+    def greatest_loss(self) -> float:
+        """ε0 for a pure randomizer."""
+        return self.randomizer.epsilon if self.randomizer.delta == 0 else math.inf
+
+    @property
+    def interval(self) -> float:
+        """A share of ε0, so that the losses ±ε0 of randomized response fall on the grid."""
+        return self.randomizer.epsilon / 64
+
     def losses(self, interval: float) -> LossDistribution:
         """A privacy-loss distribution that dominates the curve."""
         from incrowd.privacy.composition import connect_the_dots
 
-        return connect_the_dots(self.delta, interval)
+        return connect_the_dots(self.delta, interval, self.greatest_loss)

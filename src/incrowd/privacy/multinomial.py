@@ -8,6 +8,7 @@ exact but for rounding, which is added.
 from __future__ import annotations
 
 import math
+import sys
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,15 +19,22 @@ from incrowd.privacy.fourier import Bracket, SumLaw
 __all__ = ["outcomes", "positive_part"]
 
 _ROUNDING = 2.0**-53 * 64
+_MOST_ATOMS = 12
 
 
 def outcomes(law: SumLaw) -> int:
-    """How many outcomes ``positive_part`` would list."""
+    """How many outcomes ``positive_part`` would list; too many atoms count as endless."""
+    if law.value.size > _MOST_ATOMS:
+        return sys.maxsize
     return math.comb(law.n + law.value.size, law.value.size)
 
 
 def positive_part(law: SumLaw) -> Bracket:
     """Enclose E[S₊] by the sum over all outcomes, each within a few roundings."""
+    if law.n == 1:
+        alone = float(law.mass @ np.maximum(law.value, 0.0))
+        slack = _ROUNDING * float(law.mass @ law.magnitude)
+        return Bracket(max(alone - slack, 0.0), alone + slack)
     counts = _shares(law.n, law.value.size)
     rest = law.n - counts.sum(axis=1)
     missing = max(0.0, 1.0 - float(law.mass.sum()))

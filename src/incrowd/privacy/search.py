@@ -11,8 +11,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from scipy.optimize import brentq
-
 from incrowd.errors import NumericalFloor
 
 __all__ = ["Crossing", "crossing"]
@@ -44,6 +42,8 @@ def crossing(
     The curve is taken to meet the target at ``ceiling``. When it does at 0 already, both ends are
     0. ``guess``, good to about a ``factor``, only saves time.
     """
+    from scipy.optimize import brentq  # imported late: it takes longer than most answers
+
     above, within = 0.0, ceiling
 
     def gap(point: float) -> float:

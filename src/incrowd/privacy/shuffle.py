@@ -64,8 +64,10 @@ def functional(
     value, magnitude = law.a - t * law.b, law.a + t * law.b
     # a − t·b loses digits when a = b: there it is −a·(e^ε − 1).
     value = np.where(law.a == law.b, -law.a * math.expm1(epsilon), value)
+    if float(value.max()) <= 0:
+        return Bracket(0.0, 0.0)
     total = SumLaw(value, law.mass, magnitude, n)
-    if multinomial.outcomes(total) <= _LISTABLE:
+    if n == 1 or multinomial.outcomes(total) <= _LISTABLE:
         return multinomial.positive_part(total).scaled(1 / n)
     if scale is not None:
         return total.positive_part(_FINE, scale).scaled(1 / n)
@@ -108,7 +110,9 @@ class ShuffleProfile(Profile):
         """The smallest ε the bound allows at this δ, rounded up."""
         _check_floor(checks.delta(delta))
         left = delta - self.law.escaped
-        return self._solve(self.law, left, upper=True).within if left > 0 else math.inf
+        return (
+            self._solve(self.law, left, upper=True).within if left > 0 else self.cap.epsilon(delta)
+        )
 
     def lower(self, delta: float) -> float | None:
         """The ε of the strongest of the listed attacks at this δ, rounded down."""
@@ -144,7 +148,12 @@ class ShuffleProfile(Profile):
                 return min(1.0, above(epsilon).upper + self.law.escaped)
             return min(1.0, _mirrored(above(-epsilon), epsilon).upper + self.law.escaped)
 
-        return connect_the_dots(curve, interval)
+        return connect_the_dots(curve, interval, self.greatest_loss)
+
+    @property
+    def greatest_loss(self) -> float:
+        """The crowd only helps: no loss is above that of a report seen alone."""
+        return self.cap.greatest_loss
 
     @cached_property
     def _loss_deviation(self) -> float:

@@ -10,6 +10,7 @@ file, printed in JSON and, later, signed on the wire.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -83,13 +84,15 @@ class Randomizer(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", om
         raise NotImplementedError
 
     def local_delta(self, epsilon: float) -> float:
-        """The best proven δ of one report seen alone, as a function of ε.
+        """The best proven δ of one report seen alone, as a function of any real ε, rounded up.
 
         For a pure ε0-randomizer: the exact profile of binary randomized response, which is an upper
         bound for all of them.
         """
-        top, here = np.exp(self.epsilon), np.exp(epsilon)
-        return float(max(0.0, 1 - here, (top - here) / (top + 1)))
+        if epsilon >= self.epsilon:
+            return 0.0
+        top, here = math.exp(self.epsilon), math.exp(epsilon)
+        return max(-math.expm1(epsilon), (top - here) / (top + 1)) + 2.0**-50
 
     def randomize(self, values: NDArray[Any], rng: np.random.Generator) -> Reports:
         """One report per value; the first axis is the person."""

@@ -236,14 +236,17 @@ def response_blanket(top: float, answers: int) -> PairLaw:
 def response_attacks(top: float, answers: int) -> tuple[PairLaw, ...]:
     """Laws of k-ary response with likelihood ratio ``top`` when all others hold one value.
 
-    Under R_x* with x* apart from both: x0 and x1 are answered with probability 1/z, x* itself with
-    E/z, and each of the k − 3 others with 1/z. For k = 2 the others can only be at x1 or at x0.
+    Under R_x1: x0 is answered with probability 1/z, x1 with E/z, each of the k − 2 others with 1/z;
+    best in small crowds or at large ε0. Under R_x* with x* apart from both: x0 and x1 are answered
+    with probability 1/z, x* itself with E/z, each of the k − 3 others with 1/z; best elsewhere.
     """
     z = top + answers - 1
+    at_x1 = PairLaw.of([top, 1 / top, 1.0], [1.0, 1.0, 1.0], np.array([1, top, answers - 2]) / z)
     if answers == 2:
-        at_x1 = PairLaw.of([top, 1 / top], 1.0, [1 / z, top / z])
-        return at_x1, at_x1.swapped()
+        return (at_x1, at_x1.swapped())
     return (
+        at_x1,
+        at_x1.swapped(),
         PairLaw.of(
             [top, 1.0, 1 / top, 1.0],
             [1.0, top, 1 / top, 1.0],

@@ -1,0 +1,48 @@
+"""What the documentation needs beyond Markdown: formulas as MathML, written at build time.
+
+Browsers draw MathML by themselves, so the pages carry no scripts for mathematics, load no fonts,
+and ask nothing of any other host. ``pymdownx.arithmatex`` marks the formulas; ``latex2mathml``
+translates them. The same is done to the table of contents, which repeats headings.
+"""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from typing import Any
+
+from latex2mathml.converter import convert
+
+_FORMULA = re.compile(
+    r'<(?P<tag>span|div) class="arithmatex">\\(?P<kind>[(\[])(?P<tex>.*?)\\[)\]]</(?P=tag)>', re.S
+)
+_BARE = re.compile(r"\\\((?P<tex>.*?)\\\)", re.S)
+_UPRIGHT = re.compile(r"\\mathrm\{(\w+)\}")
+_LETTERS = {
+    r"\mathcal Y": "\N{MATHEMATICAL SCRIPT CAPITAL Y}",
+    r"\mathbb{R}": "\N{DOUBLE-STRUCK CAPITAL R}",
+}
+"""Letters of other alphabets: browsers ignore the old attribute that asks for one."""
+
+
+def on_page_content(html: str, page: Any, **_: Any) -> str:
+    """Replace every marked formula of a page."""
+    waiting = list(page.toc.items)
+    while waiting:
+        entry = waiting.pop()
+        entry.title = _BARE.sub(lambda found: mathml(found["tex"], "inline"), entry.title)
+        waiting.extend(entry.children)
+    return _FORMULA.sub(
+        lambda found: mathml(found["tex"], "block" if found["kind"] == "[" else "inline"), html
+    )
+
+
+def mathml(tex: str, display: str) -> str:
+    """One formula, which may hold HTML entities."""
+    tex = _UPRIGHT.sub(r"\\text{\1}", unescape(tex))
+    for written, letter in _LETTERS.items():
+        tex = tex.replace(written, letter)
+    # The translator takes ~ for a letter, which would put no space around it.
+    return convert(tex, display=display).replace(
+        "<mi>&#x0007E;</mi>", "<mo>\N{TILDE OPERATOR}</mo>"
+    )
