@@ -42,7 +42,7 @@ from incrowd.cli.app import build
 from incrowd.protocols import PROTOCOLS
 from incrowd.protocols import load as load_protocol
 from incrowd.randomizers import RANDOMIZERS
-from incrowd.report.format import count, plain, up
+from incrowd.report.format import count, guess, percent, plain, round_up, up
 from incrowd.survey.fields import Field, fields_of
 from incrowd.survey.survey import DEFAULT_RANDOMIZERS
 from incrowd.tasks import TASKS
@@ -245,6 +245,38 @@ def protocol_parameters() -> str:
     return table(("protocol", "parameter", "type", "default", "meaning"), rows)
 
 
+@piece
+def amplification() -> str:
+    """One example of what a crowd adds, as a sentence."""
+    epsilon = {
+        n: up(ic.TrustedShuffle(ic.Generic(epsilon=1.0), n=n).guarantee().epsilon(DELTA))
+        for n in (1_000, 1_000_000)
+    }
+    found = " and ".join(f"ε = {value} among {count(n)} people" for n, value in epsilon.items())
+    return f"> If each report alone has ε0 = 1, shuffling gives {found} (at δ = 1e-6)."
+
+
+@piece
+def promise_example() -> str:
+    """The views of one example, with colluders."""
+    protocol = ic.TrustedShuffle(ic.Generic(epsilon=1.0), n=1_000_000)
+    views = [("curator", 0), ("curator", 900_000), ("curator+shuffler", 0), ("everyone", 0)]
+    rows = []
+    for view, colluders in views:
+        promised = protocol.guarantee(view, colluders)
+        who = f"`{view}`" + (f" and {count(colluders)} colluders" if colluders else "")
+        epsilon = promised.epsilon(DELTA)
+        rows.append((who, up(epsilon), percent(round_up(guess(epsilon, DELTA), 3))))
+    return table(("against", "ε", "a guess is right, at most"), rows)
+
+
+@piece
+def survey_commute() -> str:
+    """The first example."""
+    text = (ROOT / "examples" / "commute.toml").read_text(encoding="utf-8")
+    return f"```toml\n{text.strip()}\n```"
+
+
 # Randomizers.
 
 
@@ -365,16 +397,11 @@ def survey_keys() -> str:
     for field in parameters.values():
         told = (f"`{field.name}`", _type(field), _default(field), field.description)
         rows.append(("`[protocol]`", *told))
-    chosen = " for a ".join(f"`{kind}`" for kind in ())
     chosen = ", ".join(f"`{kind}` for a {task}" for task, kind in DEFAULT_RANDOMIZERS.items())
     rows.append(("`[randomizer]`", "`kind`", "text", chosen, "see [randomizers](randomizers.md)"))
     fields = {name: field for each in RANDOMIZERS.values() for name, field in _fields(each)}
-    say("randomizer", sorted(fields, key=list(KEYS).index if False else _order), fields)
+    say("randomizer", fields, fields)
     return table(("table", "key", "type", "default", "meaning"), rows)
-
-
-def _order(name: str) -> int:
-    return [key for section, key in KEYS if section == "randomizer"].index(name)
 
 
 def _fields(description: Any) -> Iterator[tuple[str, Field]]:

@@ -1,4 +1,4 @@
-"""What every experiment shares: markdown tables, SVG figures for light and dark pages, and a runner.
+"""What experiments share: markdown tables, SVG figures for light and dark pages, and a runner.
 
 A figure is drawn in the colours of a light page. Its file carries a style sheet that exchanges them
 on a dark one, background included, so that it is legible wherever it is shown; a viewer that knows
@@ -130,6 +130,10 @@ class Canvas:
         self.figure = figure
         self.axes = axes
 
+    def heading(self, text: str) -> None:
+        """What the figure says, above everything, at the left edge."""
+        self.figure.suptitle(text, x=0.012, ha="left", color=INK, fontsize=13, weight="bold")
+
     def drawing(self) -> Drawing:
         """The SVG text, with the colours for dark pages."""
         buffer = io.StringIO()
@@ -151,6 +155,7 @@ def canvas(width: float, height: float, panels: int = 1) -> Iterator[Canvas]:
     """Panels side by side with one vertical axis, on paper of this size in inches."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
     settings: Any = {
         "svg.hashsalt": "incrowd",
@@ -163,6 +168,7 @@ def canvas(width: float, height: float, panels: int = 1) -> Iterator[Canvas]:
         "axes.axisbelow": True,
         "axes.edgecolor": LINE,
         "axes.grid": True,
+        "axes.grid.axis": "y",
         "axes.labelcolor": MUTED,
         "axes.spines.left": False,
         "axes.spines.right": False,
@@ -180,7 +186,8 @@ def canvas(width: float, height: float, panels: int = 1) -> Iterator[Canvas]:
         "ytick.minor.size": 0,
     }
     with mpl.rc_context(settings):
-        figure = Figure(figsize=(width, height), layout="constrained")
+        layout = ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.08, wspace=0.03)
+        figure = Figure(figsize=(width, height), layout=layout)
         axes = figure.subplots(1, panels, sharey=True, squeeze=False)
         yield Canvas(figure, list(axes[0]))
 

@@ -6,8 +6,8 @@ Every ε that is called a bound is rounded up; every ε and δ of an attack is r
 attained: a real mechanism on a real data set. δ is 1e−6 unless a table says otherwise. Formulas of
 papers:
 
-* clones 2021 (Feldman, McMillan, Talwar, "Hiding Among the Clones"): ``incrowd.privacy.clones_law``,
-  evaluated exactly. It also covers randomizers that differ between people or adapt to earlier
+* clones 2021 (Feldman, McMillan, Talwar, "Hiding Among the Clones"): ``clones_law`` of
+  ``incrowd.privacy``, evaluated exactly. It also covers randomizers that differ between people or adapt to earlier
   reports, which the other columns do not.
 * Bennett (Balle, Bell, Gascón, Nissim, "The Privacy Blanket of the Shuffle Model"):
   :func:`paper_bennett`.
@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 from experiments import shuffle_figures as figures
 from experiments.common import Experiment, Table
-from incrowd.privacy import ComposedProfile, LocalProfile, ShuffleProfile, functional
+from incrowd.privacy import ComposedProfile, LocalProfile, Profile, ShuffleProfile, functional
 from incrowd.privacy.search import crossing
 from incrowd.protocols.trusted_shuffle.privacy import blanket_profile, clones_profile
 from incrowd.randomizers import (
@@ -43,7 +43,7 @@ from incrowd.randomizers import (
     PrivUnit,
     Randomizer,
 )
-from incrowd.report.format import count, down, percent, small, up
+from incrowd.report.format import count, down, percent, round_down, small, up
 
 DELTA = 1e-6
 CATEGORIES = 16
@@ -79,7 +79,9 @@ FULL = Size(
     rounds=(1, 10, 100, 1000),
     round_crowds=(10**4, 10**3),
     variation_ratio_cases=VARIATION_RATIO_CASES,
-    curves=figures.Resolution(per_decade=10, points=60, rounds=(1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)),
+    curves=figures.Resolution(
+        per_decade=10, points=80, rounds=(1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+    ),
 )
 QUICK = Size(
     crowds=(10**4, 10**9),
@@ -167,8 +169,8 @@ def generic_table(size: Size) -> Table:
     return Table(
         "Any ε0-randomizer, shuffled",
         f"The central ε at δ = {small(DELTA)} when n people use one pure ε0-randomizer, whichever "
-        "it is. Attack: the strongest known one on a concrete randomizer and data set; no bound can "
-        "be below it. Clones 2021: Feldman, McMillan and Talwar, evaluated exactly; it holds for "
+        "it is. Attack: the strongest known one on a concrete randomizer and data set; no bound "
+        "can be below it. Clones 2021: Feldman, McMillan and Talwar, evaluated exactly; it holds for "
         "adaptive randomizers too. Saved: by how much our ε is smaller.",
         ("n", "ε0", *ENCLOSURE, "clones 2021", "saved"),
         rows,
@@ -265,12 +267,16 @@ def rounds_table(size: Size) -> Table:
         f"Many rounds, ε0 = {epsilon:g} in each",
         f"The central ε at δ = {small(DELTA)} after this many rounds, which may be chosen "
         "adaptively, by convolution of privacy losses. Last line: without shuffling.",
-        ("randomizer", "n", *(f"{count(rounds)} round{'s' * (rounds > 1)}" for rounds in size.rounds)),
+        (
+            "randomizer",
+            "n",
+            *(f"{count(rounds)} round{'s' * (rounds > 1)}" for rounds in size.rounds),
+        ),
         [*rows, ["generic, not shuffled", "–", *alone]],
     )
 
 
-def _over_rounds(profile: ShuffleProfile | LocalProfile, rounds: Sequence[int]) -> list[str]:
+def _over_rounds(profile: Profile, rounds: Sequence[int]) -> list[str]:
     return [up(ComposedProfile(((profile, times),)).epsilon(DELTA)) for times in rounds]
 
 
@@ -283,8 +289,8 @@ def variation_ratio_table(size: Size) -> Table:
         attained = max(functional(law, n, claimed).lower for law in randomizer.attack())
         bound = blanket_profile(randomizer, n).epsilon(DELTA)
         setting = [count(n), f"{epsilon:g}", str(k)]
-        times = f"{down(attained / DELTA, 3)} ×"
-        rows.append([*setting, up(claimed, 5), down(attained), times, up(bound, 5)])
+        found = [_scientific(attained), f"{round_down(attained / DELTA, 3):,g} ×"]
+        rows.append([*setting, up(claimed, 5), *found, up(bound, 5)])
     return Table(
         "The variation-ratio formula promises too much",
         "k-ary randomized response. Claimed ε: what the formula of Wang and others certifies at "
@@ -293,6 +299,10 @@ def variation_ratio_table(size: Size) -> Table:
         ("n", "ε0", "k", "claimed ε", "true δ there, at least", "promised δ exceeded", "bound"),
         rows,
     )
+
+
+def _scientific(attained: float) -> str:
+    return f"{round_down(attained):.3e}".replace("e-0", "e-")
 
 
 EXPERIMENT = Experiment(

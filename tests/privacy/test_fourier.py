@@ -1,6 +1,7 @@
 """The certified bracket against exact sums: inside always, narrow where it should be."""
 
 import math
+from functools import cache
 
 import mpmath
 import numpy as np
@@ -23,6 +24,7 @@ def law(name, n):
     return SumLaw(value, mass, np.abs(value), n)
 
 
+@cache
 def exact(name, n, digits=40):
     """E[S₊] in arbitrary precision, by convolving the law with itself n times."""
     values, masses = LAWS[name]

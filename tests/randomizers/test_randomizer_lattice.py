@@ -83,9 +83,9 @@ def test_words_that_may_not_last_are_not_begun():
 
 
 def normals(count: int, rng: np.random.Generator) -> np.ndarray:
-    out = np.full(count, np.nan)
-    _kernels.fill_normals(out, np.empty(count, np.int64), rng)
-    return out
+    out = np.full(count, np.nan, np.float32)
+    _kernels.fill_normals(out, np.empty(count, np.int32), rng)
+    return out.astype(np.float64)
 
 
 def test_layers_close_at_the_top_of_the_curve():

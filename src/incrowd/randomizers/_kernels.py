@@ -109,10 +109,11 @@ def hash_support(
 
 @_compiled
 def first_attempts(
-    out: NDArray[np.float64],
+    out: NDArray[np.float32],
     words: NDArray[np.uint32],
-    widths: NDArray[np.float64],
-    missed: NDArray[np.int64],
+    scales: NDArray[np.float32],
+    inner: NDArray[np.int32],
+    missed: NDArray[np.int32],
 ) -> int:
     """A place in a ziggurat layer from each word; how many lie outside the layer above.
 
@@ -123,17 +124,17 @@ def first_attempts(
     for i in range(out.size):
         word = words[i]
         layer = np.uint64(word & np.uint32(255))
-        x = np.float64((np.int32(word) >> np.int32(8)) | np.int32(1)) * 2.0**-23 * widths[layer]
-        out[i] = x
-        missed[count] = 256 * i + np.int64(layer)
-        count += int(abs(x) >= widths[layer + np.uint64(1)])
+        place = (np.int32(word) >> np.int32(8)) | np.int32(1)
+        out[i] = np.float32(place) * scales[layer]
+        missed[count] = np.int32(256 * i) + np.int32(layer)
+        count += int(abs(place) >= inner[layer])
     return count
 
 
 @_compiled
 def second_attempts(
-    out: NDArray[np.float64],
-    missed: NDArray[np.int64],
+    out: NDArray[np.float32],
+    missed: NDArray[np.int32],
     uniform: NDArray[np.float64],
     heights: NDArray[np.float64],
 ) -> tuple[int, int]:
@@ -151,7 +152,8 @@ def second_attempts(
             tails += 1
             continue
         low, high = heights[layer], heights[layer + 1]
-        if low + uniform[j] * (high - low) >= np.exp(-(out[position] ** 2) / 2):
+        x = np.float64(out[position])
+        if low + uniform[j] * (high - low) >= np.exp(-x * x / 2):
             wrong += 1
             missed[missed.size - wrong] = position
     return tails, wrong
@@ -160,7 +162,7 @@ def second_attempts(
 @_compiled_sums
 def turn_towards(
     out: NDArray[np.float32],
-    across: NDArray[np.float64],
+    across: NDArray[np.float32],
     vectors: NDArray[np.float64],
     heights: NDArray[np.float64],
 ) -> None:
@@ -178,8 +180,9 @@ def turn_towards(
         part, length = product / square, np.sqrt(square)
         square = 0.0
         for j in range(dimension):
-            across[i, j] -= part * vectors[i, j]
-            square += across[i, j] * across[i, j]
+            rest = across[i, j] - part * vectors[i, j]
+            across[i, j] = rest
+            square += rest * rest
         along = heights[i] / length
         aside = np.sqrt((1 - heights[i] * heights[i]) / max(square, 1e-300))
         for j in range(dimension):
@@ -187,7 +190,7 @@ def turn_towards(
 
 
 def fill_normals(
-    out: NDArray[np.float64], scratch: NDArray[np.int64], rng: np.random.Generator
+    out: NDArray[np.float32], scratch: NDArray[np.int32], rng: np.random.Generator
 ) -> None:
     """Fill ``out`` with independent standard normals of single resolution, faster than numpy.
 
@@ -201,13 +204,13 @@ def fill_normals(
     for start in range(0, out.size, _BUFFER):
         block = out[start : start + _BUFFER]
         words = rng.integers(0, 1 << 64, (block.size + 1) // 2, dtype=np.uint64).view(np.uint32)
-        missed = scratch[: first_attempts(block, words, _WIDTHS, scratch)]
+        missed = scratch[: first_attempts(block, words, _SCALES, _INNER, scratch)]
         tails, wrong = second_attempts(block, missed, rng.random(missed.size), _HEIGHTS)
         beyond = -ndtri((1 - rng.random(tails)) * ndtr(-_TAIL))
         block[missed[:tails]] = np.copysign(beyond, block[missed[:tails]])
         if wrong:
             again = missed[missed.size - wrong :].copy()
-            redrawn = np.empty(wrong)
+            redrawn = np.empty(wrong, np.float32)
             fill_normals(redrawn, scratch, rng)
             block[again] = redrawn
 
@@ -249,3 +252,6 @@ def _layer_widths() -> NDArray[np.float64]:
 
 _WIDTHS = _layer_widths()
 _HEIGHTS = np.exp(-(_WIDTHS**2) / 2)
+_SCALES = (_WIDTHS[:-1] * 2.0**-23).astype(np.float32)
+_INNER = np.ceil(_WIDTHS[1:] / _WIDTHS[:-1] * 2.0**23).astype(np.int32)
+"""From this place on a point of the layer lies outside the layer above."""

@@ -14,7 +14,7 @@ Law. Under w = (2/K)/(E + 1), which lies below every R_x, the ratios at x0 and x
 on a quarter of the columns for each of the four combinations: (E, E), (E, 1), (1, E), (1, 1) with
 mass 1/(2(E + 1)). All pairs have the same law, which is symmetric: one pair dominates at every ε,
 in both directions. (The envelope is larger than w in columns where all used rows have +1; a
-smaller blanket is still a blanket.) See ``docs/theory/blanket.md``.
+smaller blanket is still a blanket.) See ``docs/theory/worst_pairs.md``.
 """
 
 from __future__ import annotations

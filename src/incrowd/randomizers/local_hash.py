@@ -17,7 +17,7 @@ Law. A report is (A, B, y) with the hash drawn independently of the data. Given 
 at y = h(x) and 1/z elsewhere, z = E + g − 1. The blanket with 1/z everywhere lies below every R_x;
 under it (E, 1) and (1, E) have mass (1 − c)/z each, (E, E) c/z and (1, 1) the rest of g/z. All
 pairs have the same law, which is symmetric: one pair dominates at every ε, in both directions. See
-``docs/theory/blanket.md``.
+``docs/theory/worst_pairs.md``.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ the two sides has derivative 1 + (E − 1)q > 0, is negative at τ = 0 and posit
 is one best cap, it has τ > 0, and there **m = τ**.
 
 Sampling is direct. The share of the sphere above the height is drawn: uniform on [0, q] or [q, 1],
-and turned into a height by the inverse incomplete beta function; the ratio of densities depends on
+and turned into a height by the quantile function of Student's t; the ratio of densities depends on
 q and P alone. Nothing is rejected and nothing can fail.
 
 Law. w = c0·uniform lies below every R_v (every u is outside some cap, so it is the envelope).
@@ -23,7 +23,7 @@ Under it a and b are E on the two caps and 1 elsewhere. With overlap o of the ca
 (E, 1) and (1, E): (q − o)c0 each, (1, 1): the rest. Moving mass from (E, E) and (1, 1), in equal
 parts, to (E, 1) and (1, E) is a mean-preserving spread: less overlap is worse. As τ > 0 the caps
 of v and −v do not meet: they are the worst pair, at every ε, and by symmetry in both directions.
-See ``docs/theory/blanket.md``.
+See ``docs/theory/worst_pairs.md``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainc, betainccinv, gammaln
+from scipy.special import betainc, gammaln, stdtrit
 
 from incrowd import checks
 from incrowd.errors import InvalidEpsilon, InvalidParameter
@@ -90,8 +90,8 @@ class PrivUnit(Randomizer, frozen=True, tag="privunit"):
         heights = self._heights(len(vectors), rng)
         reports = np.empty(vectors.shape, np.float32)
         rows = max(1, _CHUNK // self.dimension)
-        across = np.empty((min(rows, len(vectors)), self.dimension))
-        scratch = np.empty(across.size, np.int64)
+        across = np.empty((min(rows, len(vectors)), self.dimension), np.float32)
+        scratch = np.empty(across.size, np.int32)
         for start in range(0, len(vectors), rows):
             chunk = slice(start, start + rows)
             directions = across[: len(vectors[chunk])]
@@ -105,9 +105,9 @@ class PrivUnit(Randomizer, frozen=True, tag="privunit"):
         inside = rng.random(count) < cap.probability
         uniform = rng.random(count)
         above = np.where(inside, cap.share * uniform, cap.share + (1 - cap.share) * uniform)
-        tail = np.minimum(above, 1 - above)
-        square = betainccinv(0.5, (self.dimension - 1) / 2, 2 * tail)
-        height: FloatArray = np.where(above <= 0.5, 1.0, -1.0) * np.sqrt(square)
+        # A uniform height is Student's t with d − 1 degrees of freedom, divided by √(t² + d − 1).
+        student = -stdtrit(self.dimension - 1, above)
+        height: FloatArray = student / np.sqrt(student * student + (self.dimension - 1))
         return height
 
     def estimate(self, reports: Reports) -> Estimate:

@@ -3,7 +3,7 @@
 Write E = e^ε0. In k-ary randomized response the true answer has probability E/z and every other one
 1/z, z = E + k − 1. The lower envelope of the output laws is w = 1/z everywhere, so that under it
 the pair (a, b) of likelihood ratios takes the values (E, 1), (1, E) and (1, 1) only. See
-``docs/theory/blanket.md``.
+``docs/theory/worst_pairs.md``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Generic(Randomizer, frozen=True, tag="generic"):
     Its laws are those of the worst one. Every ε0-randomizer has a, b in [1, E] under its envelope;
     moving the points to the corners of that square and then to (E, 1) and (1, E) are
     mean-preserving spreads, so that (E, 1) and (1, E) with mass 1/(E + 1) each dominates all of
-    them, at every ε and in both directions (``docs/theory/blanket.md``).
+    them, at every ε and in both directions (``docs/theory/generic.md``).
     """
 
     domain: ClassVar[Domain] = "category"

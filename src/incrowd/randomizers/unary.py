@@ -10,7 +10,7 @@ it (a, b) = (R_x0, R_x1)/w depends on the bits of x0 and x1 alone: each is E or 
 For finitely many categories the envelope is larger than w only where all bits are 1; a smaller
 blanket is still a blanket, so the law holds for every number of categories. All pairs have the
 same law, which is symmetric: one pair dominates at every ε, in both directions. See
-``docs/theory/blanket.md``.
+``docs/theory/worst_pairs.md``.
 
 Reports are rows of ⌈k/8⌉ bytes, the bit of category x at position x mod 8 of byte x div 8.
 """
