@@ -4,194 +4,37 @@
     python docs/generate.py --check    fail when a piece is stale
 
 A page marks a piece with two comments, ``begin: NAME (make docs-figures)`` and ``end: NAME``; what
-stands between them is replaced. A name is one of :data:`COMMANDS`, whose output is shown; one of
-the functions marked ``@piece``; ``table-X``, the table of ``docs/figures/X.md`` (written by ``make
-experiments``); or ``output-X``, what the Python block above it prints. No result is typed by hand,
-and every promised number is rounded up by the code that prints it.
+stands between them is replaced. A name is
+
+* one of ``pieces.COMMANDS``: the command and what it prints;
+* a function of ``pieces`` marked ``@piece``, with dashes: what it returns;
+* ``table-X``: the table of ``docs/figures/X.md``, which ``make experiments`` writes;
+* ``output-X``: what the Python block above it prints.
+
+No result is typed by hand, and every promised number is rounded up by the code that prints it.
 """
 
 from __future__ import annotations
 
-import ast
 import contextlib
-import importlib
-import inspect
 import io
-import os
 import re
 import sys
-import tomllib
-from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, get_origin
+from typing import Any
 
-# Read when typer is imported: help looks the same on a terminal, in a pipe and in CI.
-os.environ |= {
-    "_TYPER_FORCE_DISABLE_TERMINAL": "1",
-    "TERMINAL_WIDTH": "90",
-    "COLUMNS": "90",
-    "NO_COLOR": "1",
-}
+from pieces import COMMANDS, DOCS, PIECES, ROOT, fenced, shown
 
-import numpy as np
-import typer
-
-import incrowd as ic
-from incrowd.cli import main
-from incrowd.cli.app import build
-from incrowd.protocols import PROTOCOLS
-from incrowd.protocols import load as load_protocol
-from incrowd.randomizers import RANDOMIZERS
-from incrowd.report.format import count, guess, percent, plain, round_up, up
-from incrowd.survey.fields import Field, fields_of
-from incrowd.survey.survey import DEFAULT_RANDOMIZERS
-from incrowd.tasks import TASKS
-
-ROOT = Path(__file__).resolve().parents[1]
-DOCS = ROOT / "docs"
-SOURCE = Path(ic.__file__).parent
 FENCE = re.compile(r"^```python\n(?P<code>.*?)^```$", re.M | re.S)
 MARKED = re.compile(
     r"(?P<begin><!-- begin: (?P<name>[\w-]+) \(make docs-figures\) -->\n)"
     r".*?(?P<end><!-- end: (?P=name) -->)",
     re.S,
 )
-DELTA = 1e-6
-
-COMMANDS = {
-    "account-shuffle": "account shuffle --eps0 1 --n 1e6 --delta 1e-6",
-    "account-everyone": "account shuffle --eps0 1 --n 1e6 --delta 1e-6 --view curator+shuffler",
-    "account-colluders": "account shuffle --eps0 1 --n 1e6 --delta 1e-6 --colluders 900000",
-    "account-rounds": "account shuffle --eps0 1 --n 1e6 --delta 1e-6 --rounds 100",
-    "calibrate-eps0": "calibrate shuffle --n 1e6 --delta 1e-6 --epsilon 0.1",
-    "calibrate-n": "calibrate shuffle --eps0 2 --delta 1e-6 --epsilon 0.1",
-    "check-commute": "config check examples/commute.toml",
-    "run-commute": "run examples/commute.toml --seed 7 --no-report",
-    "run-faults": "run examples/commute.toml --seed 7 --no-report --mode actors"
-    " --loss 0.05 --dropout 0.1 --crash 0.01",
-    "refused-adaptive": "account shuffle --eps0 1 --n 1e4 --delta 1e-6"
-    " --randomizer gaussian --delta0 1e-8 --adaptive",
-    "refused-floor": "account shuffle --eps0 1 --n 1e4 --delta 1e-300",
-    "refused-budget": "calibrate shuffle --eps0 4 --n 1000 --delta 1e-6 --epsilon 0.01",
-}
-"""Commands whose output a page shows, run at the root of the project."""
-
-PLANNED = (
-    (
-        "network-shuffle",
-        "reports walk over a graph of people, then go to the curator",
-        "Network Shuffling: Privacy Amplification via Random Walks (Liew, Takahashi, Takagi, "
-        "Kato, Cao, Yoshikawa)",
-    ),
-    (
-        "check-in",
-        "a random crowd checks in each round; a shuffler forwards their reports",
-        "Privacy Amplification via Shuffled Check-Ins (Liew, Hasegawa, Takahashi)",
-    ),
-    (
-        "order-shuffle",
-        "reports are permuted among people who are alike in public",
-        "A Shuffling Framework for Local Differential Privacy (Meehan, Roy Chowdhury, "
-        "Chaudhuri, Jha)",
-    ),
-    (
-        "token-walk",
-        "one token visits people and gathers their contributions",
-        "Privacy Amplification by Decentralization (Cyffers, Bellet)",
-    ),
-    (
-        "scrambled-query",
-        "tuples pass scramblers, with dummies, on their way to compute nodes",
-        "Mitigating Leakage from Data Dependent Communications in Decentralized Computing using "
-        "Differential Privacy (Ladjel, Anciaux, Bellet, Scerri)",
-    ),
-)
-"""What is not here yet: name, how reports travel, paper."""
-
-KEYS = {
-    ("task", "kind"): ("text", "required", "what is asked: " + " or ".join(DEFAULT_RANDOMIZERS)),
-    ("task", "data"): ("text", "required", "a CSV file with a header, beside the survey file"),
-    ("task", "column"): ("text", "required", "the column of that file to ask about"),
-    ("task", "question"): ("text", "made from the column", "the question, for people to read"),
-    ("task", "categories"): ("list of text", "required", "histogram: every answer there is"),
-    ("task", "bounds"): ("two numbers", "required", "mean: the least and the greatest value"),
-    ("budget", "epsilon"): ("number", "", "the ε to be promised"),
-    ("budget", "delta"): ("number", "", "the slack δ of the promise"),
-    ("budget", "view"): ("text", "", "whom the promise is against"),
-    ("budget", "local_epsilon"): ("number", "none", "a cap on ε0, should all else fail"),
-    ("randomizer", "epsilon"): ("number", "solved from the budget", "the ε0 of one report"),
-    ("randomizer", "categories"): ("whole number", "counted from the task", "how many answers"),
-    ("randomizer", "delta"): ("number", "required", "gaussian: the δ0 of one report"),
-    ("randomizer", "dimension"): ("whole number", "required", "privunit: coordinates"),
-}
-"""Keys of survey files: type, default where the description itself does not say, meaning."""
-
-REASONS = {
-    "numpy": "arrays, and independent random streams for simulations",
-    "scipy": "special functions, sparse matrices, eigenvalues, components of graphs",
-    "numba": "compiles the few loops over reports that numpy cannot express; loaded when needed",
-    "dp-accounting": "convolves privacy losses over many rounds; loaded when needed",
-    "msgspec": "checked, frozen descriptions that are read from TOML, printed as JSON and sent",
-    "typer": "the command line",
-    "rich": "tables on the terminal",
-    "matplotlib": "the figures of the HTML report",
-    "networkx": "only to read graphs that were made with it",
-    "pytest": "the tests",
-    "pytest-xdist": "the tests, on all cores",
-    "hypothesis": "tests with generated inputs",
-    "mpmath": "an independent computation in many digits, for the tests to compare with",
-    "ruff": "style and common mistakes",
-    "mypy": "types",
-    "scipy-stubs": "types of scipy",
-    "mkdocs": "these pages",
-    "mkdocs-material": "how these pages look",
-    "latex2mathml": "the formulas of these pages, drawn by the browser without scripts",
-    "multi-freq-ldpy": "a peer that the randomizers are timed against",
-    "pure-ldp": "a peer that the randomizers are timed against",
-    "scikit-learn": "needed by pure-ldp",
-    "statsmodels": "needed by pure-ldp",
-    "xxhash": "needed by multi-freq-ldpy, in an older version",
-}
-"""Why each dependency is there; a dependency without a reason fails."""
-
-TYPES = {float: "number", int: "whole number", str: "text", bool: "true or false"}
-
-Piece = Callable[[], str]
-PIECES: dict[str, Piece] = {}
 
 
-def piece(function: Piece) -> Piece:
-    """Register a function under its name, with dashes."""
-    PIECES[function.__name__.replace("_", "-")] = function
-    return function
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def fenced(text: str) -> str:
-    """Text as it was printed, without trailing spaces and empty ends."""
-    lines = "\n".join(line.rstrip() for line in text.splitlines()).strip("\n")
-    return f"```text\n{lines}\n```"
-
-
-def call(*words: str) -> tuple[str, int]:
-    """What a command prints, results and complaints together, and its exit code."""
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
-        code = main(words)
-    return printed.getvalue(), code
-
-
-def shown(command: str) -> str:
-    """A command and its output."""
-    printed, code = call(*command.split())
-    lines = [line for line in printed.splitlines() if line.strip() or not code]
-    ending = [f"(exit code {code})"] if code else []
-    return fenced("\n".join([f"$ incrowd {command}", *lines, *ending]))
+class CannotBeMade(Exception):
+    """A piece is unknown, or what it needs is missing."""
 
 
 def output_above(text: str) -> str:
@@ -209,309 +52,8 @@ def result_table(name: str) -> str:
     """The table of one experiment, with its explanation, without its heading."""
     path = DOCS / "figures" / f"{name.replace('-', '_')}.md"
     if not path.exists():
-        raise SystemExit(f"{path.relative_to(ROOT)} is missing: run 'make experiments' first")
+        raise CannotBeMade(f"{path.relative_to(ROOT)} is missing: run 'make experiments' first")
     return path.read_text(encoding="utf-8").split("\n", 1)[1].strip()
-
-
-def first_line(thing: Any) -> str:
-    """The first sentence of a docstring, as Markdown."""
-    line = (inspect.getdoc(thing) or "").split("\n\n")[0].replace("\n", " ")
-    return re.sub(r":\w+:`~?\.?([^`]+)`", r"`\1`", line).replace("``", "`").replace("|", "\\|")
-
-
-# The protocols.
-
-
-@piece
-def protocols() -> str:
-    """Those that are here, from the registry, and those that are planned."""
-    here = [(f"`{kind}`", load_protocol(kind).summary, "here", "–") for kind in PROTOCOLS]
-    planned = [
-        (f"`{kind}`", travel, "planned", paper)
-        for kind, travel, paper in PLANNED
-        if kind not in PROTOCOLS
-    ]
-    return table(("protocol", "how reports travel", "state", "paper"), [*here, *planned])
-
-
-@piece
-def protocol_parameters() -> str:
-    """The parameters of each protocol, from its struct."""
-    rows = [
-        (f"`{kind}`", f"`{field.name}`", _type(field), _default(field), field.description)
-        for kind in PROTOCOLS
-        for field in fields_of(load_protocol(kind).parameters_type).values()
-    ]
-    return table(("protocol", "parameter", "type", "default", "meaning"), rows)
-
-
-@piece
-def amplification() -> str:
-    """One example of what a crowd adds, as a sentence."""
-    epsilon = {
-        n: up(ic.TrustedShuffle(ic.Generic(epsilon=1.0), n=n).guarantee().epsilon(DELTA))
-        for n in (1_000, 1_000_000)
-    }
-    found = " and ".join(f"ε = {value} among {count(n)} people" for n, value in epsilon.items())
-    return f"> If each report alone has ε0 = 1, shuffling gives {found} (at δ = 1e-6)."
-
-
-@piece
-def promise_example() -> str:
-    """The views of one example, with colluders."""
-    protocol = ic.TrustedShuffle(ic.Generic(epsilon=1.0), n=1_000_000)
-    views = [("curator", 0), ("curator", 900_000), ("curator+shuffler", 0), ("everyone", 0)]
-    rows = []
-    for view, colluders in views:
-        promised = protocol.guarantee(view, colluders)
-        who = f"`{view}`" + (f" and {count(colluders)} colluders" if colluders else "")
-        epsilon = promised.epsilon(DELTA)
-        rows.append((who, up(epsilon), percent(round_up(guess(epsilon, DELTA), 3))))
-    return table(("against", "ε", "a guess is right, at most"), rows)
-
-
-@piece
-def survey_commute() -> str:
-    """The first example."""
-    text = (ROOT / "examples" / "commute.toml").read_text(encoding="utf-8")
-    return f"```toml\n{text.strip()}\n```"
-
-
-# Randomizers.
-
-
-@piece
-def randomizers() -> str:
-    """Every randomizer, from the registry."""
-    takes = {
-        "category": "categories",
-        "interval": "a number in [0, 1]",
-        "vector": "a unit vector",
-    }
-    rows = []
-    for kind, each in RANDOMIZERS.items():
-        more = [f"`{name}`" for name in fields_of(each) if name != "epsilon"]
-        accepts = "anything" if kind == "generic" else takes[each.domain]
-        name = f"`ic.{each.__name__}`"
-        rows.append((f"`{kind}`", name, accepts, ", ".join(more) or "–", first_line(each)))
-    return table(("kind", "class", "takes", "beside `epsilon`", "what it is"), rows)
-
-
-@piece
-def randomizer_errors() -> str:
-    """The expected error of a frequency and the amplified ε, for a few numbers of categories."""
-    n, sizes = 10_000, (4, 64, 1024)
-    rows = []
-    for kind in ("krr", "oue", "sue", "hadamard", "olh"):
-        errors, epsilons, size = [], [], ""
-        for k in sizes:
-            randomizer = RANDOMIZERS[kind](epsilon=1.0, categories=k)  # type: ignore[call-arg]
-            protocol = ic.TrustedShuffle(randomizer, n=n)
-            errors.append(up(protocol.cost().expected_error, 2))
-            epsilons.append(up(protocol.guarantee().epsilon(DELTA), 2))
-            size = count(randomizer.report_bytes)
-        rows.append((f"`{kind}`", *errors, *epsilons, size))
-    head = [f"error, k = {k}" for k in sizes] + [f"ε, k = {k}" for k in sizes]
-    return table(("kind", *head, f"bytes, k = {sizes[-1]}"), rows)
-
-
-# Graphs.
-
-
-@piece
-def graph_families() -> str:
-    """Every family, with how a walk on an example of it mixes."""
-    rng = np.random.default_rng
-    examples: dict[str, tuple[Any, ...]] = {
-        "complete": (400,),
-        "ring": (401,),
-        "line": (400,),
-        "star": (400,),
-        "grid": (20, 20),
-        "random_regular": (400, 8, rng(7)),
-        "erdos_renyi": (400, 0.03, rng(7)),
-        "barabasi_albert": (400, 4, rng(7)),
-        "geometric": (400, 0.12, rng(7)),
-    }
-    rows = []
-    for name, family in ic.graphs.FAMILIES.items():
-        made = ic.graphs.stats(family(*examples[name]).largest_component())
-        gap = made.spectral_gap
-        rows.append(
-            (
-                f"`{name}({', '.join(inspect.signature(family).parameters)})`",
-                count(made.vertices),
-                count(made.edges),
-                plain(made.gamma, 3),
-                "0" if gap == 0 else plain(gap, 2),
-                "never" if made.mixing_rounds is None else count(made.mixing_rounds),
-                plain(made.lazy_spectral_gap, 2),
-                count(made.lazy_mixing_rounds or 0),
-            )
-        )
-    return table(
-        ("family", "people", "edges", "Γ", "gap", "rounds", "gap, lazy", "rounds, lazy"), rows
-    )
-
-
-# Surveys and simulation.
-
-
-def _type(field: Field) -> str:
-    if get_origin(field.type):
-        return " or ".join(f"`{word}`" for word in field.type.__args__)
-    return TYPES[field.type]
-
-
-def _default(field: Field) -> str:
-    if field.required:
-        return "required"
-    if isinstance(field.default, bool):
-        return str(field.default).lower()
-    return f"`{field.default}`"
-
-
-@piece
-def survey_keys() -> str:
-    """Every key of a survey file, from the structs that read it."""
-    rows: list[tuple[str, ...]] = []
-
-    def say(section: str, names: Iterable[str], fields: dict[str, Field]) -> None:
-        for name in names:
-            kind, default, meaning = KEYS[section, name]
-            default = default or _default(fields[name])
-            rows.append((f"`[{section}]`", f"`{name}`", kind, default, meaning))
-
-    tasks = {name: field for kind in DEFAULT_RANDOMIZERS for name, field in _fields(TASKS[kind])}
-    say("task", ["kind", "data", "column", "question", *tasks], tasks)
-    budget = fields_of(ic.survey.Budget)
-    say("budget", budget, budget)
-    names = " or ".join(f"`{kind}`" for kind in PROTOCOLS)
-    rows.append(("`[protocol]`", "`kind`", "text", "required", names))
-    parameters = {
-        name: field
-        for kind in PROTOCOLS
-        for name, field in _fields(load_protocol(kind).parameters_type)
-        if name != "n"
-    }
-    for field in parameters.values():
-        told = (f"`{field.name}`", _type(field), _default(field), field.description)
-        rows.append(("`[protocol]`", *told))
-    chosen = ", ".join(f"`{kind}` for a {task}" for task, kind in DEFAULT_RANDOMIZERS.items())
-    rows.append(("`[randomizer]`", "`kind`", "text", chosen, "see [randomizers](randomizers.md)"))
-    fields = {name: field for each in RANDOMIZERS.values() for name, field in _fields(each)}
-    say("randomizer", fields, fields)
-    return table(("table", "key", "type", "default", "meaning"), rows)
-
-
-def _fields(description: Any) -> Iterator[tuple[str, Field]]:
-    yield from fields_of(description).items()
-
-
-@piece
-def faults() -> str:
-    """Every fault, from the struct."""
-    rows = [
-        (f"`--{field.name}`", _type(field), _default(field), field.description)
-        for field in fields_of(ic.sim.Faults).values()
-    ]
-    return table(("option", "type", "default", "meaning"), rows)
-
-
-# Reference.
-
-
-def commands(group: Any = None, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Every command, the groups included, in the order of the help."""
-    group = group or typer.main.get_command(build())
-    yield path
-    for name, command in getattr(group, "commands", {}).items():
-        yield from commands(command, (*path, name))
-
-
-@piece
-def command_line() -> str:
-    """The help of every command."""
-    return "\n\n".join(
-        f"## {' '.join(('incrowd', *path))}\n\n{fenced(call(*path, '--help')[0])}"
-        for path in commands()
-    )
-
-
-def attribute_docs(package: str) -> dict[str, str]:
-    """What stands below the assignments of constants, in all modules of a package."""
-    found = {}
-    for path in sorted((SOURCE / package).rglob("*.py")):
-        body = ast.parse(path.read_text(encoding="utf-8")).body
-        for node, after in zip(body, body[1:], strict=False):
-            if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
-                targets = node.targets if isinstance(node, ast.Assign) else []
-                targets = [node.target] if isinstance(node, ast.AnnAssign) else targets
-                found |= {each.id: after.value.value for each in targets if hasattr(each, "id")}
-    return found
-
-
-def _signature(name: str, thing: Any) -> str:
-    if inspect.isabstract(thing) or not callable(thing):
-        return f"`{name}`"
-    try:
-        parameters = inspect.signature(thing).parameters.values()
-    except (TypeError, ValueError):
-        return f"`{name}`"
-    told = []
-    for each in parameters:
-        if each.kind is each.KEYWORD_ONLY and "*" not in told:
-            told.append("*")
-        told.append(f"*{each.name}" if each.kind is each.VAR_POSITIONAL else each.name)
-    return f"`{name}({', '.join(told)})`"
-
-
-@piece
-def python_names() -> str:
-    """The names of ``import incrowd as ic``."""
-    things = {name: getattr(ic, name) for name in ic.__all__ if name != "__version__"}
-    rows = [
-        (_signature(f"ic.{name}", thing), first_line(thing))
-        for name, thing in things.items()
-        if not inspect.ismodule(thing)
-    ]
-    return table(("name", "what it is"), rows)
-
-
-@piece
-def python_packages() -> str:
-    """The public names of each package."""
-    parts = []
-    for package in (name for name in ic.__all__ if inspect.ismodule(getattr(ic, name))):
-        module = importlib.import_module(f"incrowd.{package}")
-        constants = attribute_docs(package)
-        rows = []
-        for name in module.__all__:
-            thing = getattr(module, name)
-            plainly = inspect.isclass(thing) or inspect.isfunction(thing)
-            told = first_line(thing) if plainly else constants.get(name, "")
-            called = _signature(name, thing) if plainly else f"`{name}`"
-            rows.append((called, told.replace("``", "`").replace("\n", " ")))
-        heading = f"## incrowd.{package}\n\n{first_line(module)}"
-        parts.append(f"{heading}\n\n{table(('name', 'what it is'), rows)}")
-    return "\n\n".join(parts)
-
-
-@piece
-def dependencies() -> str:
-    """Every dependency of pyproject.toml, with why it is there."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    groups = {"always": project["dependencies"], **project["optional-dependencies"]}
-    rows = []
-    for group, needed in groups.items():
-        for each in needed:
-            name = re.split(r"[<>=!~\[ ]", each, maxsplit=1)[0]
-            where = group if group == "always" else f"extra `{group}`"
-            rows.append((f"`{name}`", where, f"`{each.removeprefix(name) or 'any'}`", REASONS[name]))
-    return table(("package", "installed", "version", "why it is there"), rows)
-
-
-# Writing.
 
 
 def piece_of(name: str, before: str) -> str:
@@ -523,12 +65,14 @@ def piece_of(name: str, before: str) -> str:
     if name.startswith("table-"):
         return result_table(name.removeprefix("table-"))
     if name not in PIECES:
-        raise SystemExit(f"unknown piece {name!r}: name it in docs/generate.py")
+        raise CannotBeMade(f"unknown piece {name!r}: add it to docs/pieces.py")
     return PIECES[name]()
 
 
 def rewritten(text: str) -> str:
     """A page with all its pieces made anew."""
+    if text.count("<!-- begin: ") != len(MARKED.findall(text)):
+        raise CannotBeMade("a marked piece has no end, or not the end of its name")
 
     def renew(found: re.Match[str]) -> str:
         made = piece_of(found["name"], text[: found.start()])
@@ -539,25 +83,32 @@ def rewritten(text: str) -> str:
 
 def pages() -> list[Path]:
     """The README and every page, but for the results that experiments write."""
-    return [ROOT / "README.md", *sorted(p for p in DOCS.rglob("*.md") if p.parent.name != "figures")]
+    return [
+        ROOT / "README.md",
+        *sorted(p for p in DOCS.rglob("*.md") if p.parent.name != "figures"),
+    ]
 
 
 def run(check: bool) -> int:
-    """Write all pages, or say which are stale."""
-    stale = []
+    """Write all pages, or say which are stale; a page that fails does not keep the others back."""
+    failed = False
     with contextlib.chdir(ROOT):
         for path in pages():
-            text = path.read_text(encoding="utf-8")
-            if text.count("<!-- begin: ") != len(MARKED.findall(text)):
-                raise SystemExit(f"{path.relative_to(ROOT)}: a marked piece has no end")
-            fresh = rewritten(text)
-            if fresh != text:
-                stale.append(path.relative_to(ROOT))
-                if not check:
-                    path.write_text(fresh, encoding="utf-8")
-    for path in stale:
-        print(f"{path}: {'stale: run make docs-figures' if check else 'written'}")
-    return 1 if check and stale else 0
+            name, text = path.relative_to(ROOT), path.read_text(encoding="utf-8")
+            try:
+                fresh = rewritten(text)
+            except CannotBeMade as error:
+                print(f"{name}: {error}")
+                failed = True
+                continue
+            if fresh == text:
+                continue
+            print(f"{name}: {'stale: run make docs-figures' if check else 'written'}")
+            if check:
+                failed = True
+            else:
+                path.write_text(fresh, encoding="utf-8")
+    return int(failed)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,9 @@ translates them. The same is done to the table of contents, which repeats headin
 
 from __future__ import annotations
 
+import contextlib
 import re
+import unicodedata
 from html import unescape
 from typing import Any
 
@@ -18,11 +20,13 @@ _FORMULA = re.compile(
 )
 _BARE = re.compile(r"\\\((?P<tex>.*?)\\\)", re.S)
 _UPRIGHT = re.compile(r"\\mathrm\{(\w+)\}")
-_LETTERS = {
-    r"\mathcal Y": "\N{MATHEMATICAL SCRIPT CAPITAL Y}",
-    r"\mathbb{R}": "\N{DOUBLE-STRUCK CAPITAL R}",
+_FUNCTION = re.compile(r"\\(log|ln|exp|sin|cos)(?:\s+(?=[A-Za-z])|(?=\\[A-Za-z]))")
+_LETTER = re.compile(r"\\(?P<alphabet>mathcal|mathbb)(?:\{(?P<braced>[A-Z])\}|\s+(?P<bare>[A-Z]))")
+_ALPHABETS = {
+    "mathcal": ("MATHEMATICAL SCRIPT CAPITAL", "SCRIPT CAPITAL"),
+    "mathbb": ("MATHEMATICAL DOUBLE-STRUCK CAPITAL", "DOUBLE-STRUCK CAPITAL"),
 }
-"""Letters of other alphabets: browsers ignore the old attribute that asks for one."""
+"""What Unicode calls the letters of other alphabets; the common ones have the shorter name."""
 
 
 def on_page_content(html: str, page: Any, **_: Any) -> str:
@@ -40,9 +44,18 @@ def on_page_content(html: str, page: Any, **_: Any) -> str:
 def mathml(tex: str, display: str) -> str:
     """One formula, which may hold HTML entities."""
     tex = _UPRIGHT.sub(r"\\text{\1}", unescape(tex))
-    for written, letter in _LETTERS.items():
-        tex = tex.replace(written, letter)
+    tex = _LETTER.sub(_letter, tex)
+    # A function and its argument without brackets would stand too close.
+    tex = _FUNCTION.sub(r"\\\1\\, ", tex)
     # The translator takes ~ for a letter, which would put no space around it.
     return convert(tex, display=display).replace(
         "<mi>&#x0007E;</mi>", "<mo>\N{TILDE OPERATOR}</mo>"
     )
+
+
+def _letter(found: re.Match[str]) -> str:
+    """A letter as the character that Unicode has for it: browsers ignore the old attribute."""
+    for alphabet in _ALPHABETS[found["alphabet"]]:
+        with contextlib.suppress(KeyError):
+            return unicodedata.lookup(f"{alphabet} {found['braced'] or found['bare']}")
+    return found[0]

@@ -7,8 +7,8 @@ attained: a real mechanism on a real data set. δ is 1e−6 unless a table says 
 papers:
 
 * clones 2021 (Feldman, McMillan, Talwar, "Hiding Among the Clones"): ``clones_law`` of
-  ``incrowd.privacy``, evaluated exactly. It also covers randomizers that differ between people or adapt to earlier
-  reports, which the other columns do not.
+  ``incrowd.privacy``, evaluated exactly. It also covers randomizers that differ between people or
+  adapt to earlier reports, which the other columns do not.
 * Bennett (Balle, Bell, Gascón, Nissim, "The Privacy Blanket of the Shuffle Model"):
   :func:`paper_bennett`.
 * variation ratio (Wang and others, "Privacy Amplification via Shuffling: Unified, Simplified, and
@@ -80,7 +80,7 @@ FULL = Size(
     round_crowds=(10**4, 10**3),
     variation_ratio_cases=VARIATION_RATIO_CASES,
     curves=figures.Resolution(
-        per_decade=10, points=80, rounds=(1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+        per_decade=10, points=60, rounds=(1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
     ),
 )
 QUICK = Size(
@@ -170,8 +170,8 @@ def generic_table(size: Size) -> Table:
         "Any ε0-randomizer, shuffled",
         f"The central ε at δ = {small(DELTA)} when n people use one pure ε0-randomizer, whichever "
         "it is. Attack: the strongest known one on a concrete randomizer and data set; no bound "
-        "can be below it. Clones 2021: Feldman, McMillan and Talwar, evaluated exactly; it holds for "
-        "adaptive randomizers too. Saved: by how much our ε is smaller.",
+        "can be below it. Clones 2021: Feldman, McMillan and Talwar, evaluated exactly; it holds "
+        "for adaptive randomizers too. Saved: by how much our ε is smaller.",
         ("n", "ε0", *ENCLOSURE, "clones 2021", "saved"),
         rows,
     )

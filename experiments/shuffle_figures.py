@@ -111,7 +111,14 @@ def epsilon_vs_n(resolution: Resolution) -> Drawing:
 def epsilon_vs_eps0(resolution: Resolution) -> Drawing:
     """ε against ε0 for crowds of several sizes."""
     least, most, floor = 0.1, 8.0, 1e-4
-    local = np.geomspace(least, most, resolution.points)
+    # The curves bend where crowds become too small to help, at large ε0: more points there.
+    few = resolution.points // 3
+    local = np.concatenate(
+        [
+            np.geomspace(least, 3, few, endpoint=False),
+            np.geomspace(3, most, resolution.points - few),
+        ]
+    )
     with canvas(7.6, 5.4) as drawn:
         (axes,) = drawn.axes
         axes.plot(local, local, **ALONE)
@@ -120,20 +127,27 @@ def epsilon_vs_eps0(resolution: Resolution) -> Drawing:
             axes.plot(local, curves.clones, **CLONES)
             axes.fill_between(local, curves.attack, curves.bound, color=BLUE, alpha=0.3, lw=0)
             axes.plot(local, curves.bound, **OURS)
-            # A rising line never meets what is written below its left end.
-            below = float(curves.attack[0]) * 0.72
-            axes.text(least * 1.05, below, f"{n:,} people", color=BLUE, weight="bold", va="top")
-        axes.text(least * 1.05, least * 0.78, "not shuffled: ε = ε₀", color=MUTED, va="top")
+            _along(axes, local, curves.clones, f"{n:,} people", color=BLUE, weight="bold")
+        _along(axes, local, local, "not shuffled: ε = ε₀", color=MUTED)
         axes.text(1.75, 0.56, "clones 2021", color=ORANGE, ha="right", va="bottom")
-        axes.text(2.6, 0.0105, "incrowd", color=BLUE, weight="bold", va="top")
+        axes.text(2.6, 0.0128, "incrowd", color=BLUE, weight="bold", va="top")
         axes.text(0.85, 0.0018, "pale: between bound and attack", color=MUTED, va="top")
         axes.set(xscale="log", yscale="log", xlim=(least, most), ylim=(floor, 10))
         plain_ticks(axes.xaxis, [0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0])
         plain_ticks(axes.yaxis, [0.0001, 0.001, 0.01, 0.1, 1.0, 10.0])
         axes.set_xlabel("ε₀ of each report")
         axes.set_ylabel("ε of the shuffled reports (δ = 10⁻⁶)")
-        drawn.heading("What a crowd adds to each report's own privacy")
+        drawn.heading("What a crowd adds to each report’s own privacy")
         return drawn.drawing()
+
+
+def _along(axes: Any, x: FloatArray, y: FloatArray, text: str, **style: Any) -> None:
+    """Write above the left end of a curve, with its slope."""
+    slope = math.degrees(math.atan2(float(y[1] - y[0]), float(x[1] - x[0])))
+    axes.text(
+        x[0] * 1.04, y[0] * 1.27, text, rotation=slope, rotation_mode="anchor",
+        transform_rotates_text=True, **style,
+    )  # fmt: skip
 
 
 def profile(resolution: Resolution) -> Drawing:
@@ -193,7 +207,8 @@ def rounds(resolution: Resolution) -> Drawing:
             for name, each, style in lines:
                 after = [ComposedProfile(((each, t),)).epsilon(DELTA) for t in times]
                 axes.plot(times, after, **style)
-                text: dict[str, Any] = {"color": style["color"], "weight": "bold"}
+                box = {"facecolor": PAPER, "edgecolor": "none", "pad": 1.5}  # hides the grid
+                text: dict[str, Any] = {"color": style["color"], "weight": "bold", "bbox": box}
                 axes.text(times[-1] * 1.15, after[-1], up(after[-1], 3), va="center", **text)
                 # Rising lines: what stands below the left or above the right end meets none.
                 if style is KARY:

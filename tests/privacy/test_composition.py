@@ -93,6 +93,67 @@ def test_composition_never_falls_below_the_enumerated_truth(n, epsilon0, rounds)
         assert 0.98 * found < truth, "lowered by 2 %, the bound would fall below the truth"
 
 
+def attack_pair(law, n):
+    """The shuffled output when all others follow the blanket of an attack law: multisets."""
+    P, Q = {}, {}
+    for counts in product(range(n + 1), repeat=law.mass.size):
+        if sum(counts) == n:
+            chance = math.factorial(n) * math.prod(
+                m**c / math.factorial(c) for m, c in zip(law.mass, counts, strict=True)
+            )
+            P[counts] = chance * float(law.a @ counts) / n
+            Q[counts] = chance * float(law.b @ counts) / n
+    return P, Q
+
+
+@pytest.mark.parametrize("rounds", [2, 3])
+@pytest.mark.parametrize("forth", [True, False])
+@pytest.mark.parametrize("randomizer", [RR(epsilon=1.0), KRR(categories=3, epsilon=1.5)])
+def test_attacks_over_rounds_never_exceed_the_enumerated_truth(randomizer, rounds, forth):
+    """Losses from below, composed, against all outcomes of all rounds of that very attack."""
+    n, law = 4, randomizer.attack()[0]
+    P, Q = attack_pair(law, n) if forth else reversed(attack_pair(law, n))
+    profile = ShuffleProfile(
+        randomizer.blanket(), n, LocalProfile(randomizer), (law if forth else law.swapped(),)
+    )
+    assert len(profile.attained()) == 2
+    for losses in profile.attained():
+        many = losses.to_dp_accounting().self_compose(rounds)
+        closest = 0.0
+        for epsilon in (0.1, 0.5, 1.0):
+            both_ways = [
+                math.fsum(
+                    max(
+                        math.prod(A[y] for y in seen)
+                        - math.exp(epsilon) * math.prod(B[y] for y in seen),
+                        0,
+                    )
+                    for seen in product(P, repeat=rounds)
+                )
+                for A, B in ((P, Q), (Q, P))
+            ]
+            found = many.get_delta_for_epsilon(epsilon)
+            assert found <= max(both_ways)
+            closest = max(closest, found / max(both_ways))
+        assert closest > 0.5
+    lower, upper = (
+        f(1e-3)
+        for f in (
+            ComposedProfile(((profile, rounds),)).lower,
+            ComposedProfile(((profile, rounds),)).epsilon,
+        )
+    )
+    assert profile.lower(1e-3) < lower <= upper
+
+
+def test_attacks_over_many_rounds_stay_close_to_the_bound():
+    profile = shuffled(KRR(categories=16, epsilon=1.0), 10**4)
+    for rounds in (10, 1000):
+        composed = ComposedProfile(((profile, rounds),))
+        lower, upper = composed.lower(1e-6), composed.epsilon(1e-6)
+        assert 0.99 * upper <= lower <= upper
+
+
 @pytest.mark.parametrize(
     ("n", "epsilon0", "rounds", "most"),
     [(10**3, 1, 1000, 6.3781), (10**4, 1, 10, 0.14852), (10**4, 1, 1000, 1.7635),

@@ -43,14 +43,20 @@ class LossDistribution:
     first: int
     mass: NDArray[np.float64]
     infinite: float
+    pessimistic: bool = True
+    """Whether losses err upwards (for bounds) or downwards (for attacks)."""
 
     def to_dp_accounting(self) -> Any:
-        """The same as a ``dp_accounting`` privacy-loss distribution, pessimistic and symmetric."""
+        """The same as a ``dp_accounting`` privacy-loss distribution."""
         from dp_accounting.pld import pld_pmf, privacy_loss_distribution
 
         return privacy_loss_distribution.PrivacyLossDistribution(
             pld_pmf.DensePLDPmf(
-                self.interval, self.first, self.mass, self.infinite, pessimistic_estimate=True
+                self.interval,
+                self.first,
+                self.mass,
+                self.infinite,
+                pessimistic_estimate=self.pessimistic,
             )
         )
 
@@ -132,9 +138,18 @@ class ComposedProfile(Profile):
         return min(math.nextafter(own * (1 + 1e-12), math.inf), caps, self.greatest_loss)
 
     def lower(self, delta: float) -> float | None:
-        """The strongest attack on any single round: more rounds never tell less."""
-        found = [part.lower(delta) for part, _ in self.parts]
+        """The strongest attack on any part over its rounds: other parts never tell less."""
+        found = [self._part_lower(part, rounds, delta) for part, rounds in self.parts]
         return max((each for each in found if each is not None), default=None)
+
+    def _part_lower(self, part: Profile, rounds: int, delta: float) -> float | None:
+        best = part.lower(delta)
+        if rounds > 1 and best is not None:
+            for losses in part.attained():
+                many = losses.to_dp_accounting().self_compose(rounds)
+                found = float(many.get_epsilon_for_delta(delta + self._noise))
+                best = max(best, found * (1 - 1e-12))
+        return best
 
     @property
     def greatest_loss(self) -> float:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -56,6 +56,10 @@ class Profile(ABC):
         """An ε that some attack attains at this δ, or none; never above the truth."""
         del delta
         return None
+
+    def attained(self) -> Sequence[LossDistribution]:
+        """Privacy losses that known attacks attain in one round, from below."""
+        return ()
 
     @property
     def greatest_loss(self) -> float:

@@ -14,8 +14,9 @@ encloses the functional rigorously: ``docs/theory/fourier.md``.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,6 +31,8 @@ from incrowd.randomizers.law import PairLaw
 
 if TYPE_CHECKING:
     from incrowd.privacy.composition import LossDistribution
+
+_Curve = Callable[[float], Bracket]
 
 __all__ = ["ShuffleProfile", "clones_law", "functional"]
 
@@ -128,27 +131,17 @@ class ShuffleProfile(Profile):
             return found.upper if upper else found.lower
 
         cap = self.cap.epsilon(delta)
-        guess = self._loss_deviation * math.sqrt(2 * math.log(1 / delta))
+        guess = self.deviation * math.sqrt(2 * math.log(1 / delta))
         rough = crossing(lambda epsilon: end(epsilon, math.inf), delta, guess, cap, 1e-3)
         return crossing(end, delta, rough.within, cap, factor=1.002)
 
     def losses(self, interval: float) -> LossDistribution:
         """A privacy-loss distribution that dominates the blanket's pair."""
-        from incrowd.privacy.composition import connect_the_dots
+        return _dominating(self, interval)
 
-        scale = self._loss_deviation * self.n
-
-        @cache
-        def above(epsilon: float) -> Bracket:
-            return _either_way(self.law, self.n, epsilon, scale=scale)
-
-        def curve(epsilon: float) -> float:
-            # Each point serves ε and −ε: the curve below zero is the other direction's above it.
-            if epsilon >= 0:
-                return min(1.0, above(epsilon).upper + self.law.escaped)
-            return min(1.0, _mirrored(above(-epsilon), epsilon).upper + self.law.escaped)
-
-        return connect_the_dots(curve, interval, self.greatest_loss)
+    def attained(self) -> Sequence[LossDistribution]:
+        """Losses of each attack, from x0 to x1 and back."""
+        return _attained(self)
 
     @property
     def greatest_loss(self) -> float:
@@ -156,14 +149,54 @@ class ShuffleProfile(Profile):
         return self.cap.greatest_loss
 
     @cached_property
-    def _loss_deviation(self) -> float:
+    def deviation(self) -> float:
         """The standard deviation of a small privacy loss: that of G at ε = 0, over √n."""
         return math.sqrt(float(self.law.mass @ (self.law.a - self.law.b) ** 2) / self.n)
 
     @property
     def interval(self) -> float:
         """A grid spacing fine enough to compose this profile a thousand times."""
-        return self._loss_deviation / 40
+        return self.deviation / 40
+
+
+@lru_cache(maxsize=8)
+def _dominating(profile: ShuffleProfile, interval: float) -> LossDistribution:
+    """Connect the dots of the blanket's curve; kept, since solving for rounds asks again."""
+    from incrowd.privacy.composition import connect_the_dots
+
+    law, scale = profile.law, profile.deviation * profile.n
+
+    @cache
+    def above(epsilon: float) -> Bracket:
+        return _either_way(law, profile.n, epsilon, scale=scale)
+
+    def curve(epsilon: float) -> float:
+        # Each point serves ε and −ε: the curve below zero is the other direction's above it.
+        there = above(epsilon) if epsilon >= 0 else _mirrored(above(-epsilon), epsilon)
+        return min(1.0, there.upper + law.escaped)
+
+    return connect_the_dots(curve, interval, profile.greatest_loss)
+
+
+@lru_cache(maxsize=8)
+def _attained(profile: ShuffleProfile) -> tuple[LossDistribution, ...]:
+    """Losses from below for every attack and direction; kept, like those from above."""
+    from incrowd.privacy.attained import dots_below
+
+    found = []
+    for law in profile.attacks:
+        one_way = cache(partial(functional, law, profile.n))
+        other_way = (
+            one_way if law.symmetric else cache(partial(functional, law.swapped(), profile.n))
+        )
+        for forth, back in {(one_way, other_way), (other_way, one_way)}:
+
+            def curve(epsilon: float, forth: _Curve = forth, back: _Curve = back) -> Bracket:
+                return forth(epsilon) if epsilon >= 0 else _mirrored(back(-epsilon), epsilon)
+
+            deviation = math.sqrt(float(law.mass @ (law.a - law.b) ** 2) / profile.n)
+            found.append(dots_below(curve, deviation, profile.greatest_loss))
+    return tuple(found)
 
 
 def _either_way(

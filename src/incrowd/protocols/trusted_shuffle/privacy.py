@@ -15,6 +15,8 @@ report, so only the randomizer protects.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from incrowd.errors import NotProven
 from incrowd.privacy import ComposedProfile, Guarantee, LocalProfile, ShuffleProfile, clones_law
 from incrowd.privacy.guarantee import Profile
@@ -35,6 +37,7 @@ _FREE_PARTICIPATION = "who takes part does not depend on the data"
 _AMPLIFIED_VIEW = frozenset({"curator"})
 
 
+@lru_cache(maxsize=32)
 def blanket_profile(randomizer: Randomizer, crowd: int) -> Profile:
     """One round with the same randomizer for everyone in a crowd of this size."""
     return ShuffleProfile(
@@ -42,6 +45,7 @@ def blanket_profile(randomizer: Randomizer, crowd: int) -> Profile:
     )
 
 
+@lru_cache(maxsize=32)
 def clones_profile(randomizer: Randomizer, crowd: int) -> Profile:
     """One round in which each person may use another randomizer with the same ε0."""
     return ShuffleProfile(

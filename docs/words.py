@@ -1,0 +1,86 @@
+"""What the documentation says that cannot be read off the software.
+
+A key of a survey file or a dependency that is not explained here makes ``docs/generate.py`` fail,
+so that the tables stay complete.
+"""
+
+from __future__ import annotations
+
+from incrowd.survey.survey import DEFAULT_RANDOMIZERS
+
+PLANNED = (
+    (
+        "network-shuffle",
+        "reports walk over a graph of people, then go to the curator",
+        "Network Shuffling: Privacy Amplification via Random Walks (Liew, Takahashi, Takagi, "
+        "Kato, Cao, Yoshikawa)",
+    ),
+    (
+        "check-in",
+        "a random crowd checks in each round; a shuffler forwards their reports",
+        "Privacy Amplification via Shuffled Check-Ins (Liew, Hasegawa, Takahashi)",
+    ),
+    (
+        "order-shuffle",
+        "reports are permuted among people who are alike in public",
+        "A Shuffling Framework for Local Differential Privacy (Meehan, Roy Chowdhury, "
+        "Chaudhuri, Jha)",
+    ),
+    (
+        "token-walk",
+        "one token visits people and gathers their contributions",
+        "Privacy Amplification by Decentralization (Cyffers, Bellet)",
+    ),
+    (
+        "scrambled-query",
+        "tuples pass scramblers, with dummies, on their way to compute nodes",
+        "Mitigating Leakage from Data Dependent Communications in Decentralized Computing using "
+        "Differential Privacy (Ladjel, Anciaux, Bellet, Scerri)",
+    ),
+)
+"""What is not here yet: name, how reports travel, paper."""
+
+KEYS = {
+    ("task", "kind"): ("text", "required", "what is asked: " + " or ".join(DEFAULT_RANDOMIZERS)),
+    ("task", "data"): ("text", "required", "a CSV file with a header, beside the survey file"),
+    ("task", "column"): ("text", "required", "the column of that file to ask about"),
+    ("task", "question"): ("text", "made from the column", "the question, for people to read"),
+    ("task", "categories"): ("list of text", "required", "histogram: every answer there is"),
+    ("task", "bounds"): ("two numbers", "required", "mean: the least and the greatest value"),
+    ("budget", "epsilon"): ("number", "", "the ε to be promised"),
+    ("budget", "delta"): ("number", "", "the slack δ of the promise"),
+    ("budget", "view"): ("text", "", "whom the promise is against"),
+    ("budget", "local_epsilon"): ("number", "none", "a cap on ε0, should all else fail"),
+    ("randomizer", "epsilon"): ("number", "solved from the budget", "the ε0 of one report"),
+    ("randomizer", "categories"): ("whole number", "counted from the task", "how many answers"),
+    ("randomizer", "delta"): ("number", "required", "gaussian: the δ0 of one report"),
+}
+"""Keys of survey files: type, default where the description itself does not say, meaning."""
+
+REASONS = {
+    "numpy": "arrays, and independent random streams for simulations",
+    "scipy": "special functions, sparse matrices, eigenvalues, components of graphs",
+    "numba": "compiles the few loops over reports that numpy cannot express; loaded when needed",
+    "dp-accounting": "convolves privacy losses over many rounds; loaded when needed",
+    "msgspec": "checked, frozen descriptions that are read from TOML, printed as JSON and sent",
+    "typer": "the command line",
+    "rich": "tables on the terminal",
+    "matplotlib": "the figures of the HTML report",
+    "networkx": "only to read graphs that were made with it",
+    "pytest": "the tests",
+    "pytest-xdist": "the tests, on all cores",
+    "hypothesis": "tests with generated inputs",
+    "mpmath": "an independent computation in many digits, for the tests to compare with",
+    "ruff": "style and common mistakes",
+    "mypy": "types",
+    "scipy-stubs": "types of scipy",
+    "mkdocs": "these pages",
+    "mkdocs-material": "how these pages look",
+    "latex2mathml": "the formulas of these pages, drawn by the browser without scripts",
+    "multi-freq-ldpy": "a peer that the randomizers are timed against",
+    "pure-ldp": "a peer that the randomizers are timed against",
+    "scikit-learn": "needed by pure-ldp",
+    "statsmodels": "needed by pure-ldp",
+    "xxhash": "needed by multi-freq-ldpy, in an older version",
+}
+"""Why each dependency is there; a dependency without a reason fails."""

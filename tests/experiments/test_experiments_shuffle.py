@@ -1,0 +1,140 @@
+"""The tables and figures of the documentation: made, repeatable, consistent and up to date."""
+
+import io
+import re
+import xml.etree.ElementTree as ET
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import pytest
+from experiments import common, shuffle
+
+from incrowd.privacy import functional
+from incrowd.randomizers import KRR, Generic, Laplace
+
+DOCS = Path(shuffle.__file__).parent.parent / "docs"
+TABLES = [name for name in shuffle.EXPERIMENT.pieces if name.endswith(".md")]
+FIGURES = [name for name in shuffle.EXPERIMENT.pieces if name.endswith(".svg")]
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("figures")
+    printed = io.StringIO()
+    with redirect_stdout(printed):
+        assert shuffle.EXPERIMENT.main(["--quick", "--out", str(directory)]) == 0
+    return directory, printed.getvalue()
+
+
+def _rows(text: str) -> list[dict[str, str]]:
+    lines = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("|")]
+    columns, _, *rows = lines
+    return [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+def _number(cell: str) -> float:
+    return float(re.sub(r"[,×% ]", "", cell))
+
+
+def _numeric(cell: str) -> bool:
+    return re.fullmatch(r"[\d.,]+(e[-+]?\d+)?( [×%])?", cell) is not None
+
+
+def test_writes_what_it_names(quick):
+    directory, printed = quick
+    assert printed.split() == [str(directory / name) for name in shuffle.EXPERIMENT.pieces]
+    assert {path.name for path in directory.iterdir()} == set(shuffle.EXPERIMENT.pieces)
+
+
+def test_quick_does_not_replace_the_full_results(capsys):
+    with pytest.raises(SystemExit) as stop:
+        shuffle.EXPERIMENT.main(["--quick"])
+    assert stop.value.code == 2
+    assert "--out" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["shuffle_variation_ratio.md", "shuffle_profile.svg"])
+def test_the_same_bytes_again(quick, name):
+    again = shuffle.EXPERIMENT.pieces[name](shuffle.QUICK).render("experiments.shuffle")
+    assert (quick[0] / name).read_text(encoding="utf-8") == again
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_documentation_is_up_to_date(quick, name):
+    """Every row of the quick run stands in the documentation, but for a last digit."""
+    published = _rows((DOCS / "figures" / name).read_text(encoding="utf-8"))
+    for row in _rows((quick[0] / name).read_text(encoding="utf-8")):
+        keys = [key for key in row if key in ("n", "ε0", "k", "randomizer")]
+        (same,) = [each for each in published if all(each[key] == row[key] for key in keys)]
+        for column, cell in row.items():
+            if column in ("gap", "saved"):
+                assert _number(cell) == pytest.approx(_number(same[column]), abs=0.11)
+            elif _numeric(cell):
+                assert _number(cell) == pytest.approx(_number(same[column]), rel=1.1e-3)
+            else:
+                assert cell == same[column]
+
+
+@pytest.mark.parametrize("name", TABLES[:4])
+def test_documentation_is_consistent(name):
+    rows = _rows((DOCS / "figures" / name).read_text(encoding="utf-8"))
+    for row in rows:
+        bound = _number(row["bound"])
+        assert _number(row["attack"]) <= bound
+        assert bound <= min(_number(row.get(other, "inf")) for other in ("clones 2021", "Bennett"))
+        assert bound <= _number(row.get("generic", "inf"))
+
+
+def test_figures_stand_on_light_and_dark_pages():
+    for name in FIGURES:
+        text = (DOCS / "figures" / name).read_text(encoding="utf-8")
+        ET.fromstring(text)
+        assert "prefers-color-scheme: dark" in text
+        assert "dc:date" not in text
+        body = text[text.index("<defs>") :]
+        assert set(re.findall(r"#[0-9a-f]{6}\b", body)) <= set(common._DARK)
+
+
+def test_variation_ratio_is_the_generic_bound_for_two_categories():
+    law, generic = shuffle.paper_variation_ratio(1.5, 2), Generic(epsilon=1.5).blanket()
+    for epsilon in (0.0, 0.2, 1.0):
+        ours = functional(generic, 40, epsilon)
+        assert functional(law, 40, epsilon).upper == pytest.approx(ours.upper, rel=1e-6)
+
+
+def test_variation_ratio_of_a_small_crowd():
+    """The value that docs/theory/variation_ratio.md states, where it is far below the truth."""
+    assert functional(shuffle.paper_variation_ratio(1.0, 3), 8, 0.8).upper == pytest.approx(
+        1.21e-3, rel=5e-3
+    )
+    attacks = KRR(epsilon=1.0, categories=3).attack()
+    assert max(functional(law, 8, 0.8).lower for law in attacks) >= 1.2e-3
+
+
+def test_counterexamples_are_those_of_the_theory_page():
+    theory = (DOCS / "theory" / "variation_ratio.md").read_text(encoding="utf-8")
+    stated = _rows("\n".join(re.findall(r"^\|.*$", theory, re.MULTILINE)))
+    found = _rows((DOCS / "figures" / "shuffle_variation_ratio.md").read_text(encoding="utf-8"))
+    assert len(stated) == len(found) == len(shuffle.VARIATION_RATIO_CASES)
+    for there, here in zip(stated, found, strict=True):
+        claimed, truth = list(there.values())[3:]
+        assert list(here.values())[:3] == [*list(there.values())[:3]]
+        assert _number(here["claimed ε"]) == pytest.approx(_number(claimed), rel=1e-4)
+        assert _number(here["true δ there, at least"]) == pytest.approx(_number(truth), rel=1e-2)
+        assert _number(here["true δ there, at least"]) > shuffle.DELTA
+        assert _number(here["bound"]) > _number(here["claimed ε"])
+
+
+@pytest.mark.parametrize(
+    ("randomizer", "n", "published"),
+    [
+        (KRR(epsilon=1.0, categories=16), 1_000, 0.0807785),
+        (KRR(epsilon=1.0, categories=128), 1_000, 0.0308148),
+        (KRR(epsilon=2.0, categories=16), 1_000, 0.293068),
+        (KRR(epsilon=8.0, categories=128), 10**6, 0.354855),
+        (Laplace(epsilon=1.0), 10_000, 0.0450179),
+    ],
+)
+def test_bennett_is_that_of_its_authors(randomizer, n, published):
+    """Values from the implementation that accompanies the paper."""
+    assert shuffle.bennett_epsilon(randomizer, n) == pytest.approx(published, rel=2e-5)
