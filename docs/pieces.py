@@ -352,24 +352,20 @@ def attribute_docs(package: str) -> dict[str, str]:
     return found
 
 
-_MOST_PARAMETERS = 6
+_MOST_ARGUMENTS = 7
 
 
-def _signature(name: str, thing: Any) -> str:
-    if inspect.isabstract(thing) or not callable(thing):
-        return f"`{name}`"
-    try:
-        parameters = inspect.signature(thing).parameters.values()
-    except (TypeError, ValueError):
-        return f"`{name}`"
-    if len(parameters) > _MOST_PARAMETERS:
-        return f"`{name}(…)`"
-    told = []
-    for each in parameters:
+def _arguments(thing: Any) -> str:
+    """How something is called; a dash for what is not called, or only by the software itself."""
+    error = inspect.isclass(thing) and issubclass(thing, Exception)
+    if error or inspect.isabstract(thing) or not callable(thing):
+        return "–"
+    told: list[str] = []
+    for each in inspect.signature(thing).parameters.values():
         if each.kind is each.KEYWORD_ONLY and "*" not in told:
             told.append("*")
-        told.append(f"*{each.name}" if each.kind is each.VAR_POSITIONAL else each.name)
-    return f"`{name}({', '.join(told)})`"
+        told.append(each.name)
+    return f"`{', '.join(told)}`" if 0 < len(told) <= _MOST_ARGUMENTS else "–"
 
 
 @piece
@@ -377,11 +373,11 @@ def python_names() -> str:
     """The names of ``import incrowd as ic``."""
     things = {name: getattr(ic, name) for name in ic.__all__ if name != "__version__"}
     rows = [
-        (_signature(f"ic.{name}", thing), first_line(thing))
+        (f"`ic.{name}`", _arguments(thing), first_line(thing))
         for name, thing in things.items()
         if not inspect.ismodule(thing)
     ]
-    return table(("name", "what it is"), rows)
+    return table(("name", "arguments", "what it is"), rows)
 
 
 @piece
@@ -396,10 +392,10 @@ def python_packages() -> str:
             thing = getattr(module, name)
             plainly = inspect.isclass(thing) or inspect.isfunction(thing)
             told = first_line(thing) if plainly else constants.get(name, "")
-            called = _signature(name, thing) if plainly else f"`{name}`"
-            rows.append((called, told.replace("``", "`").replace("\n", " ")))
+            called = _arguments(thing) if plainly else "–"
+            rows.append((f"`{name}`", called, told.replace("``", "`").replace("\n", " ")))
         heading = f"## incrowd.{package}\n\n{first_line(module)}"
-        parts.append(f"{heading}\n\n{table(('name', 'what it is'), rows)}")
+        parts.append(f"{heading}\n\n{table(('name', 'arguments', 'what it is'), rows)}")
     return "\n\n".join(parts)
 
 

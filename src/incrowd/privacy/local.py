@@ -6,7 +6,9 @@ See ``docs/theory/local.md``.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from incrowd import checks
@@ -16,6 +18,7 @@ from incrowd.randomizers.base import Randomizer
 
 if TYPE_CHECKING:
     from incrowd.privacy.composition import LossDistribution
+    from incrowd.privacy.shuffle import ShuffleProfile
 
 __all__ = ["LocalProfile"]
 
@@ -37,6 +40,20 @@ class LocalProfile(Profile):
         if self.delta(ceiling) <= delta:
             return crossing(self.delta, delta, ceiling / 2, ceiling).within
         return crossing(self.delta, delta, ceiling).within
+
+    def lower(self, delta: float) -> float | None:
+        """The ε of the best known attack, which here sees one report of a known randomizer."""
+        return self._crowd_of_one.lower(delta)
+
+    def attained(self) -> Sequence[LossDistribution]:
+        """Losses of the same attacks."""
+        return self._crowd_of_one.attained()
+
+    @cached_property
+    def _crowd_of_one(self) -> ShuffleProfile:
+        from incrowd.privacy.shuffle import ShuffleProfile
+
+        return ShuffleProfile(self.randomizer.blanket(), 1, self, self.randomizer.attack())
 
     @property
     def greatest_loss(self) -> float:
