@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 PINS := pyproject.toml requirements/constraints.txt
 INSTALL = $(PIP) install -c requirements/constraints.txt -e
 
-.PHONY: setup run test slow lint docs bench experiments lock clean
+.PHONY: setup run test slow lint docs docs-figures bench experiments lock clean
 
 setup: $(VENV)/.run
 
@@ -54,7 +54,12 @@ lint: $(VENV)/.lint
 	$(BIN)/mypy
 
 docs: $(VENV)/.docs
-	$(BIN)/mkdocs build --strict
+	$(BIN)/python docs/generate.py --check
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# Every number in the README and the docs is written by this, from the real commands and tables.
+docs-figures: setup
+	$(BIN)/python docs/generate.py
 
 bench: $(VENV)/.run .venv-bench/.done
 	$(BIN)/python benchmarks/shuffle.py

@@ -214,6 +214,8 @@ def measure(repeats: int) -> list[Case]:
     contenders = list(
         {id(each): each for case in found for each in (case.ours, case.other)}.values()
     )
+    for contender in contenders:
+        contender.work()  # imports what it needs
     for turn in range(repeats):
         print(f"measuring, turn {turn + 1} of {repeats}", file=sys.stderr)
         for contender in contenders:

@@ -80,7 +80,11 @@ FULL = Size(
     round_crowds=(10**4, 10**3),
     variation_ratio_cases=VARIATION_RATIO_CASES,
     curves=figures.Resolution(
-        per_decade=10, points=60, rounds=(1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+        per_decade=8,
+        fewest=10,
+        points=42,
+        greatest=8.0,
+        rounds=(1, 2, 5, 10, 20, 50, 100, 200, 500, 1000),
     ),
 )
 QUICK = Size(
@@ -90,7 +94,7 @@ QUICK = Size(
     rounds=(1, 10),
     round_crowds=(10**4,),
     variation_ratio_cases=VARIATION_RATIO_CASES[3:],
-    curves=figures.Resolution(per_decade=1, points=8, rounds=(1, 10)),
+    curves=figures.Resolution(per_decade=1, fewest=10**4, points=6, greatest=2.0, rounds=(1, 10)),
 )
 
 

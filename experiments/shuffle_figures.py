@@ -44,10 +44,16 @@ GROUND: dict[str, Any] = {"color": INK, "alpha": 0.11, "linewidth": 0}
 
 @dataclass(frozen=True)
 class Resolution:
-    """How many points a curve has: per decade of people, over a range of ε, and which rounds."""
+    """How many points the curves have, and how far into the slow corners they go.
+
+    ``per_decade`` points of people from the ``fewest`` on, ``points`` over a range of ε, with ε0 up
+    to ``greatest``; and which ``rounds``.
+    """
 
     per_decade: int
+    fewest: int
     points: int
+    greatest: float
     rounds: tuple[int, ...]
 
 
@@ -74,8 +80,8 @@ def _generic_curves(settings: list[tuple[int, float]]) -> Curves:
 def epsilon_vs_n(resolution: Resolution) -> Drawing:
     """ε against the number of people, one panel per ε0: the picture of the front page."""
     first, last, floor, marked = 10, 10**7, 5e-4, 10**4
-    steps = resolution.per_decade * round(math.log10(last / first)) + 1
-    people = np.unique(np.geomspace(first, last, steps).round().astype(int))
+    steps = resolution.per_decade * round(math.log10(last / resolution.fewest)) + 1
+    people = np.unique(np.geomspace(resolution.fewest, last, steps).round().astype(int))
     local = (1.0, 2.0, 4.0)
     with canvas(10.4, 4.7, len(local)) as drawn:
         for axes, epsilon in zip(drawn.axes, local, strict=True):
@@ -112,13 +118,10 @@ def epsilon_vs_eps0(resolution: Resolution) -> Drawing:
     """ε against ε0 for crowds of several sizes."""
     least, most, floor = 0.1, 8.0, 1e-4
     # The curves bend where crowds become too small to help, at large ε0: more points there.
-    few = resolution.points // 3
-    local = np.concatenate(
-        [
-            np.geomspace(least, 3, few, endpoint=False),
-            np.geomspace(3, most, resolution.points - few),
-        ]
-    )
+    few, greatest = resolution.points // 3, resolution.greatest
+    bend = 3 / 8 * greatest
+    flat = np.geomspace(least, bend, few, endpoint=False)
+    local = np.concatenate([flat, np.geomspace(bend, greatest, resolution.points - few)])
     with canvas(7.6, 5.4) as drawn:
         (axes,) = drawn.axes
         axes.plot(local, local, **ALONE)
@@ -131,7 +134,7 @@ def epsilon_vs_eps0(resolution: Resolution) -> Drawing:
         _along(axes, local, local, "not shuffled: ε = ε₀", color=MUTED)
         axes.text(1.75, 0.56, "clones 2021", color=ORANGE, ha="right", va="bottom")
         axes.text(2.6, 0.0128, "incrowd", color=BLUE, weight="bold", va="top")
-        axes.text(0.85, 0.0018, "pale: between bound and attack", color=MUTED, va="top")
+        axes.text(0.85, 0.0018, "strip: between bound and attack", color=MUTED, va="top")
         axes.set(xscale="log", yscale="log", xlim=(least, most), ylim=(floor, 10))
         plain_ticks(axes.xaxis, [0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0])
         plain_ticks(axes.yaxis, [0.0001, 0.001, 0.01, 0.1, 1.0, 10.0])

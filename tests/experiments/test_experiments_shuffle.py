@@ -7,8 +7,8 @@ from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
-from experiments import common, shuffle
 
+from experiments import common, shuffle
 from incrowd.privacy import functional
 from incrowd.randomizers import KRR, Generic, Laplace
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 from incrowd.errors import NumericalFloor
 
@@ -46,6 +47,7 @@ def crossing(
 
     above, within = 0.0, ceiling
 
+    @cache
     def gap(point: float) -> float:
         nonlocal above, within
         value = curve(point)

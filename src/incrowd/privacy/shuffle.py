@@ -56,11 +56,17 @@ def clones_law(epsilon: float) -> PairLaw:
 
 
 def functional(
-    law: PairLaw, n: int, epsilon: float, tolerance: float = _TOLERANCE, scale: float | None = None
+    law: PairLaw,
+    n: int,
+    epsilon: float,
+    tolerance: float = _TOLERANCE,
+    scale: float | None = None,
+    beside: float = 0.0,
 ) -> Bracket:
     """Enclose (1/n)·E[(ΣG)₊] at ε ≥ 0, in the direction from x0 to x1.
 
-    Smoothing is made finer until the bracket is narrow. With ``scale`` (a standard deviation of the
+    Smoothing is made finer until the bracket is narrow, or below ``beside``: a value that another
+    law has already and that makes this one irrelevant. With ``scale`` (a standard deviation of the
     sum) one fine smoothing is used for all ε: then the upper ends are convex in e^ε.
     """
     t = math.exp(epsilon)
@@ -78,7 +84,7 @@ def functional(
     for smoothing in _SMOOTHINGS:
         found = total.positive_part(smoothing)
         best = Bracket(max(best.lower, found.lower), min(best.upper, found.upper))
-        if best.upper - best.lower <= tolerance * best.upper:
+        if best.upper - best.lower <= tolerance * best.upper or best.upper <= beside * n:
             break
     return best.scaled(1 / n)
 
@@ -214,7 +220,7 @@ def _either_way(
     forth = functional(law, n, epsilon, tolerance, scale)
     if law.symmetric:
         return forth
-    back = functional(law.swapped(), n, epsilon, tolerance, scale)
+    back = functional(law.swapped(), n, epsilon, tolerance, scale, beside=forth.lower)
     return Bracket(max(forth.lower, back.lower), max(forth.upper, back.upper))
 
 
