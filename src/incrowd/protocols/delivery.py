@@ -18,7 +18,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -225,8 +225,10 @@ class Reporter(Actor):
     """A device that sends one report per round to the party that collects.
 
     The value is randomized once per round, at the start; from then on only bytes are repeated.
-    Subclasses say in which form the collecting party holds a report.
+    Subclasses say who collects, and in which form that party holds a report.
     """
+
+    collector: ClassVar[Address]
 
     def __init__(
         self,
@@ -234,20 +236,18 @@ class Reporter(Actor):
         randomizer: Randomizer,
         rounds: int,
         *,
-        collector: Address,
         rng: np.random.Generator,
         sealer: Sealer,
-        backoff: Backoff,
+        backoff: Backoff | None = None,
     ) -> None:
         """``value`` is an array of one row, encoded as the randomizer wants it."""
         self.sealer = sealer
         self._value = value
         self._randomizer = randomizer
         self._rounds = rounds
-        self._collector = collector
         self._rng = rng
         self._ids: list[bytes] = []
-        self._outbox = Outbox(backoff)
+        self._outbox = Outbox(backoff or Backoff())
         self._accepted: list[int] = []
         self._refused: list[int] = []
 
@@ -263,14 +263,14 @@ class Reporter(Actor):
         effects: list[Effect] = []
         for number, (id_, report) in enumerate(zip(self._ids, reports, strict=True)):
             message = wire.encode(wire.Report(number, id_, self.payload(report)))
-            body = self.sealer.seal(self._collector, message)
-            effects.append(self._outbox.put(number, self._collector, body, now))
+            body = self.sealer.seal(self.collector, message)
+            effects.append(self._outbox.put(number, self.collector, body, now))
         return effects + wake_at(self._outbox.due)
 
     def receive(self, message: Message, now: float) -> list[Effect]:
         """Stop sending what was answered; finish when everything was."""
         del now
-        if message.sender != self._collector:
+        if message.sender != self.collector:
             return []
         answer = wire.open_sealed(self.sealer, _ANSWERS, message.body, _ANSWER_LIMIT)
         if answer is None or answer.round >= len(self._ids):

@@ -9,23 +9,19 @@ The curator closes a round when everyone on the roster reported, or at the deadl
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import ClassVar
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from incrowd.protocols import wire
 from incrowd.protocols.actor import CURATOR, Actor, Address, Done, Effect, Message, Sealer
 from incrowd.protocols.delivery import (
-    Backoff,
     Intake,
     IntakeState,
     Reporter,
     check_deadline,
     wake_at,
 )
-from incrowd.randomizers.base import Randomizer
 from incrowd.tasks.base import Collected
 
 __all__ = ["Curator", "Device"]
@@ -36,25 +32,7 @@ _REPORTS = msgspec.msgpack.Decoder(wire.Report)
 class Device(Reporter):
     """Sends its reports to the curator."""
 
-    def __init__(
-        self,
-        value: NDArray[Any],
-        randomizer: Randomizer,
-        rounds: int,
-        *,
-        rng: np.random.Generator,
-        sealer: Sealer,
-        backoff: Backoff | None = None,
-    ) -> None:
-        super().__init__(
-            value,
-            randomizer,
-            rounds,
-            collector=CURATOR,
-            rng=rng,
-            sealer=sealer,
-            backoff=backoff or Backoff(),
-        )
+    collector: ClassVar[Address] = CURATOR
 
     def payload(self, report: bytes) -> bytes:
         """The report itself: the curator is to read it, and the envelope is sealed to it."""

@@ -9,17 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
-import msgspec
 from numpy.typing import NDArray
 
 from incrowd.privacy.guarantee import Guarantee, view_of
-from incrowd.protocols.actor import CURATOR, Actor, Address, Maker, NullSealer, Sealer, device
-from incrowd.protocols.base import Cost, Parameters, Protocol, RoundParameters
+from incrowd.protocols.actor import CURATOR, Address, Maker, NullSealer, Sealer
+from incrowd.protocols.base import Parameters, RoundParameters
 from incrowd.protocols.local import privacy, simulate
-from incrowd.protocols.pricing import expected_error
-from incrowd.protocols.wire import ReportFormat, envelope_bytes
+from incrowd.protocols.reporting import ReportingProtocol
+from incrowd.protocols.wire import ReportFormat
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomness import Seeds
 from incrowd.tasks.base import Collected
@@ -32,7 +31,7 @@ class LocalParameters(RoundParameters, frozen=True, kw_only=True, forbid_unknown
 
 
 @dataclass(frozen=True, init=False)
-class Local(Protocol):
+class Local(ReportingProtocol):
     """Everyone sends ``rounds`` fresh reports straight to the curator."""
 
     kind: ClassVar[str] = "local"
@@ -46,11 +45,6 @@ class Local(Protocol):
         object.__setattr__(self, "randomizer", randomizer)
         object.__setattr__(self, "parameters", LocalParameters(n=n, rounds=rounds))
 
-    @classmethod
-    def make(cls, parameters: LocalParameters, randomizer: Randomizer) -> Self:
-        """Build from parameters."""
-        return cls(randomizer, **msgspec.structs.asdict(parameters))
-
     def guarantee(self, view: str = "curator", colluders: int = 0) -> Guarantee:
         """ε0 per round, whoever looks."""
         privacy.check_colluders(colluders, self.parameters.n)
@@ -61,16 +55,6 @@ class Local(Protocol):
     def guarantees(self) -> tuple[Guarantee, ...]:
         """The curator, who sees who said what, and everyone: the same."""
         return self.guarantee("curator"), self.guarantee("everyone")
-
-    def cost(self) -> Cost:
-        """One message per round."""
-        rounds = self.parameters.rounds
-        return Cost(
-            rounds=rounds,
-            messages_per_person=rounds,
-            bytes_per_person=rounds * envelope_bytes(self.randomizer.report_bytes, rounds),
-            expected_error=expected_error(self.randomizer, self.parameters.n * rounds),
-        )
 
     def collect(self, values: NDArray[Any], seeds: Seeds) -> Collected:
         """Everyone's reports at once."""
@@ -83,32 +67,13 @@ class Local(Protocol):
         """One device per person, and the curator."""
         from incrowd.protocols.local.actors import Curator, Device
 
-        self.check_crowd(values)
-        rounds = self.parameters.rounds
         sealed = sealers or {}
-        roster = [device(person) for person in range(len(values))]
-
-        def make_device(person: int) -> Actor:
-            return Device(
-                values[person : person + 1],
-                self.randomizer,
-                rounds,
-                rng=seeds.generator("device", person),
-                sealer=sealed.get(device(person), NullSealer()),
-            )
-
-        makers: dict[Address, Maker] = {
-            address: partial(make_device, person) for person, address in enumerate(roster)
-        }
+        makers = self.devices(Device, values, seeds, sealed)
         makers[CURATOR] = partial(
             Curator,
-            roster,
+            tuple(makers),
             ReportFormat.of(self.randomizer),
-            rounds,
+            self.parameters.rounds,
             sealer=sealed.get(CURATOR, NullSealer()),
         )
         return makers
-
-    def realised(self, collected: Collected) -> Self:
-        """The rounds that brought reports, with the smallest of their crowds."""
-        return self.make(self.parameters.realised(collected), self.randomizer)

@@ -13,11 +13,10 @@ all that the curator learns of a round is a multiset of reports.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import ClassVar
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from incrowd.protocols import wire
 from incrowd.protocols.actor import (
@@ -41,7 +40,6 @@ from incrowd.protocols.delivery import (
     check_deadline,
     wake_at,
 )
-from incrowd.randomizers.base import Randomizer
 from incrowd.tasks.base import Collected
 
 __all__ = ["Curator", "Device", "Shuffler"]
@@ -54,25 +52,7 @@ _TO_CURATOR = msgspec.msgpack.Decoder(wire.Batch)
 class Device(Reporter):
     """Sends its reports to the shuffler, each sealed to the curator inside."""
 
-    def __init__(
-        self,
-        value: NDArray[Any],
-        randomizer: Randomizer,
-        rounds: int,
-        *,
-        rng: np.random.Generator,
-        sealer: Sealer,
-        backoff: Backoff | None = None,
-    ) -> None:
-        super().__init__(
-            value,
-            randomizer,
-            rounds,
-            collector=SHUFFLER,
-            rng=rng,
-            sealer=sealer,
-            backoff=backoff or Backoff(),
-        )
+    collector: ClassVar[Address] = SHUFFLER
 
     def payload(self, report: bytes) -> bytes:
         """The report, sealed so that the shuffler cannot read it."""

@@ -10,27 +10,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar
 
-import msgspec
 from numpy.typing import NDArray
 
 from incrowd.privacy.guarantee import Guarantee, view_of
 from incrowd.protocols.actor import (
     CURATOR,
     SHUFFLER,
-    Actor,
     Address,
     Maker,
     NullSealer,
     Sealer,
-    device,
 )
-from incrowd.protocols.base import Cost, Parameters, Protocol, RoundParameters, parameter
+from incrowd.protocols.base import Parameters, RoundParameters, parameter
 from incrowd.protocols.local.privacy import check_colluders
-from incrowd.protocols.pricing import expected_error
+from incrowd.protocols.reporting import ReportingProtocol
 from incrowd.protocols.trusted_shuffle import privacy, simulate
-from incrowd.protocols.wire import ReportFormat, envelope_bytes
+from incrowd.protocols.wire import ReportFormat
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomness import Seeds
 from incrowd.tasks.base import Collected
@@ -50,7 +47,7 @@ class TrustedShuffleParameters(
 
 
 @dataclass(frozen=True, init=False)
-class TrustedShuffle(Protocol):
+class TrustedShuffle(ReportingProtocol):
     """Everyone sends ``rounds`` fresh reports through a shuffler that is trusted to forget."""
 
     kind: ClassVar[str] = "shuffle"
@@ -67,11 +64,6 @@ class TrustedShuffle(Protocol):
         object.__setattr__(self, "randomizer", randomizer)
         object.__setattr__(self, "parameters", parameters)
 
-    @classmethod
-    def make(cls, parameters: TrustedShuffleParameters, randomizer: Randomizer) -> Self:
-        """Build from parameters."""
-        return cls(randomizer, **msgspec.structs.asdict(parameters))
-
     def guarantee(self, view: str = "curator", colluders: int = 0) -> Guarantee:
         """Amplified by the crowd against the curator; ε0 for a view that includes the shuffler."""
         return privacy.shuffle_guarantee(
@@ -87,16 +79,6 @@ class TrustedShuffle(Protocol):
         """The curator, the curator together with the shuffler, and everyone."""
         return tuple(self.guarantee(view) for view in ("curator", "curator+shuffler", "everyone"))
 
-    def cost(self) -> Cost:
-        """One message per round."""
-        rounds = self.parameters.rounds
-        return Cost(
-            rounds=rounds,
-            messages_per_person=rounds,
-            bytes_per_person=rounds * envelope_bytes(self.randomizer.report_bytes, rounds),
-            expected_error=expected_error(self.randomizer, self.parameters.n * rounds),
-        )
-
     def collect(self, values: NDArray[Any], seeds: Seeds) -> Collected:
         """Everyone's reports at once."""
         self.check_crowd(values)
@@ -108,27 +90,13 @@ class TrustedShuffle(Protocol):
         """One device per person, the shuffler and the curator."""
         from incrowd.protocols.trusted_shuffle.actors import Curator, Device, Shuffler
 
-        self.check_crowd(values)
         rounds = self.parameters.rounds
         sealed = sealers or {}
         reports = ReportFormat.of(self.randomizer)
-        roster = [device(person) for person in range(len(values))]
-
-        def make_device(person: int) -> Actor:
-            return Device(
-                values[person : person + 1],
-                self.randomizer,
-                rounds,
-                rng=seeds.generator("device", person),
-                sealer=sealed.get(device(person), NullSealer()),
-            )
-
-        makers: dict[Address, Maker] = {
-            address: partial(make_device, person) for person, address in enumerate(roster)
-        }
+        makers = self.devices(Device, values, seeds, sealed)
         makers[SHUFFLER] = partial(
             Shuffler,
-            roster,
+            tuple(makers),
             reports.nbytes,
             rounds,
             generator=partial(seeds.generator, "shuffler"),
@@ -138,7 +106,3 @@ class TrustedShuffle(Protocol):
             Curator, len(values), reports, rounds, sealer=sealed.get(CURATOR, NullSealer())
         )
         return makers
-
-    def realised(self, collected: Collected) -> Self:
-        """The rounds that brought reports, with the smallest of their crowds."""
-        return self.make(self.parameters.realised(collected), self.randomizer)
