@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check -q
+PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 PINS := pyproject.toml requirements/constraints.txt
 INSTALL = $(PIP) install -c requirements/constraints.txt -e
 
@@ -33,7 +33,7 @@ $(VENV)/.docs: $(PINS) $(VENV)/.run
 # The peers of the benchmarks pin old dependencies: they live in an environment of their own.
 .venv-bench/.done: pyproject.toml requirements/bench.txt
 	$(PYTHON) -m venv .venv-bench
-	.venv-bench/bin/python -m pip --disable-pip-version-check -q install -c requirements/bench.txt -e '.[bench]'
+	.venv-bench/bin/python -m pip --disable-pip-version-check -qq install -c requirements/bench.txt -e '.[bench]'
 	@touch $@
 
 run: setup

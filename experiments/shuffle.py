@@ -270,7 +270,8 @@ def rounds_table(size: Size) -> Table:
     return Table(
         f"Many rounds, ε0 = {epsilon:g} in each",
         f"The central ε at δ = {small(DELTA)} after this many rounds, which may be chosen "
-        "adaptively, by convolution of privacy losses. Last line: without shuffling.",
+        "adaptively, by convolution of privacy losses; in brackets what an attack attains. Last "
+        "line: without shuffling.",
         (
             "randomizer",
             "n",
@@ -281,7 +282,12 @@ def rounds_table(size: Size) -> Table:
 
 
 def _over_rounds(profile: Profile, rounds: Sequence[int]) -> list[str]:
-    return [up(ComposedProfile(((profile, times),)).epsilon(DELTA)) for times in rounds]
+    cells = []
+    for times in rounds:
+        composed = ComposedProfile(((profile, times),))
+        attack = composed.lower(DELTA)
+        cells.append(f"{up(composed.epsilon(DELTA))} ({down(attack) if attack else '–'})")
+    return cells
 
 
 def variation_ratio_table(size: Size) -> Table:
