@@ -199,3 +199,33 @@ def test_guarantees_compose_only_when_they_speak_of_the_same():
     assert one.compose(one).assumptions == ("honest shuffler",)
     with pytest.raises(InvalidParameter, match="different views"):
         one.compose(other)
+
+
+def test_nothing_is_dropped_where_losses_end():
+    """Two nearly equal randomizers: the last grid point falls just short of the greatest loss."""
+    nearly = 1 - 0.9e-9
+    both = ComposedProfile(
+        ((LocalProfile(Generic(epsilon=1.0)), 1), (LocalProfile(Generic(epsilon=nearly)), 1))
+    )
+    epsilon = 2 - 1.2e-9
+    (e1, e2) = (math.exp(1.0), math.exp(nearly))
+    truth = (e1 * e2 - math.exp(epsilon)) / ((e1 + 1) * (e2 + 1))
+    assert 1e-10 < truth <= both.delta(epsilon)
+
+
+@pytest.mark.parametrize("n", [3000, 10**5])
+def test_unbounded_losses_compose(n):
+    composed = ComposedProfile(((shuffled(Gaussian(epsilon=1.0, delta=1e-6), n), 2),))
+    assert composed.lower(1e-5) < composed.epsilon(1e-5) < 0.1
+
+
+def test_compositions_are_taken_apart():
+    profile = shuffled(Generic(epsilon=1.0), 1000)
+    ten = ComposedProfile(((profile, 10),))
+    twenty = ComposedProfile(((ten, 1), (ten, 1)))
+    assert twenty.parts == ((profile, 20),)
+
+
+def test_a_crowd_so_large_that_nothing_is_left_to_hide():
+    composed = ComposedProfile(((shuffled(KRR(categories=4, epsilon=1.0), 10**10), 2),))
+    assert composed.epsilon(1e-5) == 0

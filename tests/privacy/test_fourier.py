@@ -109,3 +109,31 @@ def test_normal_limit():
     found = law("lattice with mean zero", n).positive_part(1e-3)
     assert found.lower <= math.sqrt(n / (2 * math.pi)) <= found.upper * (1 + 1e-9)
     assert found.upper == pytest.approx(math.sqrt(n / (2 * math.pi)), rel=1e-5)
+
+
+@pytest.mark.parametrize("rare", [1e-14, 1e-12])
+@pytest.mark.parametrize("n", [2, 3, 8])
+def test_a_transform_that_nearly_vanishes(rare, n):
+    """All but a rare atom negative: M(λ) is tiny, and its logarithm must not lose its digits."""
+    a, b = np.ones(14), np.array([0.0] + [1.0] * 13)
+    mass = np.array([rare] + [(1 - 2**-50 - rare) / 13] * 13)
+    t = 2 * math.exp(-1e-3)
+    value = a - t * b
+    with mpmath.workdps(80):
+        p, low, high = mpmath.mpf(rare), mpmath.mpf(value[1]), mpmath.mpf(1)
+        common = mpmath.fsum(mpmath.mpf(m) for m in mass[1:])
+        rest = 1 - p - common
+        truth = mpmath.fsum(
+            mpmath.factorial(n)
+            / (mpmath.factorial(k) * mpmath.factorial(c) * mpmath.factorial(n - k - c))
+            * p**k * common**c * rest ** (n - k - c) * max(k * high + c * low, 0)
+            for k in range(n + 1)
+            for c in range(n - k + 1)
+        )  # fmt: skip
+    found = SumLaw(value, mass, a + t * b, n).positive_part(4e-3)
+    assert 0 <= found.lower <= truth <= found.upper
+
+
+def test_absurd_smoothing_is_answered_by_a_cheap_bound():
+    found = SumLaw(np.array([1.0, -1.0]), np.array([6.8e-17, 1.0]), np.ones(2), 3)
+    assert found.positive_part(4e-3, 1e9).upper >= 0

@@ -10,7 +10,7 @@ import pytest
 from scipy.special import gammaln
 from scipy.stats import binom
 
-from incrowd.errors import InvalidDelta, NumericalFloor
+from incrowd.errors import InvalidDelta, InvalidParameter, NumericalFloor
 from incrowd.privacy import (
     ComposedProfile,
     LocalProfile,
@@ -18,7 +18,8 @@ from incrowd.privacy import (
     clones_law,
     functional,
 )
-from incrowd.randomizers import KRR, RANDOMIZERS, RR, Generic, Laplace
+from incrowd.protocols.trusted_shuffle import TrustedShuffle
+from incrowd.randomizers import KRR, RANDOMIZERS, RR, Gaussian, Generic, Laplace
 
 DELTA = 1e-6
 
@@ -185,3 +186,36 @@ def test_one_report_seen_alone_is_attacked_exactly(randomizer, tight):
     for delta in (0.1, 1e-2, 1e-4):
         lower, upper = local.lower(delta), local.epsilon(delta)
         assert (1 - tight) * upper <= lower <= upper
+
+
+def test_tails_of_an_attack_on_gaussian_noise():
+    """Two people, δ near 1e−20: compare with the double integral by pairs of atoms."""
+    law, epsilon = Gaussian(epsilon=1.0, delta=1e-6).attack()[0], 1.5
+    gain = law.a - math.exp(epsilon) * law.b
+    pairs = np.maximum(gain[:, None] + gain[None, :], 0)
+    truth = float(law.mass @ pairs @ law.mass) / 2
+    found = functional(law, 2, epsilon)
+    assert found.lower <= truth * (1 + 1e-9)
+    assert found.upper >= truth * (1 - 1e-9)
+
+
+def test_curves_are_defined_everywhere():
+    for randomizer in (Generic(epsilon=1.0), Gaussian(epsilon=1.0, delta=1e-6)):
+        profile = shuffled(randomizer, 1000)
+        assert profile.delta(1000.0) < 1e-280
+        assert profile.delta(-1000.0) == 1
+        with pytest.raises(InvalidParameter):
+            profile.delta(math.nan)
+
+
+def test_whole_curves_near_the_end():
+    """Smoothing that is common to a curve is large where the curve ends: no overflow, no zero."""
+    profile = shuffled(Generic(epsilon=1.0), 400)
+    losses = profile.losses(0.0999999 / 1.000005)
+    assert losses.mass.sum() + losses.infinite == pytest.approx(1, abs=1e-9)
+
+
+def test_large_noise_says_what_it_takes_for_granted():
+    protocol = TrustedShuffle(Laplace(epsilon=1.0), n=100)
+    assert any("floating-point" in each for each in protocol.guarantee().assumptions)
+    assert any("floating-point" in each for each in protocol.guarantee("everyone").assumptions)

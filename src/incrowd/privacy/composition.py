@@ -20,19 +20,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from incrowd import checks
-from incrowd.errors import NumericalFloor
+from incrowd.errors import InvalidParameter, NumericalFloor
 from incrowd.privacy.guarantee import Profile
 
 __all__ = ["ComposedProfile", "LossDistribution", "connect_the_dots"]
 
-_NEGLIGIBLE = 1e-17
+_NEGLIGIBLE = 1e-15
 """Curves are followed until δ is this small; the rest becomes infinite loss."""
 _NOISE = 1e-14
-"""Rounding of the fast convolution, per round, charged to δ; ten times that is the floor."""
+"""Allowed for rounding in the fast convolution, per round, and charged to δ."""
 _MOST_POINTS = 2_000_000
 _MOST_LOSS = 600.0
-_SNAP = 1e-9
-"""Grid points this close, relatively, to the greatest loss count as being there."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,35 +62,50 @@ class LossDistribution:
 def connect_the_dots(
     curve: Callable[[float], float], interval: float, greatest_loss: float = math.inf
 ) -> LossDistribution:
-    """The discrete pair whose curve joins ``curve`` at the grid points by straight lines in e^ε.
+    """The discrete pair whose curve is the greatest convex one through or below the dots.
 
-    The curve is zero from ``greatest_loss`` on.
+    The dots are upper bounds ``curve`` at the grid points; the true curve is convex and below each
+    of them, so it is below that one. It is zero from ``greatest_loss`` on.
     """
     last = _reach(curve, interval, greatest_loss)
     losses = interval * np.arange(-last, last + 1)
     height = np.array([curve(float(loss)) for loss in losses])
-    if losses[-1] >= greatest_loss * (1 - _SNAP):
+    if losses[-1] >= greatest_loss:
         height[-1] = 0.0
+    height = np.minimum.accumulate(height)  # the curve falls: earlier bounds hold later too
     t = np.exp(losses)
-    # Slopes between neighbours; left of the grid the chord from (0, 1), right of it flat.
-    slope = np.concatenate([[(height[0] - 1) / t[0]], np.diff(height) / np.diff(t), [0.0]])
-    # A curve of upper bounds may be concave by a rounding: raising such a mass to zero only raises
-    # the curve, which is Σ (t_i − t)₊ · bend_i + infinite.
-    bend = np.maximum(np.diff(slope), 0.0)
-    return LossDistribution(interval, -last, bend * t, float(height[-1]))
+    kept = _convex_minorant(np.concatenate([[0.0], t]), np.concatenate([[1.0], height]))[1:] - 1
+    slope = np.diff(height[kept], prepend=1.0) / np.diff(t[kept], prepend=0.0)
+    bend = np.zeros(losses.size)
+    bend[kept] = np.diff(slope, append=0.0)
+    return LossDistribution(interval, -last, np.maximum(bend, 0.0) * t, float(height[-1]))
+
+
+def _convex_minorant(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The points on the lower convex hull, first and last included."""
+    kept: list[int] = []
+    for index in range(x.size):
+        while len(kept) > 1:
+            before, middle = kept[-2], kept[-1]
+            rise = (y[index] - y[before]) * (x[middle] - x[before])
+            if (y[middle] - y[before]) * (x[index] - x[before]) < rise:
+                break
+            kept.pop()
+        kept.append(index)
+    return np.array(kept)
 
 
 def _reach(curve: Callable[[float], float], interval: float, greatest_loss: float) -> int:
     """The number of grid points after which the curve is zero or negligible."""
-    most = _MOST_LOSS / interval
-    if math.isfinite(greatest_loss):
-        most = min(most, math.ceil(greatest_loss / interval * (1 - _SNAP)))
-    if most > _MOST_POINTS:
-        raise NumericalFloor(
-            f"a grid of {interval:.1e} needs {most:.0f} points to reach a loss of "
-            f"{interval * most:.3g}: compose profiles of more similar size"
-        )
-    first, last = 0, int(most)
+    most = math.ceil(min(greatest_loss, _MOST_LOSS) / interval)
+    first, last = 0, min(8, most)
+    while last < most and curve(interval * last) > _NEGLIGIBLE:
+        first, last = last, min(2 * last, most)
+        if last > _MOST_POINTS:
+            raise NumericalFloor(
+                f"a privacy curve needs more than {_MOST_POINTS:,} grid points of {interval:.1e}: "
+                "compose profiles of more similar size"
+            )
     while last - first > 1:
         middle = (first + last) // 2
         first, last = (middle, last) if curve(interval * middle) > _NEGLIGIBLE else (first, middle)
@@ -103,25 +116,30 @@ def _reach(curve: Callable[[float], float], interval: float, greatest_loss: floa
 class ComposedProfile(Profile):
     """Several profiles, each used in a number of rounds; the choice of rounds may be adaptive.
 
-    Where every part has a cap (the curve without amplification), the composition of the caps is
-    proven as well, and the smaller of the two is reported.
+    Compositions among the parts are taken apart, and equal parts put together.
     """
 
     parts: tuple[tuple[Profile, int], ...]
 
     def __post_init__(self) -> None:
-        """Refuse an empty composition and rounds that are no whole numbers."""
-        for _, rounds in self.parts:
-            checks.integer(rounds, "rounds", 1)
-        if not self.parts:
-            raise ValueError("a composition needs at least one part")
+        """Refuse an empty composition and rounds that are no whole numbers; flatten."""
+        flat: dict[Profile, int] = {}
+        for part, rounds in self.parts:
+            times = checks.integer(rounds, "rounds", 1)
+            inner = part.parts if isinstance(part, ComposedProfile) else ((part, 1),)
+            for profile, each in inner:
+                flat[profile] = flat.get(profile, 0) + each * times
+        if not flat:
+            raise InvalidParameter("a composition needs at least one part")
+        object.__setattr__(self, "parts", tuple(flat.items()))
 
     def delta(self, epsilon: float) -> float:
         """δ of the convolved losses."""
         if (single := self._single) is not None:
             return single.delta(epsilon)
-        own = float(self.distribution.get_delta_for_epsilon(epsilon)) + self._noise
-        return min(1.0, own, self._caps.delta(epsilon) if self._caps else 1.0)
+        if checks.number(epsilon, "epsilon") >= self.greatest_loss:
+            return 0.0
+        return min(1.0, float(self.distribution.get_delta_for_epsilon(epsilon)) + self._noise)
 
     def epsilon(self, delta: float) -> float:
         """ε of the convolved losses at this δ, rounded up."""
@@ -134,8 +152,7 @@ class ComposedProfile(Profile):
                 "composed rounds can certify: ask for a larger delta or fewer rounds"
             )
         own = float(self.distribution.get_epsilon_for_delta(delta - self._noise))
-        caps = self._caps.epsilon(delta) if self._caps else math.inf
-        return min(math.nextafter(own * (1 + 1e-12), math.inf), caps, self.greatest_loss)
+        return min(own * (1 + 1e-12), self.greatest_loss)
 
     def lower(self, delta: float) -> float | None:
         """The strongest attack on any part over its rounds: other parts never tell less."""
@@ -184,9 +201,3 @@ class ComposedProfile(Profile):
     def _single(self) -> Profile | None:
         (part, rounds), *rest = self.parts
         return part if rounds == 1 and not rest else None
-
-    @cached_property
-    def _caps(self) -> ComposedProfile | None:
-        caps = tuple((getattr(part, "cap", None), rounds) for part, rounds in self.parts)
-        known = tuple((cap, rounds) for cap, rounds in caps if cap is not None)
-        return ComposedProfile(known) if len(known) == len(caps) else None

@@ -88,9 +88,12 @@ class SumLaw:
         place: then the upper ends for the laws of one family are all smoothed alike, and stay
         convex in its parameter.
         """
-        if self.value.size == 0 or float(self.value.max()) <= 0:
-            return Bracket(0.0, 0.0)
-        saddle = self._saddle()
+        largest = float(self.value.max(initial=-math.inf))
+        doubt = 4 * _UNIT * float(self.magnitude.max(initial=0.0))
+        if largest <= doubt:
+            # No atom is positive, but for the rounding of those at zero.
+            return Bracket(0.0, self.n * doubt if largest > -doubt else 0.0)
+        saddle = self._saddle(0.0 if deviation is None else smoothing * deviation)
         log_m, moment, spread = self._tilted(saddle)
         tau = smoothing * (max(spread, 1 / saddle) if deviation is None else deviation)
         period = max(_PERIOD * math.hypot(spread, tau), _ALIAS / saddle)
@@ -98,33 +101,39 @@ class SumLaw:
         terms = math.ceil(math.hypot(saddle, _DAMPING / tau) / step)
         peak = self.n * log_m + (tau * saddle) ** 2 / 2
         chernoff = self._chernoff(saddle, log_m, moment)
-        live = self._live(saddle, step, terms, log_m) if peak > -_EXPONENT else None
+        live = self._live(saddle, step, terms, log_m) if abs(peak) < _EXPONENT else None
         if live is None:
             return Bracket(0.0, chernoff)
         total, density, rounding = self._trapezoid(saddle, step, live, tau, peak, log_m, moment)
         # What the sum leaves out, before and after its last term; the same bounds both integrals.
         last = step * terms
         left_out = math.exp(peak - (tau * last) ** 2 / 2) / (math.pi * last)
-        left_out += math.exp(peak - _DEAD) * (1 / (math.pi * step * _FINEST) + tau)
+        left_out += math.exp(peak - _DEAD) * (1 / (math.pi * step * (_FINEST - 1)) + tau)
         upper = min(total + rounding + left_out, chernoff)
         lower = total - rounding - 2 * left_out - tau**2 * density
         lower -= self._aliases(saddle, period, tau)
         return Bracket(max(lower, 0.0), upper)
 
+    @property
+    def _rounding(self) -> float:
+        """The relative error of one sum over the atoms."""
+        return _UNIT * (_ROUNDINGS + self.value.size)
+
     def _chernoff(self, saddle: float, log_m: float, moment: float) -> float:
         """E[S₊] ≤ M(λ)ⁿ/(eλ): cheap, and about a factor of ten too large."""
-        rounding = _ROUNDINGS * _UNIT * (4 + self.n * moment * saddle)
+        rounding = self._rounding * (4 + self.n * moment * saddle)
         exponent = self.n * log_m - 1 - math.log(saddle) + rounding
         return math.exp(min(max(exponent, -_EXPONENT), _EXPONENT))
 
-    def _saddle(self) -> float:
-        """A λ near the minimum of n·K(λ) − 2·log λ: any λ is valid, this one is accurate."""
+    def _saddle(self, tau: float) -> float:
+        """A λ near the minimum of n·K(λ) + τ²λ²/2 − 2·log λ: any is valid, this one is accurate."""
         largest = float(self.value.max())
         root = math.sqrt(self.n * float(self.mass @ self.value**2))
         low, high = math.log(1e-2 / max(root, largest)), math.log(600.0 / largest)
 
         def exponent(log_lambda: float) -> float:
-            return self.n * self._log_mgf(math.exp(log_lambda)) - 2 * log_lambda
+            at = math.exp(log_lambda)
+            return self.n * self._log_mgf(at) + (tau * at) ** 2 / 2 - 2 * log_lambda
 
         # The exponent is nearly convex in log λ: a golden-section search is enough.
         inner = (math.sqrt(5) - 1) / 2
@@ -168,6 +177,8 @@ class SumLaw:
         live = [np.arange(_FINEST)]
         width = max(_FINEST, math.ceil(0.5 / (step * math.sqrt(variance) + 1e-300)))
         width = min(width, terms)
+        if terms / width > _MOST_CELLS * _MOST_PARTS:
+            return None
         starts = np.arange(_FINEST, terms + 1, width)
         while starts.size:
             half = step * width / 2
@@ -220,19 +231,24 @@ class SumLaw:
             half = np.sin(angle / 2)
             real = (growth - 2 * (1 + growth) * half * half) @ self.mass
             imag = ((1 + growth) * np.sin(angle)) @ self.mass
-            log_abs = 0.5 * np.log1p(np.maximum(2 * real + real**2 + imag**2, -1 + 1e-15))
+            # log|M|: near 1 from the difference, elsewhere from the modulus itself.
+            near = np.log1p(np.maximum(2 * real + real**2 + imag**2, -0.9)) / 2
+            modulus = np.maximum(np.hypot(1 + real, imag), 1e-300)
+            log_abs = np.where(modulus > 0.7, near, np.log(modulus))
             log_size = self.n * log_abs + tau**2 * (saddle**2 - theta**2) / 2
             phase = self.n * np.arctan2(imag, 1 + real) + tau**2 * saddle * theta
             weight = np.where(theta > 0, 2.0, 1.0) * np.exp(log_size - peak)
             turn = np.exp(1j * phase) / (saddle + 1j * theta) ** 2
             total += float(weight @ turn.real)
             density += float(weight @ np.cos(phase))
-            # |F̂ⁿ − Fⁿ| ≤ n·|F|ⁿ⁻¹·|F̂ − F|, and |F̂ − F| is a few roundings of |z|·E[|G| e^{λG}].
+            # |F̂ⁿ − Fⁿ| ≤ (|F| + e)ⁿ − |F|ⁿ, where e is a few roundings of |z|·E[|G| e^{λG}].
             size = np.hypot(saddle, theta)
-            relative = _ROUNDINGS * _UNIT * (4 + self.n * moment * size)
-            shrunk = np.exp(np.minimum(log_m - log_abs, _EXPONENT))
-            spread = (1 / size**2 + tau**2) * shrunk * np.expm1(np.minimum(relative, 50.0))
-            rounding += float(weight @ spread)
+            error = self._rounding * moment * size
+            share = np.exp(np.maximum(log_abs - log_m, -_EXPONENT))
+            grown = self.n * np.log(share + error)
+            slip = np.exp(grown) * -np.expm1(-self.n * np.log1p(error / share))
+            slip *= 2 * np.exp(-((tau * theta) ** 2) / 2)
+            rounding += float((1 / size**2 + tau**2) @ (slip + 4 * self._rounding * weight))
         scale = math.exp(peak) * step / (2 * math.pi)
         return scale * total, scale * density, scale * rounding
 

@@ -31,7 +31,7 @@ class LocalProfile(Profile):
 
     def delta(self, epsilon: float) -> float:
         """The exact curve of the randomizer."""
-        return min(1.0, self.randomizer.local_delta(epsilon))
+        return min(1.0, self.randomizer.local_delta(checks.number(epsilon, "epsilon")))
 
     def epsilon(self, delta: float) -> float:
         """The smallest ε on the curve, rounded up; ε0 itself when δ is too small to matter."""

@@ -60,7 +60,11 @@ def crossing(
     ends = _enclose(gap, min(guess, ceiling * (1 - 1e-6)), ceiling, factor)
     if ends is None:
         return Crossing(above, within)
-    root = brentq(gap, *ends, xtol=_TINY, rtol=max(tolerance / 8, 1e-15))
+    root, told = brentq(
+        gap, *ends, xtol=_TINY, rtol=max(tolerance / 8, 1e-15), full_output=True, disp=False
+    )
+    if not told.converged:
+        raise NumericalFloor(f"could not locate where the privacy curve meets {target!r}")
     for _ in range(_WIDENINGS):
         if within - above <= tolerance * within:
             return Crossing(above, within)

@@ -37,7 +37,10 @@ _Curve = Callable[[float], Bracket]
 __all__ = ["ShuffleProfile", "clones_law", "functional"]
 
 _SMOOTHINGS = (4e-3, 1e-3, 2e-4, 5e-5)
-_FINE = _SMOOTHINGS[0]
+_COMMON = 1e-2
+"""The smoothing of whole curves: it adds about 5e−5 to a composed ε."""
+_GREATEST = 700.0
+"""Beyond this ε, whose exponential a double still holds, curves are taken as flat."""
 _TOLERANCE = 2e-3
 """The relative width in δ at which a bracket is narrow enough: about 1e−4 in ε."""
 _LISTABLE = 50_000
@@ -69,23 +72,27 @@ def functional(
     law has already and that makes this one irrelevant. With ``scale`` (a standard deviation of the
     sum) one fine smoothing is used for all ε: then the upper ends are convex in e^ε.
     """
+    if epsilon > _GREATEST:
+        return Bracket(0.0, functional(law, n, _GREATEST, tolerance, scale).upper)
     t = math.exp(epsilon)
     value, magnitude = law.a - t * law.b, law.a + t * law.b
     # a − t·b loses digits when a = b: there it is −a·(e^ε − 1).
     value = np.where(law.a == law.b, -law.a * math.expm1(epsilon), value)
-    if float(value.max()) <= 0:
-        return Bracket(0.0, 0.0)
     total = SumLaw(value, law.mass, magnitude, n)
     if n == 1 or multinomial.outcomes(total) <= _LISTABLE:
         return multinomial.positive_part(total).scaled(1 / n)
     if scale is not None:
-        return total.positive_part(_FINE, scale).scaled(1 / n)
+        return total.positive_part(_COMMON, scale).scaled(1 / n)
     best = Bracket(0.0, math.inf)
     for smoothing in _SMOOTHINGS:
-        found = total.positive_part(smoothing)
+        found, width = total.positive_part(smoothing), best.upper - best.lower
         best = Bracket(max(best.lower, found.lower), min(best.upper, found.upper))
-        if best.upper - best.lower <= tolerance * best.upper or best.upper <= beside * n:
+        narrow = best.upper - best.lower <= tolerance * best.upper
+        # Finer smoothing costs more and, once rounding dominates, gains nothing.
+        if narrow or best.upper <= beside * n or best.upper - best.lower > 0.9 * width:
             break
+    if not 0 <= best.lower <= best.upper:
+        raise NumericalFloor(f"rounding dominates the privacy curve at epsilon = {epsilon!r}")
     return best.scaled(1 / n)
 
 
@@ -112,6 +119,8 @@ class ShuffleProfile(Profile):
 
     def delta(self, epsilon: float) -> float:
         """The blanket bound, or the cap where that is smaller."""
+        if checks.number(epsilon, "epsilon") >= self.greatest_loss:
+            return 0.0
         blanket = self.bracket(epsilon).upper + self.law.escaped
         return min(1.0, blanket, self.cap.delta(epsilon))
 
@@ -126,8 +135,17 @@ class ShuffleProfile(Profile):
     def lower(self, delta: float) -> float | None:
         """The ε of the strongest of the listed attacks at this δ, rounded down."""
         _check_floor(checks.delta(delta))
-        found = (self._solve(law, delta, upper=False).above for law in self.attacks)
+        found = (self._solve(law, delta, upper=False).above for law in self.distinct_attacks)
         return max(found, default=None)
+
+    @cached_property
+    def distinct_attacks(self) -> tuple[PairLaw, ...]:
+        """The attacks without those that are another one seen from the other side."""
+        kept: list[PairLaw] = []
+        for law in self.attacks:
+            if not any(law.mirrors(other) for other in kept):
+                kept.append(law)
+        return tuple(kept)
 
     def _solve(self, law: PairLaw, delta: float, *, upper: bool) -> Crossing:
         """Where one end of the bracket meets δ: first roughly, then with narrow brackets."""
@@ -142,7 +160,7 @@ class ShuffleProfile(Profile):
         return crossing(end, delta, rough.within, cap, factor=1.002)
 
     def losses(self, interval: float) -> LossDistribution:
-        """A privacy-loss distribution that dominates the blanket's pair."""
+        """A privacy-loss distribution that dominates both the blanket's pair and the cap's."""
         return _dominating(self, interval)
 
     def attained(self) -> Sequence[LossDistribution]:
@@ -162,7 +180,7 @@ class ShuffleProfile(Profile):
     @property
     def interval(self) -> float:
         """A grid spacing fine enough to compose this profile a thousand times."""
-        return self.deviation / 40
+        return min(self.deviation / 40, self.cap.interval)
 
 
 @lru_cache(maxsize=8)
@@ -179,7 +197,7 @@ def _dominating(profile: ShuffleProfile, interval: float) -> LossDistribution:
     def curve(epsilon: float) -> float:
         # Each point serves ε and −ε: the curve below zero is the other direction's above it.
         there = above(epsilon) if epsilon >= 0 else _mirrored(above(-epsilon), epsilon)
-        return min(1.0, there.upper + law.escaped)
+        return min(1.0, there.upper + law.escaped, profile.cap.delta(epsilon))
 
     return connect_the_dots(curve, interval, profile.greatest_loss)
 
@@ -190,17 +208,17 @@ def _attained(profile: ShuffleProfile) -> tuple[LossDistribution, ...]:
     from incrowd.privacy.attained import dots_below
 
     found = []
-    for law in profile.attacks:
-        one_way = cache(partial(functional, law, profile.n))
-        other_way = (
-            one_way if law.symmetric else cache(partial(functional, law.swapped(), profile.n))
-        )
-        for forth, back in {(one_way, other_way), (other_way, one_way)}:
+    for law in profile.distinct_attacks:
+        deviation = math.sqrt(float(law.mass @ (law.a - law.b) ** 2) / profile.n)
+        scale = deviation * profile.n
+        one_way = cache(partial(functional, law, profile.n, scale=scale))
+        other_way = cache(partial(functional, law.swapped(), profile.n, scale=scale))
+        directions = [(one_way, other_way), (other_way, one_way)]
+        for forth, back in directions[: 1 if law.symmetric else 2]:
 
             def curve(epsilon: float, forth: _Curve = forth, back: _Curve = back) -> Bracket:
                 return forth(epsilon) if epsilon >= 0 else _mirrored(back(-epsilon), epsilon)
 
-            deviation = math.sqrt(float(law.mass @ (law.a - law.b) ** 2) / profile.n)
             found.append(dots_below(curve, deviation, profile.greatest_loss))
     return tuple(found)
 

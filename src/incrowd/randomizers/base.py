@@ -79,6 +79,11 @@ class Randomizer(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", om
         return 0.0
 
     @property
+    def assumption(self) -> str | None:
+        """What the guarantee takes for granted about drawing; none where draws are exact."""
+        return None
+
+    @property
     def report_bytes(self) -> int:
         """The size of one report on the wire, before sealing."""
         raise NotImplementedError

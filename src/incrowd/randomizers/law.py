@@ -79,10 +79,16 @@ class PairLaw:
     @cached_property
     def symmetric(self) -> bool:
         """Whether exchanging ``x0`` and ``x1`` leaves the law unchanged."""
+        return self.mirrors(self)
+
+    def mirrors(self, other: PairLaw) -> bool:
+        """Whether this is the other law with ``x0`` and ``x1`` exchanged."""
+        if self.mass.size != other.mass.size:
+            return False
         here = np.lexsort((self.mass, self.b, self.a))
-        there = np.lexsort((self.mass, self.a, self.b))
+        there = np.lexsort((other.mass, other.a, other.b))
         return bool(
-            np.allclose(self.a[here], self.b[there], rtol=1e-12, atol=0)
-            and np.allclose(self.b[here], self.a[there], rtol=1e-12, atol=0)
-            and np.allclose(self.mass[here], self.mass[there], rtol=1e-12, atol=0)
+            np.allclose(self.a[here], other.b[there], rtol=1e-12, atol=0)
+            and np.allclose(self.b[here], other.a[there], rtol=1e-12, atol=0)
+            and np.allclose(self.mass[here], other.mass[there], rtol=1e-12, atol=0)
         )

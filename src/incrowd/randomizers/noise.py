@@ -38,6 +38,7 @@ __all__ = ["Gaussian", "Laplace", "gaussian_delta"]
 
 _HALF_BINS = 750
 _GRID = 2.0**20
+_REAL_NOISE = "noise is drawn from its real-valued law, which floating-point numbers approximate"
 _CUT = 8.5
 """Standard deviations kept on each side; about 1e-17 lies beyond."""
 
@@ -50,6 +51,11 @@ class Laplace(Randomizer, frozen=True, tag="laplace"):
     def __post_init__(self) -> None:
         """Refuse an ε0 that is no number or out of range."""
         check_realisable(self.epsilon)
+
+    @property
+    def assumption(self) -> str:
+        """The law is that of real numbers."""
+        return _REAL_NOISE
 
     @property
     def report_bytes(self) -> int:
@@ -125,6 +131,11 @@ class Gaussian(Randomizer, frozen=True, tag="gaussian"):
     def sigma(self) -> float:
         """The standard deviation of the noise."""
         return _calibrated_sigma(self.epsilon, self.delta)
+
+    @property
+    def assumption(self) -> str:
+        """The law is that of real numbers."""
+        return _REAL_NOISE
 
     @property
     def report_bytes(self) -> int:

@@ -78,6 +78,11 @@ class PrivUnit(Randomizer, frozen=True, tag="privunit"):
         best_cap(self.epsilon, self.dimension)
 
     @property
+    def assumption(self) -> str:
+        """Which part of a report lies on the cap is exact; the rest is floating-point."""
+        return "directions are uniform on the sphere, which floating-point numbers approximate"
+
+    @property
     def report_bytes(self) -> int:
         """One single-precision number per coordinate."""
         return 4 * self.dimension

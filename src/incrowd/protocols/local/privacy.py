@@ -13,7 +13,7 @@ from incrowd.errors import InvalidCrowd
 from incrowd.privacy import ComposedProfile, Guarantee, LocalProfile
 from incrowd.randomizers.base import Randomizer
 
-__all__ = ["THEOREM", "check_colluders", "local_guarantee"]
+__all__ = ["THEOREM", "check_colluders", "drawing", "local_guarantee"]
 
 THEOREM = "local randomizer (docs/theory/local.md)"
 
@@ -28,9 +28,14 @@ def local_guarantee(
         profile=ComposedProfile(((LocalProfile(randomizer), rounds),)),
         view=view,
         theorem=THEOREM,
-        assumptions=(_HONEST_DEVICE,),
+        assumptions=(_HONEST_DEVICE, *drawing(randomizer)),
         colluders=colluders,
     )
+
+
+def drawing(randomizer: Randomizer) -> tuple[str, ...]:
+    """What is taken for granted about how the randomizer draws."""
+    return (randomizer.assumption,) if randomizer.assumption else ()
 
 
 def check_colluders(colluders: int, n: int) -> int:

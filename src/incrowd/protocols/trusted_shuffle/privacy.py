@@ -20,7 +20,7 @@ from functools import lru_cache
 from incrowd.errors import NotProven
 from incrowd.privacy import ComposedProfile, Guarantee, LocalProfile, ShuffleProfile, clones_law
 from incrowd.privacy.guarantee import Profile
-from incrowd.protocols.local.privacy import local_guarantee
+from incrowd.protocols.local.privacy import drawing, local_guarantee
 from incrowd.randomizers import Generic
 from incrowd.randomizers.base import Randomizer
 
@@ -33,6 +33,7 @@ _HONEST_SHUFFLER = "the shuffler permutes uniformly and does not collude with th
 _SAME_RANDOMIZER = "every other person uses the same randomizer honestly"
 _SOME_RANDOMIZER = "every other person uses some randomizer with the same epsilon honestly"
 _FREE_PARTICIPATION = "who takes part does not depend on the data"
+_ALL_ARRIVE = "all n reports of a round arrive; a run restates the promise for those that did"
 
 _AMPLIFIED_VIEW = frozenset({"curator"})
 
@@ -85,6 +86,8 @@ def shuffle_guarantee(
         _HONEST_SHUFFLER,
         _SOME_RANDOMIZER if adaptive else _SAME_RANDOMIZER,
         _FREE_PARTICIPATION,
+        _ALL_ARRIVE,
+        *drawing(randomizer),
     ]
     if colluders:
         assumptions.append(
