@@ -229,3 +229,10 @@ def test_compositions_are_taken_apart():
 def test_a_crowd_so_large_that_nothing_is_left_to_hide():
     composed = ComposedProfile(((shuffled(KRR(categories=4, epsilon=1.0), 10**10), 2),))
     assert composed.epsilon(1e-5) == 0
+
+
+@pytest.mark.parametrize("rounds", [2, 10, 100])
+def test_reports_seen_alone_are_attacked_nearly_exactly(rounds):
+    composed = ComposedProfile(((LocalProfile(RR(epsilon=1.0)), rounds),))
+    lower, upper = composed.lower(1e-6), composed.epsilon(1e-6)
+    assert 0.999 * upper <= lower <= upper

@@ -5,7 +5,8 @@ numbers. A line through a grid point whose slope lies between those of the neigh
 lowered by what convexity leaves open between the grid points, lies below H everywhere; so does the
 largest of these lines, 1 − t and 0. That envelope is convex, piecewise linear, 1 at t = 0 and 0 in
 the end: it is the curve of a discrete pair, which the attack dominates. Its losses are rounded down
-to a grid and convolved. See ``docs/theory/composition.md``.
+to a grid and convolved. A single report needs none of this: its losses are known. See
+``docs/theory/composition.md``.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from numpy.typing import NDArray
 
 from incrowd.privacy.composition import LossDistribution
 from incrowd.privacy.fourier import Bracket
+from incrowd.randomizers.law import PairLaw
 
-__all__ = ["dots_below"]
+__all__ = ["dots_below", "losses_of"]
 
 FloatArray = NDArray[np.float64]
 
@@ -28,6 +30,17 @@ _REACH = 10.0
 _PER_DEVIATION = 16
 _FINER = 128
 """Rounding losses down costs half a cell per round: cells are this much finer than the grid."""
+_ALONE = 8192
+
+
+def losses_of(law: PairLaw) -> LossDistribution:
+    """The losses of one report seen alone, which are those of the law's own atoms, rounded down."""
+    certain = law.b == 0
+    loss = np.log(law.a[~certain]) - np.log(law.b[~certain])
+    chance = (law.a * law.mass)[~certain]
+    seen = chance > 0
+    cell = float(np.abs(loss[seen]).max()) / _ALONE
+    return _rounded_down(loss[seen], chance[seen], cell, float((law.a * law.mass)[certain].sum()))
 
 
 def dots_below(
@@ -47,11 +60,16 @@ def dots_below(
         np.array([each.upper for each in brackets]),
     )
     knots, bends = _envelope(height, slope)
-    cell = spacing / _FINER
-    place = np.floor(np.log(knots) / cell).astype(np.int64)
+    return _rounded_down(np.log(knots), knots * bends, spacing / _FINER, 0.0)
+
+
+def _rounded_down(
+    loss: FloatArray, chance: FloatArray, cell: float, infinite: float
+) -> LossDistribution:
+    place = np.floor(loss / cell).astype(np.int64)
     first = int(place.min())
-    mass = np.bincount(place - first, weights=knots * bends).astype(np.float64)
-    return LossDistribution(cell, first, mass, 0.0, pessimistic=False)
+    mass = np.bincount(place - first, weights=chance).astype(np.float64)
+    return LossDistribution(cell, first, mass, infinite, pessimistic=False)
 
 
 def _lines(t: FloatArray, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -205,8 +205,14 @@ def _dominating(profile: ShuffleProfile, interval: float) -> LossDistribution:
 @lru_cache(maxsize=8)
 def _attained(profile: ShuffleProfile) -> tuple[LossDistribution, ...]:
     """Losses from below for every attack and direction; kept, like those from above."""
-    from incrowd.privacy.attained import dots_below
+    from incrowd.privacy.attained import dots_below, losses_of
 
+    if profile.n == 1:
+        return tuple(
+            losses_of(way)
+            for law in profile.distinct_attacks
+            for way in ((law,) if law.symmetric else (law, law.swapped()))
+        )
     found = []
     for law in profile.distinct_attacks:
         deviation = math.sqrt(float(law.mass @ (law.a - law.b) ** 2) / profile.n)
