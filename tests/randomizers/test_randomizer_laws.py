@@ -309,3 +309,22 @@ def test_many_categories(rng):
         assert estimate.value.shape == (k,)
         error = np.abs(estimate.value[[k - 1, 17]] - [0.75, 0.25])
         assert np.all(error < 4.5 * np.sqrt(estimate.variance[[k - 1, 17]]))
+
+
+def test_a_law_is_shown_in_short():
+    law = KRR(categories=3, epsilon=1.0).blanket()
+    assert repr(law) == f"PairLaw(3 atoms, γ = {3 / (math.e + 2):.3g})"
+    cut = PairLaw.of([1.0, 1.0], [1.0, 1.0], [0.5, 0.5], escaped=1e-6)
+    assert repr(cut) == "PairLaw(2 atoms, γ = 1, escaped = 1e-06)"
+
+
+@pytest.mark.parametrize("kind", [KRR, OUE, OLH, HadamardResponse])
+@pytest.mark.parametrize("number", [float, np.int64, np.float32])
+def test_numbers_of_every_type_describe_the_same_randomizer(kind, number):
+    described = kind(categories=number(3), epsilon=np.float32(1))
+    assert described == kind(categories=3, epsilon=1.0)
+    assert (type(described.categories), type(described.epsilon)) == (int, float)
+    values = np.array([0, 1, 2])
+    drawn = described.randomize(values, np.random.default_rng(1))
+    plain = kind(categories=3, epsilon=1.0).randomize(values, np.random.default_rng(1))
+    assert np.array_equal(drawn, plain)

@@ -58,6 +58,11 @@ class TestHistogram:
         with pytest.raises(InvalidParameter, match="at least two different"):
             Histogram(categories=categories)
 
+    @pytest.mark.parametrize("categories", ["ab", b"ab", "", None, 3])
+    def test_a_text_is_no_list_of_categories(self, categories):
+        with pytest.raises(InvalidParameter, match="must be a list of names, got"):
+            Histogram(categories=categories)
+
     def test_refuses_an_empty_column(self):
         with pytest.raises(EmptyData):
             COLOURS.encode(np.array([], str))
@@ -65,6 +70,15 @@ class TestHistogram:
     def test_refuses_a_table(self):
         with pytest.raises(InvalidParameter, match="axes"):
             COLOURS.encode(np.array([["red"]]))
+
+    @pytest.mark.parametrize("column", [None, "red", 5, {"red", "blue"}])
+    def test_refuses_what_has_no_rows(self, column):
+        with pytest.raises(InvalidParameter, match=f"per person, got a {type(column).__name__}"):
+            COLOURS.encode(column)
+
+    def test_refuses_ragged_rows(self):
+        with pytest.raises(InvalidParameter, match="same length"):
+            COLOURS.encode([["red"], ["red", "blue"]])
 
 
 class TestMean:
@@ -93,6 +107,11 @@ class TestMean:
     )
     def test_refuses_bounds(self, bounds):
         with pytest.raises(InvalidParameter, match="bounds"):
+            Mean(bounds=bounds)
+
+    @pytest.mark.parametrize("bounds", [None, 5, "01", ("0", "1"), (0, None), (False, True)])
+    def test_refuses_bounds_that_are_no_numbers(self, bounds):
+        with pytest.raises(InvalidParameter, match="bounds must be"):
             Mean(bounds=bounds)
 
 

@@ -31,6 +31,8 @@ _NOISE = 1e-14
 """Allowed for rounding in the fast convolution, per round, and charged to δ."""
 _MOST_POINTS = 2_000_000
 _MOST_LOSS = 600.0
+_ATTACKED_ROUNDS = 10_000
+"""Attacks are followed for this many rounds; what they attain then holds for more as well."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +165,7 @@ class ComposedProfile(Profile):
         best = part.lower(delta)
         if rounds > 1 and best is not None:
             for losses in part.attained():
-                many = losses.to_dp_accounting().self_compose(rounds)
+                many = losses.to_dp_accounting().self_compose(min(rounds, _ATTACKED_ROUNDS))
                 found = float(many.get_epsilon_for_delta(delta + self._noise))
                 best = max(best, found * (1 - 1e-12))
         return best

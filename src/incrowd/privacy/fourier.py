@@ -25,6 +25,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -151,7 +152,16 @@ class SumLaw:
         return math.exp((low + high) / 2)
 
     def _log_mgf(self, at: float) -> float:
-        return math.log1p(float(self.mass @ np.expm1(at * self.value)))
+        grown = float(self.mass @ np.expm1(at * self.value))
+        if grown > -0.5:
+            return math.log1p(grown)
+        # Far below 1 the sum itself keeps more digits than its distance from 1.
+        return math.log(max(self._rest + float(self.mass @ np.exp(at * self.value)), 1e-300))
+
+    @cached_property
+    def _rest(self) -> float:
+        """The mass at zero."""
+        return max(0.0, 1.0 - float(self.mass.sum()))
 
     def _tilted(self, saddle: float) -> tuple[float, float, float]:
         """Log M(λ); the mean magnitude, and the standard deviation of S."""
@@ -171,7 +181,7 @@ class SumLaw:
         a stretch of half-width h around θ, A ≤ A(θ) + |A'(θ)|·h + v·h².
         """
         weight = self.mass * np.exp(saddle * self.value - log_m)
-        rest = math.exp(-log_m) * max(0.0, 1.0 - float(self.mass.sum()))
+        rest = math.exp(-log_m) * self._rest
         mean = float(weight @ self.value)
         variance = float(weight @ (self.value - mean) ** 2) + rest * mean**2
         live = [np.arange(_FINEST)]

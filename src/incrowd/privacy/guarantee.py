@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from incrowd import checks
 from incrowd.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -31,7 +32,11 @@ EVERYONE = frozenset({"everyone"})
 
 def view_of(view: str | Iterable[str]) -> frozenset[str]:
     """A view from ``"curator"``, ``"curator+shuffler"``, ``"everyone"`` or a set of parties."""
-    parties = frozenset(view.split("+") if isinstance(view, str) else view)
+    if isinstance(view, str):
+        parties = frozenset(view.split("+"))
+    else:
+        # Whatever is no party, of whatever type, is then refused by its text.
+        parties = frozenset(map(str, view if isinstance(view, Iterable) else (view,)))
     if parties != EVERYONE and (not parties or not parties <= PARTIES):
         known = ", ".join(sorted(PARTIES))
         raise InvalidParameter(
@@ -89,6 +94,15 @@ class Guarantee:
     colluders: int = 0
     notion: Literal["dp"] = "dp"
 
+    def __repr__(self) -> str:
+        """Who is kept from learning, and by which theorem; no number, as that may take long."""
+        colluders = f" with {self.colluders} colluders" if self.colluders else ""
+        return (
+            f"Guarantee(against {self.view_name}{colluders} by {self.theorem}: "
+            f"{type(self.profile).__name__}, {self.neighbours}, "
+            f"assumptions = {len(self.assumptions)})"
+        )
+
     def epsilon(self, delta: float) -> float:
         """A proven ε at this δ, rounded up."""
         return self.profile.epsilon(delta)
@@ -106,6 +120,7 @@ class Guarantee:
         from incrowd.privacy.composition import ComposedProfile
 
         for other in others:
+            checks.instance(other, Guarantee, "what is composed", "protocol.guarantee()")
             if (other.view, other.colluders) != (self.view, self.colluders):
                 raise InvalidParameter(
                     f"cannot compose guarantees for different views: {self.view_name} with "

@@ -80,6 +80,8 @@ def _enclose(
     """Two points with the crossing between them; none when it is at zero or at the ceiling."""
     point = guess
     rising = gap(point) > 0
+    if not rising and gap(0.0) <= 0:
+        return None
     while True:
         ahead = point * factor if rising else point / factor
         if ahead >= ceiling:
@@ -89,7 +91,7 @@ def _enclose(
         if ahead > _HUGE:
             raise NumericalFloor("the privacy curve does not fall to the target")
         if ahead < _SMALLEST:
-            return (0.0, point) if gap(0.0) > 0 else None
+            return 0.0, point
         if (gap(ahead) > 0) != rising:
             return (point, ahead) if rising else (ahead, point)
         point, factor = ahead, factor * factor if factor < 2 else factor

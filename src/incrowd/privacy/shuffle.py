@@ -44,6 +44,8 @@ _GREATEST = 700.0
 _TOLERANCE = 2e-3
 """The relative width in δ at which a bracket is narrow enough: about 1e−4 in ε."""
 _LISTABLE = 50_000
+_MANY_ATOMS = 200
+"""Laws with more atoms come from continuous noise: nothing to resolve by finer smoothing."""
 _FLOOR = 1e-280
 
 
@@ -89,7 +91,8 @@ def functional(
         best = Bracket(max(best.lower, found.lower), min(best.upper, found.upper))
         narrow = best.upper - best.lower <= tolerance * best.upper
         # Finer smoothing costs more and, once rounding dominates, gains nothing.
-        if narrow or best.upper <= beside * n or best.upper - best.lower > 0.9 * width:
+        stuck = best.upper - best.lower > 0.9 * width or value.size > _MANY_ATOMS
+        if narrow or stuck or best.upper <= beside * n:
             break
     if not 0 <= best.lower <= best.upper:
         raise NumericalFloor(f"rounding dominates the privacy curve at epsilon = {epsilon!r}")

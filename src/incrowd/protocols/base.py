@@ -28,7 +28,16 @@ from incrowd.randomizers.base import Randomizer
 from incrowd.randomness import Seeds
 from incrowd.tasks.base import Answer, Collected, Task
 
-__all__ = ["Cost", "Parameters", "Protocol", "RoundParameters", "Run", "Safe", "parameter"]
+__all__ = [
+    "Cost",
+    "Parameters",
+    "Protocol",
+    "RoundParameters",
+    "Run",
+    "Safe",
+    "check_randomizer",
+    "parameter",
+]
 
 Safe = Literal["min", "max"]
 """Which side of a solved parameter is safe: the least value that meets the budget, or the most."""
@@ -103,10 +112,19 @@ class Run:
     collected: Collected
     seed: int | None
 
+    def __repr__(self) -> str:
+        """The result in short, the seed that repeats it, and how many promises cover it."""
+        return f"Run({self.result!r}, seed = {self.seed}, {len(self.guarantees)} guarantees)"
+
     @property
     def interval(self) -> tuple[Any, Any]:
         """The confidence limits of the result."""
         return self.result.low, self.result.high
+
+
+def check_randomizer(randomizer: object) -> Randomizer:
+    """A randomizer with its parameters: neither its class nor its name."""
+    return checks.instance(randomizer, Randomizer, "randomizer", "KRR(categories=3, epsilon=1.0)")
 
 
 class Protocol(ABC):
@@ -165,6 +183,7 @@ class Protocol(ABC):
         from incrowd.tasks import natural_task
 
         asked = natural_task(self.randomizer) if task is None else task
+        checks.instance(asked, Task, "task", "Mean(bounds=(0, 1))")
         asked.require(self.randomizer)
         return asked
 

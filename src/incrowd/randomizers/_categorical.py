@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import msgspec
 from numpy.typing import NDArray
 
 from incrowd import checks
@@ -39,11 +40,14 @@ class Categorical(Randomizer, frozen=True):
     def __post_init__(self) -> None:
         """Refuse an ε0 that cannot be drawn and fewer than two categories."""
         check_realisable(self.epsilon)
-        checks.integer(self.categories, "categories", 2)
-        if self.categories > MERSENNE:
+        categories = checks.integer(self.categories, "categories", 2)
+        if categories > MERSENNE:
             raise InvalidParameter(
-                f"categories must be at most {MERSENNE}, got {self.categories}: group them first"
+                f"categories must be at most {MERSENNE}, got {categories}: group them first"
             )
+        # A 3.0 or a number of numpy's is allowed, but array sizes and JSON need Python's own.
+        msgspec.structs.force_setattr(self, "categories", categories)
+        msgspec.structs.force_setattr(self, "epsilon", float(self.epsilon))
 
 
 def from_support(counts: NDArray[Any], reports: int, p: float, q: float) -> Estimate:

@@ -45,6 +45,11 @@ class PairLaw:
     mass: NDArray[np.float64]
     escaped: float = 0.0
 
+    def __repr__(self) -> str:
+        """How many atoms and how large a blanket; the atoms themselves can be thousands."""
+        escaped = f", escaped = {self.escaped:.3g}" if self.escaped else ""
+        return f"PairLaw({self.mass.size} atoms, γ = {self.gamma:.3g}{escaped})"
+
     @staticmethod
     def of(a: ArrayLike, b: ArrayLike, mass: ArrayLike, escaped: float = 0.0) -> PairLaw:
         """Build a law from anything array-like, dropping atoms of mass zero, and check it."""

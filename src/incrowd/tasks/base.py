@@ -21,6 +21,9 @@ from incrowd.randomizers.base import Domain, Estimate, FloatArray, Randomizer, R
 
 __all__ = ["Answer", "Collected", "Task"]
 
+_SHOWN = 3
+"""How many rows of an answer its ``repr`` shows."""
+
 
 @dataclass(frozen=True)
 class Collected:
@@ -33,6 +36,10 @@ class Collected:
 
     rounds: tuple[Reports, ...]
     sent: int
+
+    def __repr__(self) -> str:
+        """How much arrived, without the reports."""
+        return f"Collected({self.received} of {self.sent} reports, rounds = {len(self.rounds)})"
 
     @property
     def received(self) -> int:
@@ -80,6 +87,18 @@ class Answer:
     confidence: float
     people: int
 
+    def __repr__(self) -> str:
+        """The first rows with their limits, for reading."""
+        rows = [
+            f"{label} = {value:.3g} in [{low:.3g}, {high:.3g}]"
+            for label, value, low, high in zip(
+                self.labels[:_SHOWN], self.value, self.low, self.high, strict=False
+            )
+        ]
+        if len(self.labels) > _SHOWN:
+            rows.append(f"… {len(self.labels)} rows")
+        return f"Answer({', '.join(rows)}; people = {self.people})"
+
 
 class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
     """Base of all tasks; subclasses add what is asked and set ``domain``."""
@@ -96,6 +115,11 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
         """One name per row of the answer."""
         raise NotImplementedError
 
+    @property
+    def scale(self) -> float:
+        """How much one unit of the randomizer is in the units of the answer."""
+        return 1.0
+
     def encode(self, column: NDArray[Any]) -> NDArray[Any]:
         """Raw values as a randomizer wants them; refuses what the task does not allow."""
         raise NotImplementedError
@@ -106,10 +130,14 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
 
     def require(self, randomizer: Randomizer) -> None:
         """Refuse a randomizer that does not take the values of this task."""
-        if randomizer.domain != self.domain:
+        self.require_domain(type(randomizer))
+
+    def require_domain(self, kind: type[Randomizer]) -> None:
+        """Refuse a kind of randomizer for another domain, whatever its parameters."""
+        if kind.domain != self.domain:
             raise InvalidParameter(
                 f"a {self.kind} needs a randomizer of the domain {self.domain!r} "
-                f"({_fitting(self.domain)}), but {randomizer.kind} takes {randomizer.domain!r}"
+                f"({_fitting(self.domain)}), but {kind.__struct_config__.tag} takes {kind.domain!r}"
             )
 
     def estimate(
@@ -135,15 +163,26 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
 
 
 def _fitting(domain: Domain) -> str:
-    from incrowd.randomizers import RANDOMIZERS
+    from incrowd.randomizers import RANDOMIZERS, Generic
 
-    kinds = sorted(name for name, kind in RANDOMIZERS.items() if kind.domain == domain)
+    # The generic one stands for all of them in accounting; nobody can draw from it.
+    kinds = sorted(
+        name for name, kind in RANDOMIZERS.items() if kind.domain == domain and kind is not Generic
+    )
     return "one of " + ", ".join(kinds)
 
 
 def check_rows(column: NDArray[Any], axes: int) -> NDArray[Any]:
     """A column as an array of the right number of axes with at least one row."""
-    array = np.asarray(column)
+    try:
+        array = np.asarray(column)
+    except ValueError as ragged:
+        raise InvalidParameter("the rows of a column must all have the same length") from ragged
+    if array.ndim == 0:
+        raise InvalidParameter(
+            "a column must be a list or an array with one row per person, got a "
+            f"{type(column).__name__}"
+        )
     if array.ndim != axes:
         raise InvalidParameter(f"a column must have {axes} axes, got an array {array.shape}")
     if len(array) == 0:

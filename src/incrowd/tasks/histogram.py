@@ -7,6 +7,7 @@ an "other" bin is a decision about the question, for whoever asks it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import msgspec
@@ -31,6 +32,12 @@ class Histogram(Task, frozen=True, kw_only=True, tag="histogram"):
 
     def __post_init__(self) -> None:
         """Refuse categories that are not at least two different names."""
+        # A text is iterable too: "ab" would silently become the categories a and b.
+        if isinstance(self.categories, str | bytes) or not isinstance(self.categories, Iterable):
+            raise InvalidParameter(
+                f"categories must be a list of names, got {self.categories!r}: "
+                'write categories=("yes", "no")'
+            )
         names = tuple(str(name) for name in self.categories)
         if len(names) < 2 or len(set(names)) != len(names):
             raise InvalidParameter(
@@ -68,10 +75,14 @@ class Histogram(Task, frozen=True, kw_only=True, tag="histogram"):
         unknown = np.flatnonzero(codes < 0)
         if unknown.size:
             row = int(unknown[0])
-            raise UnknownCategory(
-                f"row {row + 1}: {_name(array[row])!r} is not one of the categories "
-                f"{_listed(self.categories)}: add it or correct the data"
+            written = _name(array[row])
+            wrong = (
+                f"{written!r} is not one of the categories {_listed(self.categories)}: add it or "
+                "correct the data"
+                if written
+                else "no value: fill it in or remove the row"
             )
+            raise UnknownCategory(f"row {row + 1}: {wrong}")
         return codes
 
     def truth(self, column: NDArray[Any]) -> FloatArray:

@@ -33,10 +33,12 @@ class Mean(Task, frozen=True, kw_only=True, tag="mean"):
 
     def __post_init__(self) -> None:
         """Refuse bounds that are not two finite numbers in order."""
-        if len(self.bounds) != 2:
-            raise InvalidParameter(f"bounds must be (low, high), got {self.bounds!r}")
-        low, high = (float(bound) for bound in self.bounds)
-        if not (math.isfinite(low) and math.isfinite(high - low) and low < high):
+        try:
+            first, last = self.bounds
+        except (TypeError, ValueError) as shape:
+            raise InvalidParameter(f"bounds must be (low, high), got {self.bounds!r}") from shape
+        low, high = checks.number(first, "low of bounds"), checks.number(last, "high of bounds")
+        if not (math.isfinite(high - low) and low < high):
             raise InvalidParameter(
                 f"bounds must be two finite numbers with low < high, got {self.bounds!r}"
             )
@@ -47,10 +49,15 @@ class Mean(Task, frozen=True, kw_only=True, tag="mean"):
         """One row, the mean."""
         return ("mean",)
 
+    @property
+    def scale(self) -> float:
+        """The distance between the bounds."""
+        low, high = self.bounds
+        return high - low
+
     def encode(self, column: NDArray[Any]) -> FloatArray:
         """Every value scaled to [0, 1]; :class:`NotANumber` names the first that cannot be."""
-        low, high = self.bounds
-        return (self._numbers(column) - low) / (high - low)
+        return (self._numbers(column) - self.bounds[0]) / self.scale
 
     def truth(self, column: NDArray[Any]) -> FloatArray:
         """The mean of the raw values."""
@@ -58,10 +65,9 @@ class Mean(Task, frozen=True, kw_only=True, tag="mean"):
 
     def in_units(self, estimate: Estimate) -> Estimate:
         """From [0, 1] back to the bounds."""
-        low, high = self.bounds
         return Estimate(
-            value=np.atleast_1d(low + (high - low) * estimate.value),
-            variance=np.atleast_1d((high - low) ** 2 * estimate.variance),
+            value=np.atleast_1d(self.bounds[0] + self.scale * estimate.value),
+            variance=np.atleast_1d(self.scale**2 * estimate.variance),
             reports=estimate.reports,
         )
 
@@ -72,10 +78,16 @@ class Mean(Task, frozen=True, kw_only=True, tag="mean"):
         outside = np.flatnonzero(~((numbers >= low) & (numbers <= high)))
         if outside.size:
             row = int(outside[0])
-            raise NotANumber(
-                f"row {row + 1}: {str(np.asarray(column)[row])!r} is not a number between "
-                f"{low:g} and {high:g}: widen the bounds or correct the data"
+            written = str(np.asarray(column)[row])
+            wrong = (
+                "no value: fill it in or remove the row"
+                if not written
+                else f"{written!r} is not a number: write it in digits, such as 12.5"
+                if math.isnan(numbers[row])
+                else f"{written!r} is not a number between {low:g} and {high:g}: widen the bounds "
+                "or correct the data"
             )
+            raise NotANumber(f"row {row + 1}: {wrong}")
         return numbers
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from incrowd.privacy.guarantee import Guarantee, view_of
 from incrowd.protocols.actor import CURATOR, Address, Maker, NullSealer, Sealer
-from incrowd.protocols.base import Parameters, RoundParameters
+from incrowd.protocols.base import Parameters, RoundParameters, check_randomizer
 from incrowd.protocols.local import privacy, simulate
 from incrowd.protocols.reporting import ReportingProtocol
 from incrowd.protocols.wire import ReportFormat
@@ -42,7 +42,7 @@ class Local(ReportingProtocol):
     parameters: LocalParameters
 
     def __init__(self, randomizer: Randomizer, *, n: int, rounds: int = 1) -> None:
-        object.__setattr__(self, "randomizer", randomizer)
+        object.__setattr__(self, "randomizer", check_randomizer(randomizer))
         object.__setattr__(self, "parameters", LocalParameters(n=n, rounds=rounds))
 
     def guarantee(self, view: str = "curator", colluders: int = 0) -> Guarantee:

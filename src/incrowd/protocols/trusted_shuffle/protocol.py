@@ -23,7 +23,7 @@ from incrowd.protocols.actor import (
     NullSealer,
     Sealer,
 )
-from incrowd.protocols.base import Parameters, RoundParameters, parameter
+from incrowd.protocols.base import Parameters, RoundParameters, check_randomizer, parameter
 from incrowd.protocols.local.privacy import check_colluders
 from incrowd.protocols.reporting import ReportingProtocol
 from incrowd.protocols.trusted_shuffle import privacy, simulate
@@ -61,7 +61,7 @@ class TrustedShuffle(ReportingProtocol):
         self, randomizer: Randomizer, *, n: int, rounds: int = 1, adaptive: bool = False
     ) -> None:
         parameters = TrustedShuffleParameters(n=n, rounds=rounds, adaptive=adaptive)
-        object.__setattr__(self, "randomizer", randomizer)
+        object.__setattr__(self, "randomizer", check_randomizer(randomizer))
         object.__setattr__(self, "parameters", parameters)
 
     def guarantee(self, view: str = "curator", colluders: int = 0) -> Guarantee:
