@@ -3,49 +3,83 @@
 from __future__ import annotations
 
 import math
+from numbers import Integral, Real
+from typing import TypeVar
 
 from incrowd.errors import InvalidCrowd, InvalidDelta, InvalidEpsilon, InvalidParameter
 
-__all__ = ["crowd", "delta", "epsilon", "integer", "number", "probability"]
+__all__ = ["crowd", "delta", "epsilon", "instance", "integer", "number", "probability"]
+
+Kind = TypeVar("Kind")
+
+_MOST_PEOPLE = 10**15
+"""Beyond any crowd; whole numbers up to here are exact as doubles, with room to add some."""
 
 
 def epsilon(value: float, name: str = "epsilon") -> float:
     """A positive finite epsilon."""
-    if not (math.isfinite(value) and value > 0):
+    if not (_finite(value) and value > 0):
         raise InvalidEpsilon(f"{name} must be a positive finite number, got {value!r}")
     return float(value)
 
 
 def delta(value: float, name: str = "delta") -> float:
     """A delta strictly between 0 and 1."""
-    if not 0 < value < 1:
+    if not (_finite(value) and 0 < value < 1):
         raise InvalidDelta(f"{name} must lie strictly between 0 and 1, got {value!r}")
     return float(value)
 
 
 def crowd(value: int, name: str = "n", at_least: int = 1) -> int:
-    """A whole number of people, at least ``at_least``."""
-    if not math.isfinite(value) or int(value) != value or value < at_least:
+    """A whole number of people, at least ``at_least`` and at most 10^15."""
+    if _whole(value) and value > _MOST_PEOPLE:
+        raise InvalidCrowd(f"{name} must be at most 10^15 people: no crowd is larger")
+    if not _whole(value) or value < at_least:
         raise InvalidCrowd(f"{name} must be a whole number of people ≥ {at_least}, got {value!r}")
     return int(value)
 
 
 def integer(value: int, name: str, at_least: int) -> int:
     """A whole number, at least ``at_least``."""
-    if not math.isfinite(value) or int(value) != value or value < at_least:
+    if not _whole(value) or value < at_least:
         raise InvalidParameter(f"{name} must be a whole number ≥ {at_least}, got {value!r}")
     return int(value)
 
 
 def probability(value: float, name: str) -> float:
     """A number in the closed interval [0, 1]."""
-    if not 0 <= value <= 1:
+    if not (_finite(value) and 0 <= value <= 1):
         raise InvalidParameter(f"{name} must lie between 0 and 1, got {value!r}")
     return float(value)
 
 
 def number(value: float, name: str) -> float:
     """A finite number."""
-    if not math.isfinite(value):
+    if not _finite(value):
         raise InvalidParameter(f"{name} must be a finite number, got {value!r}")
     return float(value)
+
+
+def instance(value: object, kind: type[Kind], name: str, example: str) -> Kind:
+    """An object of this kind: neither its class nor its name."""
+    if not isinstance(value, kind):
+        got = f"the class {value.__name__}" if isinstance(value, type) else repr(value)
+        raise InvalidParameter(f"{name} must be a {kind.__name__} such as {example}, got {got}")
+    return value
+
+
+def _finite(value: object) -> bool:
+    """Whether this is a number that a double can hold. A truth value or a text is none."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def _whole(value: object) -> bool:
+    """Whether this is a whole number, of any size; ``3.0`` is one, ``True`` is none."""
+    if isinstance(value, Integral):
+        return not isinstance(value, bool)
+    return isinstance(value, Real) and _finite(value) and float(value).is_integer()

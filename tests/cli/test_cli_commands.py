@@ -104,6 +104,50 @@ def test_calibrated_numbers_are_safe_and_best(incrowd: Call) -> None:
     assert delta == shuffle(Generic(epsilon=1.0), n=10_000).guarantee().delta(0.05)
 
 
+def test_a_delta_that_is_not_needed(incrowd: Call) -> None:
+    words = ("calibrate", "local", "--eps0", 1, "--epsilon", 2, "--n", 9)
+    payload = answer(incrowd, *words)
+    assert (payload["value"], payload["delta"], payload["lower_bound"]) == (0, 0, None)
+    assert "already holds with delta = 0" in incrowd(*words).out
+
+
+def test_a_delta_too_small_to_state(incrowd: Call) -> None:
+    words = ("calibrate", "shuffle", "--eps0", 1, "--epsilon", 0.5, "--n", 1e6)
+    assert answer(incrowd, *words)["value"] == 1e-280
+    assert incrowd(*words).out.startswith("delta ≤ 1e-280 ")
+
+
+def test_the_expected_error_is_in_the_units_of_the_answer(incrowd: Call) -> None:
+    planned = answer(incrowd, "config", "check", EXAMPLES / "minutes.toml")["cost"]
+    run = answer(incrowd, "run", EXAMPLES / "minutes.toml", "--seed", "1", "--no-report")
+    error = run["result"][0]["standard_error"]
+    assert planned["expected_error"] == pytest.approx(error, rel=0.2)
+    assert run["cost"]["expected_error"] == planned["expected_error"]
+    assert f"± {error:.2g}" in incrowd("config", "check", EXAMPLES / "minutes.toml").out
+
+
+def test_actors_measure_what_was_sent(incrowd: Call, survey: Callable[..., Path]) -> None:
+    words = ("run", survey("mode\n" + "bus\n" * 100), "--no-report", "--seed", "1")
+    assert answer(incrowd, *words)["measured"] is None
+    assert "measured cost" not in incrowd(*words).out
+    played = answer(incrowd, *words, "--mode", "actors", "--loss", "0.3", "--dropout", "0.2")
+    measured, planned = played["measured"], played["cost"]
+    assert 1.2 < measured["messages_per_person"] / planned["messages_per_person"] < 3
+    assert 1.2 < measured["bytes_per_person"] / planned["bytes_per_person"] < 3
+    assert measured["messages_lost"] > 0
+    table = incrowd(*words, "--mode", "actors").out
+    assert "planned cost   1 message and" in table
+    assert "measured cost  1 message and" in table
+
+
+def test_dropped_self_loops_are_counted(incrowd: Call) -> None:
+    Path("friends.txt").write_text("0 1\n1 1\n0 2\n2 2\n2 1\n")
+    dropped = answer(incrowd, "graph", "stats", "friends.txt")
+    assert (dropped["self_loops"], dropped["self_loops_dropped"], dropped["edges"]) == (0, 2, 3)
+    kept = answer(incrowd, "graph", "stats", "friends.txt", "--self-loops")
+    assert (kept["self_loops"], kept["self_loops_dropped"], kept["edges"]) == (2, 0, 5)
+
+
 def test_tables_round_up(incrowd: Call) -> None:
     words = ("account", "shuffle", "--eps0", 1, *CROWD)
     exact = answer(incrowd, *words)

@@ -33,10 +33,21 @@ def replaced(**options: str) -> list[str]:
 
 
 PARAMETERS = [
-    (replaced(eps0="0"), errors.InvalidEpsilon, "got 0"),
+    (replaced(eps0="0"), errors.InvalidEpsilon, "error: --eps0 must be"),
+    (replaced(n="1e16"), errors.InvalidCrowd, "--n must be at most 10^15"),
+    (
+        [*ACCOUNT, "--randomizer", "gaussian", "--delta0", "3"],
+        errors.InvalidDelta,
+        "error: --delta0 must",
+    ),
+    (
+        ["run", "x.toml", "--mode", "actors", "--dropout", "2"],
+        errors.InvalidParameter,
+        "--dropout ",
+    ),
     (replaced(eps0="-1"), errors.InvalidEpsilon, "positive"),
     (replaced(eps0="nan"), errors.InvalidEpsilon, "nan"),
-    (replaced(delta="1"), errors.InvalidDelta, "between 0 and 1"),
+    (replaced(delta="1"), errors.InvalidDelta, "error: --delta must lie strictly between 0 and 1"),
     (replaced(delta="0"), errors.InvalidDelta, "between 0 and 1"),
     (replaced(n="0"), errors.InvalidCrowd, "people"),
     ([*ACCOUNT, "--rounds", "0"], errors.InvalidParameter, "rounds"),
@@ -60,13 +71,15 @@ USAGE = [
     (["fly"], "fly"),
     (["account", "teleport"], "teleport"),
     ([*ACCOUNT, "--wings", "2"], "--wings"),
-    (replaced(n="many"), "'many' is not a whole number"),
+    (replaced(n="many"), "Invalid value for '--n': 'many' is not a whole number"),
+    (replaced(n="1e400"), "'1e400' is too large"),
+    (replaced(n="1e999999999"), "'1e999999999' is too large"),
     (replaced(n="2.5"), "'2.5' is not a whole number"),
     (replaced(n="inf"), "'inf' is not a whole number"),
     (replaced(eps0="big"), "'big' is not a number"),
-    (["account", "shuffle", "--eps0", "1", "--delta", "1e-6"], "--n"),
-    (["account", "shuffle", "--n", "9", "--delta", "1e-6"], "--eps0"),
-    (["account", "shuffle", "--n", "9", "--eps0", "1"], "--delta"),
+    (["account", "shuffle", "--eps0", "1", "--delta", "1e-6"], "missing option --n: people"),
+    (["account", "shuffle", "--n", "9", "--delta", "1e-6"], "missing option --eps0: the generic"),
+    (["account", "shuffle", "--n", "9", "--eps0", "1"], "missing option --delta"),
     ([*ACCOUNT, "--randomizer", "krr"], "--categories"),
     ([*ACCOUNT, "--categories", "4"], "the generic randomizer has no such parameter"),
     ([*ACCOUNT, "--randomizer", "coin"], "coin"),
@@ -91,8 +104,9 @@ DATA = [
     ("color\nred\n", {}, errors.MissingColumn, "the file has color"),
     ("mode\nbus\nboat\n", {}, errors.UnknownCategory, "row 2: 'boat'"),
     ("minutes\n3\nnan\n", {"task": MEAN}, errors.NotANumber, "row 2: 'nan'"),
-    ("minutes\n3\n4\n\n61\n", {"task": MEAN}, errors.NotANumber, "row 3: '61'"),
-    ("minutes\nsoon\n", {"task": MEAN}, errors.NotANumber, "row 1: 'soon'"),
+    ("minutes\n3\n4\n61\n", {"task": MEAN}, errors.NotANumber, "row 3: '61'"),
+    ("minutes\n3\n4\n\n5\n", {"task": MEAN}, errors.NotANumber, "row 3: no value"),
+    ("minutes\nsoon\n", {"task": MEAN}, errors.NotANumber, "such as 12.5"),
     (None, {}, errors.FileUnreadable, "people.csv"),
 ]
 
@@ -149,6 +163,18 @@ def test_an_isolated_vertex(incrowd: Call) -> None:
 
 
 def test_a_report_that_cannot_be_written(incrowd: Call, survey: Callable[..., Path]) -> None:
+    ended = incrowd("run", survey(), "--report", "nowhere/report.html")
+    assert_fails(ended, errors.FileUnreadable, "nowhere/report.html", "no folder")
+    assert_fails(incrowd("run", survey(), "--report", "."), errors.FileUnreadable, "folder")
+
+
+def test_a_report_that_cannot_be_written_is_known_before_the_run(
+    incrowd: Call, survey: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("incrowd.survey.survey.read_column", fail)
     ended = incrowd("run", survey(), "--report", "nowhere/report.html")
     assert_fails(ended, errors.FileUnreadable, "nowhere/report.html")
 
@@ -230,3 +256,21 @@ def test_a_reader_who_leaves(tmp_path: Path) -> None:
     assert child.stderr.read() == b""
     child.stderr.close()
     assert child.wait() == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize("words", [ACCOUNT, (*ACCOUNT, "--format", "json"), ("--help",)])
+def test_output_that_cannot_be_written(tmp_path: Path, words: tuple[str, ...]) -> None:
+    command = Path(sys.executable).parent / "incrowd"
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            [command, *words],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=tmp_path,
+            check=False,
+        )
+    assert_fails(
+        Ended(ended.returncode, "", ended.stderr), errors.FileUnreadable, "cannot write the output"
+    )

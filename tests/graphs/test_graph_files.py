@@ -130,6 +130,7 @@ def test_isolated_vertices_are_refused_unless_allowed(tmp_path: Path) -> None:
         ("g.csv", "source,target\n", EmptyData, "no edges"),
         ("g.csv", "0,1\n1\n", GraphMalformed, "line 2: expected two vertices, found 1 fields: 1"),
         ("g.csv", "0,1\n1,2,3\n", GraphMalformed, "line 2: expected two vertices, found 3 fields"),
+        ("g.txt", "0 1 0.5\n", GraphMalformed, "weights are not supported"),
         ("g.csv", "0,1\n\n1,\n", GraphMalformed, "line 3: expected two vertices"),
         ("g.csv", "0,1\n1,x\n", GraphMalformed, "line 2: 'x' is not a whole number"),
         ("g.csv", "a,b\n0,1\n1,x\n", GraphMalformed, "line 3: 'x' is not a whole number"),
@@ -201,6 +202,14 @@ def test_malformed_npz(tmp_path: Path, arrays: dict, message: str) -> None:
     np.savez(path, **arrays)
     with pytest.raises(GraphMalformed, match=rf"bad\.npz: .*{message}|bad\.npz: {message}"):
         graphs.load(path)
+
+
+def test_garbage_gets_no_advice_to_run_code(tmp_path: Path) -> None:
+    path = tmp_path / "garbage.npz"
+    path.write_bytes(b"garbage")
+    with pytest.raises(GraphMalformed, match=r"not an \.npz archive") as caught:
+        graphs.load(path)
+    assert "pickle" not in str(caught.value)
 
 
 def test_an_array_is_not_an_archive(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from incrowd.errors import FileUnreadable
 from incrowd.protocols import load
 from incrowd.randomizers import KRR, OneBit
-from incrowd.report import Document, render, write
+from incrowd.report import Document, render, require_writable, write
 from incrowd.report.format import down, percent, up
 from incrowd.tasks import Histogram, Mean
 
@@ -193,3 +193,23 @@ def test_it_is_written(tmp_path: Path) -> None:
     assert path.read_text(encoding="utf-8") == usual()[1]
     with pytest.raises(FileUnreadable, match="cannot write the report"):
         write(document(), tmp_path / "nowhere" / "report.html")
+
+
+def test_the_page_tells_planned_from_measured() -> None:
+    from incrowd import sim
+
+    made, page = usual()
+    assert "as planned" in page
+    assert "measured" not in page
+    names = made.run.result.labels
+    values = np.array(names)[np.arange(600) % 3]
+    played = sim.run(made.protocol, values, Histogram(categories=names), seed=1)
+    assert "Messages, measured" in render(document(run=played))
+
+
+def test_where_a_page_can_be_written(tmp_path: Path) -> None:
+    require_writable(tmp_path / "page.html")
+    assert not (tmp_path / "page.html").exists()
+    for path in (tmp_path, tmp_path / "nowhere" / "page.html"):
+        with pytest.raises(FileUnreadable, match="cannot write the report"):
+            require_writable(path)

@@ -71,8 +71,29 @@ def test_a_cap_is_kept() -> None:
 
 
 def test_a_goal_out_of_reach_says_how_far_it_looked() -> None:
+    unknown = unknowns(SHUFFLE)["n"]
+    with pytest.raises(
+        BudgetInfeasible, match=r"between 1 and 1\.09.*at n = 1\.09951e\+12 it is 0"
+    ):
+        calibrate(
+            lambda n: SHUFFLE(Generic(epsilon=9.0), n=int(n)),
+            unknown,
+            Goal(epsilon=1e-9, delta=1e-12),
+        )
+
+
+def test_a_goal_out_of_reach_quotes_the_farthest_of_equals() -> None:
+    def build(n: float) -> Protocol:
+        protocol: Protocol = LOCAL(Generic(epsilon=1.0 if n > 1 else 2.0), n=int(n))
+        return protocol
+
+    with pytest.raises(BudgetInfeasible, match=r"at n = 1\.09951e\+12 it is 1$"):
+        calibrate(build, unknowns(LOCAL)["n"], Goal(epsilon=0.5, delta=1e-9))
+
+
+def test_a_parameter_that_changes_nothing_is_said_to() -> None:
     unknown = unknowns(LOCAL)["n"]
-    with pytest.raises(BudgetInfeasible, match=r"no n between 1 and .* at n = 1 it is 1"):
+    with pytest.raises(BudgetInfeasible, match="n does not matter against curator: epsilon is 1 "):
         calibrate(
             lambda n: LOCAL(Generic(epsilon=1.0), n=int(n)), unknown, Goal(epsilon=0.5, delta=1e-9)
         )
@@ -93,6 +114,13 @@ def test_what_stands_in_the_way_of_every_value_is_said() -> None:
 def test_the_delta_of_an_epsilon() -> None:
     guarantee = shuffled(1.0).guarantee()
     assert calibrate_delta(guarantee, 0.1) == guarantee.delta(0.1) > 0
+
+
+def test_a_delta_that_is_not_needed_or_too_small_to_state() -> None:
+    assert calibrate_delta(LOCAL(Generic(epsilon=1.0), n=9).guarantee(), 2.0) == 0
+    crowded = shuffled(1.0, 10**6).guarantee()
+    assert 0 < crowded.delta(0.5) < 1e-280
+    assert calibrate_delta(crowded, 0.5) == 1e-280
 
 
 def test_goals_that_are_no_promise() -> None:

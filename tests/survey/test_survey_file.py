@@ -103,9 +103,23 @@ def test_faults_need_actors(write: Write) -> None:
         loaded.run(faults=Faults(loss=0.5))
 
 
+def test_a_failed_run_names_the_faults(write: Write) -> None:
+    from incrowd.sim import Faults
+
+    loaded = survey.load(write(randomizer='kind = "krr"\nepsilon = 1.0'))
+    with pytest.raises(errors.ProtocolFailed, match=r"^with dropout = 1: none of the 90 reports"):
+        loaded.run("actors", faults=Faults(dropout=1), seed=1)
+
+
+def test_blank_lines_at_the_end_are_nobody(write: Write, tmp_path: Path) -> None:
+    path = write(randomizer='kind = "krr"\nepsilon = 0.5')
+    (tmp_path / "people.csv").write_text("mode\nbus\ncar\n\n\n")
+    assert survey.load(path).values.tolist() == ["bus", "car"]
+
+
 def test_compressed_data_and_spreadsheet_signatures(write: Write, tmp_path: Path) -> None:
     with gzip.open(tmp_path / "people.csv.gz", "wt", encoding="utf-8-sig") as stream:
-        stream.write('mode , minutes\r\n"bus", 3\r\n\r\ncar,4\r\n')
+        stream.write('mode , minutes\r\n"bus", 3\r\ncar,4\r\n\r\n')
     task = TABLES["task"].replace("people.csv", "people.csv.gz")
     given = 'kind = "krr"\nepsilon = 0.5'
     loaded = survey.load(write(task=task, randomizer=given))
@@ -113,12 +127,12 @@ def test_compressed_data_and_spreadsheet_signatures(write: Write, tmp_path: Path
 
 
 CONFIG = [
-    ({"task": MEAN.replace("[0, 60]", '[0, "x"]')}, "task.bounds[1]: expected float, got str"),
-    ({"task": MEAN.replace("[0, 60]", "[0]")}, "task.bounds: expected array of length 2"),
+    ({"task": MEAN.replace("[0, 60]", '[0, "x"]')}, "task.bounds[1]: expected number, got text"),
+    ({"task": MEAN.replace("[0, 60]", "[0]")}, "task.bounds: expected list of length 2"),
     ({"task": MEAN.replace("bounds = [0, 60]", "")}, "task.bounds: missing"),
     (
         {"task": TABLES["task"].replace('"car"', "7")},
-        "task.categories[1]: expected str, got int",
+        "task.categories[1]: expected text, got whole number",
     ),
     ({"task": TABLES["task"].replace("column", "colunm")}, "task.column: missing"),
     (
@@ -129,20 +143,34 @@ CONFIG = [
         {"task": TABLES["task"].replace("histogram", "histgram")},
         "task.kind: unknown kind 'histgram'; did you mean histogram?",
     ),
-    ({"task": TABLES["task"].replace('"mode"', "3")}, "task.column: expected str, got int"),
+    (
+        {"task": TABLES["task"].replace('"mode"', "3")},
+        "task.column: expected text, got whole number",
+    ),
     ({"task": TABLES["task"].replace("histogram", "vector")}, "known: histogram, mean"),
     ({"task": None}, "task: missing; add a table [task]"),
     ({"budget": "epsilon = 1"}, "budget.delta: missing"),
     ({"budget": TABLES["budget"] + "\neps = 1"}, "budget.eps: unknown key"),
-    ({"budget": 'epsilon = "1"\ndelta = 1e-6'}, "budget.epsilon: expected float, got str"),
+    ({"budget": 'epsilon = "1"\ndelta = 1e-6'}, "budget.epsilon: expected number, got text"),
     ({"protocol": 'kind = "shufle"'}, "protocol.kind: unknown kind 'shufle'; did you mean shuffle"),
+    ({"protocol": 'kind = "swift-shuffle"'}, "'swift-shuffle'; known: local, shuffle"),
     ({"protocol": 'kind = "shuffle"\nround = 2'}, "protocol.round: unknown key; did you mean roun"),
-    ({"protocol": 'kind = "shuffle"\nrounds = "2"'}, "protocol.rounds: expected int, got str"),
+    (
+        {"protocol": 'kind = "shuffle"\nrounds = "2"'},
+        "protocol.rounds: expected whole number, got text",
+    ),
     ({"protocol": 'kind = "shuffle"\nn = 5'}, "protocol.n: the people are counted from the data"),
     ({"randomizer": 'kind = "krr"\nepsilom = 1'}, "randomizer.epsilom: unknown key; did you mean"),
     ({"randomizer": 'kind = "laplace"\nepsilon = 1'}, "randomizer.kind: "),
-    ({"randomizer": 'kind = "generic"\nepsilon = 1'}, "randomizer.kind: unknown kind 'generic'"),
-    ({"randomizer": 'kind = "rr"\nepsilon = "a"'}, "randomizer.epsilon: expected float, got str"),
+    ({"randomizer": 'kind = "generic"\nepsilon = 1'}, "known: hadamard, krr, olh, oue, rr, sue"),
+    ({"randomizer": 'kind = "privunit"\nepsilon = 1'}, "known: hadamard, krr, olh, oue, rr, sue"),
+    ({"task": MEAN, "randomizer": 'kind = "krr"'}, "a mean needs a randomizer of the domain"),
+    (
+        {"randomizer": 'kind = "gaussian"'},
+        "(one of hadamard, krr, olh, oue, rr, sue), but gaussian",
+    ),
+    ({"budget": TABLES["budget"] + '\nlocal_epsilon = "1"'}, "expected number, got text"),
+    ({"randomizer": 'kind = "rr"\nepsilon = "a"'}, "randomizer.epsilon: expected number, got text"),
     ({"live": "cover = true"}, "live: unknown key"),
 ]
 
@@ -217,7 +245,13 @@ DATA = [
     (b"mode,minutes\n\n", errors.EmptyData, "no rows"),
     (b"way,minutes\nbus,1\n", errors.MissingColumn, "the file has way, minutes"),
     (b"mode,mode\nbus,car\n", errors.MissingColumn, "more than one column 'mode'"),
-    (b"minutes,mode\n1,bus\n2\n", errors.MissingColumn, "line 3: no value for 'mode'"),
+    (b"minutes,mode\n1,bus\n2\n", errors.MissingColumn, "row 2 (line 3) has 1 fields where the"),
+    (b"mode,minutes\nbus,1\ncar,2,5\n", errors.MissingColumn, "row 2 (line 3) has 3 fields"),
+    (b"mode,minutes\nbus,1\n\ncar,2\n", errors.MissingColumn, "row 2 (line 3) has 0 fields"),
+    (b"mode\nbus\n\ncar\n", errors.UnknownCategory, "row 2: no value"),
+    (b'mode\nbus\n""\n', errors.UnknownCategory, "row 2: no value"),
+    (b"mode;minutes\nbus;1\n", errors.MissingColumn, "separated by ';': save the file with commas"),
+    (b"mode\tminutes\nbus\t1\n", errors.MissingColumn, "separated by tabs"),
     (b"mode\nbus\nboat\n", errors.UnknownCategory, "column mode: row 2: 'boat'"),
     (b"mode\nb\xffs\n", errors.FileUnreadable, "not UTF-8"),
     (b'mode\n"bus\n', errors.FileUnreadable, "not valid CSV"),

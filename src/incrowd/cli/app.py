@@ -17,7 +17,7 @@ from typing import Annotated
 import typer
 
 from incrowd._version import __version__
-from incrowd.errors import IncrowdError
+from incrowd.errors import FileUnreadable, IncrowdError
 
 __all__ = ["build", "main"]
 
@@ -39,12 +39,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except BrokenPipeError:
-        return _unread()
+        _discard_output()
+        return 1
     except KeyboardInterrupt:
         return _INTERRUPTED
     except Exception as error:
         if debug:
             raise
+        if _is_output(error):
+            _discard_output()
         line, code = _explained(error)
         if line:
             with contextlib.suppress(BrokenPipeError):
@@ -101,14 +104,21 @@ def _explained(error: Exception) -> tuple[str, int]:
         message = error.format_message()
         hint = f" (see '{context.command_path} --help')" if context and message else ""
         return message + hint, error.exit_code
+    if _is_output(error):
+        reason = getattr(error, "strerror", None) or error
+        return f"cannot write the output: {reason}", FileUnreadable.exit_code
     return f"{type(error).__name__}: {error} (unexpected: {_DEBUG} shows where)", 1
 
 
-def _unread() -> int:
-    """Whoever read our output has left; say nothing, also not at the flush when Python exits."""
+def _is_output(error: Exception) -> bool:
+    """Whether a result could not be written: what fails on a named file names that file."""
+    return isinstance(error, OSError) and error.filename is None and error.errno is not None
+
+
+def _discard_output() -> None:
+    """Nobody can be told what is left of the output, also not at the flush when Python exits."""
     with contextlib.suppress(OSError, io.UnsupportedOperation):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 1
 
 
 def _tolerate_narrow_encodings() -> None:

@@ -52,12 +52,12 @@ def check(
             "guarantees": [
                 describe_guarantee(each, budget.delta) for each in protocol.guarantees()
             ],
-            "cost": describe_cost(protocol.cost()),
+            "cost": describe_cost(protocol.cost(), survey.task),
         }
 
     def render(console: Console) -> None:
         origin = "solved from the budget" if survey.solved else "as given"
-        error = protocol.cost().expected_error
+        error = payload["cost"]["expected_error"]
         facts = [
             ("question", survey.question),
             ("people", count(len(survey.values))),

@@ -40,10 +40,16 @@ def stats(
 
     from incrowd import graphs
 
-    graph = graphs.load(path, allow_isolated=largest_component, self_loops=self_loops)
+    graph = graphs.load(path, allow_isolated=True, self_loops=True)
+    dropped = 0 if self_loops else graph.self_loops
+    if dropped:
+        graph = graphs.from_edges(*graph.edges(), graph.n)
     if largest_component:
         graph = graph.largest_component()
+    else:
+        graphs.require_no_isolated(graph, where=str(path))
     payload: dict[str, Any] = msgspec.to_builtins(graphs.stats(graph))
+    payload["self_loops_dropped"] = dropped
     emit(payload, lambda console: _render(console, payload), format)
 
 
@@ -51,6 +57,7 @@ _LABELS = {
     "vertices": "vertices",
     "edges": "edges",
     "self_loops": "self-loops",
+    "self_loops_dropped": "self-loops dropped from the file",
     "degree_min": "degree, least",
     "degree_mean": "degree, mean",
     "degree_median": "degree, median",

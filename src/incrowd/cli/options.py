@@ -9,9 +9,11 @@ may be written as ``1e6``.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from decimal import Decimal, InvalidOperation
 from enum import Enum
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import msgspec
@@ -24,11 +26,14 @@ from incrowd.randomizers.base import Randomizer
 from incrowd.survey.fields import Field, fields_of
 
 __all__ = [
+    "UsageProblem",
     "build_parameters",
     "build_randomizer",
     "field_option",
     "flag",
     "keyword",
+    "missing",
+    "named_by_flag",
     "number_option",
     "protocol_options",
     "randomizer_options",
@@ -46,19 +51,37 @@ _HELP = {
     "delta0": "The δ0 of the randomizer.",
 }
 _RANDOMIZER_PANEL = "Randomizer"
+_MOST_DIGITS = 40
+"""Enough for every count and every seed of 128 bits."""
 
 RandomizerKind = Enum("RandomizerKind", {kind: kind for kind in RANDOMIZERS}, type=str)  # type: ignore[misc]
+
+
+class UsageProblem(typer.BadParameter):
+    """Bad usage that is about no single value: what it says stands alone."""
+
+    def format_message(self) -> str:
+        """The message as it is."""
+        return self.message
+
+
+def missing(name: str, why: str = "") -> UsageProblem:
+    """The error to raise for an option that was left out."""
+    return UsageProblem(f"missing option {flag(name)}{f': {why}' if why else ''}")
 
 
 def whole(text: Any) -> int:
     """A whole number, perhaps written as 1e6."""
     try:
         value = Decimal(str(text))
+        if value.is_finite() and value.adjusted() > _MOST_DIGITS:
+            # Written out, a number such as 1e999999999 would fill the memory.
+            raise typer.BadParameter(f"{text!r} is too large a whole number")
         if value == value.to_integral_value():
             return int(value)
     except (InvalidOperation, OverflowError, ValueError):
         pass
-    raise ValueError(f"{text!r} is not a whole number")
+    raise typer.BadParameter(f"{text!r} is not a whole number")
 
 
 def real(text: Any) -> float:
@@ -66,7 +89,7 @@ def real(text: Any) -> float:
     try:
         return float(text)
     except ValueError:
-        raise ValueError(f"{text!r} is not a number") from None
+        raise typer.BadParameter(f"{text!r} is not a number") from None
 
 
 def flag(name: str) -> str:
@@ -116,8 +139,9 @@ def build_parameters(kind: type[Protocol], given: Mapping[str, Any]) -> Any:
     values = {name: given[name] for name in fields if given.get(name) is not None}
     for name, field in fields.items():
         if field.required and name not in values:
-            raise typer.BadParameter(f"needed: {field.description}", param_hint=f"'{flag(name)}'")
-    return _convert(values, kind.parameters_type)
+            raise missing(name, field.description)
+    with named_by_flag(values):
+        return _convert(values, kind.parameters_type)
 
 
 def build_randomizer(given: Mapping[str, Any]) -> Randomizer:
@@ -137,11 +161,24 @@ def build_randomizer(given: Mapping[str, Any]) -> Randomizer:
         elif value is not None:
             values[name] = value
         elif fields[name].required:
-            raise typer.BadParameter(
-                f"needed by the {kind} randomizer", param_hint=f"'{flag(parameter.name)}'"
-            )
-    randomizer: Randomizer = _convert(values, RANDOMIZERS[kind])
+            raise missing(parameter.name, f"the {kind} randomizer needs it")
+    with named_by_flag(values, _RENAMED):
+        randomizer: Randomizer = _convert(values, RANDOMIZERS[kind])
     return randomizer
+
+
+@contextmanager
+def named_by_flag(
+    names: Iterable[str], renamed: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[None]:
+    """Let an error that speaks of a field speak of the option that set it."""
+    try:
+        yield
+    except IncrowdError as error:
+        first, _, rest = str(error).partition(" ")
+        if first not in names:
+            raise
+        raise type(error)(f"{flag(renamed.get(first, first))} {rest}") from error
 
 
 def signed(

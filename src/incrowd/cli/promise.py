@@ -15,10 +15,12 @@ import typer
 
 from incrowd import checks
 from incrowd.cli.options import (
+    UsageProblem,
     build_parameters,
     build_randomizer,
     flag,
     keyword,
+    missing,
     number_option,
     protocol_options,
     randomizer_options,
@@ -33,7 +35,7 @@ from incrowd.report.describe import describe_guarantee, describe_parameters
 from incrowd.report.format import count, guess, percent, round_down, round_up, small, up
 from incrowd.report.tables import facts_table, guarantees_table
 from incrowd.report.words import view_title
-from incrowd.survey.calibrate import Goal, calibrate, calibrate_delta, unknowns
+from incrowd.survey.calibrate import LEAST_DELTA, Goal, calibrate, calibrate_delta, unknowns
 from incrowd.survey.fields import fields_of
 
 if TYPE_CHECKING:
@@ -74,8 +76,7 @@ def calibrate_app() -> typer.Typer:
 
 def account(kind: type[Protocol], given: Mapping[str, Any]) -> None:
     """Print the promise of a fully described run."""
-    delta = _given(given, "delta")
-    checks.delta(delta)
+    delta = checks.delta(_given(given, "delta"), flag("delta"))
     protocol = kind.make(build_parameters(kind, given), build_randomizer(given))
     with progress() as say:
         say("computing the promise")
@@ -85,23 +86,27 @@ def account(kind: type[Protocol], given: Mapping[str, Any]) -> None:
 
 def solve(kind: type[Protocol], given: Mapping[str, Any]) -> None:
     """Print the left-out option that meets the promise, and the promise it gives."""
-    epsilon = checks.epsilon(_given(given, "epsilon"))
+    epsilon = checks.epsilon(_given(given, "epsilon"), flag("epsilon"))
+    if given["delta"] is not None:
+        checks.delta(given["delta"], flag("delta"))
     name = _left_out(kind, given)
     with progress() as say:
         say(f"solving for {name}")
         if name == "delta":
             value, shown, safe, protocol = _solve_delta(kind, given, epsilon)
-            payload = _promised(protocol, value, given)
             # The δ was computed for this ε; turning it back would only add rounding.
-            payload["epsilon"] = epsilon
+            payload = _promised(protocol, value, given, epsilon)
         else:
             value, shown, safe, protocol = _solve_parameter(kind, given, name, epsilon, say)
             payload = _promised(protocol, given["delta"], given)
     payload = {"solved": name, "value": value, "target_epsilon": epsilon, **payload}
     best = "the least" if safe == "min" else "the most"
+    told = f"{best} that promises ε ≤ {epsilon:g}"
+    if name == "delta" and value == 0:
+        told = f"ε ≤ {epsilon:g} already holds with delta = 0"
 
     def render(console: Console) -> None:
-        console.print(f"[bold]{name} = {shown}[/]  {best} that promises ε ≤ {epsilon:g}")
+        console.print(f"[bold]{name} {shown}[/]  {told}")
         console.print()
         _render(console, payload)
 
@@ -109,13 +114,15 @@ def solve(kind: type[Protocol], given: Mapping[str, Any]) -> None:
 
 
 Solved = tuple[float, str, Safe, Protocol]
-"""A value, the value in few digits on its safe side, that side, and the protocol that has it."""
+"""A value, what is said of it in few digits, its safe side, and the protocol that has it."""
 
 
 def _solve_delta(kind: type[Protocol], given: Mapping[str, Any], epsilon: float) -> Solved:
     protocol = kind.make(build_parameters(kind, given), build_randomizer(given))
     delta = calibrate_delta(protocol.guarantee(given["view"], given["colluders"]), epsilon)
-    return delta, up(delta), "min", protocol
+    # What is below the least δ that can be stated is only known to be at most that.
+    sign = "≤" if delta == LEAST_DELTA else "="
+    return delta, f"{sign} {up(delta)}", "min", protocol
 
 
 def _solve_parameter(
@@ -134,9 +141,9 @@ def _solve_parameter(
     goal = Goal(epsilon, given["delta"], given["view"], given["colluders"])
     value, protocol = calibrate(build, unknown, goal)
     if unknown.whole:
-        return value, count(value), unknown.safe, protocol
+        return value, f"= {count(value)}", unknown.safe, protocol
     side = round_down if unknown.safe == "max" else round_up
-    return value, f"{side(value, 6):.6g}", unknown.safe, protocol
+    return value, f"= {side(value, 6):.6g}", unknown.safe, protocol
 
 
 def _app(
@@ -165,7 +172,7 @@ def _bind(action: Callable[..., None], protocol: type[Protocol]) -> Callable[...
 
 def _given(given: Mapping[str, Any], name: str) -> float:
     if given[name] is None:
-        raise typer.BadParameter("needed", param_hint=f"'{flag(name)}'")
+        raise missing(name)
     return float(given[name])
 
 
@@ -184,15 +191,15 @@ def _left_out(kind: type[Protocol], given: Mapping[str, Any]) -> str:
         if candidates
         else "nothing is left out"
     )
-    raise typer.BadParameter(
-        f"{problem}; leave out exactly one of {options}, the one to solve for",
-        param_hint=f"'{flag(candidates[0] if candidates else solvable[0])}'",
-    )
+    raise UsageProblem(f"{problem}; leave out exactly one of {options}, the one to solve for")
 
 
-def _promised(protocol: Protocol, delta: float, given: Mapping[str, Any]) -> dict[str, Any]:
+def _promised(
+    protocol: Protocol, delta: float, given: Mapping[str, Any], epsilon: float | None = None
+) -> dict[str, Any]:
     guarantee = protocol.guarantee(given["view"], given["colluders"])
-    return describe_guarantee(guarantee, delta) | {"parameters": describe_parameters(protocol)}
+    promised = describe_guarantee(guarantee, delta, epsilon)
+    return promised | {"parameters": describe_parameters(protocol)}
 
 
 def _render(console: Console, payload: Mapping[str, Any]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from incrowd.cli.options import field_option, flag, keyword, signed, whole
+from incrowd.cli.options import field_option, flag, keyword, named_by_flag, signed, whole
 from incrowd.cli.output import Format, FormatOption, emit, note, progress
 from incrowd.errors import MissingExtra
 from incrowd.survey.fields import fields_of
@@ -91,6 +91,7 @@ def run(given: Mapping[str, Any]) -> None:
 
 def _page(file: Path, report: Path | None, no_report: bool) -> Path | None:
     """Where the report goes; none where none is wanted, or where none can be drawn."""
+    from incrowd.report import require_writable
     from incrowd.report.plots import require_matplotlib
 
     if no_report:
@@ -105,7 +106,9 @@ def _page(file: Path, report: Path | None, no_report: bool) -> Path | None:
             raise
         note("no report without matplotlib: pip install 'incrowd[plot]'")
         return None
-    return report or Path(f"{file.stem}.report.html")
+    page = report or Path(f"{file.stem}.report.html")
+    require_writable(page)
+    return page
 
 
 def _faults(mode: str, given: Mapping[str, Any]) -> Faults | None:
@@ -114,7 +117,8 @@ def _faults(mode: str, given: Mapping[str, Any]) -> Faults | None:
 
     asked = {name: given[name] for name in fields_of(Faults) if given[name] is not None}
     if mode == "actors":
-        return Faults(**asked)
+        with named_by_flag(asked):
+            return Faults(**asked)
     for name in asked:
         raise typer.BadParameter("needs --mode actors", param_hint=f"'{flag(name)}'")
     return None
@@ -154,7 +158,8 @@ def _payload(survey: Survey, result: Run, mode: str) -> dict[str, Any]:
             "met": survey.met_by(result),
         },
         "parameters": describe.describe_parameters(survey.protocol),
-        "cost": describe.describe_cost(result.cost),
+        "cost": describe.describe_cost(result.cost, survey.task),
+        "measured": describe.describe_measured(result),
         "mode": mode,
         "seed": result.seed,
         "versions": describe.describe_versions(),
@@ -185,10 +190,10 @@ def _write(
 
 
 def _render(console: Console, payload: Mapping[str, Any]) -> None:
-    from incrowd.report.format import count, several, small, up
+    from incrowd.report.format import count, small, up
     from incrowd.report.tables import answer_table, facts_table, guarantees_table
 
-    budget, cost, reports = payload["budget"], payload["cost"], payload["reports"]
+    budget, reports = payload["budget"], payload["reports"]
     randomizer = payload["parameters"]["randomizer"]
     console.print(payload["question"], style="bold", markup=False)
     console.print(answer_table(payload["result"], payload["interval"], payload["truth"]))
@@ -204,13 +209,23 @@ def _render(console: Console, payload: Mapping[str, Any]) -> None:
                 ),
                 ("people", f"{count(payload['people'])}, ε0 = {up(randomizer['epsilon'])} each"),
                 ("reports", f"{count(reports['received'])} of {count(reports['sent'])} arrived"),
-                (
-                    "cost",
-                    f"{several(cost['messages_per_person'], 'message')} and "
-                    f"{several(cost['bytes_per_person'], 'byte')} per person",
+                ("planned cost", _cost(payload["cost"])),
+                *(
+                    [("measured cost", f"{_cost(measured)}, retries included")]
+                    if (measured := payload["measured"])
+                    else []
                 ),
                 ("seed", str(payload["seed"])),
                 *([("report", payload["report"])] if payload["report"] else []),
             ]
         )
+    )
+
+
+def _cost(described: Mapping[str, Any]) -> str:
+    from incrowd.report.format import several
+
+    return (
+        f"{several(described['messages_per_person'], 'message')} and "
+        f"{several(described['bytes_per_person'], 'byte')} per person"
     )

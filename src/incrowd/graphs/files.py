@@ -103,8 +103,12 @@ def _npz(path: Path, self_loops: bool) -> Graph:
             u, v, n = stored["u"], stored["v"], stored["n"]
     except GraphMalformed:
         raise
-    except (ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
-        raise GraphMalformed(f"{path}: not an .npz archive of plain arrays ({error})") from None
+    except (ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error):
+        # What numpy says here ends in advice to allow pickles, which run code from the file.
+        raise GraphMalformed(
+            f"{path}: not an .npz archive of plain arrays; write it with incrowd.graphs.save or "
+            "scipy.sparse.save_npz"
+        ) from None
     if n.shape != () or n.dtype.kind not in "iu" or n < 1:
         raise GraphMalformed(f"{path}: n must be a single whole number ≥ 1")
     return _named(path, lambda: from_edges(u, v, int(n), self_loops=self_loops))
@@ -164,6 +168,7 @@ def _rows(path: Path, lines: Iterator[str], separator: str | None) -> Iterator[R
         if len(fields) != 2 or not all(fields):
             raise GraphMalformed(
                 f"{path}, line {number}: expected two vertices, found {_shown(fields)}"
+                + ("; weights are not supported, keep two columns" if len(fields) == 3 else "")
             )
         yield number, fields
 

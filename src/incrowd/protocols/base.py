@@ -77,7 +77,7 @@ class RoundParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_fiel
         crowds = [crowd for crowd in collected.crowds if crowd > 0]
         if not crowds:
             raise ProtocolFailed(
-                f"none of the {collected.sent} reports arrived: lower the loss or give people "
+                f"none of the {collected.sent} reports arrived: lower the faults or give people "
                 "more time"
             )
         return msgspec.structs.replace(self, n=min(crowds), rounds=len(crowds))

@@ -14,14 +14,16 @@ import msgspec
 from incrowd._version import __version__
 from incrowd.errors import NumericalFloor
 from incrowd.privacy.guarantee import Guarantee
-from incrowd.protocols.base import Cost, Protocol
-from incrowd.tasks.base import Answer
+from incrowd.protocols.actor import is_device
+from incrowd.protocols.base import Cost, Protocol, Run
+from incrowd.tasks.base import Answer, Task
 
 __all__ = [
     "describe_answer",
     "describe_cost",
     "describe_guarantee",
     "describe_interval",
+    "describe_measured",
     "describe_parameters",
     "describe_versions",
     "lower_bound",
@@ -29,17 +31,25 @@ __all__ = [
 
 
 def lower_bound(guarantee: Guarantee, delta: float) -> float | None:
-    """The ε of the best known attack; none where none is known or double precision ends."""
+    """The ε of the best known attack; none where none is known or double precision ends.
+
+    An attack that attains 0 beside a positive proven ε says nothing: it found nothing, or rounding
+    left nothing of it.
+    """
     try:
-        return guarantee.lower(delta)
+        attained = guarantee.lower(delta) if delta else None
+        nothing = attained == 0 and guarantee.epsilon(delta) > 0
     except NumericalFloor:
         return None
+    return None if nothing else attained
 
 
-def describe_guarantee(guarantee: Guarantee, delta: float) -> dict[str, Any]:
-    """One promise at one δ."""
+def describe_guarantee(
+    guarantee: Guarantee, delta: float, epsilon: float | None = None
+) -> dict[str, Any]:
+    """One promise at one δ; an ``epsilon`` that is already known to be proven there is stated."""
     return {
-        "epsilon": guarantee.epsilon(delta),
+        "epsilon": guarantee.epsilon(delta) if epsilon is None else epsilon,
         "delta": delta,
         "lower_bound": lower_bound(guarantee, delta),
         "view": guarantee.view_name,
@@ -76,10 +86,27 @@ def describe_interval(answer: Answer) -> dict[str, Any]:
     }
 
 
-def describe_cost(cost: Cost) -> dict[str, Any]:
-    """What taking part cost each person."""
+def describe_cost(cost: Cost, task: Task) -> dict[str, Any]:
+    """What taking part costs each person as planned; the error is in the units of the answer."""
     described: dict[str, Any] = msgspec.to_builtins(cost)
+    if cost.expected_error is not None:
+        described["expected_error"] = task.scale * cost.expected_error
     return described
+
+
+def describe_measured(run: Run) -> dict[str, Any] | None:
+    """What each device that took part really sent, on average; none where none was played."""
+    from incrowd.sim import PlayedRun
+
+    if not isinstance(run, PlayedRun):
+        return None
+    sent = [each for party, each in run.played.traffic.items() if is_device(party)]
+    people = max(1, len(sent))
+    return {
+        "messages_per_person": sum(each.messages for each in sent) / people,
+        "bytes_per_person": sum(each.bytes for each in sent) / people,
+        "messages_lost": run.played.statistics.lost,
+    }
 
 
 def describe_versions() -> dict[str, str]:

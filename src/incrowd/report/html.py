@@ -7,6 +7,7 @@ is promised comes from the run's own guarantees, so the page cannot promise more
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -17,13 +18,13 @@ from incrowd.errors import FileUnreadable
 from incrowd.privacy.guarantee import Guarantee, view_of
 from incrowd.protocols.base import Protocol, Run
 from incrowd.randomizers.base import FloatArray
-from incrowd.report.describe import describe_versions, lower_bound
+from incrowd.report.describe import describe_measured, describe_versions, lower_bound
 from incrowd.report.format import count, down, guess, percent, plain, round_up, several, small, up
 from incrowd.report.plots import MOST_ROWS, answer_figure, profile_figure
 from incrowd.report.style import STYLE
 from incrowd.report.words import neighbours, promise, view_title, view_who
 
-__all__ = ["Document", "render", "write"]
+__all__ = ["Document", "render", "require_writable", "write"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +47,20 @@ class Document:
     source: str = ""
     """The text of the survey file."""
     command: str = ""
+
+
+def require_writable(path: Path) -> None:
+    """Raise unless the page could be written there; to be asked before a long run, not after."""
+    folder = path.absolute().parent
+    if path.is_dir():
+        problem = "it is a folder; name a file"
+    elif not folder.is_dir():
+        problem = f"there is no folder {folder}; create it first"
+    elif not os.access(path if path.exists() else folder, os.W_OK):
+        problem = "permission denied"
+    else:
+        return
+    raise FileUnreadable(f"{path}: cannot write the report: {problem}")
 
 
 def write(document: Document, path: Path) -> Path:
@@ -226,10 +241,31 @@ def _assumptions(document: Document) -> str:
 
 def _cost(document: Document) -> str:
     cost, collected = document.run.cost, document.run.collected
+    measured = describe_measured(document.run)
     facts = [
         ("Rounds", count(cost.rounds), "how often each person was asked"),
-        ("Messages", count(cost.messages_per_person), "sent by each person"),
-        ("Bytes", count(cost.bytes_per_person), "sent by each person, before encryption"),
+        ("Messages", count(cost.messages_per_person), "sent by each person, as planned"),
+        (
+            "Bytes",
+            count(cost.bytes_per_person),
+            "sent by each person, as planned, before encryption",
+        ),
+        *(
+            [
+                (
+                    "Messages, measured",
+                    count(measured["messages_per_person"]),
+                    "sent by each person in this run, retries included",
+                ),
+                (
+                    "Bytes, measured",
+                    count(measured["bytes_per_person"]),
+                    "sent by each person in this run, retries included",
+                ),
+            ]
+            if measured
+            else []
+        ),
         ("Helpers", count(cost.extra_people), "needed beside the people who answer"),
         (
             "Reports",

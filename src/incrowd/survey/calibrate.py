@@ -23,15 +23,25 @@ from incrowd.errors import (
 )
 from incrowd.privacy.guarantee import Guarantee
 from incrowd.protocols.base import Protocol, Safe
-from incrowd.report.format import round_down, round_up
+from incrowd.report.format import round_down, round_up, up
 from incrowd.survey.fields import fields_of
 
-__all__ = ["LOCAL_EPSILON", "Goal", "Unknown", "calibrate", "calibrate_delta", "unknowns"]
+__all__ = [
+    "LEAST_DELTA",
+    "LOCAL_EPSILON",
+    "Goal",
+    "Unknown",
+    "calibrate",
+    "calibrate_delta",
+    "unknowns",
+]
 
 _LARGEST = 2**40
 """How far whole numbers are searched: a crowd or a number of rounds beyond any real one."""
 _SMALLEST, _FARTHEST = 2.0**-40, 2.0**10
 _RELATIVE = 1e-6
+LEAST_DELTA = 1e-280
+"""No smaller positive δ is stated: below, double precision proves nothing."""
 _DIGITS = 7
 
 
@@ -96,14 +106,18 @@ def calibrate(
 
 
 def calibrate_delta(guarantee: Guarantee, epsilon: float) -> float:
-    """The least proven δ at this ε; raises when it is not a probability worth stating."""
+    """The least δ that can be stated at this ε; raises when it is no probability worth stating.
+
+    It is exactly 0 where the promise holds without any slack. A positive δ below
+    :data:`LEAST_DELTA` is raised to it.
+    """
     delta = guarantee.delta(checks.epsilon(epsilon))
     if not delta < 1:
         raise BudgetInfeasible(
             f"no delta below 1 is proven at epsilon {epsilon:g} against {guarantee.view_name}; "
             "allow a larger epsilon"
         )
-    return delta
+    return max(delta, LEAST_DELTA) if delta else 0.0
 
 
 class _Search:
@@ -170,14 +184,22 @@ class _Search:
 
     def _infeasible(self, least: float, most: float) -> IncrowdError:
         name, goal = self.unknown.name, self.goal
-        nearest = min(self.trials, key=self.trials.__getitem__)
+        # Of equally good values the one tried last, which is farthest to the safe side.
+        nearest = min(reversed(self.trials), key=self.trials.__getitem__)
+        reached = {epsilon for epsilon in self.trials.values() if math.isfinite(epsilon)}
+        if len(self.trials) > 1 and len(reached) == 1:
+            return BudgetInfeasible(
+                f"{name} does not matter against {goal.view}: epsilon is {up(reached.pop())} at "
+                f"delta {goal.delta:g} for every {name}, not {goal.epsilon:g}; change another "
+                "parameter, or the view"
+            )
         if self.refusal is not None and math.isinf(self.trials[nearest]):
             # Nothing could be tried at all: what stood in the way is something else.
             return self.refusal
         return BudgetInfeasible(
             f"no {name} between {least:g} and {most:g} reaches epsilon {goal.epsilon:g} at delta "
             f"{goal.delta:g} against {goal.view}: at {name} = {nearest:g} it is "
-            f"{self.trials[nearest]:.4g}"
+            f"{up(self.trials[nearest])}"
         )
 
 

@@ -2,8 +2,9 @@
 
 Data are comma-separated values with a header, in UTF-8, perhaps compressed (``.gz``), one person
 per row. What a value may be is the task's business: it parses, and names the row of what it
-refuses. Blank lines are skipped; a row that is too short is an error, because dropping people
-silently would change both the answer and the promise.
+refuses. Nobody is dropped in silence, because that would change both the answer and the promise: a
+row with more or fewer fields than the header is refused, and in a file of one column a blank line
+is a person without a value. Only blank lines at the end of the file mean nothing.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from incrowd.errors import EmptyData, FileUnreadable, MissingColumn
 
 __all__ = ["read_column"]
 
+_OTHER_SEPARATORS = {";": "';'", "\t": "tabs"}
+
 
 def read_column(path: Path, column: str) -> NDArray[np.str_]:
     """The cells of one column, without the spaces around them; row 1 is the first person."""
@@ -36,16 +39,17 @@ def _cells(path: Path, column: str) -> Iterator[str]:
         with _open(path) as stream:
             rows = csv.reader(stream, strict=True)
             try:
-                position = _position(path, column, next(rows, None))
-                for row in rows:
-                    if not row:
-                        continue
-                    if position >= len(row):
+                header = next(rows, None) or []
+                position = _position(path, column, header)
+                for number, line, row in _people(rows):
+                    fields = row or [""] * (len(header) == 1)
+                    if len(fields) != len(header):
                         raise MissingColumn(
-                            f"{path}: line {rows.line_num}: no value for {column!r}: the line has "
-                            f"only {len(row)} of the columns"
+                            f"{path}: row {number} (line {line}) has {len(fields)} fields where "
+                            f"the header has {len(header)}: complete the row, and quote values "
+                            "that contain a comma"
                         )
-                    yield row[position].strip()
+                    yield fields[position].strip()
             except csv.Error as error:
                 raise FileUnreadable(
                     f"{path}: line {rows.line_num}: not valid CSV: {error}"
@@ -59,6 +63,16 @@ def _cells(path: Path, column: str) -> Iterator[str]:
         raise FileUnreadable(f"{path}: cannot read the data: {reason}") from error
 
 
+def _people(rows: Any) -> Iterator[tuple[int, int, list[str]]]:
+    """The rows with their numbers and lines, up to the last one that is not blank."""
+    blank: list[tuple[int, int, list[str]]] = []
+    for number, row in enumerate(rows, 1):
+        blank.append((number, rows.line_num, row))
+        if row:
+            yield from blank
+            blank.clear()
+
+
 def _open(path: Path) -> TextIO:
     opener: Any = gzip.open if path.suffix == ".gz" else open
     # The signature that spreadsheets put in front would become part of the first column's name.
@@ -66,10 +80,16 @@ def _open(path: Path) -> TextIO:
     return stream
 
 
-def _position(path: Path, column: str, header: list[str] | None) -> int:
+def _position(path: Path, column: str, header: list[str]) -> int:
     if not header:
         raise EmptyData(f"{path}: the file is empty; it needs a header and one line per person")
     names = [name.strip() for name in header]
+    for separator, shown in _OTHER_SEPARATORS.items():
+        if len(names) == 1 and separator in names[0] and names[0] != column:
+            raise MissingColumn(
+                f"{path}: no column {column!r}; the header looks separated by {shown}: "
+                "save the file with commas"
+            )
     if names.count(column) != 1:
         wrong = "more than one" if column in names else "no"
         raise MissingColumn(f"{path}: {wrong} column {column!r}; the file has {', '.join(names)}")

@@ -53,6 +53,9 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     """The end of an error message: the closest known word, or all of them."""
     options = sorted(known)
     close = difflib.get_close_matches(word, options, n=1)
+    if close and word.endswith(f"-{close[0]}"):
+        # A known word with something in front is another thing, not a slip of the pen.
+        close = []
     return f"did you mean {close[0]}?" if close else f"known: {', '.join(options)}"
 
 

@@ -4,8 +4,8 @@ Four tables: ``[task]`` what is asked and of which data, ``[budget]`` what must 
 ``[protocol]`` how the reports travel, ``[randomizer]`` what each person does to their answer. The
 keys of the last two are the fields of the protocol's parameters and of the randomizer themselves.
 
-An error names the file and the exact key (``survey.toml: task.bounds[1]: expected float, got
-str``). An unknown key is refused, because a misspelt one would otherwise change the promise in
+An error names the file and the exact key (``survey.toml: task.bounds[1]: expected number, got
+text``). An unknown key is refused, because a misspelt one would otherwise change the promise in
 silence. An error of a description itself keeps its own kind, and so its own exit code.
 """
 
@@ -29,6 +29,17 @@ __all__ = ["Budget", "Section", "SurveyFile", "read"]
 T = TypeVar("T")
 _TABLES = ("task", "budget", "protocol", "randomizer")
 _OPTIONAL = ("randomizer",)
+_TYPE_NAMES = {
+    "str": "text",
+    "int": "whole number",
+    "float": "number",
+    "bool": "true or false",
+    "array": "list",
+    "list": "list",
+    "object": "table",
+    "dict": "table",
+}
+"""What people call the types of TOML values, by what Python and msgspec call them."""
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,7 +78,7 @@ class Section:
         if value is None:
             raise self.fail(key, "missing; add this key")
         if not isinstance(value, kind):
-            raise self.fail(key, f"expected {kind.__name__}, got {type(value).__name__}")
+            raise self.fail(key, f"expected {_named(kind)}, got {_named(type(value))}")
         return value
 
     def choose(self, options: Collection[str], default: str | None = None) -> str:
@@ -100,7 +111,8 @@ class Section:
         missing = re.fullmatch(r"Object missing required field `(\w+)`", message)
         if missing:
             return self.fail(missing[1], "missing; add this key")
-        plain = message.replace("`", "")
+        plain = re.sub(r"`(\w+)(?: \| null)?`", lambda type_: _spoken(type_[1]), message)
+        plain = plain.replace("`", "")
         where = place.strip("`").removeprefix("$")
         return InvalidConfig(f"{self.file}: {self.name}{where}: {plain[:1].lower()}{plain[1:]}")
 
@@ -151,6 +163,14 @@ def _located(name: str, text: str, message: str) -> str:
     problem, _, place = message.removesuffix(")").rpartition(" (at ")
     where = place if place.startswith("line") else _place(text)
     return f"{name}: {where}: {problem[:1].lower()}{problem[1:]}"
+
+
+def _named(kind: type) -> str:
+    return _spoken(kind.__name__)
+
+
+def _spoken(name: str) -> str:
+    return _TYPE_NAMES.get(name, name)
 
 
 def _place(before: str) -> str:

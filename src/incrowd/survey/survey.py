@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from incrowd.errors import BudgetInfeasible, IncrowdError, InvalidParameter
+from incrowd.errors import BudgetInfeasible, IncrowdError, InvalidParameter, ProtocolFailed
 from incrowd.protocols import PROTOCOLS
 from incrowd.protocols import load as load_protocol
 from incrowd.protocols.base import Protocol, Run
@@ -93,10 +93,13 @@ class Survey:
         if mode == "actors":
             from incrowd import sim
 
-            return sim.run(
-                self.protocol, self.values, task=self.task, faults=faults, seed=seed,
-                progress=progress,
-            )  # fmt: skip
+            try:
+                return sim.run(
+                    self.protocol, self.values, task=self.task, faults=faults, seed=seed,
+                    progress=progress,
+                )  # fmt: skip
+            except ProtocolFailed as error:
+                raise ProtocolFailed(f"{_blamed(faults)}{error}") from error
         if faults is not None:
             raise InvalidParameter("faults need participants to befall: choose mode actors")
         return self.protocol.simulate(self.values, task=self.task, seed=seed)
@@ -130,6 +133,23 @@ def load(path: str | Path, progress: Progress | None = None) -> Survey:
         values=values,
         solved=solved,
     )
+
+
+def _blamed(faults: Faults | None) -> str:
+    """The faults that were asked for, to be put in front of what they caused."""
+    if faults is None:
+        return ""
+    chosen = {
+        field.name: getattr(faults, field.name)
+        for field in fields_of(type(faults)).values()
+        if getattr(faults, field.name) != field.default
+    }
+    listed = ", ".join(f"{name} = {_short(value)}" for name, value in chosen.items())
+    return f"with {listed}: " if listed else ""
+
+
+def _short(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:g}"
 
 
 def _silent(stage: str) -> None:
@@ -185,11 +205,28 @@ def _protocol(file: SurveyFile, task: Task, people: int) -> tuple[Protocol, bool
     return protocol, False
 
 
+def _randomizer_kind(section: Section, task: Task) -> type[Randomizer]:
+    """The class of the randomizer; its domain is checked before any of its keys."""
+    # The generic one stands for all of them in accounting; nobody can draw from it.
+    asked = {TASKS[name].domain for name in DEFAULT_RANDOMIZERS}
+    drawable = {
+        name: each
+        for name, each in RANDOMIZERS.items()
+        if each.domain in asked and each is not Generic
+    }
+    named = section.values.get("kind")
+    if named in drawable:
+        try:
+            task.require_domain(drawable[named])
+        except InvalidParameter as error:
+            raise section.fail("kind", str(error)) from error
+    fitting = {name: each for name, each in drawable.items() if each.domain == task.domain}
+    return fitting[section.choose(fitting, DEFAULT_RANDOMIZERS[_kind(task)])]
+
+
 def _randomizer(section: Section, task: Task) -> Callable[[Any], Randomizer]:
     """The randomizer of the survey as a function of its ε0."""
-    # The generic one stands for all of them in accounting; nobody can draw from it.
-    drawable = {name: each for name, each in RANDOMIZERS.items() if each is not Generic}
-    kind = drawable[section.choose(drawable, DEFAULT_RANDOMIZERS[_kind(task)])]
+    kind = _randomizer_kind(section, task)
     fields = fields_of(kind)
     section.known(fields)
     # What the randomizer must know of the question it answers is taken from the question.

@@ -66,7 +66,7 @@ class Collected:
         if self.received == 0:
             raise ProtocolFailed(
                 f"none of the {self.sent} reports arrived, so there is nothing to estimate: "
-                "lower the loss or give people more time"
+                "lower the faults or give people more time"
             )
         return self.rounds[0] if len(self.rounds) == 1 else np.concatenate(self.rounds)
 

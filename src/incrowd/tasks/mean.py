@@ -79,15 +79,16 @@ class Mean(Task, frozen=True, kw_only=True, tag="mean"):
         if outside.size:
             row = int(outside[0])
             written = str(np.asarray(column)[row])
-            wrong = (
-                "no value: fill it in or remove the row"
-                if not written
-                else f"{written!r} is not a number: write it in digits, such as 12.5"
-                if math.isnan(numbers[row])
-                else f"{written!r} is not a number between {low:g} and {high:g}: widen the bounds "
-                "or correct the data"
+            found = f"{written!r} is not" if written else "no value in place of"
+            if not written:
+                remedy = "fill it in or remove the row"
+            elif math.isnan(numbers[row]):
+                remedy = "write it in digits, such as 12.5"
+            else:
+                remedy = "widen the bounds or correct the data"
+            raise NotANumber(
+                f"row {row + 1}: {found} a number between {low:g} and {high:g}: {remedy}"
             )
-            raise NotANumber(f"row {row + 1}: {wrong}")
         return numbers
 
 
