@@ -76,12 +76,6 @@ class SumLaw:
     magnitude: FloatArray
     n: int
 
-    @property
-    def deviation(self) -> float:
-        """The standard deviation of the sum."""
-        mean = float(self.mass @ self.value)
-        return math.sqrt(max(self.n * (float(self.mass @ self.value**2) - mean**2), 0.0))
-
     def positive_part(self, smoothing: float, deviation: float | None = None) -> Bracket:
         """Enclose E[S₊], smoothing by ``smoothing`` times the scale of S at the saddle point.
 
@@ -164,7 +158,7 @@ class SumLaw:
         return max(0.0, 1.0 - float(self.mass.sum()))
 
     def _tilted(self, saddle: float) -> tuple[float, float, float]:
-        """Log M(λ); the mean magnitude, and the standard deviation of S."""
+        """Of the tilted law: log M(λ), the mean magnitude, and the standard deviation of S."""
         log_m = self._log_mgf(saddle)
         weight = self.mass * np.exp(saddle * self.value - log_m)
         mean = float(weight @ self.value)
