@@ -105,6 +105,6 @@ def assert_alike(value: Any, expected: Any, where: str) -> None:
         for index, pair in enumerate(zip(value, expected, strict=True)):
             assert_alike(*pair, f"{where}[{index}]")
     elif isinstance(value, float):
-        assert value == pytest.approx(expected, rel=1e-3, abs=1e-9), where
+        assert value == pytest.approx(expected, rel=1e-6, abs=1e-9), where
     else:
         assert value == expected, where

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from incrowd.errors import EmptyData, InvalidParameter, NotANumber, UnknownCategory
 from incrowd.randomizers.base import FloatArray, Reports
 
-__all__ = ["codes", "numbers", "received", "smallest_unsigned", "unit_vectors"]
+__all__ = ["codes", "numbers", "received", "refuse_length", "smallest_unsigned", "vectors"]
 
-_UNIT_TOLERANCE = 1e-6
+UNIT_TOLERANCE = 1e-6
+"""How far from one the length of a unit vector may be."""
 
 
 def codes(values: NDArray[Any], categories: int) -> NDArray[np.integer[Any]]:
@@ -50,8 +51,8 @@ def numbers(values: NDArray[Any]) -> FloatArray:
     return array
 
 
-def unit_vectors(values: NDArray[Any], dimension: int) -> FloatArray:
-    """Rows of length one up to a part in a million, one per person."""
+def vectors(values: NDArray[Any], dimension: int) -> FloatArray:
+    """Rows of this many numbers, one per person; their length is checked where it is computed."""
     array = np.asarray(values)
     if array.size == 0:
         return np.empty((0, dimension))
@@ -59,15 +60,15 @@ def unit_vectors(values: NDArray[Any], dimension: int) -> FloatArray:
         raise InvalidParameter(
             f"values must be an array of shape (people, {dimension}), got {array.shape}"
         )
-    array = _as_floats(array)
-    length = np.sqrt(np.einsum("ij,ij->i", array, array))
-    right = np.abs(length - 1) <= _UNIT_TOLERANCE
-    if not right.all():
-        where = int(np.flatnonzero(~right)[0])
-        raise NotANumber(
-            f"the vector at position {where} has length {length[where]}, not 1: normalise it first"
-        )
-    return array
+    return _as_floats(array)
+
+
+def refuse_length(array: FloatArray, where: int) -> NoReturn:
+    """Say which vector is not of length one."""
+    length = float(np.linalg.norm(array[where]))
+    raise NotANumber(
+        f"the vector at position {where} has length {length}, not 1: normalise it first"
+    )
 
 
 def received(reports: Reports, width: int | None, below: int | None) -> Reports:

@@ -165,11 +165,13 @@ def turn_towards(
     across: NDArray[np.float32],
     vectors: NDArray[np.float64],
     heights: NDArray[np.float64],
-) -> None:
+    tolerance: float,
+) -> int:
     """Unit vectors at the given heights over ``vectors``, in the directions of ``across``.
 
-    Rows of ``vectors`` have length one up to rounding, which is taken out here; rows of ``across``
-    are normal vectors and lose their part along the vector.
+    Rows of ``vectors`` have length one up to a tolerance, which is taken out here; rows of
+    ``across`` are normal vectors and lose their part along the vector. The answer is the first row
+    that has another length, or −1.
     """
     rows, dimension = across.shape
     for i in range(rows):
@@ -177,7 +179,10 @@ def turn_towards(
         for j in range(dimension):
             square += vectors[i, j] * vectors[i, j]
             product += vectors[i, j] * across[i, j]
-        part, length = product / square, np.sqrt(square)
+        length = np.sqrt(square)
+        if not abs(length - 1) <= tolerance:
+            return i
+        part = product / square
         square = 0.0
         for j in range(dimension):
             rest = across[i, j] - part * vectors[i, j]
@@ -187,6 +192,7 @@ def turn_towards(
         aside = np.sqrt((1 - heights[i] * heights[i]) / max(square, 1e-300))
         for j in range(dimension):
             out[i, j] = along * vectors[i, j] + aside * across[i, j]
+    return -1
 
 
 def fill_normals(
@@ -197,22 +203,19 @@ def fill_normals(
     The ziggurat of 256 layers of equal area under the normal curve ("The Ziggurat Method for
     Generating Random Variables", Marsaglia, Tsang): a place in a random layer is a normal number if
     it lies below the curve, which is certain for all but the outer end of the layer. There, in one
-    of a hundred cases, a second number decides, and places above the curve are drawn again until
-    none is left. The outer end of the bottom layer stands for the tail, drawn by inversion.
+    of a hundred cases, a second number decides, and a place above the curve is drawn afresh, by
+    numpy. The outer end of the bottom layer stands for the tail, drawn by inversion.
     ``scratch`` is as long as ``out`` or longer; both are the caller's, to be used again.
     """
     for start in range(0, out.size, _BUFFER):
         block = out[start : start + _BUFFER]
-        words = rng.integers(0, 1 << 64, (block.size + 1) // 2, dtype=np.uint64).view(np.uint32)
+        words = rng.integers(-1 << 63, 1 << 63, (block.size + 1) // 2).view(np.uint32)
         missed = scratch[: first_attempts(block, words, _SCALES, _INNER, scratch)]
         tails, wrong = second_attempts(block, missed, rng.random(missed.size), _HEIGHTS)
         beyond = -ndtri((1 - rng.random(tails)) * ndtr(-_TAIL))
         block[missed[:tails]] = np.copysign(beyond, block[missed[:tails]])
-        if wrong:
-            again = missed[missed.size - wrong :].copy()
-            redrawn = np.empty(wrong, np.float32)
-            fill_normals(redrawn, scratch, rng)
-            block[again] = redrawn
+        again = missed[missed.size - wrong :]
+        block[again] = rng.standard_normal(wrong, np.float32)
 
 
 def bernoulli_bits(

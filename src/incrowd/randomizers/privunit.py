@@ -91,7 +91,7 @@ class PrivUnit(Randomizer, frozen=True, tag="privunit"):
         """Draw a height, and a uniform direction across the person's vector."""
         from incrowd.randomizers import _kernels
 
-        vectors = _inputs.unit_vectors(values, self.dimension)
+        vectors = _inputs.vectors(values, self.dimension)
         heights = self._heights(len(vectors), rng)
         reports = np.empty(vectors.shape, np.float32)
         rows = max(1, _CHUNK // self.dimension)
@@ -101,7 +101,11 @@ class PrivUnit(Randomizer, frozen=True, tag="privunit"):
             chunk = slice(start, start + rows)
             directions = across[: len(vectors[chunk])]
             _kernels.fill_normals(directions.reshape(-1), scratch, rng)
-            _kernels.turn_towards(reports[chunk], directions, vectors[chunk], heights[chunk])
+            wrong = _kernels.turn_towards(
+                reports[chunk], directions, vectors[chunk], heights[chunk], _inputs.UNIT_TOLERANCE
+            )
+            if wrong >= 0:
+                _inputs.refuse_length(vectors, start + wrong)
         return reports
 
     def _heights(self, count: int, rng: np.random.Generator) -> FloatArray:
