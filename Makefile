@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 PINS := pyproject.toml requirements/constraints.txt
 INSTALL = $(PIP) install -c requirements/constraints.txt -e
 
-.PHONY: setup run test slow lint docs docs-figures bench experiments lock clean
+.PHONY: setup run test slow lint docs docs-figures bench experiments experiments-network lock clean
 
 setup: $(VENV)/.run
 
@@ -38,6 +38,7 @@ $(VENV)/.docs: $(PINS) $(VENV)/.run
 
 run: setup
 	$(BIN)/incrowd run examples/commute.toml --seed 7
+	$(BIN)/incrowd run examples/friends.toml --seed 7
 
 # One thread per process: the tests already run on every core.
 test slow: export OPENBLAS_NUM_THREADS = 1
@@ -61,12 +62,18 @@ docs: $(VENV)/.docs
 docs-figures: setup
 	$(BIN)/python docs/generate.py
 
-bench: $(VENV)/.run .venv-bench/.done
+bench: $(VENV)/.test .venv-bench/.done
 	$(BIN)/python benchmarks/shuffle.py
+	$(BIN)/python benchmarks/walk.py
 	.venv-bench/bin/python benchmarks/randomizers.py
 
 experiments: setup
 	$(BIN)/python -m experiments.shuffle
+	$(BIN)/python -m experiments.network_shuffle
+
+# On real graphs (INCROWD_DATA names their directory): an hour on two idle cores, the first time.
+experiments-network: setup
+	$(BIN)/python -m experiments.network_real
 
 # Renew the pins from what the newest versions resolve to.
 lock: $(VENV)/.lint $(VENV)/.docs

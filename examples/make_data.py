@@ -1,6 +1,6 @@
 """Make the data of the examples: synthetic people, drawn from a fixed seed.
 
-Run ``python examples/make_data.py`` to write the CSV files again; the result is always the same.
+Run ``python examples/make_data.py`` to write the files again; the result is always the same.
 Nobody in them exists.
 """
 
@@ -10,6 +10,8 @@ import csv
 from pathlib import Path
 
 import numpy as np
+
+from incrowd import graphs
 
 HERE = Path(__file__).parent
 MODES = {"bus": 0.22, "bike": 0.18, "car": 0.34, "walk": 0.11, "train": 0.15}
@@ -32,6 +34,11 @@ def patients(people: int, rng: np.random.Generator) -> list[dict[str, object]]:
     return [{"condition": "yes" if each else "no"} for each in ill]
 
 
+def friends(people: int, rng: np.random.Generator) -> graphs.Graph:
+    """Who knows whom: whoever joins befriends five others, the popular ones more often."""
+    return graphs.barabasi_albert(people, 5, rng)
+
+
 def write(name: str, rows: list[dict[str, object]]) -> None:
     """One CSV file with a header."""
     with (HERE / name).open("w", encoding="utf-8", newline="") as stream:
@@ -44,6 +51,7 @@ def main() -> None:
     """Write every file."""
     write("commute.csv", commuters(4000, np.random.default_rng(20240601)))
     write("condition.csv", patients(10_000, np.random.default_rng(20240602)))
+    graphs.save(friends(4000, np.random.default_rng(20240603)), HERE / "friends.npz")
 
 
 if __name__ == "__main__":

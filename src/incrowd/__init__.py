@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from incrowd.privacy import Guarantee
     from incrowd.protocols import Cost, Protocol, Run
     from incrowd.protocols.local import Local
+    from incrowd.protocols.network_shuffle import NetworkShuffle
     from incrowd.protocols.trusted_shuffle import TrustedShuffle
     from incrowd.randomizers import (
         KRR,
@@ -48,6 +49,7 @@ __all__ = [
     "Laplace",
     "Local",
     "Mean",
+    "NetworkShuffle",
     "OneBit",
     "PrivUnit",
     "Protocol",

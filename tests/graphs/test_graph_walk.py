@@ -1,11 +1,17 @@
-"""Many walkers: their law is Pᵗ."""
+"""Many walkers: their law is Pᵗ, whoever is away and however the graph changes."""
 
+from collections.abc import Iterator
+from itertools import cycle, islice
+
+import numba
 import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
 from incrowd import graphs
 from incrowd.errors import GraphInvalid, InvalidParameter
+from incrowd.graphs._walk_kernels import advance
+from incrowd.graphs.propagate import Step
 
 WALKERS = 40_000
 
@@ -49,6 +55,84 @@ def test_law_is_the_power_of_the_transition(name: str, rounds: int, laziness: fl
             assert p_value(ends, graph.transition(laziness).toarray()[start] @ law) < 1e-4
 
 
+def exact_law(
+    each_round: list[graphs.Graph],
+    start: int,
+    laziness: float = 0.0,
+    away: np.ndarray | None = None,
+) -> np.ndarray:
+    law = np.zeros((each_round[0].n, 1))
+    law[start] = 1
+    for t, graph in enumerate(each_round):
+        law = Step(graph, laziness)(law, None if away is None else away[t])
+    return law[:, 0]
+
+
+@pytest.mark.parametrize("laziness", [0.0, 0.3])
+@pytest.mark.parametrize("name", cases())
+def test_who_is_away_keeps_what_they_hold(name: str, laziness: float) -> None:
+    graph = cases()[name]
+    rng = np.random.default_rng([7, int(10 * laziness), len(name)])
+    away = rng.random((4, graph.n)) < 0.4
+    away[0, 0] = False
+    present = np.zeros_like(away)
+    for start in (0, graph.n - 1):
+        ends = graphs.walk(graph, np.full(WALKERS, start), 4, rng, laziness, away=away)
+        assert p_value(ends, exact_law([graph] * 4, start, laziness, away)) > 1e-4
+    first, second = (
+        graphs.walk(graph, np.zeros(99, int), 4, np.random.default_rng(8), away=who)
+        for who in (present, None)
+    )
+    assert (first == second).all()
+
+
+def test_everyone_away_stays() -> None:
+    graph = graphs.complete(30)
+    ends = graphs.walk(
+        graph, np.arange(30), 5, np.random.default_rng(9), away=np.ones((5, 30), dtype=bool)
+    )
+    assert (ends == np.arange(30)).all()
+
+
+@pytest.mark.parametrize("laziness", [0.0, 0.3])
+@pytest.mark.parametrize("absent", [False, True])
+def test_graph_of_each_round(laziness: float, absent: bool) -> None:
+    # Some vertices are isolated in some rounds, and in one round all of them are.
+    changing = [
+        graphs.star(6),
+        graphs.from_edges([0, 0, 1, 4], [0, 1, 2, 5], 6, self_loops=True),
+        graphs.from_edges([], [], 6),
+        graphs.ring(6),
+        graphs.line(6),
+    ]
+    rng = np.random.default_rng([10, int(10 * laziness), absent])
+    away = rng.random((4, 6)) < 0.3 if absent else None
+    for start in range(6):
+        ends = graphs.walk(changing, np.full(WALKERS, start), 4, rng, laziness, away=away)
+        assert p_value(ends, exact_law(changing[:4], start, laziness, away)) > 1e-4
+    # Another order of the same graphs has another law.
+    ends = graphs.walk(changing, np.zeros(WALKERS, int), 4, rng, laziness, away=away)
+    assert p_value(ends, exact_law(changing[3::-1], 0, laziness, away) + 1e-9) < 1e-4
+
+
+def test_one_graph_in_every_round_is_that_graph() -> None:
+    graph, rng = graphs.complete(40), np.random.default_rng
+    starts = np.arange(40).repeat(60)
+    away = rng(11).random((6, 40)) < 0.2
+    for who in (None, away):
+        assert (
+            graphs.walk([graph] * 6, starts, 6, rng(12), 0.1, away=who)
+            == graphs.walk(graph, starts, 6, rng(12), 0.1, away=who)
+        ).all()
+
+
+def test_hub_of_many() -> None:
+    # From a hub the leaf is uniform, also among many.
+    ends = graphs.walk(graphs.star(5_000), np.zeros(200_000, int), 1, np.random.default_rng(13))
+    law = np.r_[0.0, np.full(4_999, 1 / 4_999)]
+    assert p_value(ends, law) > 1e-4
+
+
 def test_stationary_walkers_stay_stationary() -> None:
     graph = graphs.barabasi_albert(12, 2, np.random.default_rng(1))
     rng = np.random.default_rng(2)
@@ -57,12 +141,25 @@ def test_stationary_walkers_stay_stationary() -> None:
     assert p_value(ends, pi) > 1e-4
 
 
-def test_walkers_are_independent() -> None:
+@pytest.mark.parametrize("apart", [1, 2, 1024, 20_000])
+def test_walkers_are_independent(apart: int) -> None:
     # Two walkers on a triangle from the same start meet after one round half of the time.
     rng = np.random.default_rng(3)
-    ends = graphs.walk(graphs.ring(3), np.zeros(WALKERS, dtype=int), 1, rng).reshape(-1, 2)
-    met = int((ends[:, 0] == ends[:, 1]).sum())
-    assert scipy_stats.binomtest(met, len(ends), 0.5).pvalue > 1e-4
+    ends = graphs.walk(graphs.ring(3), np.zeros(WALKERS, dtype=int), 1, rng)
+    met = int((ends[apart:] == ends[:-apart]).sum())
+    assert scipy_stats.binomtest(met, WALKERS - apart, 0.5).pvalue > 1e-4
+
+
+def test_rounds_are_independent() -> None:
+    # Two rounds on a complete graph with self-loops, followed step by step: all pairs alike.
+    loops = graphs.from_edges(*np.triu_indices(5), 5, self_loops=True)
+    rng = np.random.default_rng(14)
+    home = np.zeros(WALKERS, int)
+    first = graphs.walk(loops, home, 1, np.random.default_rng(15))
+    second = graphs.walk(loops, home, 2, np.random.default_rng(15))
+    assert p_value(5 * first + second, np.full(25, 1 / 25)) > 1e-4
+    again = graphs.walk(loops, first, 1, rng)
+    assert p_value(5 * first + again, np.full(25, 1 / 25)) > 1e-4
 
 
 def test_trivial_walks() -> None:
@@ -86,6 +183,62 @@ def test_repeatable() -> None:
     assert (first == second).all()
 
 
+def test_each_call_goes_on_with_the_generator() -> None:
+    graph, rng = graphs.complete(50), np.random.default_rng(5)
+    first, second = (graphs.walk(graph, np.arange(50), 7, rng) for _ in range(2))
+    assert (first != second).any()
+
+
+@pytest.fixture
+def threads() -> Iterator[int]:
+    before = numba.get_num_threads()
+    yield before
+    numba.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("threads")
+@pytest.mark.skipif(numba.config.NUMBA_NUM_THREADS < 2, reason="there is one thread only")
+def test_number_of_threads_changes_nothing() -> None:
+    graph = graphs.random_regular(500, 4, np.random.default_rng(16))
+    starts = np.random.default_rng(17).integers(500, size=10_001)
+    away = np.random.default_rng(18).random((5, 500)) < 0.1
+    graph_of_round = list(islice(cycle([graph, graphs.ring(500)]), 5))
+    ends = []
+    for count in (1, 2, numba.config.NUMBA_NUM_THREADS):
+        numba.set_num_threads(count)
+        rng = np.random.default_rng(19)
+        ends.append(
+            [
+                graphs.walk(graph, starts, 5, rng),
+                graphs.walk(graph, starts, 5, rng, 0.3, away=away),
+                graphs.walk(graph_of_round, starts, 5, rng, 0.3, away=away),
+            ]
+        )
+    for other in ends[1:]:
+        assert np.array_equal(ends[0], other)
+
+
+def test_fewer_walkers_than_a_block_and_more_agree_in_their_first_round() -> None:
+    # Walker i draws by its number alone, so those who come after it change nothing.
+    graph = graphs.complete(60)
+    starts = np.arange(5_000) % 60
+    many = graphs.walk(graph, starts, 1, np.random.default_rng(20))
+    few = graphs.walk(graph, starts[:1_500], 1, np.random.default_rng(20))
+    assert (many[:1_500] == few).all()
+
+
+def test_long_rows_of_wide_numbers() -> None:
+    # A graph of more than 2³² entries keeps its 64-bit rows: same loop, same walk.
+    graph = graphs.barabasi_albert(300, 3, np.random.default_rng(21))
+    keys = np.array([22, 23], dtype=np.uint64)
+    ends = []
+    for rows in (graph.indptr, graph.indptr.astype(np.uint32)):
+        at = np.arange(300, dtype=np.int32)
+        advance(rows, graph.indices, at, 0, 9, keys[0], keys[1], np.uint64(2**62), None)
+        ends.append(at)
+    assert (ends[0] == ends[1]).all()
+
+
 def test_refusals() -> None:
     rng = np.random.default_rng(6)
     graph = graphs.from_edges([0], [1], 3)
@@ -99,3 +252,27 @@ def test_refusals() -> None:
         graphs.walk(graph, [0], -1, rng)
     with pytest.raises(InvalidParameter, match="laziness"):
         graphs.walk(graph, [0], 1, rng, laziness=1.1)
+    with pytest.raises(InvalidParameter, match="rng must be a Generator"):
+        graphs.walk(graph, [0], 1, 7)
+    for away in (np.zeros((2, 3), bool), np.zeros(3, bool), np.zeros((1, 3))):
+        with pytest.raises(InvalidParameter, match=r"away must hold .* in shape \(1, 3\)"):
+            graphs.walk(graph, [0], 1, rng, away=away)
+
+
+def test_refusals_of_changing_graphs() -> None:
+    rng = np.random.default_rng(24)
+    ring = graphs.ring(5)
+    with pytest.raises(InvalidParameter, match="3 rounds need 3 graphs, got 2"):
+        graphs.walk([ring, ring], [0], 3, rng)
+    with pytest.raises(GraphInvalid, match="graph of round 1 has 4 vertices, the first one has 5"):
+        graphs.walk([ring, graphs.ring(4)], [0], 1, rng)
+    with pytest.raises(InvalidParameter, match=r"graph\[1\] must be a Graph"):
+        graphs.walk([ring, "ring"], [0], 2, rng)
+    for nothing in ([], None, 5):
+        with pytest.raises(InvalidParameter, match="graph must be a Graph, or a sequence"):
+            graphs.walk(nothing, [0], 0, rng)
+    joined, apart = graphs.from_edges([0], [1], 3), graphs.from_edges([1], [2], 3)
+    assert graphs.walk([joined, apart], [2], 2, rng).tolist() == [1]
+    with pytest.raises(GraphInvalid, match="vertex 2 is isolated"):
+        graphs.walk([joined, apart], [2], 1, rng)
+    assert graphs.walk([joined, apart], [0, 1], 0, rng).tolist() == [0, 1]

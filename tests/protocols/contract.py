@@ -38,6 +38,7 @@ from incrowd.randomizers import (
 )
 from incrowd.randomness import Seeds
 from incrowd.sim import Faults, play, run
+from incrowd.sim.play import Played
 from incrowd.tasks import Histogram, Mean
 
 DELTA = 1e-6
@@ -125,6 +126,16 @@ class ProtocolContract:
         cls = load(self.kind)
         return cls.make(cls.parameters_type(n=n, rounds=rounds), randomizer)
 
+    def crowds(self, n: int, rounds: int) -> tuple[int, ...]:
+        """How many reports everyone together sends: fresh ones in every round."""
+        return (n,) * rounds
+
+    def check_price(self, protocol: Protocol, played: Played) -> None:
+        """What a person really sent is what was priced."""
+        sent = played.traffic[device(5)]
+        assert sent.messages == protocol.cost().messages_per_person
+        assert sent.bytes == protocol.cost().bytes_per_person
+
     # The three executions agree.
 
     VALUES = np.array([0, 0, 0, 1, 1, 1, 1, 1, 1])
@@ -173,14 +184,11 @@ class ProtocolContract:
         values = values_for(randomizer, 12)
         one, other = protocol.simulate(values, seed=2), run(protocol, values, seed=2)
         for execution in (one, other):
-            assert execution.collected.crowds == (12, 12)
+            assert execution.collected.crowds == self.crowds(12, 2)
             assert np.isfinite(execution.result.value).all()
         first, second = one.collected.rounds[0], other.collected.rounds[0]
         assert (first.dtype, first.shape) == (second.dtype, second.shape)
-        # What a person really sent is what was priced.
-        sent = other.played.traffic[device(5)]
-        assert sent.messages == protocol.cost().messages_per_person
-        assert sent.bytes == protocol.cost().bytes_per_person
+        self.check_price(protocol, other.played)
 
     def test_expected_error_is_the_error(self):
         protocol = self.make(KRR(categories=4, epsilon=1.0), 400, rounds=2)
@@ -243,7 +251,7 @@ class ProtocolContract:
         faults = Faults(loss=0.4, duplicate=0.4, reorder=0.5, crash=0.2, downtime=2.0)
         for seed in range(10):
             played = self.check_delivery(faults, seed)
-            assert played.outputs[CURATOR].crowds == (7, 7)
+            assert played.outputs[CURATOR].crowds == self.crowds(7, 2)
             assert played.statistics.crashes > 0
 
     def mutant_must_fail(self, **faults: float) -> None:

@@ -24,7 +24,9 @@ def test_every_protocol_can_be_solved_for_its_local_epsilon_and_crowd() -> None:
         found = unknowns(load(kind))
         assert (found["eps0"].safe, found["eps0"].whole) == ("max", False)
         assert (found["n"].safe, found["n"].whole) == ("min", True)
-        assert (found["rounds"].safe, found["rounds"].whole) == ("max", True)
+        assert found["rounds"].whole
+        # More fresh reports reveal more; more steps of a walk reveal less.
+        assert found["rounds"].safe == ("min" if found["rounds"].saturates else "max")
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.3, 2.0])
@@ -121,6 +123,68 @@ def test_a_delta_that_is_not_needed_or_too_small_to_state() -> None:
     crowded = shuffled(1.0, 10**6).guarantee()
     assert 0 < crowded.delta(0.5) < 1e-280
     assert calibrate_delta(crowded, 0.5) == 1e-280
+
+
+class Saturating:
+    """A protocol whose epsilon falls with its rounds, down to a floor."""
+
+    def __init__(self, rounds: float, floor: float, slow: float = 1.0) -> None:
+        self.epsilon = max(floor, min(1.0, slow / rounds)) if rounds else 1.0
+
+    def guarantee(self, *_: Any) -> "Saturating.Promise":
+        return Saturating.Promise(self.epsilon)
+
+    class Promise:
+        def __init__(self, value: float) -> None:
+            self.value = value
+
+        def epsilon(self, delta: float) -> float:
+            return self.value
+
+
+ROUNDS = Unknown("rounds", "min", whole=True, saturates=True)
+
+
+def test_the_fewest_rounds() -> None:
+    def build(rounds: float) -> Any:
+        return Saturating(rounds, floor=0.01, slow=7)
+
+    assert calibrate(build, ROUNDS, Goal(epsilon=0.1, delta=1e-6))[0] == 70
+    assert calibrate(build, ROUNDS, Goal(epsilon=1.5, delta=1e-6))[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("slow", "where"), [(7, "from rounds = 1024 to 262144"), (1e9, "1 to 256")]
+)
+def test_a_search_ends_where_more_does_not_help(slow: float, where: str) -> None:
+    tried = []
+
+    def build(rounds: float) -> Any:
+        tried.append(rounds)
+        return Saturating(rounds, floor=0.01, slow=slow)
+
+    with pytest.raises(BudgetInfeasible, match=f"more rounds would not help.*{where} epsilon stay"):
+        calibrate(build, ROUNDS, Goal(epsilon=0.001, delta=1e-6))
+    assert max(tried) < 2**20
+
+
+def test_a_smooth_curve_takes_few_trials() -> None:
+    tried = []
+
+    def build(eps0: float) -> Protocol:
+        tried.append(eps0)
+        return shuffled(eps0)
+
+    calibrate(build, unknowns(SHUFFLE)["eps0"], Goal(epsilon=0.3, delta=1e-6))
+    assert len(tried) < 16
+
+
+def test_a_curve_that_jumps_is_solved_on_the_safe_side() -> None:
+    def build(eps0: float) -> Any:
+        return Saturating(1, floor=0.1 if eps0 <= 1.7 else 3.0, slow=0.01)
+
+    value, _ = calibrate(build, Unknown("eps0", "max", whole=False), Goal(epsilon=0.2, delta=1e-6))
+    assert 1.7 * (1 - 2e-6) <= value <= 1.7
 
 
 def test_goals_that_are_no_promise() -> None:

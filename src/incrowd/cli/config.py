@@ -32,6 +32,7 @@ def check(
     from incrowd.report.describe import describe_cost, describe_guarantee, describe_parameters
     from incrowd.report.format import count, down, plain, small
     from incrowd.report.tables import facts_table, guarantees_table
+    from incrowd.report.words import settings
 
     with progress() as say:
         survey = surveys.load(file, progress=say)
@@ -58,10 +59,16 @@ def check(
     def render(console: Console) -> None:
         origin = "solved from the budget" if survey.solved else "as given"
         error = payload["cost"]["expected_error"]
+        # The people and the randomizer have lines of their own.
+        apart = ("protocol", "n", "randomizer")
+        planned = {
+            name: value for name, value in payload["parameters"].items() if name not in apart
+        }
         facts = [
             ("question", survey.question),
             ("people", count(len(survey.values))),
             ("protocol", f"{protocol.kind}: {protocol.summary}"),
+            *([("parameters", settings(planned))] if planned else []),
             ("randomizer", survey.randomizer.kind),
             ("ε0", f"{down(survey.randomizer.epsilon, 6)}, {origin}"),
             (

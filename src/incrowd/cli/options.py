@@ -3,40 +3,47 @@
 A protocol's options are the fields of its parameters, a randomizer's those of its own description:
 nothing here knows any protocol. Fields called ``epsilon`` and ``delta`` are the randomizer's, and
 appear as ``--eps0`` and ``--delta0`` beside the promise's ``--epsilon`` and ``--delta``. Numbers
-may be written as ``1e6``.
+may be written as ``1e6``; where a field may be left open by a word, its option takes that word too.
 """
 
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from decimal import Decimal, InvalidOperation
 from enum import Enum
+from functools import partial
+from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any
 
 import msgspec
 import typer
 
-from incrowd.errors import IncrowdError, InvalidParameter
-from incrowd.protocols.base import Protocol
+from incrowd.errors import FileUnreadable, IncrowdError, InvalidParameter
+from incrowd.protocols.base import Colluders, Protocol
 from incrowd.randomizers import RANDOMIZERS
 from incrowd.randomizers.base import Randomizer
 from incrowd.survey.fields import Field, fields_of
 
 __all__ = [
+    "ColludersOption",
+    "MissingOption",
     "UsageProblem",
     "build_parameters",
+    "build_protocol",
     "build_randomizer",
     "field_option",
     "flag",
     "keyword",
-    "missing",
     "named_by_flag",
     "number_option",
+    "number_or_word",
     "protocol_options",
     "randomizer_options",
+    "read_colluders",
     "real",
     "sentence",
     "signed",
@@ -57,6 +64,16 @@ _MOST_DIGITS = 40
 RandomizerKind = Enum("RandomizerKind", {kind: kind for kind in RANDOMIZERS}, type=str)  # type: ignore[misc]
 
 
+ColludersOption = Annotated[
+    str,
+    typer.Option(
+        help="People who tell the viewer what they saw: how many, which share of all (below 1), "
+        "or a JSON file with a list of who they are, counted from 0.",
+        metavar="INTEGER|SHARE|FILE",
+    ),
+]
+
+
 class UsageProblem(typer.BadParameter):
     """Bad usage that is about no single value: what it says stands alone."""
 
@@ -65,9 +82,12 @@ class UsageProblem(typer.BadParameter):
         return self.message
 
 
-def missing(name: str, why: str = "") -> UsageProblem:
-    """The error to raise for an option that was left out."""
-    return UsageProblem(f"missing option {flag(name)}{f': {why}' if why else ''}")
+class MissingOption(UsageProblem):
+    """An option that was left out."""
+
+    def __init__(self, name: str, why: str = "") -> None:
+        super().__init__(f"missing option {flag(name)}{f': {why}' if why else ''}")
+        self.name = name
 
 
 def whole(text: Any) -> int:
@@ -92,6 +112,50 @@ def real(text: Any) -> float:
         raise typer.BadParameter(f"{text!r} is not a number") from None
 
 
+def number_or_word(field: Field, text: Any) -> Any:
+    """A number of the field's type, or one of the words that leave it open."""
+    if text in field.words:
+        return text
+    try:
+        return whole(text) if field.type is int else real(text)
+    except typer.BadParameter:
+        raise typer.BadParameter(f"{text!r} is not {field.expected}") from None
+
+
+def read_colluders(text: str) -> Colluders:
+    """How many people collude, which share of them, or who they are."""
+    try:
+        value = real(text)
+    except typer.BadParameter:
+        return _listed_in(Path(text))
+    if 0 < value < 1:
+        return value
+    try:
+        return whole(text)
+    except typer.BadParameter:
+        raise typer.BadParameter(
+            f"{text!r} is neither a whole number of people nor a share between 0 and 1",
+            param_hint=f"'{flag('colluders')}'",
+        ) from None
+
+
+def _listed_in(path: Path) -> list[int]:
+    try:
+        found = json.loads(path.read_bytes())
+    except OSError as error:
+        raise FileUnreadable(
+            f"{path}: cannot read the colluders: {error.strerror}; {flag('colluders')} takes a "
+            "number of people, a share of them such as 0.01, or a JSON file"
+        ) from error
+    except ValueError as error:
+        raise InvalidParameter(f"{path}: not valid JSON: {error}") from error
+    if not isinstance(found, list) or not all(type(each) is int for each in found):
+        raise InvalidParameter(
+            f"{path}: the colluders must be a list of whole numbers, such as [0, 17, 4]"
+        )
+    return found
+
+
 def flag(name: str) -> str:
     """The option that sets a field."""
     return "--" + name.replace("_", "-")
@@ -100,13 +164,11 @@ def flag(name: str) -> str:
 def number_option(name: str, text: str, kind: type, panel: str | None = None) -> Any:
     """A typer option for one number; none when it is not given."""
     parser, metavar = (whole, "INTEGER") if kind is int else (real, "NUMBER")
-    return Annotated[
-        kind | None,
-        typer.Option(
-            flag(name), help=text, parser=parser, metavar=metavar, rich_help_panel=panel,
-            show_default=False,
-        ),
-    ]  # fmt: skip
+    return Annotated[kind | None, _option(name, text, panel, parser=parser, metavar=metavar)]
+
+
+def _option(name: str, text: str, panel: str | None, **more: Any) -> Any:
+    return typer.Option(flag(name), help=text, rich_help_panel=panel, show_default=False, **more)
 
 
 def protocol_options(kind: type[Protocol]) -> list[inspect.Parameter]:
@@ -136,12 +198,30 @@ def randomizer_options() -> list[inspect.Parameter]:
 def build_parameters(kind: type[Protocol], given: Mapping[str, Any]) -> Any:
     """The protocol's parameters from the options; those left out keep their defaults."""
     fields = fields_of(kind.parameters_type)
-    values = {name: given[name] for name in fields if given.get(name) is not None}
+    values = {
+        name: str(given[name]) if field.path else given[name]
+        for name, field in fields.items()
+        if given.get(name) is not None
+    }
     for name, field in fields.items():
         if field.required and name not in values:
-            raise missing(name, field.description)
-    with named_by_flag(values):
-        return _convert(values, kind.parameters_type)
+            raise MissingOption(name, field.description)
+    try:
+        with named_by_flag(fields):
+            return _convert(values, kind.parameters_type)
+    except InvalidParameter as error:
+        # A default that is refused is none: what it stands for can only be given.
+        for name, field in fields.items():
+            if name not in values and str(error).startswith(f"{flag(name)} "):
+                raise MissingOption(name, field.description) from error
+        raise
+
+
+def build_protocol(kind: type[Protocol], given: Mapping[str, Any]) -> Protocol:
+    """The protocol that the options describe."""
+    parameters, randomizer = build_parameters(kind, given), build_randomizer(given)
+    with named_by_flag(fields_of(kind.parameters_type)):
+        return kind.make(parameters, randomizer)
 
 
 def build_randomizer(given: Mapping[str, Any]) -> Randomizer:
@@ -161,7 +241,7 @@ def build_randomizer(given: Mapping[str, Any]) -> Randomizer:
         elif value is not None:
             values[name] = value
         elif fields[name].required:
-            raise missing(parameter.name, f"the {kind} randomizer needs it")
+            raise MissingOption(parameter.name, f"the {kind} randomizer needs it")
     with named_by_flag(values, _RENAMED):
         randomizer: Randomizer = _convert(values, RANDOMIZERS[kind])
     return randomizer
@@ -203,11 +283,16 @@ def field_option(
     name = name or field.name
     described = text or sentence(field.description)
     if not field.required and field.type is not bool:
-        described += f" Default: {field.default}."
+        described += f" Default: {field.shown_default}."
+    if field.words:
+        number = "INTEGER" if field.type is int else "NUMBER"
+        parser, metavar = partial(number_or_word, field), "|".join((number, *field.words))
+        option = _option(name, described, panel, parser=parser, metavar=metavar)
+        return keyword(name, Annotated[str | None, option], None)
     if field.type in (int, float):
         return keyword(name, number_option(name, described, field.type, panel), None)
-    option = typer.Option(flag(name), help=described, rich_help_panel=panel, show_default=False)
-    return keyword(name, Annotated[field.type | None, option], None)
+    kind = Path if field.path else field.type
+    return keyword(name, Annotated[kind | None, _option(name, described, panel)], None)
 
 
 def keyword(

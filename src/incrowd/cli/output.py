@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from incrowd.survey.survey import Progress
+
 __all__ = ["Format", "FormatOption", "emit", "note", "progress"]
 
 _PIPE_COLUMNS = 100
@@ -56,19 +58,36 @@ def note(text: str) -> None:
 
 
 @contextmanager
-def progress() -> Iterator[Callable[[str], None]]:
-    """A spinner on standard error that says what is being done; silent when nobody watches."""
+def progress() -> Iterator[Progress]:
+    """A line on standard error that says what is being done, with a bar where it is known how much.
+
+    Silent when nobody watches.
+    """
     if not sys.stderr.isatty():
         yield _silent
         return
+    from rich import progress as bars
     from rich.console import Console
 
-    with Console(stderr=True).status("starting") as status:
-        yield lambda stage: status.update(f"{stage} …")
+    columns = (
+        bars.SpinnerColumn(),
+        bars.TextColumn("{task.description}", markup=False),
+        bars.BarColumn(),
+        bars.TaskProgressColumn(),
+    )
+    # The bar redraws itself some times per second, however often it is told.
+    with bars.Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+        line = shown.add_task("starting", total=None)
+
+        def say(stage: str, done: int = 0, total: int = 0) -> None:
+            # A bar without a total moves to and fro.
+            shown.update(line, description=stage, completed=done, total=total or None)
+
+        yield say
 
 
-def _silent(stage: str) -> None:
-    del stage
+def _silent(stage: str, done: int = 0, total: int = 0) -> None:
+    del stage, done, total
 
 
 def _console() -> Console:

@@ -3,7 +3,7 @@
 Both have one command per registered protocol, with the same options. ``account`` states the promise
 of a fully described run. ``calibrate`` takes ``--epsilon`` and the same options with exactly one
 left out, and solves for that one: the left-out option is the one without a default that is missing,
-or, when none is, the one with a default.
+or, when none is, the one with a default that the protocol does not replace by what it finds itself.
 """
 
 from __future__ import annotations
@@ -15,26 +15,27 @@ import typer
 
 from incrowd import checks
 from incrowd.cli.options import (
+    ColludersOption,
+    MissingOption,
     UsageProblem,
-    build_parameters,
-    build_randomizer,
+    build_protocol,
     flag,
     keyword,
-    missing,
     number_option,
     protocol_options,
     randomizer_options,
+    read_colluders,
     sentence,
     signed,
-    whole,
 )
 from incrowd.cli.output import Format, FormatOption, emit, progress
+from incrowd.errors import InvalidParameter
 from incrowd.protocols import PROTOCOLS, load
 from incrowd.protocols.base import Protocol, Safe
 from incrowd.report.describe import describe_guarantee, describe_parameters
-from incrowd.report.format import count, guess, percent, round_down, round_up, small, up
+from incrowd.report.format import count, guess, percent, round_down, round_up, up
 from incrowd.report.tables import facts_table, guarantees_table
-from incrowd.report.words import view_title
+from incrowd.report.words import facts, settings, view_title
 from incrowd.survey.calibrate import LEAST_DELTA, Goal, calibrate, calibrate_delta, unknowns
 from incrowd.survey.fields import fields_of
 
@@ -43,17 +44,13 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from incrowd.survey.survey import Progress
+
 __all__ = ["account_app", "calibrate_app"]
 
 _ViewOption = Annotated[
     str,
     typer.Option(help="Who looks: parties joined by '+', such as curator+shuffler, or everyone."),
-]
-_ColludersOption = Annotated[
-    int,
-    typer.Option(
-        help="People who tell the viewer what they sent.", parser=whole, metavar="INTEGER"
-    ),
 ]
 _DELTA = "The slack δ of the promise."
 _EPSILON = "The ε to be promised."
@@ -77,11 +74,13 @@ def calibrate_app() -> typer.Typer:
 def account(kind: type[Protocol], given: Mapping[str, Any]) -> None:
     """Print the promise of a fully described run."""
     delta = checks.delta(_given(given, "delta"), flag("delta"))
-    protocol = kind.make(build_parameters(kind, given), build_randomizer(given))
+    given = {**given, "colluders": read_colluders(given["colluders"])}
+    protocol = build_protocol(kind, given)
     with progress() as say:
-        say("computing the promise")
-        payload = _promised(protocol, delta, given)
-    emit(payload, lambda console: _render(console, payload), given["format"])
+        protocol = _planned(protocol, delta, given, say, "computing the promise")
+        promised, own = _promised(protocol, delta, given)
+    payload = promised | own | {"parameters": describe_parameters(protocol)}
+    emit(payload, lambda console: _render(console, payload, own), given["format"])
 
 
 def solve(kind: type[Protocol], given: Mapping[str, Any]) -> None:
@@ -89,17 +88,19 @@ def solve(kind: type[Protocol], given: Mapping[str, Any]) -> None:
     epsilon = checks.epsilon(_given(given, "epsilon"), flag("epsilon"))
     if given["delta"] is not None:
         checks.delta(given["delta"], flag("delta"))
+    given = {**given, "colluders": read_colluders(given["colluders"])}
     name = _left_out(kind, given)
     with progress() as say:
         say(f"solving for {name}")
         if name == "delta":
             value, shown, safe, protocol = _solve_delta(kind, given, epsilon)
             # The δ was computed for this ε; turning it back would only add rounding.
-            payload = _promised(protocol, value, given, epsilon)
+            promised, own = _promised(protocol, value, given, epsilon)
         else:
             value, shown, safe, protocol = _solve_parameter(kind, given, name, epsilon, say)
-            payload = _promised(protocol, given["delta"], given)
-    payload = {"solved": name, "value": value, "target_epsilon": epsilon, **payload}
+            promised, own = _promised(protocol, given["delta"], given)
+    solved = {"solved": name, "value": value, "target_epsilon": epsilon}
+    payload = solved | promised | own | {"parameters": describe_parameters(protocol)}
     best = "the least" if safe == "min" else "the most"
     told = f"{best} that promises ε ≤ {epsilon:g}"
     if name == "delta" and value == 0:
@@ -108,7 +109,7 @@ def solve(kind: type[Protocol], given: Mapping[str, Any]) -> None:
     def render(console: Console) -> None:
         console.print(f"[bold]{name} {shown}[/]  {told}")
         console.print()
-        _render(console, payload)
+        _render(console, payload, own)
 
     emit(payload, render, given["format"])
 
@@ -118,24 +119,29 @@ Solved = tuple[float, str, Safe, Protocol]
 
 
 def _solve_delta(kind: type[Protocol], given: Mapping[str, Any], epsilon: float) -> Solved:
-    protocol = kind.make(build_parameters(kind, given), build_randomizer(given))
-    delta = calibrate_delta(protocol.guarantee(given["view"], given["colluders"]), epsilon)
+    protocol = build_protocol(kind, given)
+    try:
+        guarantee = protocol.guarantee(given["view"], given["colluders"])
+    except InvalidParameter:
+        for name, field in fields_of(kind.parameters_type).items():
+            if (word := getattr(protocol.parameters, name)) in field.words:
+                raise MissingOption(
+                    name, f"{word} is chosen for a delta, which is left out"
+                ) from None
+        raise
+    delta = calibrate_delta(guarantee, epsilon)
     # What is below the least δ that can be stated is only known to be at most that.
     sign = "≤" if delta == LEAST_DELTA else "="
     return delta, f"{sign} {up(delta)}", "min", protocol
 
 
 def _solve_parameter(
-    kind: type[Protocol],
-    given: Mapping[str, Any],
-    name: str,
-    epsilon: float,
-    say: Callable[[str], None],
+    kind: type[Protocol], given: Mapping[str, Any], name: str, epsilon: float, say: Progress
 ) -> Solved:
     def build(value: float) -> Protocol:
-        say(f"trying {name} = {value:.6g}")
-        filled = {**given, name: value}
-        return kind.make(build_parameters(kind, filled), build_randomizer(filled))
+        stage = f"trying {name} = {value:.6g}"
+        protocol = build_protocol(kind, {**given, name: value})
+        return _planned(protocol, given["delta"], given, say, stage)
 
     unknown = unknowns(kind)[name]
     goal = Goal(epsilon, given["delta"], given["view"], given["colluders"])
@@ -144,6 +150,18 @@ def _solve_parameter(
         return value, f"= {count(value)}", unknown.safe, protocol
     side = round_down if unknown.safe == "max" else round_up
     return value, f"= {side(value, 6):.6g}", unknown.safe, protocol
+
+
+def _planned(
+    protocol: Protocol, delta: float, given: Mapping[str, Any], say: Progress, stage: str
+) -> Protocol:
+    """The protocol with everything chosen that its parameters leave open."""
+    say(stage)
+    return protocol.planned(
+        delta,
+        colluders=given["colluders"],
+        progress=lambda done, total: say(stage, done=done, total=total),
+    )
 
 
 def _app(
@@ -157,7 +175,7 @@ def _app(
             *more,
             keyword("delta", number_option("delta", _DELTA, float), None),
             keyword("view", _ViewOption, "curator"),
-            keyword("colluders", _ColludersOption, 0),
+            keyword("colluders", ColludersOption, "0"),
             *randomizer_options(),
             keyword("format", FormatOption, Format.table),
         ]
@@ -172,7 +190,7 @@ def _bind(action: Callable[..., None], protocol: type[Protocol]) -> Callable[...
 
 def _given(given: Mapping[str, Any], name: str) -> float:
     if given[name] is None:
-        raise missing(name)
+        raise MissingOption(name)
     return float(given[name])
 
 
@@ -180,9 +198,9 @@ def _left_out(kind: type[Protocol], given: Mapping[str, Any]) -> str:
     """The one option to solve for."""
     fields = fields_of(kind.parameters_type)
     solvable = ["delta", *unknowns(kind)]
-    missing = [name for name in solvable if given[name] is None]
-    needed = [name for name in missing if name not in fields or fields[name].required]
-    candidates = needed or missing
+    absent = [name for name in solvable if given[name] is None]
+    needed = [name for name in absent if name not in fields or fields[name].required]
+    candidates = needed or _open(kind, given, absent)
     if len(candidates) == 1:
         return candidates[0]
     options = ", ".join(flag(name) for name in solvable)
@@ -194,42 +212,54 @@ def _left_out(kind: type[Protocol], given: Mapping[str, Any]) -> str:
     raise UsageProblem(f"{problem}; leave out exactly one of {options}, the one to solve for")
 
 
+def _open(kind: type[Protocol], given: Mapping[str, Any], names: list[str]) -> list[str]:
+    """Of parameters that have a default: those to solve for.
+
+    What the protocol found by itself, as people are counted in a graph, was not left out; a default
+    that it refuses is none.
+    """
+    fields = fields_of(kind.parameters_type)
+    try:
+        made = build_protocol(kind, given).parameters
+    except MissingOption as error:
+        if error.name not in names:
+            raise
+        return [error.name]
+    return [name for name in names if getattr(made, name) == fields[name].default]
+
+
 def _promised(
     protocol: Protocol, delta: float, given: Mapping[str, Any], epsilon: float | None = None
-) -> dict[str, Any]:
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What every promise says, and what this protocol alone has to say about it."""
     guarantee = protocol.guarantee(given["view"], given["colluders"])
     promised = describe_guarantee(guarantee, delta, epsilon)
-    return promised | {"parameters": describe_parameters(protocol)}
+    # Nothing more can be said at δ = 0.
+    own = protocol.particulars(delta, guarantee, given["colluders"]) if delta else {}
+    return promised, own
 
 
-def _render(console: Console, payload: Mapping[str, Any]) -> None:
+def _render(console: Console, payload: Mapping[str, Any], own: Mapping[str, Any]) -> None:
     console.print(guarantees_table([payload]))
     right = percent(round_up(guess(payload["epsilon"], payload["delta"]), 3))
     who = view_title(payload["view"].split("+"))
     parameters = dict(payload["parameters"])
     randomizer = dict(parameters.pop("randomizer"))
-    facts = [
+    rows = [
         (
             "meaning",
             f"a guess by {who} between two answers of yours is right at most {right} of the time",
         ),
+        *facts(own),
         ("neighbours", payload["neighbours"]),
         *(("assuming", each) for each in payload["assumptions"]),
-        ("protocol", _listed(parameters)),
-        ("randomizer", _listed(randomizer)),
+        ("protocol", _listed(parameters, "protocol")),
+        ("randomizer", _listed(randomizer, "kind")),
     ]
-    console.print(facts_table(facts))
+    console.print(facts_table(rows))
 
 
-def _listed(values: Mapping[str, Any]) -> str:
-    first, *rest = values.items()
-    named = ", ".join(f"{name} = {_shown(value)}" for name, value in rest)
-    return f"{first[1]}: {named}" if named else str(first[1])
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return count(value)
-    return small(value) if isinstance(value, float) else str(value)
+def _listed(values: dict[str, Any], kind: str) -> str:
+    named = values.pop(kind)
+    stated = settings(values)
+    return f"{named}: {stated}" if stated else str(named)

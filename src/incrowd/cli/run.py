@@ -76,7 +76,7 @@ def run(given: Mapping[str, Any]) -> None:
             mode,
             seed=given["seed"],
             faults=faults,
-            progress=lambda done, total: say(f"{asked}: {done:,} of {total:,} done"),
+            progress=lambda done, total: say(asked, done=done, total=total),
         )
         say("computing the promises")
         payload = _payload(survey, result, mode)
@@ -160,6 +160,7 @@ def _payload(survey: Survey, result: Run, mode: str) -> dict[str, Any]:
         "parameters": describe.describe_parameters(survey.protocol),
         "cost": describe.describe_cost(result.cost, survey.task),
         "measured": describe.describe_measured(result),
+        "details": survey.protocol.details(result.collected),
         "mode": mode,
         "seed": result.seed,
         "versions": describe.describe_versions(),
@@ -192,6 +193,7 @@ def _write(
 def _render(console: Console, payload: Mapping[str, Any]) -> None:
     from incrowd.report.format import count, small, up
     from incrowd.report.tables import answer_table, facts_table, guarantees_table
+    from incrowd.report.words import facts
 
     budget, reports = payload["budget"], payload["reports"]
     randomizer = payload["parameters"]["randomizer"]
@@ -215,6 +217,7 @@ def _render(console: Console, payload: Mapping[str, Any]) -> None:
                     if (measured := payload["measured"])
                     else []
                 ),
+                *facts(payload["details"]),
                 ("seed", str(payload["seed"])),
                 *([("report", payload["report"])] if payload["report"] else []),
             ]

@@ -14,6 +14,7 @@ from incrowd.graphs.families import (
 )
 from incrowd.graphs.files import load, save
 from incrowd.graphs.graph import Graph, from_edges, from_networkx, from_scipy, require_no_isolated
+from incrowd.graphs.peers import with_random_peers
 from incrowd.graphs.spectrum import Spectrum, mixing_rounds
 from incrowd.graphs.stats import GraphStats, stats
 from incrowd.graphs.walk import walk
@@ -41,4 +42,5 @@ __all__ = [
     "star",
     "stats",
     "walk",
+    "with_random_peers",
 ]

@@ -189,8 +189,8 @@ class Graph:
         return self.components()[0] == 1
 
     @cached_property
-    def bipartite_components(self) -> NDArray[np.bool_]:
-        """Whether each component can be coloured with two colours so that every edge joins both.
+    def _cover(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """The component of each vertex, and of its copy, in the double cover.
 
         The double cover has two copies of each vertex, and joins v to the other copy of each
         neighbour. A walk of odd length from v to v joins the two copies of v. So a component is
@@ -202,11 +202,25 @@ class Graph:
         forward = self.adjacency()
         cover = sparse.block_array([[None, forward], [forward, None]], format="csr")
         _, labels = csgraph.connected_components(cover, directed=False)
+        return labels[: self.n], labels[self.n :]
+
+    @cached_property
+    def bipartite_components(self) -> NDArray[np.bool_]:
+        """Whether each component can be coloured with two colours so that every edge joins both."""
+        vertex, copy = self._cover
         count, component = self.components()
         split = np.ones(count, dtype=bool)
-        split[component[labels[: self.n] == labels[self.n :]]] = False
+        split[component[vertex == copy]] = False
         split.flags.writeable = False
         return split
+
+    @cached_property
+    def sides(self) -> NDArray[np.bool_]:
+        """Which of the two sides of its bipartite component a vertex is on; elsewhere false."""
+        vertex, copy = self._cover
+        sides = np.asarray(vertex > copy)
+        sides.flags.writeable = False
+        return sides
 
     @property
     def is_bipartite(self) -> bool:

@@ -1,11 +1,19 @@
-"""Many independent random walkers, one round at a time.
+"""Many independent random walkers, at the scale of a population.
 
 In each round a walker stays with probability ``laziness`` and otherwise moves to a uniform
-neighbour: one row of :meth:`Graph.transition`. All walkers move at once, so a round costs a few
-passes over an array of their positions.
+neighbour: one row of :meth:`Graph.transition`. Who is *away* in a round keeps every walker that
+stands there; others may still send theirs to them. The graph may change from round to round.
+
+The law of one walker's end is what ``incrowd.graphs.propagate`` computes exactly; walkers are
+independent of each other. Two words drawn from the generator fix the whole walk, so that it depends
+on the seed alone and never on the number of threads (:mod:`incrowd.graphs._walk_kernels` says how).
 """
 
 from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,32 +26,101 @@ __all__ = ["walk"]
 
 
 def walk(
-    graph: Graph,
+    graph: Graph | Sequence[Graph],
     starts: ArrayLike,
     rounds: int,
     rng: np.random.Generator,
     laziness: float = 0.0,
+    *,
+    away: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.int32]:
     """Where walkers that began at ``starts`` are after ``rounds`` rounds.
 
-    A neighbour is picked as ⌊U·deg⌋ with U of 53 bits, so its chance is off by less than 2⁻⁵².
+    A sequence of graphs on the same vertices is used one per round; a walker stays for a round in
+    which its vertex has no neighbour. A start without any neighbour in any round is refused.
+    ``away[t, v]`` says that v is away in round t, so that a walker there stays for that round.
+
+    A neighbour is picked by a 64-bit random word: the law of one hop from a vertex of degree d is
+    within d·2⁻⁶³ of the exact one, in total variation.
     """
     rounds = checks.integer(rounds, "rounds", 0)
-    stay = checks.probability(laziness, "laziness")
+    lazy = checks.probability(laziness, "laziness")
+    each_round = _each_round(graph, rounds)
+    n = each_round[0].n
+    at = _vertices(starts, n)
+    absent = _absent(away, rounds, n)
+    _require_neighbours(at, each_round)
+    checks.instance(rng, np.random.Generator, "rng", "np.random.default_rng(7)")
+    if rounds == 0 or lazy == 1 or at.size == 0:
+        return at
+    from incrowd.graphs._walk_kernels import advance
+
+    keys = rng.integers(2**64, size=2, dtype=np.uint64)
+    stay = np.uint64(math.ldexp(lazy, 64))
+    length = rounds if isinstance(graph, Graph) else 1
+    for first in range(0, rounds, length):
+        now = each_round[first // length]
+        if now.indices.size == 0:
+            continue
+        # Half the bytes per row, so that the cache holds twice as many of them.
+        rows = now.indptr.astype(np.uint32) if now.indices.size < 2**32 else now.indptr
+        apart = None if absent is None else absent[first : first + length]
+        advance(rows, now.indices, at, first, length, keys[0], keys[1], stay, apart)
+    return at
+
+
+def _each_round(graph: Graph | Sequence[Graph], rounds: int) -> list[Graph]:
+    """The graph of all rounds, or the graphs of the rounds that are walked, at least one."""
+    if isinstance(graph, Graph):
+        return [graph]
+    if not isinstance(graph, Sequence) or not graph:
+        raise InvalidParameter(
+            f"graph must be a Graph, or a sequence of them with one per round, got {graph!r}"
+        )
+    for t, each in enumerate(graph):
+        checks.instance(each, Graph, f"graph[{t}]", "graphs.ring(5)")
+        if each.n != graph[0].n:
+            raise GraphInvalid(
+                f"the graph of round {t} has {each.n} vertices, the first one has {graph[0].n}:"
+                " all rounds need the same people (from_edges takes n)"
+            )
+    if rounds > len(graph):
+        raise InvalidParameter(
+            f"{rounds} rounds need {rounds} graphs, got {len(graph)}: give one graph per round"
+        )
+    return list(graph[: max(rounds, 1)])
+
+
+def _vertices(starts: ArrayLike, n: int) -> NDArray[np.int32]:
+    """A new array of the starts."""
     begun = np.asarray(starts)
     if begun.ndim != 1 or (begun.size and begun.dtype.kind not in "iu"):
         raise InvalidParameter("starts must be a one-dimensional array of vertices")
-    if begun.size and not (begun.min() >= 0 and begun.max() < graph.n):
-        raise InvalidParameter(f"starts must be vertices from 0 to {graph.n - 1}")
-    at = begun.astype(np.int32)
-    stuck = graph.degrees[at] == 0
-    if stuck.any():
-        raise GraphInvalid(
-            f"vertex {at[stuck.argmax()]} is isolated, so no walk can start there:"
-            " keep the largest component (Graph.largest_component())"
+    if begun.size and not (begun.min() >= 0 and begun.max() < n):
+        raise InvalidParameter(f"starts must be vertices from 0 to {n - 1}")
+    return begun.astype(np.int32)
+
+
+def _absent(away: Any, rounds: int, n: int) -> NDArray[np.bool_] | None:
+    if away is None:
+        return None
+    absent = np.asarray(away)
+    if absent.dtype != np.bool_ or absent.shape != (rounds, n):
+        raise InvalidParameter(
+            f"away must hold a truth value for each round and vertex, in shape {(rounds, n)}; it"
+            f" has shape {absent.shape} of {absent.dtype}"
         )
-    for _ in range(rounds):
-        entry = (rng.random(at.size) * graph.degrees[at]).astype(np.int64)
-        moved = graph.indices[graph.indptr[at] + entry]
-        at = moved if stay == 0 else np.where(rng.random(at.size) < stay, at, moved)
-    return at
+    return np.ascontiguousarray(absent)
+
+
+def _require_neighbours(at: NDArray[np.int32], each_round: list[Graph]) -> None:
+    """Refuse a start from which no walk can ever leave."""
+    stuck = at
+    for graph in each_round:
+        stuck = stuck[graph.degrees[stuck] == 0]
+        if stuck.size == 0:
+            return
+    raise GraphInvalid(
+        f"vertex {stuck[0]} is isolated, so no walk can start there:"
+        " keep the largest component (Graph.largest_component())"
+    )

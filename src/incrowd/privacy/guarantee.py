@@ -14,6 +14,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from incrowd import checks
 from incrowd.errors import InvalidParameter
 
@@ -62,6 +65,14 @@ class Profile(ABC):
         del delta
         return None
 
+    def per_person(self, delta: float) -> NDArray[np.float64] | None:
+        """A proven ε for each person, where people differ; else none. The largest is the curve's.
+
+        Each may be rounded up by a few parts in a thousand more than :meth:`epsilon`.
+        """
+        del delta
+        return None
+
     def attained(self) -> Sequence[LossDistribution]:
         """Privacy losses that known attacks attain in one round, from below."""
         return ()
@@ -92,7 +103,9 @@ class Guarantee:
     assumptions: tuple[str, ...]
     neighbours: Neighbours = "replace-one"
     colluders: int = 0
-    notion: Literal["dp"] = "dp"
+    notion: Literal["dp", "conditional"] = "dp"
+    """``conditional``: the curve holds except with probability ``exposure`` over the protocol."""
+    exposure: float = 0.0
 
     def __repr__(self) -> str:
         """Who is kept from learning, and by which theorem; no number, as that may take long."""
@@ -115,6 +128,10 @@ class Guarantee:
         """The ε of the best known attack at this δ, rounded down; none where none is known."""
         return self.profile.lower(delta)
 
+    def per_person(self, delta: float) -> NDArray[np.float64] | None:
+        """A proven ε for each person, where people differ; none where all have the same."""
+        return self.profile.per_person(delta)
+
     def compose(self, *others: Guarantee) -> Guarantee:
         """The guarantee of releasing all of these; adaptive choice between them is allowed."""
         from incrowd.privacy.composition import ComposedProfile
@@ -125,6 +142,10 @@ class Guarantee:
                 raise InvalidParameter(
                     f"cannot compose guarantees for different views: {self.view_name} with "
                     f"{self.colluders} colluders, {other.view_name} with {other.colluders}"
+                )
+            if {self.notion, other.notion} != {"dp"}:
+                raise InvalidParameter(
+                    "a conditional guarantee does not compose: compose the plain ones"
                 )
             if other.neighbours != self.neighbours:
                 raise InvalidParameter(

@@ -43,7 +43,7 @@ _GREATEST = 700.0
 """Beyond this ε, whose exponential a double still holds, curves are taken as flat."""
 _TOLERANCE = 2e-3
 """The relative width in δ at which a bracket is narrow enough: about 1e−4 in ε."""
-_LISTABLE = 50_000
+_LISTABLE = 30_000
 _MANY_ATOMS = 200
 """Laws with more atoms come from continuous noise: nothing to resolve by finer smoothing."""
 _FLOOR = 1e-280
@@ -134,6 +134,12 @@ class ShuffleProfile(Profile):
         return (
             self._solve(self.law, left, upper=True).within if left > 0 else self.cap.epsilon(delta)
         )
+
+    def unhidden(self, epsilon: float) -> float:
+        """The part of the functional in which no other report hides the victim's: cheap to know."""
+        gain = np.maximum(self.law.a - math.exp(min(epsilon, _GREATEST)) * self.law.b, 0.0)
+        alone = (self.n - 1) * math.log1p(-min(self.law.gamma, 1 - 1e-16))
+        return float(self.law.mass @ gain) * math.exp(alone)
 
     def lower(self, delta: float) -> float | None:
         """The ε of the strongest of the listed attacks at this δ, rounded down."""

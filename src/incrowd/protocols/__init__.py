@@ -16,6 +16,7 @@ __all__ = ["PROTOCOLS", "Cost", "Parameters", "Protocol", "Run", "load"]
 
 PROTOCOLS: Final[dict[str, str]] = {
     "local": "incrowd.protocols.local:Local",
+    "network-shuffle": "incrowd.protocols.network_shuffle:NetworkShuffle",
     "shuffle": "incrowd.protocols.trusted_shuffle:TrustedShuffle",
 }
 """Every protocol by its name in survey files and on the command line: module and class."""

@@ -12,12 +12,14 @@ and, for some, with a graph. Its three executions end in the same place:
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import msgspec
+import numpy as np
 from numpy.typing import NDArray
 
 from incrowd import checks
@@ -29,13 +31,17 @@ from incrowd.randomness import Seeds
 from incrowd.tasks.base import Answer, Collected, Task
 
 __all__ = [
+    "Colluders",
     "Cost",
     "Parameters",
+    "Progress",
     "Protocol",
     "RoundParameters",
     "Run",
     "Safe",
+    "check_colluders",
     "check_randomizer",
+    "colluding",
     "parameter",
 ]
 
@@ -43,9 +49,51 @@ Safe = Literal["min", "max"]
 """Which side of a solved parameter is safe: the least value that meets the budget, or the most."""
 
 
-def parameter(description: str, solve: Safe | None = None) -> Any:
-    """Metadata of one field of ``Parameters``: its help text, and which side of it is safe."""
-    return msgspec.Meta(description=description, extra={"solve": solve})
+Colluders = int | float | Sequence[int]
+"""People who help the view: how many, which share of everyone, or who they are."""
+
+Progress = Callable[[int, int], None]
+"""Is told how much of how much is done."""
+
+
+def parameter(
+    description: str, solve: Safe | None = None, *, path: bool = False, default: str | None = None
+) -> Any:
+    """Metadata of one field of ``Parameters``: its help text, and which side of it is safe.
+
+    ``path``: it names a file, relative to the survey that does. ``default``: what to say of its
+    default where the value itself does not.
+    """
+    extra = {"solve": solve, "path": path, "default": default}
+    return msgspec.Meta(description=description, extra=extra)
+
+
+def colluding(colluders: Colluders, n: int, seed: int = 0) -> NDArray[np.intp]:
+    """Who colludes; those of whom only the number or the share is known are drawn at random."""
+    count = check_colluders(colluders, n)
+    if isinstance(colluders, Sequence):
+        return np.unique(np.asarray(colluders, np.intp))
+    drawn = Seeds(seed).generator("colluders").permutation(n)[:count]
+    return np.sort(drawn)
+
+
+def check_colluders(colluders: Colluders, n: int) -> int:
+    """How many collude; refuses a number that does not leave at least the victim."""
+    if isinstance(colluders, Sequence) and not isinstance(colluders, str):
+        who = [checks.integer(each, "a colluder", 0) for each in colluders]
+        if who and max(who) >= n:
+            raise InvalidCrowd(f"colluder {max(who)} is not one of the people 0 to {n - 1}")
+        count = len(set(who))
+    elif isinstance(colluders, float) and 0 < colluders < 1:
+        count = math.ceil(colluders * n)
+    else:
+        count = checks.integer(colluders, "colluders", 0)  # type: ignore[arg-type]
+    if n - count < 1:
+        raise InvalidCrowd(
+            f"{count} colluders leave nobody of {n} people to protect: "
+            "there must be at most n − 1 of them"
+        )
+    return count
 
 
 class Parameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -145,8 +193,30 @@ class Protocol(ABC):
         """Build from parameters, as the command line and survey files do."""
 
     @abstractmethod
-    def guarantee(self, view: str = "curator", colluders: int = 0) -> Guarantee:
+    def guarantee(self, view: str = "curator", colluders: Colluders = 0) -> Guarantee:
         """What is proven against this view; raises ``NotProven`` where nothing is."""
+
+    def planned(
+        self, delta: float, *, colluders: Colluders = 0, progress: Progress | None = None
+    ) -> Self:
+        """The protocol with everything chosen that its parameters leave open, for this δ.
+
+        Whatever takes long to compute, against the curator with these colluders, is done here.
+        """
+        del delta, colluders, progress
+        return self
+
+    def particulars(
+        self, delta: float, guarantee: Guarantee, colluders: Colluders = 0
+    ) -> dict[str, Any]:
+        """What this protocol alone has to say about a guarantee at this δ, as plain data."""
+        del delta, guarantee, colluders
+        return {}
+
+    def details(self, collected: Collected) -> dict[str, Any]:
+        """What this protocol alone has to say about a run, as plain data."""
+        del collected
+        return {}
 
     @abstractmethod
     def guarantees(self) -> tuple[Guarantee, ...]:

@@ -26,9 +26,13 @@ from incrowd.randomizers.base import Randomizer, Reports
 
 __all__ = [
     "ID_BYTES",
+    "MOST_TOGETHER",
     "Accepted",
     "Batch",
     "BatchAccepted",
+    "HandIn",
+    "Hop",
+    "Passed",
     "Refused",
     "Report",
     "ReportFormat",
@@ -42,6 +46,8 @@ __all__ = [
 ]
 
 ID_BYTES = 16
+MOST_TOGETHER = 4096
+"""How many reports travel from one device to another in one message at most."""
 _ROOM = 1024
 
 _Id = Annotated[bytes, msgspec.Meta(min_length=ID_BYTES, max_length=ID_BYTES)]
@@ -89,6 +95,32 @@ class BatchAccepted(
     """From the curator to the shuffler: the batch of this round is safe."""
 
     round: _Round
+
+
+class Hop(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="hop"):
+    """From a device to a neighbour: the reports that move there in this round, in no order."""
+
+    round: _Round
+    id: _Id
+    payloads: Annotated[list[bytes], msgspec.Meta(min_length=1, max_length=MOST_TOGETHER)]
+
+
+class Passed(
+    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="passed"
+):
+    """From a neighbour to a device: the reports of this hop are safe; stop sending it."""
+
+    id: _Id
+
+
+class HandIn(
+    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="hand-in"
+):
+    """From a device to the curator: what it holds at the end, in no order, and when it was away."""
+
+    id: _Id
+    missed: list[_Round]
+    payloads: list[bytes]
 
 
 encode = msgspec.msgpack.Encoder().encode

@@ -81,6 +81,14 @@ class PairLaw:
         """The law for the opposite direction: ``x0`` and ``x1`` exchanged."""
         return PairLaw(self.b, self.a, self.mass, self.escaped)
 
+    def mixed(self, share: float) -> PairLaw:
+        """The law when each other report joins the crowd only with this probability.
+
+        The rest are revealed with their owners. Masses shrink and values grow, so that the means
+        stay one: ``docs/theory/network_shuffle.md``.
+        """
+        return PairLaw(self.a / share, self.b / share, self.mass * share, self.escaped)
+
     @cached_property
     def symmetric(self) -> bool:
         """Whether exchanging ``x0`` and ``x1`` leaves the law unchanged."""

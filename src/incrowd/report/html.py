@@ -22,7 +22,7 @@ from incrowd.report.describe import describe_measured, describe_versions, lower_
 from incrowd.report.format import count, down, guess, percent, plain, round_up, several, small, up
 from incrowd.report.plots import MOST_ROWS, answer_figure, profile_figure
 from incrowd.report.style import STYLE
-from incrowd.report.words import neighbours, promise, view_title, view_who
+from incrowd.report.words import facts, neighbours, promise, view_title, view_who
 
 __all__ = ["Document", "render", "require_writable", "write"]
 
@@ -242,8 +242,9 @@ def _assumptions(document: Document) -> str:
 def _cost(document: Document) -> str:
     cost, collected = document.run.cost, document.run.collected
     measured = describe_measured(document.run)
-    facts = [
-        ("Rounds", count(cost.rounds), "how often each person was asked"),
+    own = document.protocol.details(collected)
+    told = [
+        ("Rounds", count(cost.rounds), "that the protocol took"),
         ("Messages", count(cost.messages_per_person), "sent by each person, as planned"),
         (
             "Bytes",
@@ -272,8 +273,9 @@ def _cost(document: Document) -> str:
             f"{count(collected.received)} of {count(collected.sent)}",
             "arrived; the promise above counts only those that did",
         ),
+        *((_capital(name), value, "") for name, value in facts(own)),
     ]
-    return _section("What it cost", _facts(facts))
+    return _section("What it cost", _facts(told))
 
 
 def _reproduce(document: Document) -> str:
@@ -316,11 +318,11 @@ def _figure(svg: str, alternative: str, caption: str) -> str:
     )
 
 
-def _facts(facts: Iterable[tuple[str, str, str]]) -> str:
+def _facts(told: Iterable[tuple[str, str, str]]) -> str:
     rows = "".join(
         f"<dt>{escape(name)}</dt><dd>{escape(value)} "
         f'<span class="muted small">{escape(meaning)}</span></dd>'
-        for name, value, meaning in facts
+        for name, value, meaning in told
     )
     return f'<dl class="facts">{rows}</dl>'
 
@@ -349,6 +351,10 @@ def _cell(index: int, value: Any) -> str:
 
 def _numeric(index: int) -> str:
     return ' class="n"' if index else ""
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _sentence(text: str) -> str:

@@ -1,18 +1,25 @@
 """What the numbers mean, in plain English.
 
 Every sentence is true as it stands: what a promise says is put as the success of a guess, which is
-exactly what differential privacy bounds, rather than as a metaphor.
+exactly what differential privacy bounds, rather than as a metaphor. What a protocol alone has to
+say is plain data with telling names, and is put into words here by those names and types alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from incrowd.privacy.guarantee import EVERYONE, Guarantee
-from incrowd.report.format import guess, percent, round_up, small, up
+from incrowd.report.format import count, guess, percent, plain, round_up, several, small, up
 
-__all__ = ["neighbours", "promise", "view_title", "view_who"]
+__all__ = ["facts", "neighbours", "promise", "said", "settings", "view_title", "view_who"]
 
+_BOUNDS = ("epsilon", "exposure")
+"""Numbers whose names end so are promises: they are rounded up."""
+_SIZES = "_sizes"
+_SHOWN = 5
+"""How many entries of a list are shown."""
 _PARTIES = {
     "curator": "whoever receives the reports and computes the answer",
     "shuffler": "whoever mixes the reports before the curator sees them",
@@ -63,3 +70,58 @@ def neighbours(guarantee: Guarantee) -> str:
         "replace-one": "what is hidden is the answer of any one person: two possible worlds that "
         "differ in one person's answer look almost alike. That the person took part is not hidden."
     }[guarantee.neighbours]
+
+
+def facts(values: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Names and values of what a protocol alone has to say."""
+    return [(_named(name), said(name, value)) for name, value in values.items()]
+
+
+def settings(parameters: Mapping[str, Any]) -> str:
+    """Parameters on one line; those that say nothing are left out."""
+    stated = {name: value for name, value in parameters.items() if value not in ("", None)}
+    return ", ".join(f"{name} = {_setting(value)}" for name, value in stated.items())
+
+
+def said(name: str, value: Any) -> str:
+    """One value in words; ``name`` says what it is."""
+    if value is None:
+        return "–"
+    if isinstance(value, Mapping):
+        # What is known of one thing; the reason, where there is one, comes last.
+        known = ", ".join(f"{_named(k)} {said(k, v)}" for k, v in value.items() if k != "why")
+        return f"{known}: {value['why']}" if "why" in value else known
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        is_sizes = name.endswith(_SIZES)
+        return _sizes(name.removesuffix(_SIZES), value) if is_sizes else _first(value)
+    if isinstance(value, float) and name.endswith(_BOUNDS):
+        return up(value)
+    return plain(value) if isinstance(value, float) else _setting(value)
+
+
+def _setting(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return count(value)
+    return small(value) if isinstance(value, float) else str(value)
+
+
+def _first(values: Sequence[Any]) -> str:
+    more = len(values) - _SHOWN
+    shown = ", ".join(map(_setting, values[:_SHOWN]))
+    return f"{shown} and {count(more)} more" if more > 0 else shown
+
+
+def _sizes(thing: str, sizes: Sequence[int]) -> str:
+    """How many there are and how large; those of one person are only counted."""
+    together = sorted((size for size in sizes if size > 1), reverse=True)
+    alone = len(sizes) - len(together)
+    parts = [_first(together)] if together else []
+    if alone:
+        parts.append("1 person alone" if alone == 1 else f"{count(alone)} people alone")
+    return f"{several(len(sizes), _named(thing))}: {', '.join(parts)}"
+
+
+def _named(name: str) -> str:
+    return name.replace("_", " ")

@@ -2,9 +2,11 @@
 
 Privacy gets worse as ε0 and the number of rounds grow, and better as the crowd grows; each field of
 a description says which (``solve = "max"`` or ``"min"``). The search brackets the answer by
-doubling and closes the bracket by bisection. It only ever returns a value whose own ε was computed
-and found within the budget: should a bound not be monotone, the answer is still safe, only perhaps
-not the best one. A search that cannot bracket raises and says how far it looked.
+doubling and closes the bracket by interpolation and bisection. It only ever returns a value whose
+own ε was computed and found within the budget: should a bound not be monotone, the answer is still
+safe, only perhaps not the best one. A search that cannot bracket raises and says how far it looked.
+What a protocol can choose by itself is worth something only up to a point: there the search ends
+once doubling has long stopped to help.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from incrowd.errors import (
     NumericalFloor,
 )
 from incrowd.privacy.guarantee import Guarantee
-from incrowd.protocols.base import Protocol, Safe
+from incrowd.protocols.base import Colluders, Protocol, Safe
 from incrowd.report.format import round_down, round_up, up
 from incrowd.survey.fields import fields_of
 
@@ -40,9 +42,12 @@ _LARGEST = 2**40
 """How far whole numbers are searched: a crowd or a number of rounds beyond any real one."""
 _SMALLEST, _FARTHEST = 2.0**-40, 2.0**10
 _RELATIVE = 1e-6
+_TINY = 1e-300
 LEAST_DELTA = 1e-280
 """No smaller positive δ is stated: below, double precision proves nothing."""
 _DIGITS = 7
+_PATIENCE = 8
+"""How many doublings in a row may change nothing before more is taken not to help."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,8 @@ class Unknown:
     whole: bool
     cap: float | None = None
     """A limit set by the user, itself allowed."""
+    saturates: bool = False
+    """Whether more of it is known to stop helping: what the protocol can choose by itself."""
 
 
 LOCAL_EPSILON = Unknown(name="eps0", safe="max", whole=False)
@@ -67,7 +74,7 @@ class Goal:
     epsilon: float
     delta: float
     view: str = "curator"
-    colluders: int = 0
+    colluders: Colluders = 0
 
     def __post_init__(self) -> None:
         """Refuse a goal that is no promise."""
@@ -84,7 +91,9 @@ def unknowns(kind: type[Protocol]) -> dict[str, Unknown]:
     found = {LOCAL_EPSILON.name: LOCAL_EPSILON}
     for field in fields_of(kind.parameters_type).values():
         if field.solve is not None:
-            found[field.name] = Unknown(field.name, field.solve, whole=field.type is int)
+            found[field.name] = Unknown(
+                field.name, field.solve, whole=field.type is int, saturates=bool(field.words)
+            )
     return found
 
 
@@ -153,6 +162,8 @@ class _Search:
                 good, here = here, _towards(here, worse)
                 if not self.met(here):
                     return good, here
+            if unknown.whole and unknown.safe == "min" and self.met(0.0):
+                return 0.0, None
             if unknown.safe == "min" or unknown.cap is not None:
                 return here, None
             raise BudgetInfeasible(
@@ -163,11 +174,15 @@ class _Search:
             bad, here = here, _towards(here, better)
             if self.met(here):
                 return here, bad
+            if unknown.saturates and self._stale():
+                raise self._saturated()
         raise self._infeasible(least, most)
 
     def close(self, inside: float, outside: float) -> float:
         """The end of the bracket that meets the goal, once the bracket is small enough."""
         whole = self.unknown.whole
+        if not whole:
+            inside, outside = self._approach(inside, outside)
         while abs(outside - inside) > (1 if whole else _RELATIVE * inside):
             middle = (inside + outside) // 2 if whole else (inside + outside) / 2
             if self.met(middle):
@@ -176,11 +191,48 @@ class _Search:
                 outside = middle
         return inside
 
+    def _approach(self, inside: float, outside: float) -> tuple[float, float]:
+        """A much smaller bracket, where the curve is smooth; it takes few trials."""
+        from scipy.optimize import brentq  # imported late: it takes longer than many answers
+
+        def gap(value: float) -> float:
+            nonlocal inside, outside
+            if value not in self.trials:
+                if self.met(value):
+                    inside = value
+                else:
+                    outside = value
+            # A value that was refused is as far off as can be.
+            reached = min(max(self.trials[value], _TINY), 1 / _TINY)
+            return math.log(reached / self.goal.epsilon)
+
+        step = _RELATIVE / 5
+        root = brentq(gap, inside, outside, xtol=_TINY, rtol=step / 2, disp=False)
+        for value in (root * (1 - step), root * (1 + step)):
+            if min(inside, outside) < value < max(inside, outside):
+                gap(value)
+        return inside, outside
+
     def tidy(self, value: float) -> float:
         """The same value in seven digits, to the safe side, where that meets the goal as well."""
         rounded = round_down if self.unknown.safe == "max" else round_up
         short = rounded(value, _DIGITS)
         return short if self.met(short) else value
+
+    def _stale(self) -> bool:
+        """Whether the latest doublings all gave the same."""
+        latest = list(self.trials.values())[-_PATIENCE - 1 :]
+        same = max(latest) <= min(latest) * (1 + _RELATIVE)
+        return len(latest) > _PATIENCE and math.isfinite(max(latest)) and same
+
+    def _saturated(self) -> IncrowdError:
+        name, goal = self.unknown.name, self.goal
+        tried = list(self.trials)[-_PATIENCE - 1 :]
+        return BudgetInfeasible(
+            f"more {name} would not help against {goal.view}: from {name} = {tried[0]:g} to "
+            f"{tried[-1]:g} epsilon stays {up(self.trials[tried[-1]])} at delta {goal.delta:g}, "
+            f"not {goal.epsilon:g}; change another parameter"
+        )
 
     def _infeasible(self, least: float, most: float) -> IncrowdError:
         name, goal = self.unknown.name, self.goal

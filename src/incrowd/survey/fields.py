@@ -18,6 +18,8 @@ from incrowd.protocols.base import Safe
 
 __all__ = ["Field", "did_you_mean", "fields_of"]
 
+_SPOKEN = {int: "whole number", float: "number", bool: "truth value", str: "text"}
+
 
 @dataclass(frozen=True)
 class Field:
@@ -30,6 +32,29 @@ class Field:
     default: Any
     description: str = ""
     solve: Safe | None = None
+    words: tuple[str, ...] = ()
+    """What may be said instead of a number, to leave it open."""
+    path: bool = False
+    """Whether the value names a file."""
+    default_text: str | None = None
+    """What to say of the default where the value itself does not."""
+
+    @property
+    def expected(self) -> str:
+        """What may be set, in words: ``a whole number or auto``, ``all or single``."""
+        if get_origin(self.type) is Literal:
+            return " or ".join(map(str, get_args(self.type)))
+        return " or ".join((f"a {_SPOKEN[self.type]}", *self.words))
+
+    @property
+    def chosen(self) -> bool:
+        """Whether it may be set to one of a few words."""
+        return bool(self.words) or get_origin(self.type) is Literal
+
+    @property
+    def shown_default(self) -> str:
+        """The default, for people."""
+        return str(self.default) if self.default_text is None else self.default_text
 
 
 def fields_of(description: type[msgspec.Struct]) -> dict[str, Field]:
@@ -37,14 +62,18 @@ def fields_of(description: type[msgspec.Struct]) -> dict[str, Field]:
     hints = get_type_hints(description, include_extras=True)
     found = {}
     for each in msgspec.structs.fields(description):
-        plain, meta = _unwrap(hints[each.name])
+        plain, words, meta = _unwrap(hints[each.name])
+        extra = (meta.extra or {}) if meta else {}
         found[each.name] = Field(
             name=each.name,
             type=plain,
             required=each.required,
             default=None if each.default is msgspec.NODEFAULT else each.default,
             description=(meta.description or "") if meta else "",
-            solve=(meta.extra or {}).get("solve") if meta else None,
+            solve=extra.get("solve"),
+            words=words,
+            path=bool(extra.get("path")),
+            default_text=extra.get("default"),
         )
     return found
 
@@ -59,12 +88,17 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f"did you mean {close[0]}?" if close else f"known: {', '.join(options)}"
 
 
-def _unwrap(hint: Any) -> tuple[Any, msgspec.Meta | None]:
-    """The plain type of ``Annotated[T | None, Meta(…)]``, with its metadata."""
+def _unwrap(hint: Any) -> tuple[Any, tuple[str, ...], msgspec.Meta | None]:
+    """The plain type of ``Annotated[T | Literal[…] | None, Meta(…)]``, its words, its metadata."""
     meta = None
     if get_origin(hint) is Annotated:
         hint, *extras = get_args(hint)
         meta = next((each for each in extras if isinstance(each, msgspec.Meta)), None)
+    words: tuple[str, ...] = ()
     if not isinstance(hint, type) and get_origin(hint) is not Literal:
-        hint = next((each for each in get_args(hint) if isinstance(each, type)), str)
-    return hint, meta
+        parts = get_args(hint)
+        words = tuple(
+            word for each in parts if get_origin(each) is Literal for word in get_args(each)
+        )
+        hint = next((each for each in parts if isinstance(each, type)), str)
+    return hint, words, meta

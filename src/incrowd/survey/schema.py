@@ -100,9 +100,18 @@ class Section:
         try:
             return msgspec.convert(values, description)
         except msgspec.ValidationError as error:
-            raise self._explained(error) from error
+            raise self._explained(error, description, values) from error
 
-    def _explained(self, error: msgspec.ValidationError) -> IncrowdError:
+    def resolve(self, folder: Path, description: type[msgspec.Struct]) -> None:
+        """Let the fields that name files name them from this folder."""
+        for name, field in fields_of(description).items():
+            value = self.values.get(name)
+            if field.path and value and isinstance(value, str):
+                self.values[name] = str(folder / value)
+
+    def _explained(
+        self, error: msgspec.ValidationError, description: type, values: Mapping[str, Any]
+    ) -> IncrowdError:
         # msgspec wraps what a description's own checks raise; their kind decides the exit code.
         cause = error.__cause__
         if isinstance(cause, IncrowdError):
@@ -111,9 +120,12 @@ class Section:
         missing = re.fullmatch(r"Object missing required field `(\w+)`", message)
         if missing:
             return self.fail(missing[1], "missing; add this key")
+        where = place.strip("`").removeprefix("$")
+        field = fields_of(description).get(where.removeprefix("."))
+        if field is not None and field.chosen:
+            return self.fail(field.name, f"expected {field.expected}, got {values[field.name]!r}")
         plain = re.sub(r"`(\w+)(?: \| null)?`", lambda type_: _spoken(type_[1]), message)
         plain = plain.replace("`", "")
-        where = place.strip("`").removeprefix("$")
         return InvalidConfig(f"{self.file}: {self.name}{where}: {plain[:1].lower()}{plain[1:]}")
 
 

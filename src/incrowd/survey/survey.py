@@ -2,8 +2,9 @@
 
 ``load`` reads a survey file and builds everything that a run needs, so that whatever is wrong shows
 before anybody answers: every value is encoded, the randomizer is checked against the task, and the
-budget against the guarantee. An ε0 that the file leaves out is solved for: the largest one, and so
-the most accurate answer, that keeps the promise.
+budget against the guarantee. What the protocol leaves open is planned for the δ of the budget. An
+ε0 that the file leaves out is solved for: the largest one, and so the most accurate answer, that
+keeps the promise.
 
 The number of people is counted from the data. A randomizer that the file leaves out is k-ary
 randomized response for a histogram (one small number per report, and the smallest error as long as
@@ -17,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+from typing import Protocol as Interface
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +39,7 @@ from incrowd.tasks.base import Task
 if TYPE_CHECKING:
     from incrowd.sim import Faults
 
-__all__ = ["DEFAULT_RANDOMIZERS", "Mode", "Survey", "load"]
+__all__ = ["DEFAULT_RANDOMIZERS", "Mode", "Progress", "Survey", "load"]
 
 Mode = Literal["simulate", "actors"]
 """The whole population at once, or one state machine per participant over a faulty network."""
@@ -45,7 +47,12 @@ Mode = Literal["simulate", "actors"]
 DEFAULT_RANDOMIZERS = {"histogram": "krr", "mean": "onebit"}
 """What each kind of task uses when the file names no randomizer; also the tasks one column asks."""
 
-Progress = Callable[[str], None]
+
+class Progress(Interface):
+    """Is told what is being done and, where that is known, how much of how much."""
+
+    def __call__(self, stage: str, done: int = 0, total: int = 0) -> None:
+        """Show it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,8 +128,7 @@ def load(path: str | Path, progress: Progress | None = None) -> Survey:
         task.encode(values)
     except IncrowdError as error:
         raise type(error)(f"{data}: column {column}: {error}") from error
-    say("checking the promise against the budget")
-    protocol, solved = _protocol(file, task, people=len(values))
+    protocol, solved = _protocol(file, task, len(values), say)
     return Survey(
         path=file.path,
         text=file.text,
@@ -152,8 +158,8 @@ def _short(value: float | str) -> str:
     return value if isinstance(value, str) else f"{value:g}"
 
 
-def _silent(stage: str) -> None:
-    del stage
+def _silent(stage: str, done: int = 0, total: int = 0) -> None:
+    del stage, done, total
 
 
 def _kind(description: Any) -> str:
@@ -175,26 +181,40 @@ def _check_protocol(section: Section) -> None:
         raise section.fail("n", "the people are counted from the data; remove this key")
 
 
-def _protocol(file: SurveyFile, task: Task, people: int) -> tuple[Protocol, bool]:
-    """The protocol of the survey, and whether its ε0 was solved for."""
+def _protocol(file: SurveyFile, task: Task, people: int, say: Progress) -> tuple[Protocol, bool]:
+    """The protocol of the survey, planned, and whether its ε0 was solved for."""
     section = file.protocol
     kind = load_protocol(section.choose(PROTOCOLS))
     section.known(fields_of(kind.parameters_type))
+    section.resolve(file.path.parent, kind.parameters_type)
     parameters = section.build(kind.parameters_type, n=people)
     randomizer = _randomizer(file.randomizer, task)
     goal = _goal(file.budget)
+    stage = "checking the promise against the budget"
+    say(stage)
+
+    def build(eps0: Any) -> Protocol:
+        drawn = randomizer(eps0)
+        try:
+            made = kind.make(parameters, drawn)
+            return made.planned(
+                goal.delta, progress=lambda done, total: say(stage, done=done, total=total)
+            )
+        except IncrowdError as error:
+            raise type(error)(f"{file.path}: protocol: {error}") from error
+
     given = file.randomizer.values.get("epsilon")
     if given is None:
         unknown = replace(LOCAL_EPSILON, cap=file.budget.local_epsilon)
-        _, protocol = calibrate(lambda eps0: kind.make(parameters, randomizer(eps0)), unknown, goal)
+        _, protocol = calibrate(build, unknown, goal)
         return protocol, True
-    protocol = kind.make(parameters, randomizer(given))
     cap = file.budget.local_epsilon
-    if cap is not None and protocol.randomizer.epsilon > cap:
+    if cap is not None and randomizer(given).epsilon > cap:
         raise BudgetInfeasible(
             f"{file.path}: randomizer.epsilon: {given:g} exceeds budget.local_epsilon {cap:g}; "
             "lower it, or leave it out to have it solved"
         )
+    protocol = build(given)
     reached = goal.reached(protocol)
     if reached > goal.epsilon:
         raise BudgetInfeasible(

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from incrowd.errors import InvalidParameter
 from incrowd.randomizers.base import Randomizer
-from incrowd.tasks.base import Answer, Collected, Task
+from incrowd.tasks.base import Answer, Collected, Dummies, Task
 from incrowd.tasks.histogram import Histogram
 from incrowd.tasks.mean import Mean, Vector
 
@@ -15,6 +15,7 @@ __all__ = [
     "Answer",
     "AnyTask",
     "Collected",
+    "Dummies",
     "Histogram",
     "Mean",
     "Task",

@@ -10,6 +10,7 @@ row per label, in the units of the raw column; nothing is clipped.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import msgspec
@@ -19,10 +20,23 @@ from numpy.typing import NDArray
 from incrowd.errors import EmptyData, InvalidParameter, ProtocolFailed
 from incrowd.randomizers.base import Domain, Estimate, FloatArray, Randomizer, Reports
 
-__all__ = ["Answer", "Collected", "Task"]
+__all__ = ["Answer", "Collected", "Dummies", "Task"]
 
+_BATCHES = 1000
 _SHOWN = 3
 """How many rows of an answer its ``repr`` shows."""
+
+
+@dataclass(frozen=True)
+class Dummies:
+    """Reports that answer nothing, hidden among the others so that nobody can tell them apart.
+
+    A ``share`` of the reports is expected to be dummies; ``center`` is what an unbiased estimate
+    from dummies alone has as its mean, in the randomizer's own units.
+    """
+
+    share: float
+    center: FloatArray
 
 
 @dataclass(frozen=True)
@@ -31,11 +45,13 @@ class Collected:
 
     ``rounds`` holds the reports that arrived, one array per round, in an order that says nothing.
     ``sent`` counts the reports that people were asked for over all rounds; those that are not in
-    ``rounds`` were ``dropped``.
+    ``rounds`` were ``dropped``. Where ``dummies`` are among them, the others are a random sample of
+    what people sent.
     """
 
     rounds: tuple[Reports, ...]
     sent: int
+    dummies: Dummies | None = None
 
     def __repr__(self) -> str:
         """How much arrived, without the reports."""
@@ -145,7 +161,11 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
     ) -> Answer:
         """The answer from the reports alone."""
         self.require(randomizer)
-        estimate = self.in_units(randomizer.estimate(collected.pooled()))
+        reports = collected.pooled()
+        estimate = randomizer.estimate(reports)
+        if collected.dummies is not None:
+            estimate = _without_dummies(estimate, reports, randomizer, collected.dummies)
+        estimate = self.in_units(estimate)
         low, high = estimate.interval(confidence)
         return Answer(
             labels=self.labels,
@@ -160,6 +180,33 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
     def in_units(self, estimate: Estimate) -> Estimate:
         """A randomizer's estimate in the units of the raw column, one row per label."""
         return estimate
+
+
+def _without_dummies(
+    estimate: Estimate, reports: Reports, randomizer: Randomizer, dummies: Dummies
+) -> Estimate:
+    """The estimate for everyone, from a random sample of them among dummies.
+
+    Which people are in the sample, and how many dummies there are, is random too. So the variance
+    is that of independent draws from all the reports, taken from the spread between batches of
+    them; it is a little too large, because a sample without replacement varies less.
+    """
+    kept = 1 - dummies.share
+    count = max(2, min(_BATCHES, len(reports) // 2))
+    if kept <= 0 or len(reports) < 2:
+        raise ProtocolFailed("only dummies are left, so there is nothing to estimate")
+    edges = np.linspace(0, len(reports), count + 1).astype(int)
+    batches = np.array(
+        [randomizer.estimate(reports[begin:end]).value for begin, end in pairwise(edges)]
+    )
+    weights = np.diff(edges).reshape(-1, *(1,) * (batches.ndim - 1)) / len(reports)
+    # Each batch mean has variance v over its size: this average of squares estimates v.
+    spread = (weights * len(reports) * (batches - estimate.value) ** 2).sum(axis=0) / (count - 1)
+    return Estimate(
+        value=np.asarray((estimate.value - dummies.share * dummies.center) / kept),
+        variance=np.asarray(spread / len(reports) / kept**2),
+        reports=estimate.reports,
+    )
 
 
 def _fitting(domain: Domain) -> str:

@@ -8,12 +8,10 @@ other protocol's guarantee. See ``docs/theory/local.md``.
 
 from __future__ import annotations
 
-from incrowd import checks
-from incrowd.errors import InvalidCrowd
 from incrowd.privacy import ComposedProfile, Guarantee, LocalProfile
 from incrowd.randomizers.base import Randomizer
 
-__all__ = ["THEOREM", "check_colluders", "drawing", "local_guarantee"]
+__all__ = ["THEOREM", "drawing", "local_guarantee"]
 
 THEOREM = "local randomizer (docs/theory/local.md)"
 
@@ -36,14 +34,3 @@ def local_guarantee(
 def drawing(randomizer: Randomizer) -> tuple[str, ...]:
     """What is taken for granted about how the randomizer draws."""
     return (randomizer.assumption,) if randomizer.assumption else ()
-
-
-def check_colluders(colluders: int, n: int) -> int:
-    """A number of colluding people that leaves at least the victim."""
-    count = checks.integer(colluders, "colluders", 0)
-    if n - count < 1:
-        raise InvalidCrowd(
-            f"{count} colluders leave nobody of {n} people to protect: "
-            "there must be at most n − 1 of them"
-        )
-    return count

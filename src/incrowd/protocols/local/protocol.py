@@ -15,7 +15,13 @@ from numpy.typing import NDArray
 
 from incrowd.privacy.guarantee import Guarantee, view_of
 from incrowd.protocols.actor import CURATOR, Address, Maker, NullSealer, Sealer
-from incrowd.protocols.base import Parameters, RoundParameters, check_randomizer
+from incrowd.protocols.base import (
+    Colluders,
+    Parameters,
+    RoundParameters,
+    check_colluders,
+    check_randomizer,
+)
 from incrowd.protocols.local import privacy, simulate
 from incrowd.protocols.reporting import ReportingProtocol
 from incrowd.protocols.wire import ReportFormat
@@ -45,11 +51,11 @@ class Local(ReportingProtocol):
         object.__setattr__(self, "randomizer", check_randomizer(randomizer))
         object.__setattr__(self, "parameters", LocalParameters(n=n, rounds=rounds))
 
-    def guarantee(self, view: str = "curator", colluders: int = 0) -> Guarantee:
+    def guarantee(self, view: str = "curator", colluders: Colluders = 0) -> Guarantee:
         """ε0 per round, whoever looks."""
-        privacy.check_colluders(colluders, self.parameters.n)
+        count = check_colluders(colluders, self.parameters.n)
         return privacy.local_guarantee(
-            self.randomizer, self.parameters.rounds, view_of(view), colluders
+            self.randomizer, self.parameters.rounds, view_of(view), count
         )
 
     def guarantees(self) -> tuple[Guarantee, ...]:

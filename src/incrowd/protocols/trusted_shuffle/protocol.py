@@ -23,8 +23,14 @@ from incrowd.protocols.actor import (
     NullSealer,
     Sealer,
 )
-from incrowd.protocols.base import Parameters, RoundParameters, check_randomizer, parameter
-from incrowd.protocols.local.privacy import check_colluders
+from incrowd.protocols.base import (
+    Colluders,
+    Parameters,
+    RoundParameters,
+    check_colluders,
+    check_randomizer,
+    parameter,
+)
 from incrowd.protocols.reporting import ReportingProtocol
 from incrowd.protocols.trusted_shuffle import privacy, simulate
 from incrowd.protocols.wire import ReportFormat
@@ -64,7 +70,7 @@ class TrustedShuffle(ReportingProtocol):
         object.__setattr__(self, "randomizer", check_randomizer(randomizer))
         object.__setattr__(self, "parameters", parameters)
 
-    def guarantee(self, view: str = "curator", colluders: int = 0) -> Guarantee:
+    def guarantee(self, view: str = "curator", colluders: Colluders = 0) -> Guarantee:
         """Amplified by the crowd against the curator; ε0 for a view that includes the shuffler."""
         return privacy.shuffle_guarantee(
             self.randomizer,

@@ -1,0 +1,345 @@
+"""The participants when reports walk from person to person.
+
+    device ── Hop(round, id, {[report sealed to curator]}), sealed to the neighbour ──▶ device
+    device ◀── Passed(id) ────────────────────────────────────────────────────────────── device
+    device ── HandIn(id, rounds missed, {[report]}), sealed to the curator ───────────▶ curator
+    device ◀── Accepted | Refused ───────────────────────────────────────────────────── curator
+
+A report is sealed once, by its owner, together with 16 random bytes by which the curator counts it
+once; nobody on the way can read or change it. Rounds follow a public clock. A device that
+is there at any time of a round moves, in that round, every report it holds: each on its own, all
+that go to one neighbour in one message. Two rules make the walk what ``Walk`` describes, whatever
+the network does (``docs/theory/network_shuffle.md``):
+
+* rounds are logical. Reports that arrive late are moved at once for the rounds that the device has
+  already done, so lateness changes when a report moves and never whereto;
+* only who was away for a whole round misses it: in that round what was there stays there, even
+  what arrives later. The rounds missed are handed in with the reports.
+
+Invariants: a report is on one device, or on its way between two, never on both for good: a hop is
+sent with the same bytes until it is answered, and taken in once. Each draw has its own stream,
+numbered by a counter that is part of the state, so a restart neither reuses nor redraws anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from incrowd.protocols import wire
+from incrowd.protocols.actor import (
+    CURATOR,
+    Actor,
+    Address,
+    Done,
+    Effect,
+    Message,
+    Sealer,
+    Send,
+    device,
+)
+from incrowd.protocols.delivery import Backoff, Outbox, OutboxState, wake_at
+from incrowd.protocols.network_shuffle.clock import ROUND_SECONDS, SETTLE, Clock
+from incrowd.protocols.network_shuffle.curator import Curator
+from incrowd.protocols.network_shuffle.simulate import Mode, make_dummies
+from incrowd.randomizers.base import Randomizer
+
+__all__ = ["Curator", "Device", "HandedIn", "sizes"]
+
+_ANSWER_LIMIT = 1024
+
+_FROM_DEVICE = msgspec.msgpack.Decoder(wire.Hop | wire.Passed)
+_FROM_CURATOR = msgspec.msgpack.Decoder(wire.Accepted | wire.Refused)
+
+
+def sizes(report_bytes: int) -> tuple[int, int, int]:
+    """The bytes of a hop with one report, of its answer, and of handing in one; not sealed."""
+    id_, payload = bytes(wire.ID_BYTES), bytes(wire.ID_BYTES + report_bytes)
+    messages = (wire.Hop(0, id_, [payload]), wire.Passed(id_), wire.HandIn(id_, [], [payload]))
+    hop, answer, hand_in = (len(wire.encode(message)) for message in messages)
+    return hop, answer, hand_in
+
+
+class _WaitingState(msgspec.Struct, array_like=True):
+    keys: dict[bytes, int]
+    outbox: OutboxState
+
+
+class _Waiting:
+    """The hops that one neighbour has not answered.
+
+    Each neighbour has its own pauses, so that one who is gone does not slow the others down.
+    """
+
+    def __init__(self, backoff: Backoff) -> None:
+        self._keys: dict[bytes, int] = {}
+        self.outbox = Outbox(backoff)
+
+    def put(self, id_: bytes, to: Address, body: bytes, now: float) -> Send:
+        key = next(reversed(self._keys.values()), -1) + 1  # The latest is the largest.
+        self._keys[id_] = key
+        return self.outbox.put(key, to, body, now)
+
+    def settle(self, id_: bytes) -> bool:
+        key = self._keys.pop(id_, None)
+        return key is not None and self.outbox.settle(key)
+
+    def state(self) -> _WaitingState:
+        return _WaitingState(self._keys, self.outbox.state())
+
+    def resume(self, state: _WaitingState) -> None:
+        self._keys = state.keys
+        self.outbox.resume(state.outbox)
+
+
+@dataclass(frozen=True)
+class HandedIn:
+    """What a device knows at the end."""
+
+    accepted: bool
+    """Whether the curator took in what was handed in; else it came too late."""
+    missed: tuple[int, ...]
+    """The rounds for which it was away."""
+    unanswered: int
+    """Hops to neighbours of which nobody knows whether they arrived."""
+
+
+class _DeviceState(msgspec.Struct, array_like=True):
+    draws: int
+    next: int
+    missed: list[int]
+    held: dict[int, list[bytes]]
+    waiting: dict[Address, _WaitingState]
+    seen: dict[Address, list[bytes]]
+    handed_in: bytes
+    finished: bool
+    outbox: OutboxState
+
+
+class Device(Actor):
+    """Sends its own report on its way, passes on those of others, and hands in at the end."""
+
+    def __init__(
+        self,
+        person: int,
+        value: NDArray[Any],
+        randomizer: Randomizer,
+        *,
+        neighbours: tuple[NDArray[np.int32], ...],
+        rounds: int,
+        laziness: float,
+        mode: Mode,
+        generator: Callable[[int], np.random.Generator],
+        sealer: Sealer,
+        round_seconds: float = ROUND_SECONDS,
+        settle: int = SETTLE,
+        backoff: Backoff | None = None,
+    ) -> None:
+        """``value`` is an array of one row, encoded as the randomizer wants it.
+
+        ``neighbours`` has one array per graph, used in turn by round. ``generator`` gives the
+        stream of one draw by its number.
+        """
+        self._person = person
+        self._value = value
+        self._randomizer = randomizer
+        self._neighbours = neighbours
+        self._laziness = laziness
+        self._mode = mode
+        self._generator = generator
+        self._sealer = sealer
+        self._clock = Clock(rounds, round_seconds, settle)
+        # A payload is a report and its identifier, sealed.
+        self._payload_limit = wire.report_limit(wire.ID_BYTES + randomizer.report_bytes)
+        self._limit = wire.batch_limit(wire.ID_BYTES + randomizer.report_bytes, wire.MOST_TOGETHER)
+        self._backoff = backoff or Backoff()
+        self._near = [
+            frozenset(device(each) for each in near.tolist() if each != person)
+            for near in neighbours
+        ]
+        self._waiting: dict[Address, _Waiting] = {}
+        """The neighbours who have hops to answer."""
+        self._seen: dict[Address, dict[bytes, None]] = {}
+        """The hops that were taken in, by sender."""
+        self._draws = 0
+        self._next = 0
+        """The first round that is neither done nor missed."""
+        self._missed: set[int] = set()
+        self._held: dict[int, list[bytes]] = {}
+        """The reports that are here, by the round in which they move next."""
+        self._handed_in = b""
+        self._finished = False
+        self._outbox = Outbox(self._backoff)
+
+    def start(self, now: float) -> list[Effect]:
+        """Draw and seal the report, and send it on its way if the walk has begun."""
+        rng = self._stream()
+        self._held[0] = [self._payload(self._randomizer.randomize(self._value, rng), rng)]
+        return self._catch_up(now) + self._alarm()
+
+    def receive(self, message: Message, now: float) -> list[Effect]:
+        """Reports from a neighbour, a neighbour's word that a hop is safe, or the curator's."""
+        if message.sender == CURATOR:
+            return self._answered(message.body)
+        if not any(message.sender in near for near in self._near):
+            return []
+        heard = wire.open_sealed(self._sealer, _FROM_DEVICE, message.body, self._limit)
+        if isinstance(heard, wire.Hop) and self._expected(message.sender, heard):
+            return self._take_in(message.sender, heard, now)
+        if isinstance(heard, wire.Passed) and self._settle(message.sender, heard.id):
+            return self._progress(now)
+        return []
+
+    def wake(self, now: float) -> list[Effect]:
+        """Begin the round, or hand in, if it is time; send again what was not answered."""
+        if self._finished:
+            return []
+        again = [effect for each in self._waiting.values() for effect in each.outbox.retry(now)]
+        return again + self._outbox.retry(now) + self._catch_up(now) + self._alarm()
+
+    def _expected(self, sender: Address, hop: wire.Hop) -> bool:
+        near = self._near[hop.round % len(self._near)]
+        fits = all(len(payload) <= self._payload_limit for payload in hop.payloads)
+        return hop.round < self._clock.rounds and sender in near and fits
+
+    def _take_in(self, sender: Address, hop: wire.Hop, now: float) -> list[Effect]:
+        answer = self._sealer.seal(sender, wire.encode(wire.Passed(hop.id)))
+        effects: list[Effect] = [Send(sender, answer)]
+        # After handing in, reports that come are lost; the answer lets their sender stop.
+        seen = self._seen.setdefault(sender, {})
+        if hop.id not in seen and not self._handed_in:
+            self._held.setdefault(hop.round + 1, []).extend(hop.payloads)
+        seen[hop.id] = None
+        return effects + self._progress(now)
+
+    def _settle(self, neighbour: Address, id_: bytes) -> bool:
+        waiting = self._waiting.get(neighbour)
+        if waiting is None or not waiting.settle(id_):
+            return False
+        if not len(waiting.outbox):
+            del self._waiting[neighbour]
+        return True
+
+    def _answered(self, body: bytes) -> list[Effect]:
+        answer = wire.open_sealed(self._sealer, _FROM_CURATOR, body, _ANSWER_LIMIT)
+        if answer is None or answer.id != self._handed_in or not self._outbox.settle(0):
+            return []
+        self._finished = True
+        unanswered = sum(len(each.outbox) for each in self._waiting.values())
+        self._waiting = {}
+        accepted = isinstance(answer, wire.Accepted)
+        return [Done(HandedIn(accepted, tuple(sorted(self._missed)), unanswered))]
+
+    def _progress(self, now: float) -> list[Effect]:
+        """What a message that arrived sets in motion; the alarm stays when that is nothing."""
+        effects = self._catch_up(now)
+        return effects + self._alarm() if effects else []
+
+    def _catch_up(self, now: float) -> list[Effect]:
+        """Note which rounds were missed; move what is behind; hand in when it is time."""
+        if self._handed_in:
+            return []
+        current = self._clock.current(now)
+        if current >= self._next:
+            self._missed.update(range(self._next, current))
+            self._next = min(current + 1, self._clock.rounds)
+        effects: list[Effect] = []
+        for number in range(min(self._held, default=self._next), self._next):
+            here = self._held.pop(number, [])
+            if here and number not in self._missed:
+                here, sent = self._pass_on(number, here, now)
+                effects += sent
+            if here:
+                self._held.setdefault(number + 1, []).extend(here)
+        if now >= self._clock.hand_in:
+            effects.append(self._hand_in(now))
+        return effects
+
+    def _pass_on(
+        self, number: int, here: list[bytes], now: float
+    ) -> tuple[list[bytes], list[Effect]]:
+        """Move each report on its own; those that stay, and one hop for each other neighbour."""
+        near = self._neighbours[number % len(self._neighbours)]
+        if not near.size:
+            return here, []
+        rng = self._stream()
+        stays = rng.random(len(here)) < self._laziness
+        chosen = near[rng.integers(near.size, size=len(here))]
+        parcels: dict[int, list[bytes]] = {}
+        for to, payload in zip(np.where(stays, self._person, chosen).tolist(), here, strict=True):
+            parcels.setdefault(to, []).append(payload)
+        kept = parcels.pop(self._person, [])
+        effects: list[Effect] = []
+        for to, parcel in parcels.items():
+            # Sealed bytes are random, so that sorting forgets in which order they came.
+            parcel.sort()
+            for first in range(0, len(parcel), wire.MOST_TOGETHER):
+                id_ = rng.bytes(wire.ID_BYTES)
+                hop = wire.Hop(number, id_, parcel[first : first + wire.MOST_TOGETHER])
+                body = self._sealer.seal(device(to), wire.encode(hop))
+                waiting = self._waiting.setdefault(device(to), _Waiting(self._backoff))
+                effects.append(waiting.put(id_, device(to), body, now))
+        return kept, effects
+
+    def _hand_in(self, now: float) -> Send:
+        rng = self._stream()
+        held = sorted(payload for here in self._held.values() for payload in here)
+        self._held = {}
+        if self._mode == "single":
+            if held:
+                held = [held[int(rng.integers(len(held)))]]
+            else:
+                held = [self._payload(make_dummies(self._randomizer, 1, rng), rng)]
+        self._handed_in = rng.bytes(wire.ID_BYTES)
+        message = wire.HandIn(self._handed_in, sorted(self._missed), held)
+        body = self._sealer.seal(CURATOR, wire.encode(message))
+        return self._outbox.put(0, CURATOR, body, now)
+
+    def _payload(self, reports: NDArray[Any], rng: np.random.Generator) -> bytes:
+        (report,) = wire.pack(reports)
+        return self._sealer.seal(CURATOR, rng.bytes(wire.ID_BYTES) + report)
+
+    def _stream(self) -> np.random.Generator:
+        self._draws += 1
+        return self._generator(self._draws - 1)
+
+    def _alarm(self) -> list[Effect]:
+        clock, due = self._clock, [each.outbox.due for each in self._waiting.values()]
+        if self._next < clock.rounds:
+            due.append(clock.opens(self._next))
+        elif not self._handed_in:
+            due.append(clock.hand_in)
+        return wake_at(self._outbox.due, *due)
+
+    def state(self) -> bytes:
+        """What is here and on its way, what was taken in, and how far the walk is."""
+        return wire.encode(
+            _DeviceState(
+                draws=self._draws,
+                next=self._next,
+                missed=sorted(self._missed),
+                held=self._held,
+                waiting={address: each.state() for address, each in self._waiting.items()},
+                seen={address: list(ids) for address, ids in self._seen.items()},
+                handed_in=self._handed_in,
+                finished=self._finished,
+                outbox=self._outbox.state(),
+            )
+        )
+
+    def resume(self, state: bytes) -> None:
+        """Continue with the same reports, the same bytes and the next stream."""
+        stored = msgspec.msgpack.decode(state, type=_DeviceState)
+        self._draws, self._next = stored.draws, stored.next
+        self._missed, self._held = set(stored.missed), stored.held
+        self._handed_in, self._finished = stored.handed_in, stored.finished
+        self._seen = {address: dict.fromkeys(ids) for address, ids in stored.seen.items()}
+        for address, waiting in stored.waiting.items():
+            self._waiting[address] = _Waiting(self._backoff)
+            self._waiting[address].resume(waiting)
+        self._outbox.resume(stored.outbox)

@@ -1,0 +1,164 @@
+"""An attack on one person: look only where their report is likely to be.
+
+Until the walks have mixed, a report is found near its owner more often than others are. Let A be a
+set of people, p the chance that the victim's report ends with one of them, and q the law of how
+many other reports do. If all others hold one value, their reports are independent draws from one
+law W, and what the curator sees in A alone has the exact curve
+
+    δ(t) = Σ_m E_W[(p·q(m−1)/m · Σ_{i≤m} (a − t·b)(y_i) + (1 − p)·q(m)·(1 − t))₊],   t = e^ε,
+
+with a and b the densities of the victim's two answers under W. Every term is non-negative, so any
+part of the sum is a lower bound of the true δ: ``docs/theory/network_shuffle.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from incrowd import checks
+from incrowd.graphs.graph import Graph
+from incrowd.graphs.propagate import Step
+from incrowd.privacy.local import LocalProfile
+from incrowd.privacy.multinomial import listing
+from incrowd.privacy.search import crossing
+from incrowd.protocols.network_shuffle.mixing import Doubles, Walk
+from incrowd.randomizers.base import Randomizer
+from incrowd.randomizers.law import PairLaw
+
+__all__ = ["NeighbourhoodAttack"]
+
+_SETS = (1, 2, 4, 8, 16, 32, 64)
+_MOST_OTHERS = 40.0
+"""Sets in which more other reports are expected than this hide the victim about as well as all."""
+_MOST_ATOMS = 4
+_MOST_SEEN = 80
+_SAFE = 1 - 1e-9
+"""Far more than the rounding of sums of non-negative terms."""
+
+
+@dataclass(frozen=True, eq=False)
+class NeighbourhoodAttack:
+    """The attack on ``victim`` after so many rounds, for the best of several sets A."""
+
+    walk: Walk
+    rounds: int
+    victim: int
+    randomizer: Randomizer
+
+    def lower(self, delta: float) -> float | None:
+        """The largest ε that is attained at this δ, rounded down; none when nothing is."""
+        checks.delta(delta)
+        ceiling = LocalProfile(self.randomizer).epsilon(delta)
+        best: float | None = None
+        for curve in self._curves:
+            start = ceiling / 2 if best is None else best
+            # Only an attack that does better than the best so far is worth solving for.
+            if curve.delta(start if best is not None else 0.0) > delta:
+                found = crossing(curve.delta, delta, max(start, ceiling / 8), ceiling, 1e-4).above
+                best = found if best is None else max(best, found)
+        return best
+
+    def attained(self) -> tuple[()]:
+        """The losses of a repeated attack are not computed."""
+        return ()
+
+    @cached_property
+    def _curves(self) -> tuple[_Curve, ...]:
+        laws = [law for law in self.randomizer.attack() if law.mass.size <= _MOST_ATOMS]
+        if not laws:
+            return ()
+        found = []
+        for inside, others in self._sets():
+            for law in laws:
+                ways = (law,) if law.symmetric else (law, law.swapped())
+                found += [_Curve.of(way, inside, others) for way in ways]
+        return tuple(found)
+
+    def _sets(self) -> Iterator[tuple[float, Doubles]]:
+        """For each set: the victim's chance to be inside, and the law of how many others are."""
+        law, common = self._victim_law()
+        ratio = np.divide(law, common, out=np.zeros_like(law), where=common > 0)
+        nearest = np.argsort(-ratio, kind="stable")
+        for size in _SETS:
+            chosen = nearest[:size]
+            if size > self.walk.n or law[chosen].sum() <= 0:
+                return
+            chance = self._chance_to_end_in(chosen)
+            inside, chance[self.victim] = float(chance[self.victim]), 0.0
+            if chance.sum() > _MOST_OTHERS:
+                return
+            yield min(1.0, inside), _how_many(chance)
+
+    def _victim_law(self) -> tuple[Doubles, Doubles]:
+        """Where the victim's report ends, and where a random one does."""
+        block = np.zeros((self.walk.n, 2))
+        block[self.victim, 0] = 1.0
+        block[:, 1] = 1 / self.walk.n
+        steps = [Step(graph, self.walk.laziness) for graph in self.walk.graphs]
+        for number in range(self.rounds):
+            block = steps[number % len(steps)](block, self.walk.away_in(number))
+        return block[:, 0], block[:, 1]
+
+    def _chance_to_end_in(self, chosen: NDArray[np.intp]) -> Doubles:
+        """For everyone, the chance that their report ends with one of these: backwards in time."""
+        chance = np.zeros(self.walk.n)
+        chance[chosen] = 1.0
+        graphs = self.walk.graphs
+        for number in reversed(range(self.rounds)):
+            moved = _mean_of_neighbours(graphs[number % len(graphs)], chance, self.walk.laziness)
+            away = self.walk.away_in(number)
+            chance = moved if away is None else np.where(away, chance, moved)
+        return chance
+
+
+@dataclass(frozen=True, eq=False)
+class _Curve:
+    """All outcomes in A that are counted: their weight, and what they say of the victim."""
+
+    weight: Doubles
+    first: Doubles
+    second: Doubles
+    rest: Doubles
+
+    @staticmethod
+    def of(law: PairLaw, inside: float, others: Doubles) -> _Curve:
+        weights, firsts, seconds, rests = [], [], [], []
+        for count in range(min(others.size, _MOST_SEEN) + 1):
+            before = others[count - 1] if count > 0 else 0.0
+            now = others[count] if count < others.size else 0.0
+            counts, chance = listing(law.mass, count)
+            scale = inside * before / max(count, 1)
+            weights.append(chance)
+            firsts.append(scale * (counts @ law.a))
+            seconds.append(scale * (counts @ law.b))
+            rests.append(np.full(chance.size, (1 - inside) * now))
+        return _Curve(*(np.concatenate(each) for each in (weights, firsts, seconds, rests)))
+
+    def delta(self, epsilon: float) -> float:
+        """The sum over the outcomes, rounded down."""
+        t = math.exp(epsilon)
+        said = self.first - t * self.second + self.rest * (1 - t)
+        return float(self.weight @ np.maximum(said, 0.0)) * _SAFE
+
+
+def _mean_of_neighbours(graph: Graph, chance: Doubles, laziness: float) -> Doubles:
+    moved = graph.adjacency() @ chance / np.maximum(graph.degrees, 1)
+    return np.where(graph.degrees > 0, laziness * chance + (1 - laziness) * moved, chance)
+
+
+def _how_many(chance: Doubles) -> Doubles:
+    """The law of the number of successes, up to the largest that matters."""
+    mean = float(chance.sum())
+    size = min(_MOST_SEEN, math.ceil(mean + 12 * math.sqrt(mean) + 12))
+    law = np.zeros(size + 1)
+    law[0] = 1.0
+    for each in chance[chance > 0]:
+        law[1:] = law[1:] * (1 - each) + law[:-1] * each
+        law[0] *= 1 - each
+    return law

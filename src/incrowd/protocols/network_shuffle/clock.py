@@ -1,0 +1,56 @@
+"""The public timetable of a walk, the same for everyone.
+
+Nobody waits for anybody: a round begins and ends with the clock, so that who was away shows, and a
+device that is gone holds up no one.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from incrowd import checks
+from incrowd.errors import InvalidParameter
+
+__all__ = ["ROUND_SECONDS", "SETTLE", "Clock"]
+
+ROUND_SECONDS: Final = 30.0
+"""Long enough for several attempts at one hop, and for a restart."""
+SETTLE: Final = 10
+"""So many rounds after the last one, what is late has come in, and everyone hands in."""
+
+
+@dataclass(frozen=True)
+class Clock:
+    """The public timetable: round r is the window [r·L, (r + 1)·L) of seconds since the start."""
+
+    rounds: int
+    seconds: float = ROUND_SECONDS
+    settle: int = SETTLE
+
+    def __post_init__(self) -> None:
+        """Refuse rounds that take no time."""
+        if checks.number(self.seconds, "round_seconds") <= 0:
+            raise InvalidParameter(
+                f"round_seconds must be a positive number of seconds, got {self.seconds!r}"
+            )
+        checks.integer(self.rounds, "rounds", 0)
+        checks.integer(self.settle, "settle", 0)
+
+    def opens(self, number: int) -> float:
+        """When a round begins."""
+        return number * self.seconds
+
+    def current(self, now: float) -> int:
+        """Which round it is; −1 before the first, and the number of rounds after the last."""
+        number = min(self.rounds, math.floor(now / self.seconds))
+        # A quotient may round to the other side of a boundary; ``opens`` is what decides.
+        if number < self.rounds and self.opens(number + 1) <= now:
+            return number + 1
+        return max(-1, number if self.opens(number) <= now else number - 1)
+
+    @property
+    def hand_in(self) -> float:
+        """When everyone hands in what they hold."""
+        return self.opens(self.rounds + self.settle)

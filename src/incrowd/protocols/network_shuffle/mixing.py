@@ -1,0 +1,455 @@
+"""How well the walks have hidden each person: the numbers that the theorem needs.
+
+Let P_j be the law of where j's report ends, and σ a reference law for j's *crowd* (the people of
+one component, or of one side of a bipartite component when the walk is never lazy). Per person:
+
+* ``excess(κ) = Σ_v (P_j(v) − (1 + κ)·σ(v))₊``: the chance that the report is where too few others
+  are, a real leak rather than slack;
+* ``separation = 1 − min_v P_j(v)/σ(v)``: how much of σ the person does not provide for others;
+* ``collision = Σ_v P_j(v)²``, which the theorem for mode ``single`` uses.
+
+Nobody's data enters. Three routes, named in every result (``docs/theory/network_shuffle.md``):
+
+* ``exact``: the laws of all walks are propagated, round by round. Any walk: lazy, time-varying,
+  with people away, with colluders who watch what passes;
+* ``spectral``: leading eigenpairs with a certified remainder, for many rounds on one graph
+  (``docs/theory/modes.md``);
+* ``gap``: the second eigenvalue alone, for graphs too large for either.
+
+Colluders (``docs/theory/network_collusion.md``) replace the final position by a label: when and
+from where the report first reached a colluder, or where it ended if it never did. Labels up to a
+*cut*, a round, count as exposed altogether; later ones are compared with their own reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from incrowd.errors import GraphInvalid, InvalidParameter
+from incrowd.graphs.graph import Graph
+from incrowd.graphs.propagate import Step, over_blocks, relative_error
+
+__all__ = ["SLACKS", "Mixing", "Progress", "Route", "Walk", "measure", "measure_colluding", "work"]
+
+Doubles = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Progress = Callable[[int, int], None]
+Route = Literal["exact", "spectral", "gap", "stationary"]
+
+SLACKS: Final[Doubles] = np.array(
+    [0, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1, 0.2, 0.5, 1, 2, 5, 20]
+)
+"""The values of κ that are tried; κ = 0 gives the total variation distance."""
+_CUTS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+
+
+@dataclass(frozen=True, eq=False)
+class Walk:
+    """How reports move: the graph of each round, the laziness, and who was away when.
+
+    ``graphs`` are used in turn, again from the first after the last. ``away[r, v]`` says that v
+    kept what it held in round r; ``silent[v]`` that v never handed in what it held at the end.
+    """
+
+    graphs: tuple[Graph, ...]
+    laziness: float = 0.0
+    away: Bools | None = None
+    silent: Bools | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse graphs of different people, and a table of absences that does not fit."""
+        if not self.graphs:
+            raise GraphInvalid("a walk needs at least one graph")
+        sizes = {graph.n for graph in self.graphs}
+        if len(sizes) > 1:
+            raise GraphInvalid(
+                f"the graphs of a walk must have the same people, these have {sorted(sizes)}"
+            )
+        if self.away is not None and (self.away.ndim != 2 or self.away.shape[1] != self.n):
+            raise InvalidParameter(
+                f"away must have one row per round and one column for each of {self.n} people, "
+                f"got an array of shape {self.away.shape}"
+            )
+
+    @property
+    def n(self) -> int:
+        """How many people there are."""
+        return self.graphs[0].n
+
+    @property
+    def steady(self) -> bool:
+        """Whether every round is the same."""
+        return len(self.graphs) == 1 and self.present
+
+    @property
+    def present(self) -> bool:
+        """Whether everyone takes part from the first round to the end."""
+        return self.away is None and self.silent is None
+
+    @cached_property
+    def gap(self) -> float | None:
+        """The spectral gap of a walk whose rounds are all alike; else there is none."""
+        graph = self.graphs[0]
+        if not self.steady or (graph.degrees == 0).any():
+            return None
+        return graph.spectral_gap(self.laziness)
+
+    @cached_property
+    def together(self) -> Graph:
+        """Everyone who can ever talk to whom."""
+        from incrowd.graphs.graph import from_edges
+
+        if len(self.graphs) == 1:
+            return self.graphs[0]
+        ends = [graph.edges() for graph in self.graphs]
+        u, v = (np.concatenate([pair[side] for pair in ends]) for side in (0, 1))
+        return from_edges(u, v, self.n, self_loops=True)
+
+    @cached_property
+    def crowds(self) -> NDArray[np.int32]:
+        """The crowd of each person: the component, or a side of it where walks keep to sides."""
+        graph = self.together
+        _, component = graph.components()
+        if self.laziness > 0 or len(self.graphs) > 1 or not graph.bipartite_components.any():
+            return component
+        return _renumbered(2 * component + graph.sides)
+
+    def away_in(self, number: int) -> Bools | None:
+        """Who keeps what they hold in this round."""
+        if self.away is None or number >= len(self.away):
+            return None
+        return np.asarray(self.away[number])
+
+    def away_table(self, rounds: int) -> Bools | None:
+        """Who is away, one row for each of so many rounds."""
+        if self.away is None:
+            return None
+        missing = max(0, rounds - len(self.away))
+        return np.concatenate([self.away[:rounds], np.zeros((missing, self.n), bool)])
+
+    def sequence(self, rounds: int) -> Graph | list[Graph]:
+        """The graph of all rounds, or the list of the graphs of so many."""
+        if len(self.graphs) == 1:
+            return self.graphs[0]
+        return [self.graphs[number % len(self.graphs)] for number in range(rounds)]
+
+    def load(self, rounds: int) -> Doubles:
+        """How many reports everyone is expected to hold after so many rounds."""
+        return self._moved(np.ones((self.n, 1)), rounds)
+
+    def reference(self, rounds: int) -> Doubles:
+        """The law with which everyone's is compared after so many rounds, if all are one crowd."""
+        return self._moved(_start(self, np.arange(self.n)), rounds)
+
+    def _moved(self, law: Doubles, rounds: int) -> Doubles:
+        steps = [Step(graph, self.laziness) for graph in self.graphs]
+        for number in range(rounds):
+            law = _after(self, steps, number, law)
+        return law[:, 0]
+
+    def heard(self, block: Doubles) -> Doubles:
+        """The laws of what the curator hears of at the end."""
+        return block if self.silent is None else np.where(self.silent[:, None], 0.0, block)
+
+    def unheard(self, block: Doubles, doubt: float) -> Doubles | float:
+        """The chance, rounded up, that the curator never hears of a report."""
+        if self.silent is None:
+            return 0.0
+        return np.asarray(block[self.silent].sum(axis=0) * (1 + doubt))
+
+    def of(self, people: NDArray[np.intp]) -> Walk:
+        """The same walk among some people, who talk to nobody else."""
+        return Walk(
+            tuple(graph.subgraph(people) for graph in self.graphs),
+            self.laziness,
+            None if self.away is None else self.away[:, people],
+            None if self.silent is None else self.silent[people],
+        )
+
+    def key(self) -> tuple[object, ...]:
+        """What tells this walk from another one."""
+        tables = (self.away, self.silent)
+        bits = tuple(None if each is None else (each.shape, each.tobytes()) for each in tables)
+        return self.graphs, self.laziness, bits
+
+
+@dataclass(frozen=True, eq=False)
+class Mixing:
+    """What is known of all people's walks after a number of rounds.
+
+    ``excess[j, c, k]`` belongs to cut c and slack κ_k, ``separation[j, c]`` to cut c. Without
+    colluders there is one cut, at round 0. ``unseen[j]`` is the chance that j's report is never
+    handed in. Someone with crowd −1 is not protected: a colluder.
+    """
+
+    route: Route
+    rounds: int
+    crowds: NDArray[np.int32]
+    excess: Doubles
+    separation: Doubles
+    collision: Doubles
+    unseen: Doubles | None = None
+    cuts: tuple[int, ...] = (0,)
+    assumptions: tuple[str, ...] = ()
+
+    @property
+    def n(self) -> int:
+        """How many people there are."""
+        return self.crowds.size
+
+    @property
+    def variation(self) -> Doubles:
+        """The total variation distance of each person's law from the reference."""
+        return self.excess[:, 0, 0]
+
+
+def work(walk: Walk, rounds: int) -> float:
+    """How many multiplications the exact route takes."""
+    edges = max(graph.indices.size for graph in walk.graphs)
+    return float(walk.n) * edges * rounds
+
+
+def measure(
+    walk: Walk, rounds: Sequence[int], progress: Progress | None = None
+) -> dict[int, Mixing]:
+    """The exact route, at each of these numbers of rounds."""
+    wanted = sorted(set(rounds))
+    found = {number: _blank(walk.n, number, walk.crowds, 1) for number in wanted}
+    meter = _Meter(progress, walk.n)
+    for people in _components(walk):
+        part = walk.of(people)
+        sides = part.crowds
+        for side in np.unique(sides):
+            own = np.flatnonzero(sides == side)
+            _measure_crowd(part, own, people, found, meter)
+    return {number: mixing.freeze() for number, mixing in found.items()}
+
+
+def measure_colluding(
+    walk: Walk, rounds: int, colluders: NDArray[np.intp], progress: Progress | None = None
+) -> Mixing:
+    """The exact route when these people tell the curator what passes through them."""
+    colluding = np.zeros(walk.n, dtype=bool)
+    colluding[colluders] = True
+    crowds = np.where(colluding, -1, walk.crowds).astype(np.int32)
+    cuts = (*(cut for cut in _CUTS if cut < rounds), rounds)
+    found = _blank(walk.n, rounds, crowds, len(cuts), cuts)
+    meter = _Meter(progress, walk.n)
+    for people in _components(walk):
+        part, watched = walk.of(people), colluding[people]
+        honest = np.flatnonzero(~watched)
+        for side in np.unique(part.crowds[honest]):
+            own = honest[part.crowds[honest] == side]
+            _measure_watched(part, own, watched, people, found, meter)
+    return found.freeze()
+
+
+@dataclass(eq=False)
+class _Draft:
+    """A :class:`Mixing` that is being filled in."""
+
+    rounds: int
+    crowds: NDArray[np.int32]
+    excess: Doubles
+    separation: Doubles
+    collision: Doubles
+    unseen: Doubles
+    cuts: tuple[int, ...]
+
+    def freeze(self) -> Mixing:
+        return Mixing(
+            route="exact",
+            rounds=self.rounds,
+            crowds=self.crowds,
+            excess=np.minimum(self.excess, 1.0),
+            separation=np.clip(self.separation, 0.0, 1.0),
+            collision=np.minimum(self.collision, 1.0),
+            unseen=np.clip(self.unseen, 0.0, 1.0) if self.unseen.any() else None,
+            cuts=self.cuts,
+        )
+
+
+def _blank(
+    n: int, rounds: int, crowds: NDArray[np.int32], levels: int, cuts: tuple[int, ...] = (0,)
+) -> _Draft:
+    """Nobody is hidden until it is shown."""
+    return _Draft(
+        rounds,
+        crowds,
+        excess=np.ones((n, levels, SLACKS.size)),
+        separation=np.ones((n, levels)),
+        collision=np.ones(n),
+        unseen=np.zeros(n),
+        cuts=cuts,
+    )
+
+
+class _Meter:
+    """Tells how many people of how many are done, over all crowds."""
+
+    def __init__(self, progress: Progress | None, total: int) -> None:
+        self._progress = progress
+        self._total = total
+        self._before = 0
+
+    def of(self, people: int) -> Progress:
+        """What to tell of one crowd of so many people."""
+        before, self._before = self._before, self._before + people
+
+        def tell(done: int, total: int) -> None:
+            if self._progress is not None:
+                self._progress(before + people * done // max(1, total), self._total)
+
+        return tell
+
+
+def _components(walk: Walk) -> list[NDArray[np.intp]]:
+    """The people of each component in which anyone can meet anyone else."""
+    count, label = walk.together.components()
+    order = np.argsort(label, kind="stable")
+    edges = np.searchsorted(label[order], np.arange(count + 1))
+    parts = (order[begin:end] for begin, end in pairwise(edges))
+    return [people for people in parts if people.size > 1]
+
+
+def _measure_crowd(
+    walk: Walk,
+    own: NDArray[np.intp],
+    people: NDArray[np.intp],
+    found: dict[int, _Draft],
+    meter: _Meter,
+) -> None:
+    """Fill in the people of one crowd; ``people[own]`` are their names outside."""
+    steps, last = [Step(graph, walk.laziness) for graph in walk.graphs], max(found)
+    reference = {0: _start(walk, own)}
+    for number in range(last):
+        reference[number + 1] = _after(walk, steps, number, reference[number])
+
+    def follow(part: slice, block: Doubles) -> None:
+        who = people[own[part]]
+        for number in range(last + 1):
+            if number in found:
+                doubt = relative_error(walk.together, number)
+                seen, base = walk.heard(block), walk.heard(reference[number])
+                excess, least, collision = _overhang(seen, base, doubt)
+                draft = found[number]
+                draft.excess[who, 0] = excess
+                draft.separation[who, 0] = _separation(least, doubt)
+                draft.collision[who] = collision
+                draft.unseen[who] = walk.unheard(block, doubt)
+            if number < last:
+                block = _after(walk, steps, number, block)
+
+    over_blocks(follow, own, walk.n, meter.of(own.size))
+
+
+def _measure_watched(
+    walk: Walk,
+    own: NDArray[np.intp],
+    watched: Bools,
+    people: NDArray[np.intp],
+    found: _Draft,
+    meter: _Meter,
+) -> None:
+    """Fill in the honest people of one crowd, from the walks that end when they are watched.
+
+    A report that moves to a colluder in round r from v has the label (r, v). Its chance is that of
+    being at v before the round, times the chance of moving from there to a colluder.
+    """
+    steps, last = [Step(graph, walk.laziness) for graph in walk.graphs], found.rounds
+    doubt = relative_error(walk.together, last)
+    caught = [_chance_of_meeting(graph, watched, walk.laziness) for graph in walk.graphs]
+    # Whoever can be the last honest holder, in some round.
+    border = np.flatnonzero(np.any(caught, axis=0))
+    weights = [each[border, None] for each in caught]
+
+    def leaving(number: int, block: Doubles) -> Doubles:
+        """The chance of each label of this round, and nothing for those who are away."""
+        away = walk.away_in(number)
+        seen = block[border] * weights[number % len(weights)]
+        return seen if away is None else np.where(away[border, None], 0.0, seen)
+
+    def after(number: int, block: Doubles) -> Doubles:
+        moved = _after(walk, steps, number, block)
+        moved[watched] = 0.0
+        return moved
+
+    reference, labels = _start(walk, own), []
+    for number in range(last):
+        labels.append(leaving(number, reference))
+        reference = after(number, reference)
+
+    def follow(part: slice, block: Doubles) -> None:
+        who = people[own[part]]
+        columns = block.shape[1]
+        passed = np.empty((last + 1, columns))
+        excess = np.empty((last + 1, columns, SLACKS.size))
+        least = np.empty((last + 1, columns))
+        for number in range(last):
+            seen = leaving(number, block)
+            passed[number] = seen.sum(axis=0) * (1 + doubt)
+            excess[number], least[number], _ = _overhang(seen, labels[number], doubt)
+            block = after(number, block)
+        passed[last] = 0.0
+        seen, base = walk.heard(block), walk.heard(reference)
+        excess[last], least[last], found.collision[who] = _overhang(seen, base, doubt)
+        found.unseen[who] = walk.unheard(block, doubt)
+        # Up to the cut everything counts as seen; from there on what sticks out.
+        before = np.concatenate([np.zeros((1, columns)), np.cumsum(passed[:-1], axis=0)])
+        beyond = np.cumsum(excess[::-1], axis=0)[::-1]
+        lowest = np.minimum.accumulate(least[::-1], axis=0)[::-1]
+        for level, cut in enumerate(found.cuts):
+            found.excess[who, level] = before[cut][:, None] + beyond[cut]
+            found.separation[who, level] = _separation(lowest[cut], doubt)
+
+    over_blocks(follow, own, walk.n, meter.of(own.size))
+
+
+def _after(walk: Walk, steps: list[Step], number: int, block: Doubles) -> Doubles:
+    return steps[number % len(steps)](block, walk.away_in(number))
+
+
+def _chance_of_meeting(graph: Graph, watched: Bools, laziness: float) -> Doubles:
+    """The chance that a report moves from each honest person to a colluder in one round."""
+    share = graph.adjacency() @ watched.astype(np.float64) / np.maximum(graph.degrees, 1)
+    return np.where(watched, 0.0, (1 - laziness) * share)
+
+
+def _start(walk: Walk, own: NDArray[np.intp]) -> Doubles:
+    """Where the reference begins: at a member of the crowd, chosen by degree.
+
+    Rounds that are all alike keep this law. It is that of someone who hands in, if anyone does.
+    """
+    if walk.silent is not None and not walk.silent[own].all():
+        own = own[~walk.silent[own]]
+    weight = np.maximum(walk.graphs[0].degrees[own], 1)
+    law = np.zeros((walk.n, 1))
+    law[own, 0] = weight / weight.sum()
+    return law
+
+
+def _overhang(block: Doubles, reference: Doubles, doubt: float) -> tuple[Doubles, Doubles, Doubles]:
+    from incrowd.graphs._kernels import overhang
+
+    columns = block.shape[1]
+    excess, collision = np.zeros((columns, SLACKS.size)), np.zeros(columns)
+    least = np.full(columns, np.inf)
+    # Both laws carry the relative error, so that their ratio carries twice as much.
+    overhang(block, reference[:, 0], SLACKS, 2 * doubt, excess, least, collision)
+    return excess, least, collision * (1 + 4 * doubt)
+
+
+def _separation(least: Doubles, doubt: float) -> Doubles:
+    """1 − the least ratio, rounded up; where there is nothing to compare with, nothing is lost."""
+    return np.where(np.isinf(least), 0.0, 1 - least * (1 - 2 * doubt))
+
+
+def _renumbered(labels: NDArray[np.integer]) -> NDArray[np.int32]:
+    return np.asarray(np.unique(labels, return_inverse=True)[1], np.int32)

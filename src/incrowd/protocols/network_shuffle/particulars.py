@@ -1,0 +1,149 @@
+"""What network shuffling alone has to say: who is worst off and why, exposure, and load.
+
+Plain data for tables and JSON; every ε is a proven one, rounded up.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from incrowd.privacy.guarantee import Guarantee
+from incrowd.protocols.base import Colluders, check_colluders
+from incrowd.protocols.network_shuffle.simulate import Mode, Walked
+from incrowd.protocols.trusted_shuffle.privacy import blanket_profile
+
+if TYPE_CHECKING:
+    from incrowd.protocols.network_shuffle.mixing import Walk
+    from incrowd.protocols.network_shuffle.protocol import NetworkShuffle
+
+__all__ = ["load_summary", "particulars"]
+
+_QUANTILES = (0.5, 0.9, 0.99)
+_CLOSE = 1.05
+"""Within this factor of the trusted shuffler a person counts as mixed."""
+
+
+def particulars(
+    protocol: NetworkShuffle, delta: float, guarantee: Guarantee, colluders: Colluders = 0
+) -> dict[str, Any]:
+    """The keys that ``account`` adds to the common ones."""
+    n, walk = protocol.parameters.n, protocol.walk
+    trusted = blanket_profile(protocol.randomizer, n).epsilon(delta)
+    found: dict[str, Any] = {"trusted_shuffler_epsilon": trusted}
+    if walk is None:
+        alike = {"route": "stationary", "gap": None, "component_sizes": [n]}
+        return found | alike | {"median_epsilon": trusted, "p99_epsilon": trusted}
+    _, component = walk.together.components()
+    sizes = np.sort(np.bincount(component))[::-1]
+    mixing = protocol.mixing(colluders)
+    found["route"] = "none" if mixing is None else mixing.route
+    found["gap"] = walk.gap
+    found["component_sizes"] = sizes.tolist()
+    epsilon = guarantee.per_person(delta)
+    if epsilon is None:
+        return found
+    honest = np.arange(n) if mixing is None else np.flatnonzero(mixing.crowds >= 0)
+    found["median_epsilon"] = upper_quantile(epsilon[honest], 0.5)
+    found["p99_epsilon"] = upper_quantile(epsilon[honest], 0.99)
+    found["mixed_share"] = float(np.mean(epsilon[honest] <= _CLOSE * trusted))
+    worst = _worst(epsilon, honest, walk)
+    found["worst_person"] = {
+        "person": worst,
+        "degree": int(walk.together.degrees[worst]),
+        "component": int(sizes_of(component)[worst]),
+        "why": _why(protocol, worst, float(epsilon[worst]), trusted, colluders),
+    }
+    if check_colluders(colluders, n):
+        found |= _exposed(protocol, delta, colluders)
+    return found
+
+
+def _worst(epsilon: NDArray[np.float64], honest: NDArray[np.intp], walk: Walk) -> int:
+    """Who has the largest ε; of several, the one with the fewest people to hide among."""
+    last = honest[epsilon[honest] >= epsilon[honest].max() * (1 - 1e-5)]
+    graph = walk.together
+    order = np.lexsort((graph.degrees[last], sizes_of(graph.components()[1])[last]))
+    return int(last[order[0]])
+
+
+def _exposed(protocol: NetworkShuffle, delta: float, colluders: Colluders) -> dict[str, Any]:
+    """The chance of exposure and the ε otherwise, for the worst and the median person."""
+    found = protocol.exposures(delta, colluders)
+    exposure, epsilon = found.median
+    return {
+        "exposure": float(found.exposure[found.worst]),
+        "conditional_epsilon": float(found.epsilon[found.honest].max()),
+        "median_exposure": exposure,
+        "median_conditional_epsilon": epsilon,
+        "most_exposed_person": found.worst,
+    }
+
+
+def _why(
+    protocol: NetworkShuffle, person: int, epsilon: float, trusted: float, colluders: Colluders
+) -> str:
+    """Why this person is worse off than behind a trusted shuffler, in one sentence."""
+    walk = protocol.walk
+    if walk is None:
+        return "all are alike"
+    graph = walk.together
+    if graph.degrees[person] == 0:
+        return "alone in the graph: there is nobody to hide among"
+    if not protocol.parameters.stationary and protocol.rounds == 0:
+        return "no rounds, no amplification: every report is still with its owner"
+    if check_colluders(colluders, walk.n):
+        return "a report that meets a colluder soon is traced back; see exposure"
+    if epsilon <= _CLOSE * trusted:
+        return "nobody is worse off than behind a trusted shuffler, to within 5 %"
+    crowd = int(np.count_nonzero(walk.crowds == walk.crowds[person]))
+    component = int(sizes_of(graph.components()[1])[person])
+    if crowd < component:
+        return (
+            f"the graph is bipartite and the walk never lazy, so reports stay on their side, among "
+            f"{crowd} people: set laziness above 0"
+        )
+    if component < walk.n:
+        return f"a component of {component} people hides no better than a crowd of that size"
+    degree = int(graph.degrees[person])
+    contacts = "one neighbour" if degree == 1 else f"{degree} neighbours"
+    return (
+        f"with {contacts} the report is still found near its owner more often than elsewhere: "
+        "more rounds, or random peers, hide it"
+    )
+
+
+def sizes_of(labels: NDArray[np.int32]) -> NDArray[np.int64]:
+    """For each person, how many have the same label."""
+    return np.asarray(np.bincount(labels)[labels])
+
+
+def upper_quantile(values: NDArray[Any], share: float) -> float:
+    """A value that at least this share of the values does not exceed."""
+    return float(np.quantile(values, share, method="higher"))
+
+
+def load_summary(collected: Walked, mode: Mode) -> dict[str, Any]:
+    """How many reports people held at the end, and what became of the reports."""
+    found: dict[str, Any] = {}
+    if collected.load is not None:
+        load = collected.load
+        found["load"] = {
+            "mean": float(load.mean()),
+            "max": int(load.max()),
+            **{f"p{int(100 * q)}": int(upper_quantile(load, q)) for q in _QUANTILES},
+        }
+        if mode == "single":
+            empty = int(np.count_nonzero(load == 0))
+            found["dummies"] = empty
+            found["dropped"] = int(load.sum()) - (load.size - empty)
+    if collected.dummies is not None:
+        found["expected_dummies"] = collected.dummies.share * collected.received
+    if collected.away is not None:
+        found["rounds_missed"] = int(collected.away.sum())
+    if collected.silent is not None:
+        found["silent"] = int(collected.silent.sum())
+    found["lost"] = collected.lost
+    return found

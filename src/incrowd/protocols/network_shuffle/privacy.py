@@ -1,0 +1,323 @@
+"""What is proven when reports walk from person to person before the curator sees them.
+
+One function per theorem (``docs/theory/network_shuffle.md``, ``network_single.md``,
+``network_collusion.md``):
+
+* :func:`people_profile`: the curator, at any number of rounds, person by person: a report is mixed
+  with those of its crowd except for its excess. Once the walks have mixed, this is the trusted
+  shuffler of the crowd, on any graph;
+* :class:`CollisionProfile`: mode ``single``, from the chance that two copies of a walk meet;
+* :class:`SampledProfile`: mode ``single`` once the walks have mixed: only some reports are kept;
+* :func:`exposures`: colluders: with what probability a person is exposed, and the ε otherwise.
+
+None is ever above what the randomizer promises alone. A view that includes the hub sees who sends
+to whom: there only the randomizer protects.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from incrowd import checks
+from incrowd.privacy import Guarantee, LocalProfile, Profile
+from incrowd.privacy.mixed import Attacks, Crowd, PeopleProfile, mixed_crowd
+from incrowd.privacy.search import crossing
+from incrowd.protocols.local.privacy import drawing
+from incrowd.protocols.network_shuffle.attack import NeighbourhoodAttack
+from incrowd.protocols.network_shuffle.mixing import SLACKS, Mixing, Walk
+from incrowd.protocols.trusted_shuffle.privacy import blanket_profile
+from incrowd.randomizers.base import Randomizer
+
+if TYPE_CHECKING:
+    from incrowd.privacy import LossDistribution
+
+__all__ = [
+    "CollisionProfile",
+    "Exposures",
+    "SampledProfile",
+    "exposures",
+    "network_guarantee",
+    "people_profile",
+]
+
+Doubles = NDArray[np.float64]
+
+THEOREM = "network shuffling (docs/theory/network_shuffle.md)"
+_COLLUSION = "network shuffling with colluders (docs/theory/network_collusion.md)"
+
+_HONEST_PEERS = "the people on the way forward at random and tell nobody what passed"
+_INDEPENDENT_WALKS = "who is there, and where reports go, does not depend on the data"
+_SAME_RANDOMIZER = "every other person uses the same randomizer honestly"
+_ABSENCES = "who was away when is public, and depends on neither the data nor the walks"
+_LOSSES = "which reports never arrived does not depend on whose they were"
+_NO_TRAFFIC = "the view does not see who sends to whom"
+
+_STICKS_OUT = int(np.searchsorted(SLACKS, 0.5))
+_TAIL = 1e-12
+"""What is charged for a number of kept reports above its bound."""
+_TIERS = (0.01, 0.03, 0.1, 0.3, 0.6, 0.9)
+_NEARLY = 1.1
+"""Of all ways to trade exposure for ε: the least exposure within this factor of the least ε."""
+
+
+def people_profile(
+    mixing: Mixing,
+    randomizer: Randomizer,
+    *,
+    single: bool,
+    kept: float | None = None,
+    lost: int = 0,
+    attacked: Walk | None = None,
+) -> PeopleProfile:
+    """Everyone's curve against the curator, from how well the walks have mixed.
+
+    ``kept`` is the expected number of reports that mode ``single`` keeps once the walks have mixed,
+    where that is known; ``lost`` reports never arrived, and thin every crowd. ``attacked`` is the
+    walk when the curator has everyone's reports in mode ``all``. Then the view tells the crowds
+    apart and holds the multiset of each, so that every attack behind a trusted shuffler works; and
+    the person whose report sticks out most can be looked for where it is likely to be.
+    """
+    found = []
+    for number in np.unique(mixing.crowds[mixing.crowds >= 0]):
+        members = np.flatnonzero(mixing.crowds == number)
+        # Nobody else's report, or a crowd that is all lost: only the randomizer protects.
+        sizes, shares, rows = [], [], []
+        for cut in range(len(mixing.cuts)):
+            size, share = _largest_crowd(1 - mixing.separation[members, cut])
+            for level, slack in enumerate(SLACKS):
+                sizes.append(max(1, size - lost))
+                shares.append(share / (1 + slack))
+                rows.append(mixing.excess[members, cut, level])
+        others: tuple[Profile, ...] = ()
+        if single and kept is not None and members.size == mixing.n:
+            slip = float(mixing.variation[members].sum())
+            others = (SampledProfile(randomizer, members.size - lost, kept, slip),)
+        # The closed form needs a pure randomizer.
+        closed = single and randomizer.delta == 0 and len(mixing.cuts) == 1
+        found.append(
+            Crowd(
+                members=members,
+                excess=np.column_stack(rows),
+                sizes=tuple(sizes),
+                shares=tuple(shares),
+                others=others,
+                alone=partial(CollisionProfile, randomizer.epsilon) if closed else None,
+                levels=mixing.collision[members] if closed else None,
+                unseen=None if mixing.unseen is None else mixing.unseen[members],
+                attacks=() if attacked is None else (blanket_profile(randomizer, members.size),),
+            )
+        )
+    hunt: Attacks = ()
+    if attacked is not None and mixing.route == "exact" and len(mixing.cuts) == 1:
+        victim = int(mixing.excess[:, 0, _STICKS_OUT].argmax())
+        hunt = (NeighbourhoodAttack(attacked, mixing.rounds, victim, randomizer),)
+    return PeopleProfile(randomizer, tuple(found), mixing.n, hunt)
+
+
+def _largest_crowd(provided: Doubles) -> tuple[int, float]:
+    """The people to count on, and the share that each of them provides at least.
+
+    Of the people with the largest shares, as many as make the expected number of mixed reports
+    largest; the others are given up.
+    """
+    ordered = np.sort(np.maximum(provided, 0.0))[::-1]
+    count = int(np.argmax(ordered * np.arange(1, ordered.size + 1))) + 1
+    return count, float(ordered[count - 1])
+
+
+@dataclass(frozen=True)
+class CollisionProfile(Profile):
+    """Mode ``single``: ε = a²S/2 + a√(2S·log(1/δ)) with a = e^ε0·(e^ε0 − 1) and S = Σ P².
+
+    At most one position of the view depends on the victim, and which one is as spread out as the
+    victim's walk: ``docs/theory/network_single.md``.
+    """
+
+    local_epsilon: float
+    collision: float
+
+    @property
+    def _scale(self) -> float:
+        return math.exp(self.local_epsilon) * math.expm1(self.local_epsilon) * (1 + 2.0**-48)
+
+    @property
+    def _drift(self) -> float:
+        return self._scale**2 * self.collision / 2
+
+    def epsilon(self, delta: float) -> float:
+        """The closed form, or ε0 where that is less."""
+        checks.delta(delta)
+        spread = self._scale * math.sqrt(2 * self.collision * math.log(1 / delta))
+        return min(self.local_epsilon, (self._drift + spread) * (1 + 2.0**-48))
+
+    def delta(self, epsilon: float) -> float:
+        """The closed form solved for δ."""
+        if epsilon >= self.local_epsilon or (self.collision == 0 and epsilon >= 0):
+            return 0.0
+        if epsilon <= self._drift:
+            return 1.0
+        return math.exp(-((epsilon - self._drift) ** 2) / (4 * self._drift)) * (1 + 2.0**-40)
+
+    @property
+    def interval(self) -> float:
+        """A share of the standard deviation of the loss."""
+        return math.sqrt(2 * self._drift) / 40
+
+    def losses(self, interval: float) -> LossDistribution:
+        """A privacy-loss distribution that dominates the curve."""
+        return _connected(self, interval, self.local_epsilon)
+
+
+@dataclass(frozen=True)
+class SampledProfile(Profile):
+    """Mode ``single`` once the walks have mixed: a random sample of the reports, shuffled.
+
+    At most K of n reports are kept, up to a small probability, so
+    δ(ε') ≤ (K/n)·δ_shuffle(ε; K) + Pr[more]·δ_shuffle(ε'; n) + (e^ε' + 1)·slip, where
+    e^ε' − 1 = (K/n)(e^ε − 1), and ``slip`` is the sum of everyone's distance from the common law:
+    ``docs/theory/network_single.md``.
+    """
+
+    randomizer: Randomizer
+    n: int
+    kept: float
+    slip: float
+
+    @property
+    def _most(self) -> int:
+        """More reports than this are kept with a probability below the tail that is charged."""
+        room = math.sqrt(self.n * math.log(1 / _TAIL) / 2)
+        return min(self.n, math.ceil(self.kept + room) + 1)
+
+    def delta(self, epsilon: float) -> float:
+        """The bound; below zero the mirrored one, as it holds in both directions."""
+        if epsilon < 0:
+            mirrored = -math.expm1(epsilon) + math.exp(epsilon) * self.delta(-epsilon)
+            return min(1.0, mirrored * (1 + 2.0**-40))
+        if epsilon > 500:
+            return min(1.0, LocalProfile(self.randomizer).delta(epsilon))
+        rate = self._most / self.n
+        inner = math.log1p(math.expm1(epsilon) / rate) * (1 - 2.0**-48)
+        sampled = rate * blanket_profile(self.randomizer, self._most).delta(inner)
+        tail = 0.0 if self._most == self.n else _TAIL
+        slipped = (math.exp(epsilon) + 1) * self.slip
+        return min(1.0, (sampled + tail + slipped) * (1 + 2.0**-40))
+
+    def epsilon(self, delta: float) -> float:
+        """Where the bound falls to δ, or what the randomizer promises where it does not."""
+        ceiling = LocalProfile(self.randomizer).epsilon(delta)
+        guess = blanket_profile(self.randomizer, self._most).epsilon(delta)
+        if self.delta(ceiling * (1 - 1e-6)) > delta:
+            return ceiling
+        return crossing(self.delta, delta, guess, ceiling).within
+
+    @property
+    def interval(self) -> float:
+        """That of the shuffled sample."""
+        return blanket_profile(self.randomizer, self._most).interval
+
+    def losses(self, interval: float) -> LossDistribution:
+        """A privacy-loss distribution that dominates the curve."""
+        return _connected(self, interval, LocalProfile(self.randomizer).greatest_loss)
+
+
+def _connected(profile: Profile, interval: float, greatest_loss: float) -> LossDistribution:
+    from incrowd.privacy.composition import connect_the_dots
+
+    return connect_the_dots(profile.delta, interval, greatest_loss)
+
+
+@dataclass(frozen=True, eq=False)
+class Exposures:
+    """With colluders: each person's chance of being exposed, and the ε of those who are not.
+
+    Colluders themselves have exposure 1 and are not counted in ``worst`` and ``median``.
+    """
+
+    exposure: Doubles
+    epsilon: Doubles
+    honest: NDArray[np.bool_]
+
+    @property
+    def worst(self) -> int:
+        """The honest person with the largest exposure, of those the one with the largest ε."""
+        people = np.flatnonzero(self.honest)
+        order = np.lexsort((self.epsilon[people], self.exposure[people]))
+        return int(people[order[-1]])
+
+    @property
+    def median(self) -> tuple[float, float]:
+        """The median exposure and the median ε."""
+        return tuple(
+            float(np.quantile(each[self.honest], 0.5, method="higher"))
+            for each in (self.exposure, self.epsilon)
+        )  # type: ignore[return-value]
+
+
+def exposures(mixing: Mixing, randomizer: Randomizer, delta: float) -> Exposures:
+    """Per person: the least exposure whose conditional ε is close to the least there is."""
+    ceiling = LocalProfile(randomizer).epsilon(delta)
+    exposure, epsilon = np.ones(mixing.n), np.full(mixing.n, ceiling)
+    for number in np.unique(mixing.crowds[mixing.crowds >= 0]):
+        members = np.flatnonzero(mixing.crowds == number)
+        chances, bounds = [], []
+        for cut in range(len(mixing.cuts)):
+            size, share = _largest_crowd(1 - mixing.separation[members, cut])
+            for level, slack in enumerate(SLACKS):
+                chance = mixing.excess[members, cut, level]
+                chances.append(chance)
+                missing = chance if mixing.unseen is None else chance + mixing.unseen[members]
+                bounds.append(_conditional(randomizer, size, share / (1 + slack), missing, delta))
+        chance, bound = np.column_stack(chances), np.minimum(np.column_stack(bounds), ceiling)
+        near = bound <= _NEARLY * bound.min(axis=1, keepdims=True)
+        at = np.where(near, chance, np.inf).argmin(axis=1)
+        rows = np.arange(members.size)
+        exposure[members], epsilon[members] = chance[rows, at], bound[rows, at]
+    return Exposures(exposure, epsilon, mixing.crowds >= 0)
+
+
+def _conditional(
+    randomizer: Randomizer, size: int, share: float, missing: Doubles, delta: float
+) -> Doubles:
+    """The ε of those who are mixed; people with a similar chance of that are taken together."""
+    found = np.full(missing.size, math.inf)
+    low = -1.0
+    for tier in _TIERS:
+        inside = (missing > low) & (missing <= tier)
+        if inside.any():
+            joined = (1 - tier) * share * (1 - 2.0**-40)
+            found[inside] = mixed_crowd(randomizer, size, joined).epsilon(delta)
+        low = tier
+    return found
+
+
+def network_guarantee(
+    profile: Profile,
+    randomizer: Randomizer,
+    *,
+    assumptions: tuple[str, ...],
+    colluders: int,
+    lost: int,
+    absent: bool,
+) -> Guarantee:
+    """A curve together with what it rests on; ``assumptions`` are those of the route."""
+    named = [_HONEST_PEERS, _INDEPENDENT_WALKS, _SAME_RANDOMIZER, _NO_TRAFFIC]
+    if colluders:
+        named[0] = f"all people but {colluders} forward at random and tell nobody what passed"
+    if absent:
+        named.append(_ABSENCES)
+    if lost:
+        named.append(_LOSSES)
+    return Guarantee(
+        profile=profile,
+        view=frozenset({"curator"}),
+        theorem=_COLLUSION if colluders else THEOREM,
+        assumptions=(*named, *assumptions, *drawing(randomizer)),
+        colluders=colluders,
+    )

@@ -1,0 +1,448 @@
+"""Network shuffling: a crowd that shuffles itself.
+
+Everyone randomizes their answer and seals it to the curator. For a number of rounds every report
+moves from whoever holds it to a random neighbour; then everyone hands in what they hold. Nobody has
+to be trusted to shuffle: once the walks have mixed, the curator learns no more than behind a
+trusted shuffler, on any graph, and before that the promise is stated person by person
+(``docs/theory/network_shuffle.md``). From "Network Shuffling: Privacy Amplification via Random
+Walks" by Liew, Takahashi, Takagi, Kato, Cao and Yoshikawa, with its theorems replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from incrowd import checks
+from incrowd.errors import InvalidCrowd, InvalidParameter, ProtocolFailed
+from incrowd.graphs.graph import Graph
+from incrowd.privacy.guarantee import Guarantee, Profile, view_of
+from incrowd.protocols.actor import CURATOR, Address, Maker, NullSealer, Sealer, device
+from incrowd.protocols.base import (
+    Colluders,
+    Cost,
+    Parameters,
+    Progress,
+    Protocol,
+    check_colluders,
+    check_randomizer,
+    colluding,
+    parameter,
+)
+from incrowd.protocols.local.privacy import local_guarantee
+from incrowd.protocols.network_shuffle import privacy, routes, simulate
+from incrowd.protocols.network_shuffle.mixing import Mixing, Walk
+from incrowd.protocols.network_shuffle.particulars import load_summary, particulars
+from incrowd.protocols.network_shuffle.simulate import Mode, Walked
+from incrowd.protocols.pricing import expected_error
+from incrowd.protocols.trusted_shuffle.privacy import blanket_profile
+from incrowd.protocols.wire import ReportFormat
+from incrowd.randomizers.base import Randomizer
+from incrowd.randomness import Seeds
+from incrowd.tasks.base import Collected
+
+if TYPE_CHECKING:
+    from incrowd.privacy.mixed import PeopleProfile
+
+__all__ = ["NetworkShuffle", "NetworkShuffleParameters"]
+
+Rounds = int | Literal["auto"]
+
+
+class NetworkShuffleParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The parameters of :class:`NetworkShuffle`."""
+
+    n: Annotated[
+        int,
+        parameter(
+            "people who take part, the victim included", solve="min", default="counted in the graph"
+        ),
+    ] = 0
+    graph: Annotated[
+        str, parameter("file that says who can talk to whom", path=True, default="none")
+    ] = ""
+    rounds: Annotated[
+        Rounds,
+        parameter(
+            "times that each report moves on; auto: the fewest that come within a factor of the "
+            "trusted shuffler",
+            solve="min",
+        ),
+    ] = "auto"
+    laziness: Annotated[float, parameter("chance that a report stays where it is in a round")] = 0.0
+    mode: Annotated[
+        Mode,
+        parameter("hand in all reports held at the end, or a single one, or a dummy when none"),
+    ] = "all"
+    peers: Annotated[
+        int, parameter("random others whom everyone knows besides their neighbours in the graph")
+    ] = 0
+    within: Annotated[
+        float, parameter("with rounds = auto: the factor of the trusted shuffler's ε to come to")
+    ] = 1.05
+    share: Annotated[
+        float, parameter("with rounds = auto: the share of people for whom that must hold")
+    ] = 1.0
+    stationary: Annotated[
+        bool, parameter("take the walks as perfectly mixed, as after endless rounds")
+    ] = False
+
+    def __post_init__(self) -> None:
+        """Refuse what describes no walk."""
+        if self.n or (self.stationary and not self.graph):
+            msgspec.structs.force_setattr(self, "n", checks.crowd(self.n))
+        if self.rounds != "auto":
+            if isinstance(self.rounds, str):
+                raise InvalidParameter(
+                    f"rounds must be a whole number or auto, got {self.rounds!r}"
+                )
+            msgspec.structs.force_setattr(self, "rounds", checks.integer(self.rounds, "rounds", 0))
+        checks.probability(self.laziness, "laziness")
+        if self.laziness == 1:
+            raise InvalidParameter("laziness must be below 1: nothing would ever move")
+        if self.mode not in ("all", "single"):
+            raise InvalidParameter(f"mode must be all or single, got {self.mode!r}")
+        msgspec.structs.force_setattr(self, "peers", checks.integer(self.peers, "peers", 0))
+        if checks.number(self.within, "within") <= 1:
+            raise InvalidParameter(f"within must be a factor above 1, got {self.within!r}")
+        if checks.probability(self.share, "share") == 0:
+            raise InvalidParameter(f"share must be above 0, got {self.share!r}")
+
+
+@dataclass(frozen=True, init=False, eq=False)
+class NetworkShuffle(Protocol):
+    """Everyone sends one report, which walks over a graph before it is handed in."""
+
+    kind: ClassVar[str] = "network-shuffle"
+    summary: ClassVar[str] = "reports walk from person to person over a graph, then are handed in"
+    parameters_type: ClassVar[type[Parameters]] = NetworkShuffleParameters
+
+    randomizer: Randomizer
+    parameters: NetworkShuffleParameters
+    walk: Walk | None
+    """How reports move; none when only the stationary law of n people is described."""
+    lost: int
+    """Reports that never arrived, in a run that happened."""
+
+    def __init__(
+        self,
+        graph: Graph | Sequence[Graph],
+        randomizer: Randomizer,
+        *,
+        rounds: Rounds = "auto",
+        laziness: float = 0.0,
+        mode: Mode = "all",
+        within: float = 1.05,
+        share: float = 1.0,
+        stationary: bool = False,
+        away: NDArray[np.bool_] | None = None,
+        silent: NDArray[np.bool_] | None = None,
+    ) -> None:
+        """``graph`` may be a sequence, used one per round in turn.
+
+        ``away[r, v]`` says that v keeps what it holds in round r, ``silent[v]`` that v never hands
+        in: both are public, and do not depend on anybody's data.
+        """
+        graphs = (graph,) if isinstance(graph, Graph) else tuple(graph)
+        for each in graphs:
+            checks.instance(each, Graph, "graph", 'graphs.load("friends.npz")')
+        walk = Walk(graphs, checks.probability(laziness, "laziness"), away, silent)
+        parameters = NetworkShuffleParameters(
+            n=walk.n, rounds=rounds, laziness=laziness, mode=mode, within=within, share=share,
+            stationary=stationary,
+        )  # fmt: skip
+        self._set(parameters, randomizer, walk, 0)
+
+    @classmethod
+    def make(cls, parameters: Any, randomizer: Randomizer) -> Self:
+        """Build from parameters; reads the graph from its file."""
+        if not parameters.graph:
+            if not parameters.stationary:
+                raise InvalidParameter(
+                    "graph is missing: name the file that says who can talk to whom, or take the "
+                    "walks as perfectly mixed (stationary, with n)"
+                )
+            return cls._of(parameters, randomizer, None, 0)
+        graph = _load(parameters.graph, _changed(parameters.graph), parameters.peers)
+        if parameters.n and parameters.n != graph.n:
+            raise InvalidCrowd(
+                f"{parameters.graph} has {graph.n} people, but n = {parameters.n}: each row of the "
+                "data is one person of the graph"
+            )
+        counted = msgspec.structs.replace(parameters, n=graph.n)
+        return cls._of(counted, randomizer, Walk((graph,), parameters.laziness), 0)
+
+    @classmethod
+    def _of(
+        cls,
+        parameters: NetworkShuffleParameters,
+        randomizer: Randomizer,
+        walk: Walk | None,
+        lost: int,
+    ) -> Self:
+        protocol = cls.__new__(cls)
+        protocol._set(parameters, randomizer, walk, lost)
+        return protocol
+
+    def _set(
+        self,
+        parameters: NetworkShuffleParameters,
+        randomizer: Randomizer,
+        walk: Walk | None,
+        lost: int,
+    ) -> None:
+        object.__setattr__(self, "parameters", parameters)
+        object.__setattr__(self, "randomizer", check_randomizer(randomizer))
+        object.__setattr__(self, "walk", walk)
+        object.__setattr__(self, "lost", lost)
+
+    def __repr__(self) -> str:
+        """The walk and the randomizer, without the graph."""
+        p = self.parameters
+        return f"NetworkShuffle(n = {p.n}, rounds = {p.rounds}, mode = {p.mode}, {self.randomizer})"
+
+    # Planning.
+
+    def planned(
+        self, delta: float, *, colluders: Colluders = 0, progress: Progress | None = None
+    ) -> Self:
+        """With the rounds chosen, where they are ``auto``, and the walks measured."""
+        p = self.parameters
+        if p.stationary or self.walk is None:
+            return self
+        found = self
+        if p.rounds == "auto":
+            rounds = routes.fewest_rounds(self.walk, partial(self._enough, delta), progress)
+            parameters = msgspec.structs.replace(p, rounds=rounds)
+            found = self._of(parameters, self.randomizer, self.walk, self.lost)
+        found.mixing(colluders, progress)
+        return found
+
+    def _enough(self, delta: float, mixing: Mixing) -> bool:
+        """Whether enough people are close enough to a trusted shuffler of their component."""
+        walk, profile = self._described(), self._profile(mixing)
+        _, component = walk.together.components()
+        sizes = np.bincount(component)[component]
+        near = 0
+        for size in np.unique(sizes).tolist():
+            target = self.parameters.within * blanket_profile(self.randomizer, size).epsilon(delta)
+            near += int(np.count_nonzero(profile.deltas(target)[sizes == size] <= delta))
+        return bool(near >= self.parameters.share * walk.n)
+
+    @property
+    def rounds(self) -> int:
+        """How often each report moves; raises while that is still open."""
+        if self.parameters.rounds == "auto":
+            raise InvalidParameter("rounds are still auto: call planned(delta) to choose them")
+        return self.parameters.rounds
+
+    # Accounting.
+
+    def guarantee(self, view: str = "curator", colluders: Colluders = 0) -> Guarantee:
+        """Amplified by the crowd against the curator; ε0 for a view that sees more.
+
+        ``colluders`` are the numbers of people who tell the curator what passes through them, or
+        how many, or which share of all: those are then drawn at random, by a fixed seed.
+        """
+        who, p = view_of(view), self.parameters
+        count = check_colluders(colluders, p.n)
+        if who != {"curator"}:
+            return local_guarantee(self.randomizer, 1, who, count)
+        mixing = self.mixing(colluders)
+        profile = self._stationary(count) if mixing is None else self._profile(mixing)
+        return privacy.network_guarantee(
+            profile,
+            self.randomizer,
+            assumptions=() if mixing is None else mixing.assumptions,
+            colluders=count,
+            lost=self.lost,
+            absent=self.walk is not None and not self.walk.present,
+        )
+
+    def exposures(self, delta: float, colluders: Colluders) -> privacy.Exposures:
+        """For each person: the chance that colluders expose them, and the ε otherwise."""
+        mixing = self.mixing(colluders)
+        if mixing is None or not check_colluders(colluders, self.parameters.n):
+            raise InvalidParameter("exposures need a graph and at least one colluder")
+        return privacy.exposures(mixing, self.randomizer, delta)
+
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """The curator, the curator together with the hub, and everyone."""
+        return tuple(self.guarantee(view) for view in ("curator", "curator+hub", "everyone"))
+
+    def mixing(self, colluders: Colluders = 0, progress: Progress | None = None) -> Mixing | None:
+        """How well the walks have hidden each person; none without a graph."""
+        if self.walk is None:
+            return None
+        who = colluding(colluders, self.walk.n)
+        if self.parameters.stationary:
+            if who.size:
+                raise InvalidParameter(
+                    "colluders watch the walk, so that it must be described: give rounds instead "
+                    "of stationary"
+                )
+            return routes.stationary(self.walk)
+        if who.size:
+            return routes.mix_colluding(self.walk, self.rounds, who, progress)
+        return routes.mix(self.walk, self.rounds, progress)
+
+    def _profile(self, mixing: Mixing) -> PeopleProfile:
+        single, walk = self.parameters.mode == "single", self.walk
+        kept = self._kept() if single else None
+        return privacy.people_profile(
+            mixing,
+            self.randomizer,
+            single=single,
+            kept=kept,
+            lost=self.lost,
+            attacked=None
+            if single or self.lost or walk is None or walk.silent is not None
+            else walk,
+        )
+
+    def _kept(self) -> float | None:
+        """How many reports ``single`` is expected to keep once all follow the reference law."""
+        walk = self.walk
+        if walk is None or not walk.present:
+            return None
+        rounds = 0 if walk.steady else self.rounds
+        law = np.minimum(walk.reference(rounds), 1 - 1e-15)
+        return walk.n - float(np.sum(np.exp(walk.n * np.log1p(-law))))
+
+    def _stationary(self, colluders: int) -> Profile:
+        if colluders:
+            raise InvalidParameter(
+                "colluders watch the walk, so that it must be described: give a graph and rounds"
+            )
+        return blanket_profile(self.randomizer, self.parameters.n)
+
+    # Running.
+
+    def cost(self) -> Cost:
+        """Each report moves in every round in which it is not lazy, and is handed in once.
+
+        Reports that move together share a message, and every message but the last is answered.
+        """
+        from incrowd.protocols.network_shuffle.actors import sizes
+
+        p = self.parameters
+        hops = self.rounds * (1 - p.laziness)
+        hop, answer, hand_in = sizes(self.randomizer.report_bytes)
+        return Cost(
+            rounds=self.rounds,
+            messages_per_person=2 * hops + 1,
+            bytes_per_person=hops * (hop + answer) + hand_in,
+            expected_error=self._expected_error(),
+        )
+
+    def _expected_error(self) -> float | None:
+        error = expected_error(self.randomizer, max(1, self.parameters.n - self.lost))
+        if error is None or self.parameters.mode == "all" or self.walk is None:
+            return error
+        dummies = simulate.expected_dummies(self.randomizer, self.walk, self.rounds)
+        return error / (1 - dummies.share) if dummies.share < 1 else None
+
+    def collect(self, values: NDArray[Any], seeds: Seeds) -> Walked:
+        """Everyone's reports at once, walked and handed in."""
+        self.check_crowd(values)
+        return simulate.collect(
+            self.randomizer, values, self._described(), self.rounds, self.parameters.mode, seeds
+        )
+
+    def actors(
+        self, values: NDArray[Any], seeds: Seeds, sealers: Mapping[Address, Sealer] | None = None
+    ) -> dict[Address, Maker]:
+        """One device per person, and the curator."""
+        from incrowd.protocols.network_shuffle.actors import Curator, Device
+
+        self.check_crowd(values)
+        walk, sealed = self._described(), sealers or {}
+        if not walk.present:
+            raise InvalidParameter(
+                "who is away is decided by the run itself when devices are played: leave away and "
+                "silent out"
+            )
+        makers: dict[Address, Maker] = {}
+        for person in range(walk.n):
+            makers[device(person)] = partial(
+                Device,
+                person,
+                values[person : person + 1],
+                self.randomizer,
+                neighbours=tuple(graph.neighbours(person) for graph in walk.graphs),
+                rounds=self.rounds,
+                laziness=walk.laziness,
+                mode=self.parameters.mode,
+                generator=partial(seeds.generator, "device", person),
+                sealer=sealed.get(device(person), NullSealer()),
+            )
+        dummies = None
+        if self.parameters.mode == "single":
+            dummies = simulate.expected_dummies(self.randomizer, walk, self.rounds)
+        makers[CURATOR] = partial(
+            Curator,
+            walk.n,
+            ReportFormat.of(self.randomizer),
+            rounds=self.rounds,
+            mode=self.parameters.mode,
+            dummies=dummies,
+            sealer=sealed.get(CURATOR, NullSealer()),
+        )
+        return makers
+
+    def _described(self) -> Walk:
+        if self.walk is None or self.parameters.stationary:
+            raise InvalidParameter(
+                "reports cannot walk for ever: give a graph and rounds instead of stationary"
+            )
+        return self.walk
+
+    def realised(self, collected: Collected) -> Self:
+        """The walk that happened: who was away when, who never handed in, what was lost."""
+        walk = self._described()
+        if collected.received == 0:
+            raise ProtocolFailed(
+                f"none of the {collected.sent} reports arrived: lower the faults or give people "
+                "more time"
+            )
+        if not isinstance(collected, Walked):
+            raise InvalidParameter("network shuffling concludes from what its own runs collected")
+        happened = Walk(walk.graphs, walk.laziness, collected.away, collected.silent)
+        return self._of(self.parameters, self.randomizer, happened, collected.lost)
+
+    def particulars(
+        self, delta: float, guarantee: Guarantee, colluders: Colluders = 0
+    ) -> dict[str, Any]:
+        """The keys that ``account`` adds: how people differ, and by which route that is known."""
+        return particulars(self, delta, guarantee, colluders)
+
+    def details(self, collected: Collected) -> dict[str, Any]:
+        """The keys that ``run`` adds: how many reports people held, dummies and losses."""
+        if not isinstance(collected, Walked):
+            return {}
+        return load_summary(collected, self.parameters.mode)
+
+
+@lru_cache(maxsize=4)
+def _load(path: str, changed: int, peers: int) -> Graph:
+    """The graph of a file, as it was when last changed."""
+    from incrowd.graphs import load, with_random_peers
+
+    del changed
+    graph = load(path, allow_isolated=True)
+    return with_random_peers(graph, peers, 0) if peers else graph
+
+
+def _changed(path: str) -> int:
+    """When a file last changed; none is as good as any for a file that is not there."""
+    try:
+        return Path(path).stat().st_mtime_ns
+    except OSError:
+        return 0

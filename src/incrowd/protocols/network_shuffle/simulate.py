@@ -1,0 +1,107 @@
+"""A whole population at once: everyone randomizes, all reports walk, everyone hands in.
+
+The curator learns who handed in which reports, and nothing of the order inside a set.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from incrowd.graphs.walk import walk as move
+from incrowd.protocols.local.simulate import draw
+from incrowd.protocols.network_shuffle.mixing import Bools, Walk
+from incrowd.protocols.wire import public_values
+from incrowd.randomizers.base import Randomizer, Reports
+from incrowd.randomness import Seeds
+from incrowd.tasks.base import Collected, Dummies
+
+__all__ = ["Mode", "Walked", "collect", "expected_dummies", "make_dummies"]
+
+Mode = Literal["all", "single"]
+"""Everyone hands in all the reports they hold, or one of them, or a dummy when they hold none."""
+
+
+@dataclass(frozen=True, repr=False)
+class Walked(Collected):
+    """What was handed in, by whom, and who was away.
+
+    ``holders[i]`` handed in report i. ``away[r, v]``: v missed round r; none when nobody missed
+    any. ``silent`` people never handed in anything. ``load`` counts what everyone held at the end,
+    where that is known: in mode ``single`` only a simulation knows. ``lost`` reports were on their
+    way when the time was up.
+    """
+
+    holders: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
+    away: Bools | None = None
+    silent: Bools | None = None
+    load: NDArray[np.int64] | None = None
+    lost: int = 0
+
+
+def collect(
+    randomizer: Randomizer, values: NDArray[Any], walk: Walk, rounds: int, mode: Mode, seeds: Seeds
+) -> Walked:
+    """Everyone's reports, walked and handed in."""
+    n = walk.n
+    reports = draw(randomizer, values, seeds.generator("device", 0))
+    ends = move(
+        walk.sequence(rounds), np.arange(n), rounds, seeds.generator("walk"), walk.laziness,
+        away=walk.away_table(rounds),
+    )  # fmt: skip
+    rng = seeds.generator("order")
+    order = rng.permutation(n)
+    holders, handed_in = ends[order], reports[order]
+    load = np.bincount(ends, minlength=n)
+    dummies = None
+    if mode == "single":
+        # In random order, the first report of each holder is a uniform choice among theirs.
+        chosen, first = np.unique(holders, return_index=True)
+        empty = np.flatnonzero(load == 0).astype(np.int32)
+        made = make_dummies(randomizer, empty.size, seeds.generator("dummy"))
+        again = rng.permutation(n)
+        holders = np.concatenate([chosen, empty])[again]
+        handed_in = np.concatenate([handed_in[first], made])[again]
+        dummies = expected_dummies(randomizer, walk, rounds)
+    if walk.silent is not None:
+        heard = ~walk.silent[holders]
+        holders, handed_in = holders[heard], handed_in[heard]
+    return Walked(
+        rounds=(handed_in,), sent=n, dummies=dummies, holders=holders, away=walk.away_table(rounds),
+        silent=walk.silent, load=load,
+    )  # fmt: skip
+
+
+def make_dummies(randomizer: Randomizer, count: int, rng: np.random.Generator) -> Reports:
+    """Reports of uniformly random public values, which look like anyone's."""
+    public = public_values(randomizer, max(1, _support(randomizer)))
+    return randomizer.randomize(public[rng.integers(len(public), size=count)], rng)
+
+
+def expected_dummies(randomizer: Randomizer, walk: Walk, rounds: int) -> Dummies:
+    """What the curator knows of the dummies among the reports: how many to expect, and their mean.
+
+    Someone who is expected to hold λ of n reports holds none with probability (1 − λ/n)ⁿ: exactly
+    so once the walks have mixed.
+    """
+    public = public_values(randomizer, max(1, _support(randomizer)))
+    share = walk.load(rounds) / walk.n
+    empty = np.exp(walk.n * np.log1p(-np.minimum(share, 1 - 1e-15)))
+    if walk.silent is not None:
+        empty = empty[~walk.silent]
+    return Dummies(share=float(empty.mean()), center=_center(randomizer, public))
+
+
+def _support(randomizer: Randomizer) -> int:
+    """How many public values there are to choose from; one, the middle, of an interval."""
+    return int(getattr(randomizer, "categories", getattr(randomizer, "dimension", 1)))
+
+
+def _center(randomizer: Randomizer, public: NDArray[Any]) -> NDArray[np.float64]:
+    """What an unbiased estimate of the public values alone would be."""
+    if randomizer.domain == "category":
+        return np.full(len(public), 1 / len(public))
+    return np.asarray(public.mean(axis=0), np.float64)

@@ -1,0 +1,324 @@
+"""Options that name files, take a word for a number, or say who colludes; graphs of every shape."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cli_helpers import EXAMPLES, Call, Ended
+
+from incrowd import NetworkShuffle, errors, graphs
+from incrowd.graphs import Graph
+from incrowd.randomizers import KRR
+
+COMMAND = Path(sys.executable).parent / "incrowd"
+KRR_5 = ("--randomizer", "krr", "--categories", "5")
+PROMISE = ("--eps0", "1", "--delta", "1e-3", *KRR_5)
+ACCOUNT = ("account", "network-shuffle", "--graph", "friends.npz", *PROMISE)
+CALIBRATE = ("calibrate", "network-shuffle", "--graph", "friends.npz", *PROMISE)
+PEOPLE = 42
+
+
+def befriend(graph: Graph | None = None) -> Graph:
+    graph = graph or graphs.barabasi_albert(PEOPLE, 8, np.random.default_rng(1))
+    graphs.save(graph, "friends.npz")
+    return graph
+
+
+def payload(ended: Ended) -> dict[str, Any]:
+    assert (ended.code, ended.err) == (0, ""), ended
+    found: dict[str, Any] = json.loads(ended.out)
+    return found
+
+
+def answer(incrowd: Call, *words: object) -> dict[str, Any]:
+    return payload(incrowd(*words, "--format", "json"))
+
+
+def assert_fails(ended: Ended, kind: type[errors.IncrowdError] | int, *said: str) -> None:
+    assert ended.code == (kind if isinstance(kind, int) else kind.exit_code), ended
+    assert (ended.out, ended.err.count("\n")) == ("", 1)
+    assert ended.err.startswith("error: ")
+    for words in said:
+        assert words in ended.err
+
+
+def test_account_states_what_the_library_proves(incrowd: Call) -> None:
+    graph = befriend()
+    found = answer(incrowd, *ACCOUNT, "--rounds", "1e1", "--laziness", "0.25")
+    protocol = NetworkShuffle(graph, KRR(categories=5, epsilon=1.0), rounds=10, laziness=0.25)
+    assert found["epsilon"] == protocol.guarantee().epsilon(1e-3) < 1
+    assert found["trusted_shuffler_epsilon"] < found["median_epsilon"] <= found["epsilon"]
+    assert found["route"] == "exact"
+    assert found["gap"] == pytest.approx(graph.spectral_gap(0.25))
+    assert found["component_sizes"] == [PEOPLE]
+    assert found["parameters"]["n"] == PEOPLE
+    assert found["parameters"]["rounds"] == 10
+
+
+def test_open_rounds_are_planned_and_shown(incrowd: Call) -> None:
+    befriend()
+    found = answer(incrowd, *ACCOUNT)
+    assert isinstance(found["parameters"]["rounds"], int)
+    assert found["epsilon"] <= 1.05 * found["trusted_shuffler_epsilon"]
+    table = incrowd(*ACCOUNT, "--rounds", "auto").out
+    assert f"rounds = {found['parameters']['rounds']}," in table
+    assert f"1 component: {PEOPLE}" in table
+
+
+def test_the_stationary_law_needs_no_graph(incrowd: Call) -> None:
+    words = ("account", "network-shuffle", "--stationary", *PROMISE)
+    found = answer(incrowd, *words, "--n", "22470")
+    trusted = answer(incrowd, "account", "shuffle", *PROMISE, "--n", "22470")
+    assert found["epsilon"] == found["trusted_shuffler_epsilon"] == trusted["epsilon"]
+    assert found["route"] == "stationary"
+    assert answer(incrowd, *words, "--n", "1e9")["epsilon"] < 1e-4
+    assert_fails(incrowd(*words), 2, "missing option --n: people")
+
+
+def test_calibrate_solves_for_rounds_by_default(incrowd: Call) -> None:
+    befriend()
+    found = answer(incrowd, *CALIBRATE, "--epsilon", "0.6")
+    assert found["solved"] == "rounds"
+    rounds = found["value"]
+    assert found["parameters"]["rounds"] == rounds > 1
+    assert found["epsilon"] <= 0.6 < answer(incrowd, *ACCOUNT, "--rounds", rounds - 1)["epsilon"]
+    assert answer(incrowd, *CALIBRATE, "--epsilon", "1.5")["value"] == 0
+
+
+def test_calibrate_solves_for_what_is_left_out(incrowd: Call) -> None:
+    befriend()
+    words = ("calibrate", "network-shuffle", "--epsilon", "0.5", *KRR_5)
+    graph = ("--graph", "friends.npz")
+    eps0 = answer(incrowd, *words, *graph, "--delta", "1e-3", "--rounds", "8")
+    assert eps0["solved"] == "eps0"
+    assert 0.5 < eps0["value"] < 3
+    delta = answer(incrowd, *words, *graph, "--eps0", "1", "--rounds", "8")
+    assert delta["solved"] == "delta"
+    assert 0 < delta["value"] < 1e-2
+    crowd = answer(incrowd, *words, "--stationary", *PROMISE[:4])
+    assert crowd["solved"] == "n"
+    assert_fails(incrowd(*words, *graph, *PROMISE[:4], "--rounds", "3"), 2, "nothing is left out")
+    assert_fails(
+        incrowd(*words, *graph, "--eps0", "1"), 2, "missing option --rounds: auto is chosen for a d"
+    )
+
+
+def test_calibrate_ends_where_rounds_no_longer_help(incrowd: Call) -> None:
+    befriend(graphs.complete(20))
+    ended = incrowd(*CALIBRATE, "--epsilon", "0.01")
+    assert_fails(ended, errors.BudgetInfeasible, "more rounds would not help against curator")
+
+
+def test_colluders_by_number_share_and_name(incrowd: Call) -> None:
+    befriend()
+    words = (*ACCOUNT, "--rounds", "6")
+    share, number = (answer(incrowd, *words, "--colluders", each) for each in ("0.07", 3))
+    assert share == number
+    assert number["colluders"] == 3
+    assert 0 < number["median_exposure"] <= number["exposure"] <= 1
+    assert number["median_conditional_epsilon"] <= number["conditional_epsilon"] <= 1
+    Path("who.json").write_text("[0, 1]")
+    named = answer(incrowd, *words, "--colluders", "who.json")
+    assert named["colluders"] == 2
+    assert named["exposure"] != number["exposure"]
+    table = incrowd(*words, "--colluders", "who.json").out
+    assert "curator + 2 colluders" in table
+    assert "conditional epsilon" in table
+    for protocol in ("shuffle", "local"):
+        crowd = ("account", protocol, *PROMISE, "--n", "500", "--colluders")
+        assert answer(incrowd, *crowd, "0.01") == answer(incrowd, *crowd, 5)
+        assert answer(incrowd, *crowd, "who.json") == answer(incrowd, *crowd, 2)
+    solved = answer(
+        incrowd, "calibrate", "shuffle", "--epsilon", "0.5", "--n", "500", "--delta", "1e-6",
+        "--colluders", "0.1",
+    )  # fmt: skip
+    assert solved["colluders"] == 50
+
+
+COLLUDERS = [
+    ("1.5", 2, "'1.5' is neither a whole number of people nor a share"),
+    ("-0.5", 2, "nor a share"),
+    ("-1", errors.InvalidParameter, "colluders must be a whole number ≥ 0"),
+    ("42", errors.InvalidCrowd, "42 colluders leave nobody of 42 people"),
+    ("none.json", errors.FileUnreadable, "none.json: cannot read the colluders: No such file"),
+    ("some", errors.FileUnreadable, "a number of people, a share of them such as 0.01, or a JSON"),
+    ("[1", errors.InvalidParameter, "not valid JSON"),
+    ('{"who": 1}', errors.InvalidParameter, "must be a list of whole numbers, such as [0, 17, 4]"),
+    ("[1, 2.5]", errors.InvalidParameter, "must be a list of whole numbers"),
+    ("[1, true]", errors.InvalidParameter, "must be a list of whole numbers"),
+    ("[1, 42]", errors.InvalidCrowd, "colluder 42 is not one of the people 0 to 41"),
+    ("[-1]", errors.InvalidParameter, "a colluder must be a whole number ≥ 0"),
+]
+
+
+@pytest.mark.parametrize(("given", "kind", "said"), COLLUDERS)
+def test_colluders_that_are_none(
+    incrowd: Call, given: str, kind: type[errors.IncrowdError] | int, said: str
+) -> None:
+    befriend()
+    if given[0] in "[{":
+        Path("who.json").write_text(given)
+        given = "who.json"
+    assert_fails(incrowd(*ACCOUNT, "--rounds", "3", "--colluders", given), kind, said)
+
+
+PARAMETERS = [
+    (("--rounds", "-1"), errors.InvalidParameter, "--rounds must be a whole number ≥ 0, got -1"),
+    (("--rounds", "many"), 2, "Invalid value for '--rounds': 'many' is not a whole number or auto"),
+    (("--rounds", "2.5"), 2, "'2.5' is not a whole number or auto"),
+    (("--rounds", "3", "--laziness", "1"), errors.InvalidParameter, "--laziness must be below 1"),
+    (("--rounds", "3", "--laziness", "2"), errors.InvalidParameter, "--laziness must lie between"),
+    (("--rounds", "3", "--mode", "both"), 2, "'both' is not one of 'all', 'single'"),
+    (("--rounds", "3", "--n", "41"), errors.InvalidCrowd, "has 42 people, but n = 41"),
+    (("--rounds", "3", "--graph", "none.npz"), errors.FileUnreadable, "none.npz: cannot be read"),
+    (("--rounds", "3", "--graph", "who.docx"), errors.GraphMalformed, "unknown kind of graph file"),
+    (("--rounds", "3", "--graph", "far.npz"), errors.GraphMalformed, "v[1] = 7 is out of range"),
+]
+
+
+@pytest.mark.parametrize(("words", "kind", "said"), PARAMETERS)
+def test_bad_parameters(
+    incrowd: Call, words: tuple[str, ...], kind: type[errors.IncrowdError] | int, said: str
+) -> None:
+    befriend()
+    Path("who.docx").write_text("0 1")
+    np.savez("far.npz", u=np.array([0, 1]), v=np.array([1, 7]), n=np.int64(3))
+    assert_fails(incrowd(*ACCOUNT, *words), kind, said)
+
+
+def test_a_graph_is_needed_unless_perfectly_mixed(incrowd: Call) -> None:
+    ended = incrowd("account", "network-shuffle", *PROMISE)
+    assert_fails(ended, errors.InvalidParameter, "--graph is missing", "stationary")
+
+
+def test_no_rounds_hide_nothing(incrowd: Call) -> None:
+    befriend()
+    found = answer(incrowd, *ACCOUNT, "--rounds", "0")
+    assert found["epsilon"] == answer(incrowd, "account", "local", *PROMISE, "--n", "9")["epsilon"]
+    assert found["epsilon"] == found["median_epsilon"] == pytest.approx(1, abs=2e-3)
+    assert len(found["worst_person"]["why"]) > 20
+
+
+def test_a_bipartite_graph_never_mixes(incrowd: Call) -> None:
+    sides = np.arange(20)
+    u, v = np.repeat(sides, 20), np.tile(20 + sides, 20)
+    befriend(graphs.from_edges(u, v, 40))
+    assert_fails(incrowd(*ACCOUNT), errors.BudgetInfeasible, "bipartite", "laziness")
+    lazy = answer(incrowd, *ACCOUNT, "--laziness", "0.5")
+    assert lazy["epsilon"] <= 1.05 * lazy["trusted_shuffler_epsilon"]
+    found = answer(incrowd, *ACCOUNT, "--rounds", "9")
+    assert "laziness" in found["worst_person"]["why"]
+
+
+def test_a_person_alone(incrowd: Call) -> None:
+    u, v = graphs.complete(40).edges()
+    befriend(graphs.from_edges(u, v, 42))
+    found = answer(incrowd, *ACCOUNT, "--rounds", "5")
+    assert found["epsilon"] == pytest.approx(1, abs=2e-3)
+    assert found["median_epsilon"] < 0.7
+    assert found["component_sizes"] == [40, 1, 1]
+    assert found["worst_person"]["degree"] == 0
+    assert "alone" in found["worst_person"]["why"]
+    table = incrowd(*ACCOUNT, "--rounds", "5").out
+    assert "3 components: 40, 2 people alone" in table
+    assert f"person {found['worst_person']['person']}, degree 0, component 1: alone in" in table
+
+
+TASK = (
+    'kind = "histogram"\ndata = "people.csv"\ncolumn = "mode"\ncategories = ["bus", "bike", "car"]'
+)
+
+
+@pytest.fixture
+def walking(survey: Callable[..., Path]) -> Callable[..., Path]:
+    def write(more: str = "rounds = 8", **tables: str) -> Path:
+        befriend()
+        return survey(
+            "mode\n" + "bus\nbike\ncar\n" * (PEOPLE // 3),
+            protocol=f'kind = "network-shuffle"\ngraph = "friends.npz"\n{more}',
+            **{"budget": "epsilon = 1\ndelta = 1e-3"} | tables,
+        )
+
+    return write
+
+
+def test_run_tells_what_the_protocol_alone_knows(
+    incrowd: Call, walking: Callable[..., Path]
+) -> None:
+    found = answer(incrowd, "run", walking(), "--seed", "1", "--no-report")
+    assert found["details"]["load"]["mean"] == 1
+    assert found["details"]["lost"] == 0
+    assert found["budget"]["met"] is True
+    assert found["guarantees"][0]["epsilon"] <= 1
+    single = incrowd("run", walking('rounds = 8\nmode = "single"'), "--seed", "1")
+    assert "load " in single.out
+    assert "dummies " in single.out
+    page = Path("survey.report.html").read_text()
+    assert "<dt>Load</dt><dd>mean 1, max " in page
+    assert "<dt>Dummies</dt>" in page
+
+
+def test_run_with_actors_and_faults(incrowd: Call, walking: Callable[..., Path]) -> None:
+    words = ("run", walking("rounds = 4"), "--seed", "1", "--no-report", "--mode", "actors")
+    assert answer(incrowd, *words, "--loss", "0.1")["details"]["load"]["mean"] == 1
+    ended = incrowd(*words, "--crash", "0.02", "--dropout", "0.1", "--format", "json")
+    assert ended.code == 0
+    found = json.loads(ended.out)
+    assert found["reports"]["received"] < found["reports"]["sent"] == PEOPLE
+
+
+def test_config_check_shows_the_planned_rounds(incrowd: Call, walking: Callable[..., Path]) -> None:
+    path = walking('rounds = "auto"', randomizer="epsilon = 1.0")
+    found = answer(incrowd, "config", "check", path)
+    rounds = found["parameters"]["rounds"]
+    assert isinstance(rounds, int)
+    assert f"rounds = {rounds}," in incrowd("config", "check", path).out
+
+
+def test_a_survey_of_other_people(incrowd: Call, walking: Callable[..., Path]) -> None:
+    path = walking()
+    Path("people.csv").write_text("mode\nbus\n")
+    assert_fails(
+        incrowd("run", path), errors.InvalidCrowd, "survey.toml: protocol: ", "has 42 people, but"
+    )
+
+
+def test_a_terminal_sees_progress(tmp_path: Path) -> None:
+    """The walk of the example takes long enough to be watched."""
+    pty = pytest.importorskip("pty")
+    graph = EXAMPLES / "friends.npz"
+    words = [str(COMMAND), "account", "network-shuffle", "--graph", str(graph), "--rounds", "30"]
+    clean = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
+    for name in ("NO_COLOR", "_TYPER_FORCE_DISABLE_TERMINAL", "TERMINAL_WIDTH"):
+        clean.pop(name, None)
+    parent, child = pty.openpty()
+    process = subprocess.Popen(
+        [*words, *PROMISE, "--format", "json"],
+        stdout=subprocess.PIPE,
+        stderr=child,
+        cwd=tmp_path,
+        env=clean,
+    )
+    os.close(child)
+    seen = b""
+    while chunk := _read(parent):
+        seen += chunk
+    os.close(parent)
+    out, _ = process.communicate()
+    assert process.returncode == 0
+    assert json.loads(out)["route"] == "exact"
+    assert "computing the promise" in seen.decode()
+    assert b"%" in seen
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 4096)
+    except OSError:  # Linux says so when the other end is closed.
+        return b""

@@ -1,0 +1,325 @@
+"""What network shuffling proves: limits, order, routes, modes, colluders and attacks."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from incrowd import NetworkShuffle, graphs
+from incrowd.errors import BudgetInfeasible, InvalidCrowd, InvalidParameter
+from incrowd.privacy.mixed import MixedProfile, Option, mixed_crowd
+from incrowd.protocols.network_shuffle.attack import NeighbourhoodAttack
+from incrowd.protocols.network_shuffle.mixing import Walk
+from incrowd.protocols.network_shuffle.privacy import CollisionProfile, SampledProfile
+from incrowd.protocols.trusted_shuffle.privacy import blanket_profile
+from incrowd.randomizers import KRR, RR, Gaussian, Generic, Laplace
+
+DELTA = 1e-6
+GENERIC = Generic(epsilon=1.0)
+
+
+def regular(n=300, degree=8, seed=1):
+    return graphs.random_regular(n, degree, np.random.default_rng(seed))
+
+
+def stationary(n, randomizer, **more):
+    kind = NetworkShuffle.parameters_type
+    return NetworkShuffle.make(kind(n=n, stationary=True, **more), randomizer)
+
+
+# The limit: a trusted shuffler.
+
+
+@pytest.mark.parametrize(
+    ("eps0", "clones"),
+    [(0.2, 0.004165), (0.5, 0.013147), (1.0, 0.034279), (1.5, 0.063174), (2.0, 0.100403)],
+)
+def test_stationary_is_the_trusted_shuffler_and_beats_clones(eps0, clones):
+    guarantee = stationary(22470, Generic(epsilon=eps0)).guarantee()
+    epsilon = guarantee.epsilon(DELTA)
+    assert epsilon == blanket_profile(Generic(epsilon=eps0), 22470).epsilon(DELTA)
+    assert guarantee.lower(DELTA) <= epsilon <= clones
+
+
+@pytest.mark.parametrize(
+    "randomizer", [GENERIC, KRR(categories=5, epsilon=1.0), Laplace(epsilon=1.0),
+                   Gaussian(epsilon=1.0, delta=1e-9)],
+)  # fmt: skip
+def test_many_rounds_come_to_the_trusted_shuffler(randomizer):
+    graph = regular()
+    trusted = blanket_profile(randomizer, 300).epsilon(DELTA)
+    guarantee = NetworkShuffle(graph, randomizer, rounds=60).guarantee()
+    assert trusted <= guarantee.epsilon(DELTA) <= trusted * 1.002
+    assert guarantee.per_person(DELTA).max() == pytest.approx(guarantee.epsilon(DELTA), rel=1e-6)
+
+
+def test_any_degrees_will_do():
+    """The limit does not depend on the degrees: hubs neither help nor hurt."""
+    graph = graphs.barabasi_albert(300, 4, np.random.default_rng(1))
+    assert graph.gamma > 1.5
+    trusted = blanket_profile(GENERIC, 300).epsilon(DELTA)
+    assert NetworkShuffle(graph, GENERIC, rounds=80).guarantee().epsilon(DELTA) < trusted * 1.002
+
+
+def test_no_rounds_no_amplification():
+    guarantee = NetworkShuffle(regular(40, 4), GENERIC, rounds=0).guarantee()
+    assert guarantee.epsilon(DELTA) == pytest.approx(1.0, rel=1e-5)
+    assert guarantee.delta(0.5) == pytest.approx((math.e - math.exp(0.5)) / (math.e + 1))
+    with pytest.raises(InvalidParameter, match="rounds"):
+        NetworkShuffle(regular(40, 4), GENERIC, rounds=-1)
+
+
+def test_more_rounds_help_and_the_worst_is_last():
+    graph = graphs.barabasi_albert(2000, 3, np.random.default_rng(2))
+    worst, median = [], []
+    for rounds in (6, 12, 24, 48):
+        people = NetworkShuffle(graph, GENERIC, rounds=rounds).guarantee().per_person(DELTA)
+        worst.append(people.max())
+        median.append(np.median(people))
+    assert worst == sorted(worst, reverse=True)
+    assert median == sorted(median, reverse=True)
+    assert min(median) < 0.5 * max(worst)
+
+
+# One person.
+
+
+def test_person_agrees_with_everyone():
+    graph = graphs.barabasi_albert(200, 2, np.random.default_rng(3))
+    profile = NetworkShuffle(graph, RR(epsilon=1.0), rounds=14).guarantee().profile
+    people = profile.per_person(1e-4)
+    some = [0, 5, int(people.argmax()), int(people.argmin()), 199]
+    each = [profile.person(who).epsilon(1e-4) for who in some]
+    assert people[some] == pytest.approx(each, rel=5e-3)
+    assert (people[some] >= np.array(each) * (1 - 1e-6)).all()
+    assert profile.epsilon(1e-4) >= max(each) * (1 - 1e-9)
+    for epsilon in (-0.3, 0.0, 0.2, 0.7):
+        deltas = [profile.person(who).delta(epsilon) for who in range(0, 200, 7)]
+        assert profile.delta(epsilon) >= max(deltas) * (1 - 1e-12)
+    with pytest.raises(InvalidCrowd, match="person 200"):
+        profile.person(200)
+
+
+def test_excess_is_charged():
+    mixed = mixed_crowd(GENERIC, 10_000, 1.0)
+    alone = MixedProfile(GENERIC, (Option(0.0, mixed),))
+    leaky = MixedProfile(GENERIC, (Option(1e-7, mixed),))
+    bad = MixedProfile(GENERIC, (Option(1e-4, mixed),))
+    assert alone.epsilon(DELTA) == mixed.epsilon(DELTA)
+    assert alone.epsilon(DELTA) < leaky.epsilon(DELTA) < alone.epsilon(DELTA) * 1.02
+    assert bad.epsilon(DELTA) > 0.9
+    # Of several proven bounds the best one counts.
+    both = MixedProfile(
+        GENERIC, (Option(1e-4, mixed), Option(0.0, mixed_crowd(GENERIC, 5000, 1.0)))
+    )
+    assert both.epsilon(DELTA) == mixed_crowd(GENERIC, 5000, 1.0).epsilon(DELTA)
+
+
+def test_half_joining_is_about_half_the_crowd():
+    half = mixed_crowd(GENERIC, 20_000, 0.5).epsilon(DELTA)
+    assert half == pytest.approx(mixed_crowd(GENERIC, 10_000, 1.0).epsilon(DELTA), rel=0.01)
+    assert half > mixed_crowd(GENERIC, 10_000, 1.0).epsilon(DELTA)
+
+
+def test_thinned_crowd_is_the_mean_over_its_size():
+    """Against the sum over how many join, each by a profile of its own."""
+    people, share, epsilon = 12, 0.7, 0.2
+    chances = [
+        math.comb(people - 1, k) * share**k * (1 - share) ** (people - 1 - k) for k in range(people)
+    ]
+    direct = sum(
+        chance * mixed_crowd(GENERIC, k + 1, 1.0).delta(epsilon) if k else
+        chance * GENERIC.local_delta(epsilon)
+        for k, chance in enumerate(chances)
+    )  # fmt: skip
+    assert mixed_crowd(GENERIC, people, share).delta(epsilon) == pytest.approx(direct, rel=2e-3)
+
+
+# Graphs that do not mix.
+
+
+def test_bipartite_sides_hide_only_each_other():
+    graph = graphs.ring(40)
+    stuck = NetworkShuffle(graph, GENERIC, rounds=4000)
+    lazy = NetworkShuffle(graph, GENERIC, rounds=4000, laziness=0.5)
+    side = blanket_profile(GENERIC, 20).epsilon(0.01)
+    assert stuck.guarantee().epsilon(0.01) == pytest.approx(side, rel=1e-3)
+    assert lazy.guarantee().epsilon(0.01) < side
+    assert "laziness" in stuck.particulars(0.01, stuck.guarantee())["worst_person"]["why"]
+    with pytest.raises(BudgetInfeasible, match="laziness"):
+        NetworkShuffle(graph, GENERIC).planned(0.01)
+
+
+def test_alone_in_a_component():
+    graph = graphs.from_edges([0, 1, 2], [1, 2, 0], 4)
+    protocol = NetworkShuffle(graph, GENERIC, rounds=30)
+    assert protocol.guarantee().epsilon(DELTA) == pytest.approx(1.0, rel=1e-5)
+    told = protocol.particulars(DELTA, protocol.guarantee())
+    assert told["component_sizes"] == [3, 1]
+    assert told["worst_person"]["person"] == 3
+    assert "alone" in told["worst_person"]["why"]
+
+
+def test_worst_component_is_reported():
+    big, small = regular(200, 6), regular(20, 4)
+    u, v = big.edges()
+    x, y = small.edges()
+    graph = graphs.from_edges(np.r_[u, x + 200], np.r_[v, y + 200], 220)
+    guarantee = NetworkShuffle(graph, GENERIC, rounds=80).guarantee()
+    trusted = blanket_profile(GENERIC, 20).epsilon(0.01)
+    assert guarantee.epsilon(0.01) == pytest.approx(trusted, rel=0.01)
+    people = guarantee.per_person(0.01)
+    assert people[:200].max() < 0.5 * people[200:].min()
+
+
+# Rounds = auto.
+
+
+@pytest.mark.parametrize(("within", "share"), [(1.05, 1.0), (1.05, 0.5), (1.5, 1.0)])
+def test_auto_finds_the_fewest_rounds(within, share):
+    graph = graphs.barabasi_albert(300, 3, np.random.default_rng(4))
+    protocol = NetworkShuffle(graph, GENERIC, within=within, share=share)
+    with pytest.raises(InvalidParameter, match="planned"):
+        protocol.guarantee()
+    planned = protocol.planned(DELTA)
+    trusted = blanket_profile(GENERIC, 300).epsilon(DELTA)
+
+    def near(rounds):
+        people = NetworkShuffle(graph, GENERIC, rounds=rounds).guarantee().per_person(DELTA)
+        return np.mean(people <= within * trusted)
+
+    assert near(planned.rounds) >= share
+    assert near(planned.rounds - 1) < share
+
+
+# Mode single.
+
+
+def test_single_is_never_worse():
+    graph = graphs.barabasi_albert(300, 3, np.random.default_rng(5))
+    for rounds in (5, 20, 60):
+        one = NetworkShuffle(graph, GENERIC, rounds=rounds, mode="single").guarantee()
+        all_ = NetworkShuffle(graph, GENERIC, rounds=rounds).guarantee()
+        assert (one.per_person(DELTA) <= all_.per_person(DELTA) * (1 + 1e-9)).all()
+        assert one.epsilon(DELTA) <= all_.epsilon(DELTA) * (1 + 1e-9)
+        assert one.lower(DELTA) is None
+
+
+def test_single_keeps_a_sample_once_mixed():
+    graph = regular(2000, 12)
+    one = NetworkShuffle(graph, GENERIC, rounds=80, mode="single").guarantee().epsilon(DELTA)
+    trusted = blanket_profile(GENERIC, 2000).epsilon(DELTA)
+    kept = 2000 * (1 - math.exp(2000 * math.log1p(-1 / 2000)))
+    assert one == pytest.approx(SampledProfile(GENERIC, 2000, kept, 0.0).epsilon(DELTA), rel=1e-3)
+    assert one < 0.9 * trusted
+
+
+@pytest.mark.parametrize("collision", [1e-6, 1e-4, 1e-2])
+def test_collision_profile_is_its_closed_form(collision):
+    profile = CollisionProfile(0.5, collision)
+    a = math.exp(0.5) * math.expm1(0.5)
+    closed = a * a * collision / 2 + a * math.sqrt(2 * collision * math.log(1e6))
+    assert profile.epsilon(DELTA) == pytest.approx(min(0.5, closed), rel=1e-9)
+    if closed < 0.5:
+        assert profile.delta(profile.epsilon(DELTA)) == pytest.approx(DELTA, rel=1e-6)
+    assert profile.delta(0.5) == 0
+
+
+# Colluders.
+
+
+def test_colluders_expose_and_the_rest_hides():
+    graph = regular(300, 8)
+    protocol = NetworkShuffle(graph, GENERIC, rounds=30)
+    found = protocol.exposures(DELTA, [5, 90])
+    nobody = protocol.guarantee().epsilon(DELTA)
+    assert protocol.guarantee(colluders=[5, 90]).epsilon(DELTA) == pytest.approx(1.0, rel=1e-4)
+    assert protocol.guarantee(colluders=[5, 90]).colluders == 2
+    assert not found.honest[[5, 90]].any()
+    neighbour = int(graph.neighbours(5)[0])
+    # The very first hop lands on the colluder with probability one in eight.
+    assert found.exposure[neighbour] >= 1 / 8
+    assert found.exposure[found.worst] >= found.exposure[neighbour]
+    exposure, epsilon = found.median
+    assert 0 < exposure < 0.5
+    assert nobody < epsilon < 3 * nobody
+
+
+def test_a_share_of_colluders_is_drawn_once():
+    protocol = NetworkShuffle(regular(200, 6), GENERIC, rounds=20)
+    assert protocol.guarantee(colluders=0.05).colluders == 10
+    assert protocol.guarantee(colluders=10).colluders == 10
+    same = protocol.exposures(DELTA, 0.05).honest == protocol.exposures(DELTA, 10).honest
+    assert same.all()
+    with pytest.raises(InvalidCrowd, match="leave nobody"):
+        protocol.guarantee(colluders=200)
+    with pytest.raises(InvalidCrowd, match="colluder 200"):
+        protocol.guarantee(colluders=[200])
+
+
+# Views, lower bounds, composition.
+
+
+@pytest.mark.parametrize("view", ["curator+hub", "everyone", "curator+network"])
+def test_other_views_are_local(view):
+    guarantee = NetworkShuffle(regular(), GENERIC, rounds=30).guarantee(view)
+    assert guarantee.epsilon(DELTA) == pytest.approx(1.0, rel=1e-5)
+
+
+def test_attack_on_a_person_who_is_not_mixed():
+    """A pendant person: soon after the start their report is still at their one neighbour."""
+    u, v = np.triu_indices(100, 1)
+    graph = graphs.from_edges(np.r_[u, 100], np.r_[v, 0], 101)
+    rr = RR(epsilon=1.0)
+    attack = NeighbourhoodAttack(Walk((graph,)), 1, 100, rr)
+    protocol = NetworkShuffle(graph, rr, rounds=1)
+    assert 0.9 < attack.lower(DELTA) <= protocol.guarantee().epsilon(DELTA)
+    for rounds in (1, 2, 3, 6):
+        guarantee = NetworkShuffle(graph, rr, rounds=rounds).guarantee()
+        assert guarantee.lower(1e-3) <= guarantee.epsilon(1e-3)
+
+
+def test_neighbourhood_attack_is_exact_where_all_is_seen():
+    """With everybody in the set, one round on the complete graph with loops is a shuffle."""
+    u, v = np.triu_indices(4)
+    graph = graphs.from_edges(u, v, 4, self_loops=True)
+    rr = RR(epsilon=1.0)
+    found = NeighbourhoodAttack(Walk((graph,)), 1, 0, rr).lower(0.05)
+    assert found == pytest.approx(blanket_profile(rr, 4).lower(0.05), rel=1e-3)
+
+
+def test_composes():
+    guarantee = NetworkShuffle(regular(), GENERIC, rounds=40).guarantee()
+    twice = guarantee.compose(guarantee)
+    once = guarantee.epsilon(DELTA)
+    assert once < twice.epsilon(DELTA) < 2 * once
+
+
+def test_absences_are_accounted_for():
+    graph = regular(200, 6)
+    away = np.zeros((20, 200), bool)
+    away[:, 7] = True
+    protocol = NetworkShuffle(graph, GENERIC, rounds=20, away=away)
+    guarantee = protocol.guarantee()
+    people = guarantee.per_person(DELTA)
+    assert people[7] == pytest.approx(1.0, rel=1e-4)
+    assert any("away" in each for each in guarantee.assumptions)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "match"),
+    [
+        ({"rounds": 1.5}, "rounds"),
+        ({"rounds": "many"}, "rounds"),
+        ({"laziness": 1.0}, "laziness"),
+        ({"laziness": -0.1}, "laziness"),
+        ({"mode": "some"}, "mode"),
+        ({"within": 1.0}, "within"),
+        ({"share": 0.0}, "share"),
+    ],
+)
+def test_refuses_parameters(wrong, match):
+    with pytest.raises(InvalidParameter, match=match):
+        NetworkShuffle(graphs.ring(5), GENERIC, **{"rounds": 3, **wrong})

@@ -1,0 +1,798 @@
+"""Network shuffling played by its actors: the contract, and the law of the walks.
+
+Reports are told apart by *own buckets* (see ``contract``), so that a run shows where each person's
+report ended. That law is compared with the product of the rounds' transition matrices.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import product
+
+import msgspec
+import numpy as np
+import pytest
+from contract import DELTA, ProtocolContract, bounded, fault_schedules
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import chi2, chisquare
+
+from incrowd.errors import InvalidParameter
+from incrowd.graphs import complete, from_edges, line, ring, star
+from incrowd.protocols import wire
+from incrowd.protocols.actor import CURATOR, Actor, Done, Message, NullSealer, Wake, device
+from incrowd.protocols.network_shuffle import NetworkShuffle, actors
+from incrowd.protocols.network_shuffle.clock import ROUND_SECONDS, SETTLE, Clock
+from incrowd.protocols.network_shuffle.curator import Curator
+from incrowd.randomizers import KRR, RR, Laplace
+from incrowd.randomness import Seeds
+from incrowd.sim import Faults, play, run
+
+HOP_OR_PASSED = msgspec.msgpack.Decoder(wire.Hop | wire.Passed)
+LOSSY = Faults(loss=0.3, duplicate=0.3, reorder=0.5, crash=0.1, downtime=0.5)
+LATE = Faults(loss=0.1, duplicate=0.2, delay=20.0)
+"""Messages take nearly a round on average, so that many are late for the next."""
+
+
+def graph_of(pairs, n):
+    u, v = zip(*pairs, strict=True)
+    return from_edges(np.array(u), np.array(v), n, self_loops=True)
+
+
+AWKWARD = {
+    "one": graph_of([(0, 0)], 1),
+    "two": graph_of([(0, 1)], 2),
+    "line": line(4),
+    "ring": ring(5),
+    "star": star(5),
+    "bipartite": graph_of(product(range(2), range(2, 5)), 5),
+    "disconnected": graph_of([(0, 1), (1, 2), (0, 2), (3, 4)], 5),
+    "self-loop": graph_of([(0, 0), (0, 1), (1, 2)], 3),
+    "multi-edge": graph_of([(0, 1), (0, 1), (1, 2), (2, 0), (1, 0)], 3),
+    "hub": graph_of([(0, 1), (0, 2), (0, 3), (0, 4), (1, 2)], 5),
+}
+
+
+def near_ring(n):
+    """Everyone knows the next two on each side; alone, a person knows herself."""
+    people = np.arange(n)
+    ends = np.concatenate([(people + 1) % n, (people + 2) % n])
+    return from_edges(np.tile(people, 2), ends, n, self_loops=n == 1)
+
+
+def own_buckets(graph, **options):
+    n = graph[0].n if isinstance(graph, tuple) else graph.n
+    return NetworkShuffle(graph, KRR(categories=max(2, n), epsilon=30.0), **options)
+
+
+def played(protocol, seed, faults=None, wrap=None):
+    """Play once over own buckets; what the curator collected, and the play."""
+    seeds = Seeds(seed)
+    makers = protocol.actors(np.arange(protocol.parameters.n), seeds)
+    if wrap is not None:
+        makers = {address: wrap(address, make) for address, make in makers.items()}
+    outcome = play(makers, seeds, faults)
+    return outcome.outputs[CURATOR], outcome
+
+
+def law(graphs, rounds, laziness=0.0, away=None):
+    """Row j: where j's report ends, by multiplying dense matrices."""
+    n = graphs[0].n
+    result = np.eye(n)
+    for number in range(rounds):
+        step = graphs[number % len(graphs)].transition(laziness).toarray()
+        if away is not None:
+            step[away[number]] = np.eye(n)[away[number]]
+        result = result @ step
+    return result
+
+
+def walk_p_value(counts, expected):
+    """Pearson's test of all rows together: the walks are independent of each other."""
+    assert (counts[expected == 0] == 0).all(), "a report is where it cannot be"
+    statistic, freedom = 0.0, 0
+    for seen, row in zip(counts, expected, strict=True):
+        cells = row > 0
+        statistic += float(chisquare(seen[cells], row[cells] * seen.sum()).statistic)
+        freedom += int(cells.sum()) - 1
+    return 1.0 if freedom == 0 else float(chi2.sf(statistic, freedom))
+
+
+def positions(protocol, plays, faults=None, wrap=None, away=None):
+    """How often each person's report ended at each person."""
+    n = protocol.parameters.n
+    counts = np.zeros((n, n), int)
+    for seed in range(plays):
+        collected, _ = played(protocol, seed, faults, wrap)
+        assert sorted(collected.pooled().tolist()) == list(range(n)), "a report is missing"
+        missed = np.zeros((protocol.rounds, n), bool) if collected.away is None else collected.away
+        assert np.array_equal(missed, np.zeros_like(missed) if away is None else away)
+        counts[collected.pooled(), collected.holders] += 1
+    return counts
+
+
+class Sleeper(Actor):
+    """A device that is switched off, with all its plans, from one time to another."""
+
+    def __init__(self, inner, begin, end):
+        self.inner, self.begin, self.end = inner, begin, end
+
+    def off(self, now):
+        return self.begin <= now < self.end
+
+    def start(self, now):
+        assert not self.off(now)
+        return self.inner.start(now)
+
+    def receive(self, message, now):
+        return [] if self.off(now) else self.inner.receive(message, now)
+
+    def wake(self, now):
+        return [Wake(self.end)] if self.off(now) else self.inner.wake(now)
+
+    def state(self):
+        return self.inner.state()
+
+    def resume(self, state):
+        self.inner.resume(state)
+
+
+def asleep(outages):
+    """Wrap makers: ``outages[person]`` is from when to when the device is off."""
+
+    def wrap(address, make):
+        for person, (begin, end) in outages.items():
+            if address == device(person):
+                return lambda: Sleeper(make(), begin, end)
+        return make
+
+    return wrap
+
+
+class TestNetworkShuffle(ProtocolContract):
+    kind = "network-shuffle"
+
+    def make(self, randomizer, n, rounds=1):
+        return NetworkShuffle(near_ring(n), randomizer, rounds=rounds)
+
+    def crowds(self, n, rounds):
+        """Rounds move the same reports on."""
+        return (n,)
+
+    def check_price(self, protocol, played):
+        """Reports that travel together share a message, so the price is never exceeded much.
+
+        Nobody is lazy, so the number of times that a report moves is known exactly.
+        """
+        cost, n = protocol.cost(), protocol.parameters.n
+        sent = [played.traffic[device(person)] for person in range(n)]
+        assert 0.6 * cost.messages_per_person < np.mean([each.messages for each in sent])
+        assert np.mean([each.messages for each in sent]) <= cost.messages_per_person
+        assert 0.6 * cost.bytes_per_person < np.mean([each.bytes for each in sent])
+        # Longer lists have longer headers, by a few bytes.
+        assert np.mean([each.bytes for each in sent]) <= 1.05 * cost.bytes_per_person
+
+    def check_delivery(self, faults, seed, n=7, rounds=2, mode="all"):
+        protocol = own_buckets(near_ring(n), rounds=rounds, mode=mode)
+        collected, outcome = played(protocol, seed, faults)
+        assert outcome.finished
+        assert collected.sent == n
+        silent = np.zeros(n, bool) if collected.silent is None else collected.silent
+        away = np.zeros((rounds, n), bool) if collected.away is None else collected.away
+        assert (collected.away is None) == (not away.any() and collected.silent is None)
+        for person in range(n):
+            said = outcome.outputs.get(device(person))
+            assert silent[person] == (said is None or not said.accepted)
+            if silent[person]:
+                assert away[:, person].all()
+            else:
+                assert np.flatnonzero(away[:, person]).tolist() == list(said.missed)
+        assert not silent[collected.holders].any()
+        if mode == "single":
+            held = np.bincount(collected.holders, minlength=n)
+            assert held.tolist() == (~silent).astype(int).tolist()
+        else:
+            counts = np.bincount(collected.rounds[0], minlength=n)
+            assert counts.max(initial=0) <= 1, "a report was counted twice"
+            assert np.bincount(collected.holders, minlength=n).tolist() == collected.load.tolist()
+            # The report of a silent person may have been sent before she fell silent.
+            assert collected.lost == max(0, n - silent.sum() - collected.received)
+        return outcome
+
+    @bounded
+    @given(
+        faults=fault_schedules, seed=st.integers(0, 2**32), mode=st.sampled_from(["all", "single"])
+    )
+    def test_counts_each_report_once(self, faults, seed, mode):
+        self.check_delivery(faults, seed, mode=mode)
+
+    def test_rounds_are_fresh(self):
+        """They are not: the same report walks, whatever the number of rounds."""
+        protocol = own_buckets(near_ring(9), rounds=4)
+        collected, _ = played(protocol, 1)
+        assert len(collected.rounds) == 1
+        assert sorted(collected.pooled().tolist()) == list(range(9))
+
+    def test_bites_on_double_counting(self, monkeypatch):
+        """A device that takes in every copy of a hop, before a curator that counts every copy."""
+        honest = actors.Device._take_in
+
+        def take_in(self, sender, hop, now):
+            self._seen = {}
+            return honest(self, sender, hop, now)
+
+        monkeypatch.setattr(actors.Device, "_take_in", take_in)
+        self.count_every_copy(monkeypatch)
+        self.mutant_must_fail(duplicate=0.9)
+
+    def test_bites_on_forgetting_after_a_crash(self, monkeypatch):
+        honest = actors.Device.resume
+
+        def resume(self, state):
+            honest(self, state)
+            self._seen = {}
+
+        monkeypatch.setattr(actors.Device, "resume", resume)
+        self.count_every_copy(monkeypatch)
+        self.mutant_must_fail(crash=0.3, downtime=1.0)
+
+    @staticmethod
+    def count_every_copy(monkeypatch):
+        honest, count = Curator._opened, iter(range(10**6))
+
+        def opened(self, payloads):
+            return [next(count).to_bytes(16) + each[16:] for each in honest(self, payloads)]
+
+        monkeypatch.setattr(Curator, "_opened", opened)
+
+    def test_the_curator_counts_a_copied_report_once(self, monkeypatch):
+        """The second line of defence: whatever devices do, an identifier counts once."""
+        honest = actors.Device.resume
+
+        def resume(self, state):
+            honest(self, state)
+            self._seen = {}
+
+        monkeypatch.setattr(actors.Device, "resume", resume)
+        for seed in range(20):
+            self.check_delivery(Faults(crash=0.3, downtime=1.0), seed)
+
+    def test_a_smaller_crowd_has_its_own_guarantee(self):
+        protocol = NetworkShuffle(complete(60), KRR(categories=3, epsilon=1.0), rounds=3)
+        happened = run(protocol, np.arange(60) % 3, faults=Faults(dropout=0.3), seed=1)
+        collected, absent = happened.collected, happened.played.statistics.absent
+        assert 0 < absent == collected.silent.sum()
+        assert collected.away.all(axis=0).tolist() == collected.silent.tolist()
+        assert collected.lost == 60 - absent - collected.received
+        assert happened.guarantees[0].epsilon(DELTA) > protocol.guarantee().epsilon(DELTA)
+        assert happened.cost.expected_error > protocol.cost().expected_error
+
+    def test_realised_takes_the_smallest_crowd_and_skips_empty_rounds(self):
+        """It takes the walk that happened instead."""
+        protocol = NetworkShuffle(complete(30), KRR(categories=3, epsilon=1.0), rounds=4)
+        seeds = Seeds(3)
+        outages = {5: (0.5 * ROUND_SECONDS, 2.5 * ROUND_SECONDS), 9: (1.0, 1e9)}
+        makers = protocol.actors(np.arange(30) % 3, seeds)
+        wrap = asleep(outages)
+        outcome = play({address: wrap(address, make) for address, make in makers.items()}, seeds)
+        realised = protocol.realised(outcome.outputs[CURATOR])
+        assert realised.walk.away[:, 5].tolist() == [False, True, False, False]
+        # The curator cannot know that 9 was there for a second.
+        assert realised.walk.away[:, 9].all()
+        assert np.flatnonzero(realised.walk.silent).tolist() == [9]
+        assert realised.guarantee().epsilon(DELTA) != protocol.guarantee().epsilon(DELTA)
+
+    @pytest.mark.parametrize(
+        "wrong", [{"rounds": -1}, {"laziness": 1.0}, {"laziness": -0.1}, {"mode": "both"}]
+    )
+    def test_refuses_parameters(self, wrong):
+        with pytest.raises(InvalidParameter):
+            NetworkShuffle(ring(5), RR(epsilon=1.0), **wrong)
+
+    def test_truncated_and_extended_messages_change_nothing(self):
+        """Every message of an honest run, cut short or made longer by a byte."""
+        seen = Counter()
+
+        class Fussy(Sleeper):
+            def receive(self, message, now):
+                before = self.inner.state()
+                body = message.body
+                for wrong in (body[:-1], body[1:], body + b"\x00", b""):
+                    assert self.inner.receive(Message(message.sender, wrong), now) == []
+                assert self.inner.receive(Message("stranger", body), now) == []
+                assert self.inner.receive(Message(device(10**6), body), now) == []
+                assert self.inner.state() == before
+                seen[type(self.inner).__name__, message.sender == CURATOR] += 1
+                return self.inner.receive(message, now)
+
+        _, outcome = played(
+            own_buckets(near_ring(5), rounds=2), 1, wrap=lambda _, make: lambda: Fussy(make(), 0, 0)
+        )
+        assert outcome.finished
+        assert seen["Device", False] >= 5
+        assert seen["Device", True] == seen["Curator", False] == 5
+
+    def test_retries_repeat_the_same_bytes(self):
+        """Without any answer: one hop, then an empty hand-in, both again and again."""
+        make = self.cast()[device(1)]
+        actor, now, sent = make(), 0.0, []
+        effects = actor.start(now)
+        while now < Clock(2).hand_in + 1000:
+            sent += [(now, effect.to, effect.body) for effect in effects if hasattr(effect, "body")]
+            assert isinstance(effects[-1], Wake)
+            now = effects[-1].at
+            copy = make()
+            copy.resume(actor.state())
+            effects = actor.wake(now)
+            assert copy.wake(now) == effects
+            actor = copy
+        assert len({body for _, _, body in sent}) == 2
+        for to in {to for _, to, _ in sent}:
+            times = [time for time, other, _ in sent if other == to]
+            pauses = np.diff(times)
+            assert (np.diff(pauses) >= 0).all()
+            assert pauses[-1] == 60
+
+    def test_a_device_believes_only_answers_to_its_own_reports(self):
+        actor = self.cast(n=5)[device(1)]()
+        (hop,) = [effect for effect in actor.start(0.0) if hasattr(effect, "body")]
+        id_ = HOP_OR_PASSED.decode(hop.body).id
+        other = next(device(each) for each in (0, 2, 3, 4) if device(each) != hop.to)
+        before = actor.state()
+        for sender, answer in (
+            (hop.to, wire.Passed(bytes(16))),
+            (other, wire.Passed(id_)),
+            (CURATOR, wire.Passed(id_)),
+            (CURATOR, wire.Accepted(0, id_)),
+            (CURATOR, wire.Refused(0, bytes(16))),
+        ):
+            assert actor.receive(Message(sender, wire.encode(answer)), 0.1) == []
+        assert actor.state() == before
+        actor.receive(Message(hop.to, wire.encode(wire.Passed(id_))), 0.1)
+        assert actor.state() != before
+        assert not any(hasattr(effect, "body") for effect in actor.wake(1.0))
+
+
+class TestLaw:
+    """Where reports end is P(t), whatever the network does (Pearson's tests at level 0.001)."""
+
+    PLAYS = 150
+
+    @pytest.mark.parametrize("name", AWKWARD)
+    def test_lossy_and_late(self, name):
+        graph = AWKWARD[name]
+        protocol = own_buckets(graph, rounds=3)
+        expected = law([graph], 3)
+        for faults in (LOSSY, LATE):
+            counts = positions(protocol, self.PLAYS // 2, faults)
+            assert walk_p_value(counts, expected) > 1e-3
+
+    @pytest.mark.parametrize("faults", [None, LOSSY, LATE], ids=["clean", "lossy", "late"])
+    def test_lazy_and_changing(self, faults):
+        graphs = (AWKWARD["hub"], AWKWARD["disconnected"])
+        protocol = own_buckets(graphs, rounds=3, laziness=0.3)
+        counts = positions(protocol, self.PLAYS, faults)
+        assert walk_p_value(counts, law(graphs, 3, 0.3)) > 1e-3
+        assert walk_p_value(counts, law(graphs, 3, 0.5)) < 1e-6
+        assert walk_p_value(counts, law(graphs, 2, 0.3) + 1e-9) < 1e-6
+
+    def test_zero_rounds_hand_in_at_home(self):
+        counts = positions(own_buckets(ring(4), rounds=0), 3)
+        assert counts.tolist() == (3 * np.eye(4)).tolist()
+
+    @pytest.mark.parametrize("faults", [None, LATE], ids=["prompt", "late"])
+    def test_who_is_away_keeps_what_is_there(self, faults):
+        """The hub of a star misses rounds 1 and 2, a leaf round 2; the hub gets all reports."""
+        graph, rounds, seconds = AWKWARD["hub"], 4, ROUND_SECONDS
+        outages = {0: (0.9 * seconds, 3.4 * seconds), 1: (1.5 * seconds, 3.0 * seconds)}
+        away = np.zeros((rounds, 5), bool)
+        away[1:3, 0] = away[2, 1] = True
+        protocol = own_buckets(graph, rounds=rounds)
+        counts = positions(protocol, self.PLAYS, faults, asleep(outages), away)
+        assert walk_p_value(counts, law([graph], rounds, away=away)) > 1e-3
+        assert walk_p_value(counts, law([graph], rounds) + 1e-9) < 1e-6
+
+    def test_bites_when_lateness_skips_rounds(self, monkeypatch):
+        honest = actors.Device._take_in
+
+        def take_in(self, sender, hop, now):
+            level = msgspec.structs.replace(hop, round=max(hop.round, self._next - 1))
+            return honest(self, sender, level, now)
+
+        monkeypatch.setattr(actors.Device, "_take_in", take_in)
+        counts = positions(own_buckets(ring(5), rounds=3), self.PLAYS, LATE)
+        assert walk_p_value(counts, law([ring(5)], 3) + 1e-9) < 1e-6
+
+    @pytest.mark.parametrize("faults", [None, LATE], ids=["clean", "late"])
+    def test_single_hands_in_a_uniform_choice_or_a_dummy(self, faults):
+        """Whose bucket each person hands in, against the exact law of independent walks."""
+        graph, n = AWKWARD["hub"], 5
+        protocol = own_buckets(graph, rounds=2, mode="single")
+        counts = np.zeros((n, n), int)
+        for seed in range(400):
+            collected, _ = played(protocol, seed, faults)
+            assert collected.away is None
+            assert collected.load is None
+            assert sorted(collected.holders.tolist()) == list(range(n))
+            counts[collected.holders, collected.pooled()] += 1
+        expected = single_law(law([graph], 2))
+        for seen, row in zip(counts, expected, strict=True):
+            assert chisquare(seen, row * seen.sum()).pvalue > 1e-3 / n
+
+    @pytest.mark.parametrize("mode", ["all", "single"])
+    def test_simulate_follows_the_same_law(self, mode):
+        graph, n = AWKWARD["hub"], 5
+        protocol = own_buckets(graph, rounds=2, mode=mode)
+        counts = np.zeros((n, n), int)
+        for seed in range(250):
+            collected = protocol.collect(np.arange(n), Seeds(seed))
+            counts[collected.holders, collected.pooled()] += 1
+        if mode == "all":
+            assert walk_p_value(counts.T, law([graph], 2)) > 1e-3
+        else:
+            for seen, row in zip(counts, single_law(law([graph], 2)), strict=True):
+                assert chisquare(seen, row * seen.sum()).pvalue > 1e-3 / n
+
+
+def single_law(ends):
+    """Row v: whose bucket v hands in. A dummy is in each of the n buckets equally often."""
+    n = len(ends)
+    result = np.zeros((n, n))
+    for present in product([False, True], repeat=n):
+        here = np.array(present)
+        chance = np.where(here[:, None], ends, 1 - ends).prod(axis=0)
+        share = here / here.sum() if here.any() else np.full(n, 1 / n)
+        result += chance[:, None] * share
+    return result
+
+
+class TestRuns:
+    @pytest.mark.parametrize("mode", ["all", "single"])
+    def test_absences_change_the_guarantee_of_the_run(self, mode):
+        protocol = NetworkShuffle(complete(20), KRR(categories=3, epsilon=1.0), rounds=5, mode=mode)
+        faults = Faults(crash=0.1, downtime=60.0)
+        happened = run(protocol, np.arange(20) % 3, faults=faults, seed=1)
+        assert happened.collected.away is not None
+        stated, planned = happened.guarantees[0], protocol.guarantee()
+        assert stated.epsilon(DELTA) != planned.epsilon(DELTA)
+        assert set(planned.assumptions) < set(stated.assumptions)
+        realised = protocol.realised(happened.collected).guarantee()
+        assert stated.epsilon(DELTA) == realised.epsilon(DELTA)
+
+    def test_played_and_simulated_absences_are_promised_the_same(self):
+        graph, randomizer = complete(20), KRR(categories=3, epsilon=1.0)
+        protocol = NetworkShuffle(graph, randomizer, rounds=5)
+        happened = run(protocol, np.arange(20) % 3, faults=Faults(crash=0.1, downtime=25.0), seed=1)
+        assert happened.collected.away is not None
+        assert happened.collected.lost == 0
+        described = NetworkShuffle(
+            graph, randomizer, rounds=5, away=happened.collected.away,
+            silent=happened.collected.silent,
+        )  # fmt: skip
+        simulated = described.simulate(np.arange(20) % 3, seed=1)
+        assert simulated.cost == happened.cost
+        for one, other in zip(simulated.guarantees, happened.guarantees, strict=True):
+            assert (one.view, one.theorem, one.assumptions) == (
+                other.view, other.theorem, other.assumptions,
+            )  # fmt: skip
+            assert one.epsilon(DELTA) == other.epsilon(DELTA)
+
+    def test_single_answers_without_the_dummies(self):
+        protocol = NetworkShuffle(near_ring(60), RR(epsilon=3.0), rounds=6, mode="single")
+        values = (np.arange(60) < 45).astype(int)
+        answers = [run(protocol, values, seed=seed).result.value[1] for seed in range(25)]
+        assert np.mean(answers) == pytest.approx(0.75, abs=4 * np.std(answers) / 5)
+        assert np.mean(answers) != pytest.approx(0.65, abs=0.03)
+
+    def test_order_and_identifiers_say_nothing(self):
+        """Person 0's report is equally often at each place of the collected rows."""
+        places = np.zeros(5, int)
+        for seed in range(300):
+            collected, _ = played(own_buckets(ring(5), rounds=1), seed)
+            places[collected.pooled().tolist().index(0)] += 1
+        assert chisquare(places).pvalue > 1e-3
+
+    def test_a_device_that_is_gone_holds_up_nobody(self):
+        """Its neighbours finish although their hops were never answered."""
+        collected, outcome = played(
+            own_buckets(complete(4), rounds=6), 2, wrap=asleep({3: (1.0, 1e9)})
+        )
+        assert not outcome.finished
+        assert set(outcome.outputs) == {CURATOR, *map(device, range(3))}
+        unanswered = sum(outcome.outputs[device(person)].unanswered for person in range(3))
+        assert unanswered > 0
+        assert collected.silent.tolist() == [False, False, False, True]
+        assert collected.received < 4
+
+    def test_sealed_reports_pass_unread_and_unchanged(self):
+        protocol = own_buckets(ring(5), rounds=3)
+        seeds, heard = Seeds(4), []
+        parties = [CURATOR, *map(device, range(5))]
+        makers = protocol.actors(np.arange(5), seeds, {each: Labels(each) for each in parties})
+
+        def listen(address, make):
+            class Ear(Sleeper):
+                def receive(self, message, now):
+                    heard.append((address, message.body))
+                    return self.inner.receive(message, now)
+
+            return lambda: Ear(make(), 0, 0)
+
+        outcome = play({address: listen(address, make) for address, make in makers.items()}, seeds)
+        assert sorted(outcome.outputs[CURATOR].pooled().tolist()) == list(range(5))
+        payloads = Counter()
+        for address, body in heard:
+            assert body.startswith(b"to " + address.encode() + b"|")
+            if address != CURATOR and b"hop" in body[:40]:
+                hop = HOP_OR_PASSED.decode(Labels(address).open(body))
+                assert hop.payloads == sorted(hop.payloads)
+                payloads.update(hop.payloads)
+        assert all(payload.startswith(b"to curator|") for payload in payloads)
+        # Every report moved in each of the three rounds, and never changed.
+        assert sorted(payloads.values()) == [3] * 5
+
+
+class Labels:
+    """A sealer that names who can open."""
+
+    def __init__(self, me):
+        self.me = me
+
+    def seal(self, to, plain):
+        return b"to " + to.encode() + b"|" + plain
+
+    def open(self, sealed):
+        label = b"to " + self.me.encode() + b"|"
+        if not sealed.startswith(label):
+            raise ValueError("not for me")
+        return sealed[len(label) :]
+
+
+class TestDevice:
+    def device(self, person=0, *graphs, **options):
+        graphs = graphs or (star(4),)
+        settings = {"rounds": 3, "laziness": 0.0, "mode": "all", **options}
+        return actors.Device(
+            person,
+            np.array([1]),
+            RR(epsilon=1.0),
+            neighbours=tuple(graph.neighbours(person) for graph in graphs),
+            generator=lambda draw: Seeds(1).generator("device", person, draw),
+            sealer=NullSealer(),
+            **settings,
+        )
+
+    @staticmethod
+    def hops(effects):
+        bodies = [effect.body for effect in effects if hasattr(effect, "body")]
+        return [HOP_OR_PASSED.decode(body) for body in bodies if b"hop" in body[:6]]
+
+    @staticmethod
+    def hop(number, payloads=(b"x" * 17,), id_=b"a" * 16):
+        return wire.encode(wire.Hop(number, id_, list(payloads)))
+
+    def test_one_message_per_neighbour(self):
+        actor = self.device()
+        actor.start(0.0)
+        payloads = [bytes([each]) * 17 for each in range(90)]
+        assert self.hops(actor.receive(Message(device(1), self.hop(0, payloads)), 1.0)) == []
+        sent = self.hops(actor.wake(ROUND_SECONDS))
+        assert [hop.round for hop in sent if len(hop.payloads) > 1] == [1, 1, 1]
+        moved = [payload for hop in sent if hop.round == 1 for payload in hop.payloads]
+        assert sorted(moved) == sorted(payloads)
+        assert all(hop.payloads == sorted(hop.payloads) for hop in sent)
+
+    def test_a_large_parcel_is_split(self, monkeypatch):
+        monkeypatch.setattr(wire, "MOST_TOGETHER", 40)
+        actor = self.device(1)
+        actor.start(0.0)
+        payloads = [bytes([each]) * 17 for each in range(90)]
+        actor.receive(Message(device(0), self.hop(0, payloads)), 1.0)
+        sent = [hop for hop in self.hops(actor.wake(ROUND_SECONDS)) if hop.round == 1]
+        assert [len(hop.payloads) for hop in sent] == [40, 40, 10]
+        assert len({hop.id for hop in sent}) == 3
+
+    def test_a_late_hop_catches_up_at_once(self):
+        actor = self.device()
+        actor.start(0.0)
+        actor.wake(ROUND_SECONDS)
+        sent = self.hops(actor.receive(Message(device(1), self.hop(0)), 1.5 * ROUND_SECONDS))
+        assert [(hop.round, hop.payloads) for hop in sent] == [(1, [b"x" * 17])]
+
+    def test_a_hop_that_is_late_for_a_missed_round_stays_for_it(self):
+        actor = self.device(laziness=0.0, rounds=5)
+        actor.start(0.0)
+        actor.wake(2.5 * ROUND_SECONDS)  # Round 1 was missed, round 2 is done.
+        actor.wake(3.0 * ROUND_SECONDS)
+        sent = self.hops(actor.receive(Message(device(1), self.hop(0)), 3.1 * ROUND_SECONDS))
+        assert [hop.round for hop in sent] == [2]
+
+    def test_a_hop_is_taken_in_once_and_answered_always(self):
+        actor = self.device()
+        actor.start(0.0)
+        for _ in range(3):
+            (answer,) = actor.receive(Message(device(1), self.hop(0)), 1.0)
+            assert HOP_OR_PASSED.decode(answer.body) == wire.Passed(b"a" * 16)
+            assert answer.to == device(1)
+        # The same identifier from someone else is another hop.
+        actor.receive(Message(device(2), self.hop(0)), 1.0)
+        sent = [hop for hop in self.hops(actor.wake(ROUND_SECONDS)) if hop.round == 1]
+        assert sum(len(hop.payloads) for hop in sent) == 2
+
+    @pytest.mark.parametrize(
+        ("sender", "number", "payloads"),
+        [
+            (device(0), 0, [b"x"]),
+            (device(9), 0, [b"x"]),
+            (CURATOR, 0, [b"x"]),
+            (device(1), 3, [b"x"]),
+            (device(1), 0, [bytes(2000)]),
+            (device(1), 0, []),
+        ],
+    )
+    def test_refuses_a_hop_that_nobody_would_send(self, sender, number, payloads):
+        actor = self.device()
+        actor.start(0.0)
+        before = actor.state()
+        assert actor.receive(Message(sender, self.hop(number, payloads)), 1.0) == []
+        assert actor.state() == before
+
+    def test_a_neighbour_of_another_round_is_a_stranger(self):
+        actor = self.device(0, graph_of([(0, 1)], 3), graph_of([(0, 2)], 3))
+        actor.start(0.0)
+        assert actor.receive(Message(device(2), self.hop(0)), 1.0) == []
+        assert actor.receive(Message(device(2), self.hop(1)), 1.0) != []
+
+    def test_after_handing_in_reports_are_answered_and_lost(self):
+        actor = self.device()
+        actor.start(0.0)
+        (hand_in,) = [
+            effect
+            for effect in actor.wake(Clock(3).hand_in)
+            if getattr(effect, "to", "") == CURATOR
+        ]
+        said = msgspec.msgpack.decode(hand_in.body, type=wire.HandIn)
+        assert said.missed == [1, 2]
+        (answer,) = actor.receive(Message(device(1), self.hop(2)), Clock(3).hand_in + 1)
+        assert HOP_OR_PASSED.decode(answer.body) == wire.Passed(b"a" * 16)
+        body = wire.encode(wire.Accepted(0, said.id))
+        (done,) = actor.receive(Message(CURATOR, body), Clock(3).hand_in + 2)
+        assert done == Done(actors.HandedIn(accepted=True, missed=(1, 2), unanswered=1))
+        assert actor.wake(1e6) == []
+        assert len(actor.receive(Message(device(1), self.hop(2)), 1e6)) == 1
+
+    def test_a_round_without_neighbours_keeps_everything(self):
+        actor = self.device(0, from_edges(np.array([], int), np.array([], int), 2))
+        assert self.hops(actor.start(0.0)) == []
+        assert self.hops(actor.wake(ROUND_SECONDS)) == []
+
+    def test_draws_are_never_repeated(self):
+        """Each call of the generator has its own number, across restarts."""
+        asked = []
+
+        def generator(draw):
+            asked.append(draw)
+            return Seeds(1).generator("device", 0, draw)
+
+        actor = self.device(laziness=0.9, rounds=40)
+        actor._generator = generator
+        actor.start(0.0)
+        for number in range(1, 60):
+            copy = self.device(laziness=0.9, rounds=40)
+            copy._generator = generator
+            copy.resume(actor.state())
+            actor = copy
+            actor.wake(number * ROUND_SECONDS)
+        assert asked == list(range(len(asked)))
+
+
+class TestClock:
+    @pytest.mark.parametrize("seconds", [30.0, 0.1, 1 / 3, 1e-3])
+    def test_a_round_has_begun_when_it_opens(self, seconds):
+        clock = Clock(10_000, seconds)
+        for number in range(10_000):
+            assert clock.current(clock.opens(number)) == number
+            assert clock.current(np.nextafter(clock.opens(number), -1)) == number - 1
+
+    def test_ends(self):
+        clock = Clock(3, 10.0, settle=2)
+        assert (clock.current(-1.0), clock.current(29.9), clock.current(30.0)) == (-1, 2, 3)
+        assert clock.current(1e9) == 3
+        assert clock.hand_in == 50.0
+        assert Clock(3).hand_in == (3 + SETTLE) * ROUND_SECONDS
+
+    @pytest.mark.parametrize("wrong", [{"seconds": 0.0}, {"seconds": np.inf}, {"settle": -1}])
+    def test_refuses(self, wrong):
+        with pytest.raises(InvalidParameter):
+            Clock(3, **wrong)
+
+
+class TestCurator:
+    def curator(self, mode="all", n=3, **options):
+        return Curator(
+            n,
+            wire.ReportFormat.of(KRR(categories=4, epsilon=1.0)),
+            rounds=5,
+            mode=mode,
+            dummies=None,
+            sealer=NullSealer(),
+            **options,
+        )
+
+    @staticmethod
+    def hand_in(person, payloads, missed=(), id_=None):
+        body = wire.HandIn(id_ or bytes([person]) * 16, list(missed), list(payloads))
+        return Message(device(person), wire.encode(body))
+
+    @staticmethod
+    def payload(number, report):
+        return bytes([number]) * 16 + bytes([report])
+
+    @staticmethod
+    def answer(effects):
+        return msgspec.msgpack.decode(effects[0].body, type=wire.Accepted | wire.Refused)
+
+    def test_first_wins_and_repeats_are_answered_the_same(self):
+        curator = self.curator()
+        curator.start(0.0)
+        first = self.hand_in(0, [self.payload(1, 2)])
+        second = self.hand_in(0, [self.payload(2, 3)], id_=b"x" * 16)
+        assert isinstance(self.answer(curator.receive(first, 1.0)), wire.Accepted)
+        assert isinstance(self.answer(curator.receive(second, 1.0)), wire.Refused)
+        assert isinstance(self.answer(curator.receive(first, 2.0)), wire.Accepted)
+        curator.receive(self.hand_in(1, []), 2.0)
+        done = curator.receive(self.hand_in(2, [self.payload(3, 0)], [4]), 2.0)[-1]
+        assert sorted(done.output.pooled().tolist()) == [0, 2]
+        assert done.output.load.tolist() == [1, 0, 1]
+        assert done.output.lost == 1
+        assert np.argwhere(done.output.away).tolist() == [[4, 2]]
+        assert done.output.silent is None
+        assert curator.wake(1e9) == []
+        assert isinstance(self.answer(curator.receive(first, 1e9)), wire.Accepted)
+
+    def test_the_deadline_closes(self):
+        curator = self.curator(deadline=60.0)
+        (wake,) = curator.start(0.0)
+        assert wake.at == Clock(5).hand_in + 60
+        curator.receive(self.hand_in(1, [self.payload(1, 2)]), 1.0)
+        assert curator.wake(wake.at - 1) == [wake]
+        late = curator.receive(self.hand_in(0, []), wake.at)
+        assert isinstance(self.answer(late), wire.Refused)
+        collected = late[-1].output
+        assert collected.silent.tolist() == [True, False, True]
+        assert collected.away.all(axis=0).tolist() == [True, False, True]
+        assert collected.lost == 0
+
+    def test_what_is_no_report_is_left_out_with_its_holder(self):
+        curator = self.curator(n=2)
+        good, twice, large, short = (
+            self.payload(1, 3), self.payload(1, 3), self.payload(2, 77), b"short",
+        )  # fmt: skip
+        curator.receive(self.hand_in(0, [large, short]), 1.0)
+        done = curator.receive(self.hand_in(1, [good, twice]), 1.0)[-1]
+        assert done.output.pooled().tolist() == [3]
+        assert done.output.holders.tolist() == [1]
+        assert done.output.lost == 1
+
+    @pytest.mark.parametrize(
+        ("mode", "count", "missed"),
+        [("all", 4, []), ("single", 0, []), ("single", 2, []), ("all", 1, [5])],
+    )
+    def test_refuses_what_nobody_would_hand_in(self, mode, count, missed):
+        curator = self.curator(mode)
+        before = curator.state()
+        payloads = [self.payload(each, 0) for each in range(count)]
+        assert curator.receive(self.hand_in(0, payloads, missed), 1.0) == []
+        assert curator.state() == before
+
+    def test_forgets_what_was_handed_in_once_closed(self):
+        curator = self.curator(n=1)
+        curator.receive(self.hand_in(0, [self.payload(1, 2)]), 1.0)
+        handed_in, closed = msgspec.msgpack.decode(curator.state(), strict=False)
+        assert closed
+        assert handed_in[0][-1] == []
+
+    def test_a_large_report_fits(self):
+        """Reports of many bytes pass every limit."""
+        protocol = NetworkShuffle(complete(3), Laplace(epsilon=1.0), rounds=2)
+        assert run(protocol, np.linspace(0, 1, 3), seed=1).collected.received == 3
