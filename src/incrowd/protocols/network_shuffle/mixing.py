@@ -121,6 +121,16 @@ class Walk:
             return component
         return _renumbered(2 * component + graph.sides)
 
+    def crowds_without(self, colluding: Bools) -> NDArray[np.int32]:
+        """The crowds of honest people, who meet only where no colluder is between; others −1."""
+        from incrowd.graphs.graph import from_edges
+
+        u, v = self.together.edges()
+        open_ = ~(colluding[u] | colluding[v])
+        _, component = from_edges(u[open_], v[open_], self.n).components()
+        both = component.astype(np.int64) * (int(self.crowds.max()) + 1) + self.crowds
+        return np.where(colluding, -1, _renumbered(both)).astype(np.int32)
+
     def away_in(self, number: int) -> Bools | None:
         """Who keeps what they hold in this round."""
         if self.away is None or number >= len(self.away):
@@ -238,15 +248,15 @@ def measure_colluding(
     """The exact route when these people tell the curator what passes through them."""
     colluding = np.zeros(walk.n, dtype=bool)
     colluding[colluders] = True
-    crowds = np.where(colluding, -1, walk.crowds).astype(np.int32)
+    crowds = walk.crowds_without(colluding)
     cuts = (*(cut for cut in _CUTS if cut < rounds), rounds)
     found = _blank(walk.n, rounds, crowds, len(cuts), cuts)
     meter = _Meter(progress, walk.n)
     for people in _components(walk):
         part, watched = walk.of(people), colluding[people]
-        honest = np.flatnonzero(~watched)
-        for side in np.unique(part.crowds[honest]):
-            own = honest[part.crowds[honest] == side]
+        labels = crowds[people]
+        for label in np.unique(labels[labels >= 0]):
+            own = np.flatnonzero(labels == label)
             _measure_watched(part, own, watched, people, found, meter)
     return found.freeze()
 
