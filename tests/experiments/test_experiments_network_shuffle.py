@@ -24,7 +24,8 @@ from experiments.network_rounds import (
 )
 from incrowd.graphs import from_edges
 from incrowd.protocols.network_shuffle import NetworkShuffle
-from incrowd.protocols.network_shuffle.mixing import Walk, measure
+from incrowd.protocols.network_shuffle.mixing import measure
+from incrowd.protocols.network_shuffle.walk import Walk
 from incrowd.randomizers import RR
 from incrowd.randomness import Seeds
 

@@ -8,12 +8,8 @@ import pytest
 from incrowd import graphs
 from incrowd.errors import BudgetInfeasible, GraphInvalid, InvalidParameter
 from incrowd.protocols.network_shuffle import routes
-from incrowd.protocols.network_shuffle.mixing import (
-    SLACKS,
-    Walk,
-    measure,
-    measure_colluding,
-)
+from incrowd.protocols.network_shuffle.mixing import SLACKS, measure, measure_colluding
+from incrowd.protocols.network_shuffle.walk import Walk
 
 
 def dense(graph, laziness=0.0, away=None):

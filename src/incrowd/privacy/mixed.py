@@ -138,10 +138,8 @@ class MixedProfile(Profile):
         """The least ε that one of the bounds allows at this δ, rounded up."""
         least = min([self._local.epsilon(delta), *(other.epsilon(delta) for other in self.others)])
         for option in self.options:
-            # No option is better than its own curve F, nor than its excess alone.
-            if option.excess * self._local.delta(least * (1 - 1e-3)) > delta:
-                continue
-            if option.mixed.epsilon(delta) < least:
+            # One look tells whether an option does better than the best so far.
+            if option.delta(least * (1 - 1e-5), self._local) <= delta:
                 least = min(least, option.epsilon(delta, self._local))
         return least
 
@@ -315,7 +313,9 @@ class PeopleProfile(Profile):
         for crowd in self.crowds:
             best = np.full(crowd.members.size, ceiling)
             for excess, curve in crowd.options(self.randomizer):
-                best = np.minimum(best, self._interpolated(curve, delta, ceiling, excess))
+                # Nobody does better than the curve itself, so one look may settle it.
+                if curve.delta(float(best[excess < 1].max(initial=0.0)) * (1 - 1e-5)) <= delta:
+                    best = np.minimum(best, self._interpolated(curve, delta, ceiling, excess))
             for other in crowd.others:
                 best = np.minimum(best, other.epsilon(delta))
             if crowd.alone is not None and crowd.levels is not None:

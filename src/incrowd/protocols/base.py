@@ -45,6 +45,8 @@ __all__ = [
     "parameter",
 ]
 
+_ONE_DAY = 86_400.0
+
 Safe = Literal["min", "max"]
 """Which side of a solved parameter is safe: the least value that meets the budget, or the most."""
 
@@ -239,6 +241,11 @@ class Protocol(ABC):
     @abstractmethod
     def realised(self, collected: Collected) -> Self:
         """The protocol as it was really run, for the guarantees of the result."""
+
+    @property
+    def duration(self) -> float:
+        """Virtual seconds within which a run by actors is over, whatever is lost on the way."""
+        return _ONE_DAY
 
     def check_crowd(self, values: NDArray[Any]) -> None:
         """Refuse values of another crowd than the one that was accounted for."""

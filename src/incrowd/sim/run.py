@@ -42,7 +42,8 @@ def run(
     """
     asked = protocol.question(task)
     seeds = Seeds(seed)
-    played = play(protocol.actors(asked.encode(values), seeds), seeds, faults, progress=progress)
+    actors = protocol.actors(asked.encode(values), seeds)
+    played = play(actors, seeds, faults, until=protocol.duration, progress=progress)
     if CURATOR not in played.outputs:
         raise ProtocolFailed(
             f"the curator of {protocol.kind} had not finished after "

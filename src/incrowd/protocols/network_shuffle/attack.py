@@ -23,11 +23,10 @@ from numpy.typing import NDArray
 
 from incrowd import checks
 from incrowd.graphs.graph import Graph
-from incrowd.graphs.propagate import Step
 from incrowd.privacy.local import LocalProfile
 from incrowd.privacy.multinomial import listing
 from incrowd.privacy.search import crossing
-from incrowd.protocols.network_shuffle.mixing import Doubles, Walk
+from incrowd.protocols.network_shuffle.walk import Doubles, Walk
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomizers.law import PairLaw
 
@@ -100,9 +99,8 @@ class NeighbourhoodAttack:
         block = np.zeros((self.walk.n, 2))
         block[self.victim, 0] = 1.0
         block[:, 1] = 1 / self.walk.n
-        steps = [Step(graph, self.walk.laziness) for graph in self.walk.graphs]
         for number in range(self.rounds):
-            block = steps[number % len(steps)](block, self.walk.away_in(number))
+            block = self.walk.after(number, block)
         return block[:, 0], block[:, 1]
 
     def _chance_to_end_in(self, chosen: NDArray[np.intp]) -> Doubles:

@@ -25,21 +25,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from incrowd.errors import GraphInvalid, InvalidParameter
 from incrowd.graphs.graph import Graph
-from incrowd.graphs.propagate import Step, over_blocks, relative_error
+from incrowd.graphs.propagate import over_blocks, relative_error
+from incrowd.protocols.network_shuffle.walk import Bools, Doubles, Walk, start
 
-__all__ = ["SLACKS", "Mixing", "Progress", "Route", "Walk", "measure", "measure_colluding", "work"]
+__all__ = ["SLACKS", "Mixing", "Progress", "Route", "measure", "measure_colluding", "work"]
 
-Doubles = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 Progress = Callable[[int, int], None]
 Route = Literal["exact", "spectral", "gap", "stationary"]
 
@@ -48,146 +45,6 @@ SLACKS: Final[Doubles] = np.array(
 )
 """The values of κ that are tried; κ = 0 gives the total variation distance."""
 _CUTS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
-
-
-@dataclass(frozen=True, eq=False)
-class Walk:
-    """How reports move: the graph of each round, the laziness, and who was away when.
-
-    ``graphs`` are used in turn, again from the first after the last. ``away[r, v]`` says that v
-    kept what it held in round r; ``silent[v]`` that v never handed in what it held at the end.
-    """
-
-    graphs: tuple[Graph, ...]
-    laziness: float = 0.0
-    away: Bools | None = None
-    silent: Bools | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse graphs of different people, and a table of absences that does not fit."""
-        if not self.graphs:
-            raise GraphInvalid("a walk needs at least one graph")
-        sizes = {graph.n for graph in self.graphs}
-        if len(sizes) > 1:
-            raise GraphInvalid(
-                f"the graphs of a walk must have the same people, these have {sorted(sizes)}"
-            )
-        if self.away is not None and (self.away.ndim != 2 or self.away.shape[1] != self.n):
-            raise InvalidParameter(
-                f"away must have one row per round and one column for each of {self.n} people, "
-                f"got an array of shape {self.away.shape}"
-            )
-
-    @property
-    def n(self) -> int:
-        """How many people there are."""
-        return self.graphs[0].n
-
-    @property
-    def steady(self) -> bool:
-        """Whether every round is the same."""
-        return len(self.graphs) == 1 and self.present
-
-    @property
-    def present(self) -> bool:
-        """Whether everyone takes part from the first round to the end."""
-        return self.away is None and self.silent is None
-
-    @cached_property
-    def gap(self) -> float | None:
-        """The spectral gap of a walk whose rounds are all alike; else there is none."""
-        graph = self.graphs[0]
-        if not self.steady or (graph.degrees == 0).any():
-            return None
-        return graph.spectral_gap(self.laziness)
-
-    @cached_property
-    def together(self) -> Graph:
-        """Everyone who can ever talk to whom."""
-        from incrowd.graphs.graph import from_edges
-
-        if len(self.graphs) == 1:
-            return self.graphs[0]
-        ends = [graph.edges() for graph in self.graphs]
-        u, v = (np.concatenate([pair[side] for pair in ends]) for side in (0, 1))
-        return from_edges(u, v, self.n, self_loops=True)
-
-    @cached_property
-    def crowds(self) -> NDArray[np.int32]:
-        """The crowd of each person: the component, or a side of it where walks keep to sides."""
-        graph = self.together
-        _, component = graph.components()
-        if self.laziness > 0 or len(self.graphs) > 1 or not graph.bipartite_components.any():
-            return component
-        return _renumbered(2 * component + graph.sides)
-
-    def crowds_without(self, colluding: Bools) -> NDArray[np.int32]:
-        """The crowds of honest people, who meet only where no colluder is between; others −1."""
-        from incrowd.graphs.graph import from_edges
-
-        u, v = self.together.edges()
-        open_ = ~(colluding[u] | colluding[v])
-        _, component = from_edges(u[open_], v[open_], self.n).components()
-        both = component.astype(np.int64) * (int(self.crowds.max()) + 1) + self.crowds
-        return np.where(colluding, -1, _renumbered(both)).astype(np.int32)
-
-    def away_in(self, number: int) -> Bools | None:
-        """Who keeps what they hold in this round."""
-        if self.away is None or number >= len(self.away):
-            return None
-        return np.asarray(self.away[number])
-
-    def away_table(self, rounds: int) -> Bools | None:
-        """Who is away, one row for each of so many rounds."""
-        if self.away is None:
-            return None
-        missing = max(0, rounds - len(self.away))
-        return np.concatenate([self.away[:rounds], np.zeros((missing, self.n), bool)])
-
-    def sequence(self, rounds: int) -> Graph | list[Graph]:
-        """The graph of all rounds, or the list of the graphs of so many."""
-        if len(self.graphs) == 1:
-            return self.graphs[0]
-        return [self.graphs[number % len(self.graphs)] for number in range(rounds)]
-
-    def load(self, rounds: int) -> Doubles:
-        """How many reports everyone is expected to hold after so many rounds."""
-        return self._moved(np.ones((self.n, 1)), rounds)
-
-    def reference(self, rounds: int) -> Doubles:
-        """The law with which everyone's is compared after so many rounds, if all are one crowd."""
-        return self._moved(_start(self, np.arange(self.n)), rounds)
-
-    def _moved(self, law: Doubles, rounds: int) -> Doubles:
-        steps = [Step(graph, self.laziness) for graph in self.graphs]
-        for number in range(rounds):
-            law = _after(self, steps, number, law)
-        return law[:, 0]
-
-    def heard(self, block: Doubles) -> Doubles:
-        """The laws of what the curator hears of at the end."""
-        return block if self.silent is None else np.where(self.silent[:, None], 0.0, block)
-
-    def unheard(self, block: Doubles, doubt: float) -> Doubles | float:
-        """The chance, rounded up, that the curator never hears of a report."""
-        if self.silent is None:
-            return 0.0
-        return np.asarray(block[self.silent].sum(axis=0) * (1 + doubt))
-
-    def of(self, people: NDArray[np.intp]) -> Walk:
-        """The same walk among some people, who talk to nobody else."""
-        return Walk(
-            tuple(graph.subgraph(people) for graph in self.graphs),
-            self.laziness,
-            None if self.away is None else self.away[:, people],
-            None if self.silent is None else self.silent[people],
-        )
-
-    def key(self) -> tuple[object, ...]:
-        """What tells this walk from another one."""
-        tables = (self.away, self.silent)
-        bits = tuple(None if each is None else (each.shape, each.tobytes()) for each in tables)
-        return self.graphs, self.laziness, bits
 
 
 @dataclass(frozen=True, eq=False)
@@ -337,10 +194,10 @@ def _measure_crowd(
     meter: _Meter,
 ) -> None:
     """Fill in the people of one crowd; ``people[own]`` are their names outside."""
-    steps, last = [Step(graph, walk.laziness) for graph in walk.graphs], max(found)
-    reference = {0: _start(walk, own)}
+    last = max(found)
+    reference = {0: start(walk, own)}
     for number in range(last):
-        reference[number + 1] = _after(walk, steps, number, reference[number])
+        reference[number + 1] = walk.after(number, reference[number])
 
     def follow(part: slice, block: Doubles) -> None:
         who = people[own[part]]
@@ -355,7 +212,7 @@ def _measure_crowd(
                 draft.collision[who] = collision
                 draft.unseen[who] = walk.unheard(block, doubt)
             if number < last:
-                block = _after(walk, steps, number, block)
+                block = walk.after(number, block)
 
     over_blocks(follow, own, walk.n, meter.of(own.size))
 
@@ -373,7 +230,7 @@ def _measure_watched(
     A report that moves to a colluder in round r from v has the label (r, v). Its chance is that of
     being at v before the round, times the chance of moving from there to a colluder.
     """
-    steps, last = [Step(graph, walk.laziness) for graph in walk.graphs], found.rounds
+    last = found.rounds
     doubt = relative_error(walk.together, last)
     caught = [_chance_of_meeting(graph, watched, walk.laziness) for graph in walk.graphs]
     # Whoever can be the last honest holder, in some round.
@@ -387,11 +244,11 @@ def _measure_watched(
         return seen if away is None else np.where(away[border, None], 0.0, seen)
 
     def after(number: int, block: Doubles) -> Doubles:
-        moved = _after(walk, steps, number, block)
+        moved = walk.after(number, block)
         moved[watched] = 0.0
         return moved
 
-    reference, labels = _start(walk, own), []
+    reference, labels = start(walk, own), []
     for number in range(last):
         labels.append(leaving(number, reference))
         reference = after(number, reference)
@@ -422,27 +279,10 @@ def _measure_watched(
     over_blocks(follow, own, walk.n, meter.of(own.size))
 
 
-def _after(walk: Walk, steps: list[Step], number: int, block: Doubles) -> Doubles:
-    return steps[number % len(steps)](block, walk.away_in(number))
-
-
 def _chance_of_meeting(graph: Graph, watched: Bools, laziness: float) -> Doubles:
     """The chance that a report moves from each honest person to a colluder in one round."""
     share = graph.adjacency() @ watched.astype(np.float64) / np.maximum(graph.degrees, 1)
     return np.where(watched, 0.0, (1 - laziness) * share)
-
-
-def _start(walk: Walk, own: NDArray[np.intp]) -> Doubles:
-    """Where the reference begins: at a member of the crowd, chosen by degree.
-
-    Rounds that are all alike keep this law. It is that of someone who hands in, if anyone does.
-    """
-    if walk.silent is not None and not walk.silent[own].all():
-        own = own[~walk.silent[own]]
-    weight = np.maximum(walk.graphs[0].degrees[own], 1)
-    law = np.zeros((walk.n, 1))
-    law[own, 0] = weight / weight.sum()
-    return law
 
 
 def _overhang(block: Doubles, reference: Doubles, doubt: float) -> tuple[Doubles, Doubles, Doubles]:
@@ -459,7 +299,3 @@ def _overhang(block: Doubles, reference: Doubles, doubt: float) -> tuple[Doubles
 def _separation(least: Doubles, doubt: float) -> Doubles:
     """1 − the least ratio, rounded up; where there is nothing to compare with, nothing is lost."""
     return np.where(np.isinf(least), 0.0, 1 - least * (1 - 2 * doubt))
-
-
-def _renumbered(labels: NDArray[np.integer]) -> NDArray[np.int32]:
-    return np.asarray(np.unique(labels, return_inverse=True)[1], np.int32)

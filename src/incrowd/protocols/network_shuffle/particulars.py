@@ -16,8 +16,8 @@ from incrowd.protocols.network_shuffle.simulate import Mode, Walked
 from incrowd.protocols.trusted_shuffle.privacy import blanket_profile
 
 if TYPE_CHECKING:
-    from incrowd.protocols.network_shuffle.mixing import Walk
     from incrowd.protocols.network_shuffle.protocol import NetworkShuffle
+    from incrowd.protocols.network_shuffle.walk import Walk
 
 __all__ = ["load_summary", "particulars"]
 

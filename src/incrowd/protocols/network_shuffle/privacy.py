@@ -30,7 +30,8 @@ from incrowd.privacy.mixed import Attacks, Crowd, PeopleProfile, mixed_crowd
 from incrowd.privacy.search import crossing
 from incrowd.protocols.local.privacy import drawing
 from incrowd.protocols.network_shuffle.attack import NeighbourhoodAttack
-from incrowd.protocols.network_shuffle.mixing import SLACKS, Mixing, Walk
+from incrowd.protocols.network_shuffle.mixing import SLACKS, Mixing
+from incrowd.protocols.network_shuffle.walk import Walk
 from incrowd.protocols.trusted_shuffle.privacy import blanket_profile
 from incrowd.randomizers.base import Randomizer
 

@@ -38,9 +38,11 @@ from incrowd.protocols.base import (
 )
 from incrowd.protocols.local.privacy import local_guarantee
 from incrowd.protocols.network_shuffle import privacy, routes, simulate
-from incrowd.protocols.network_shuffle.mixing import Mixing, Walk
+from incrowd.protocols.network_shuffle.clock import Clock
+from incrowd.protocols.network_shuffle.mixing import Mixing
 from incrowd.protocols.network_shuffle.particulars import load_summary, particulars
 from incrowd.protocols.network_shuffle.simulate import Mode, Walked
+from incrowd.protocols.network_shuffle.walk import Walk
 from incrowd.protocols.pricing import expected_error
 from incrowd.protocols.trusted_shuffle.privacy import blanket_profile
 from incrowd.protocols.wire import ReportFormat
@@ -396,6 +398,11 @@ class NetworkShuffle(Protocol):
             sealer=sealed.get(CURATOR, NullSealer()),
         )
         return makers
+
+    @property
+    def duration(self) -> float:
+        """As long as the rounds take, and a day for people to hand in."""
+        return super().duration + Clock(self.rounds).hand_in
 
     def _described(self) -> Walk:
         if self.walk is None or self.parameters.stationary:

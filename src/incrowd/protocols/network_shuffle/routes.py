@@ -20,15 +20,14 @@ from incrowd.errors import BudgetInfeasible, NumericalFloor
 from incrowd.graphs.graph import Graph
 from incrowd.protocols.network_shuffle.mixing import (
     SLACKS,
-    Doubles,
     Mixing,
     Progress,
     Route,
-    Walk,
     measure,
     measure_colluding,
     work,
 )
+from incrowd.protocols.network_shuffle.walk import Doubles, Walk
 
 if TYPE_CHECKING:
     from incrowd.graphs.modes import Modes
