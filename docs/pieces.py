@@ -29,7 +29,7 @@ os.environ |= {
 
 import numpy as np
 import typer
-from words import KEYS, PLANNED, REASONS
+from words import KEYS, PUBLISHED, REASONS
 
 import incrowd as ic
 from incrowd.cli import main
@@ -54,8 +54,17 @@ COMMANDS = {
     "account-rounds": "account shuffle --eps0 1 --n 1e6 --delta 1e-6 --rounds 100",
     "calibrate-eps0": "calibrate shuffle --n 1e6 --delta 1e-6 --epsilon 0.1",
     "calibrate-n": "calibrate shuffle --eps0 2 --delta 1e-6 --epsilon 0.1",
+    "account-network": "account network-shuffle --graph examples/friends.npz --rounds 20"
+    " --eps0 1 --delta 1e-6",
+    "account-network-few": "account network-shuffle --graph examples/friends.npz --rounds 14"
+    " --eps0 1 --delta 1e-6",
+    "account-network-colluders": "account network-shuffle --graph examples/friends.npz --rounds 20"
+    " --eps0 1 --delta 1e-6 --colluders 0.01",
+    "account-network-stationary": "account network-shuffle --stationary --n 1e6 --eps0 1"
+    " --delta 1e-6",
     "check-commute": "config check examples/commute.toml",
     "run-commute": "run examples/commute.toml --seed 7 --no-report",
+    "run-friends": "run examples/friends.toml --seed 7 --no-report",
     "run-faults": "run examples/commute.toml --seed 7 --no-report --mode actors"
     " --loss 0.05 --dropout 0.1 --crash 0.01",
     "refused-adaptive": "account shuffle --eps0 1 --n 1e4 --delta 1e-6"
@@ -117,10 +126,14 @@ def first_line(thing: Any) -> str:
 @piece
 def protocols() -> str:
     """Those that are here, from the registry, and those that are planned."""
-    here = [(f"`{kind}`", load_protocol(kind).summary, "here", "–") for kind in PROTOCOLS]
+    papers = {kind: paper for kind, _, paper in PUBLISHED}
+    here = [
+        (f"`{kind}`", load_protocol(kind).summary, "here", papers.get(kind, "–"))
+        for kind in PROTOCOLS
+    ]
     planned = [
         (f"`{kind}`", travel, "planned", paper)
-        for kind, travel, paper in PLANNED
+        for kind, travel, paper in PUBLISHED
         if kind not in PROTOCOLS
     ]
     return table(("protocol", "how reports travel", "state", "paper"), [*here, *planned])
@@ -165,7 +178,17 @@ def promise_example() -> str:
 @piece
 def survey_commute() -> str:
     """The first example."""
-    text = (ROOT / "examples" / "commute.toml").read_text(encoding="utf-8")
+    return _survey("commute")
+
+
+@piece
+def survey_friends() -> str:
+    """The same without a shuffler."""
+    return _survey("friends")
+
+
+def _survey(name: str) -> str:
+    text = (ROOT / "examples" / f"{name}.toml").read_text(encoding="utf-8")
     return f"```toml\n{text.strip()}\n```"
 
 
@@ -255,12 +278,15 @@ def _short(value: float) -> str:
 def _type(field: Field) -> str:
     if get_origin(field.type):
         return " or ".join(f"`{word}`" for word in field.type.__args__)
-    return TYPES[field.type]
+    name = "file" if field.path else TYPES[field.type]
+    return " or ".join((name, *(f"`{word}`" for word in field.words)))
 
 
 def _default(field: Field) -> str:
     if field.required:
         return "required"
+    if field.default_text is not None:
+        return field.default_text
     if isinstance(field.default, bool):
         return str(field.default).lower()
     return f"`{field.default}`"
@@ -283,15 +309,15 @@ def survey_keys() -> str:
     say("budget", budget, budget)
     names = " or ".join(f"`{kind}`" for kind in PROTOCOLS)
     rows.append(("`[protocol]`", "`kind`", "text", "required", names))
-    parameters = {
-        name: field
-        for kind in PROTOCOLS
-        for name, field in _fields(load_protocol(kind).parameters_type)
-        if name != "n"
-    }
-    for field in parameters.values():
-        told = (f"`{field.name}`", _type(field), _default(field), field.description)
-        rows.append(("`[protocol]`", *told))
+    # Two protocols may have a key of one name, with one meaning or with two.
+    told: dict[tuple[str, ...], list[str]] = {}
+    for kind in PROTOCOLS:
+        for name, field in _fields(load_protocol(kind).parameters_type):
+            if name != "n":
+                said = (f"`{name}`", _type(field), _default(field), field.description)
+                told.setdefault(said, []).append(f"`{kind}`")
+    for (name, type_, default, meaning), kinds in told.items():
+        rows.append(("`[protocol]`", name, type_, default, f"{', '.join(kinds)}: {meaning}"))
     chosen = ", ".join(f"`{kind}` for a {task}" for task, kind in DEFAULT_RANDOMIZERS.items())
     rows.append(("`[randomizer]`", "`kind`", "text", chosen, "see [randomizers](randomizers.md)"))
     domains = {TASKS[task].domain for task in DEFAULT_RANDOMIZERS}
@@ -352,7 +378,7 @@ def attribute_docs(package: str) -> dict[str, str]:
     return found
 
 
-_MOST_ARGUMENTS = 7
+_MOST_ARGUMENTS = 11
 
 
 def _arguments(thing: Any) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from incrowd.survey.survey import DEFAULT_RANDOMIZERS
 
-PLANNED = (
+PUBLISHED = (
     (
         "network-shuffle",
         "reports walk over a graph of people, then go to the curator",
@@ -38,7 +38,7 @@ PLANNED = (
         "Differential Privacy (Ladjel, Anciaux, Bellet, Scerri)",
     ),
 )
-"""What is not here yet: name, how reports travel, paper."""
+"""The published protocols: name, how reports travel (while it is planned), paper."""
 
 KEYS = {
     ("task", "kind"): ("text", "required", "what is asked: " + " or ".join(DEFAULT_RANDOMIZERS)),

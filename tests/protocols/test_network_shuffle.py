@@ -7,6 +7,7 @@ report ended. That law is compared with the product of the rounds' transition ma
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from itertools import product
 
 import msgspec
@@ -17,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chi2, chisquare
 
-from incrowd.errors import InvalidParameter
+from incrowd.errors import InvalidParameter, ProtocolFailed
 from incrowd.graphs import complete, from_edges, line, ring, star
 from incrowd.protocols import wire
 from incrowd.protocols.actor import CURATOR, Actor, Done, Message, NullSealer, Wake, device
@@ -449,8 +450,8 @@ def single_law(ends):
 class TestRuns:
     @pytest.mark.parametrize("mode", ["all", "single"])
     def test_absences_change_the_guarantee_of_the_run(self, mode):
-        protocol = NetworkShuffle(complete(20), KRR(categories=3, epsilon=1.0), rounds=5, mode=mode)
-        faults = Faults(crash=0.1, downtime=60.0)
+        protocol = NetworkShuffle(complete(20), KRR(categories=3, epsilon=1.0), rounds=9, mode=mode)
+        faults = Faults(crash=0.02, downtime=60.0)
         happened = run(protocol, np.arange(20) % 3, faults=faults, seed=1)
         assert happened.collected.away is not None
         stated, planned = happened.guarantees[0], protocol.guarantee()
@@ -478,11 +479,28 @@ class TestRuns:
             assert one.epsilon(DELTA) == other.epsilon(DELTA)
 
     def test_single_answers_without_the_dummies(self):
-        protocol = NetworkShuffle(near_ring(60), RR(epsilon=3.0), rounds=6, mode="single")
+        protocol = NetworkShuffle(complete(60), RR(epsilon=3.0), rounds=4, mode="single")
         values = (np.arange(60) < 45).astype(int)
         answers = [run(protocol, values, seed=seed).result.value[1] for seed in range(25)]
         assert np.mean(answers) == pytest.approx(0.75, abs=4 * np.std(answers) / 5)
         assert np.mean(answers) != pytest.approx(0.65, abs=0.03)
+
+    def test_single_is_no_fair_sample_before_the_walks_have_mixed(self):
+        protocol = NetworkShuffle(near_ring(60), RR(epsilon=3.0), rounds=6, mode="single")
+        values = (np.arange(60) < 45).astype(int)
+        for execute in (protocol.simulate, lambda values, seed: run(protocol, values, seed=seed)):
+            with pytest.raises(ProtocolFailed, match="no fair sample"):
+                execute(values, seed=1)
+
+    def test_single_counts_what_is_stuck(self):
+        """Reports on their way to people who are gone thin the crowd that is promised."""
+        randomizer = KRR(categories=60, epsilon=2.0)
+        protocol = NetworkShuffle(complete(60), randomizer, rounds=3, mode="single")
+        happened, _ = played(protocol, 3, Faults(dropout=0.05))
+        assert happened.silent.sum() > 0
+        assert 0 < happened.lost < 30
+        whole = protocol.realised(replace(happened, lost=0)).guarantee()
+        assert protocol.realised(happened).guarantee().epsilon(1e-3) > whole.epsilon(1e-3)
 
     def test_order_and_identifiers_say_nothing(self):
         """Person 0's report is equally often at each place of the collected rows."""
@@ -721,7 +739,7 @@ class TestCurator:
 
     @staticmethod
     def hand_in(person, payloads, missed=(), id_=None):
-        body = wire.HandIn(id_ or bytes([person]) * 16, list(missed), list(payloads))
+        body = wire.HandIn(id_ or bytes([person]) * 16, list(missed), list(payloads), 0)
         return Message(device(person), wire.encode(body))
 
     @staticmethod
@@ -790,7 +808,7 @@ class TestCurator:
         curator.receive(self.hand_in(0, [self.payload(1, 2)]), 1.0)
         handed_in, closed = msgspec.msgpack.decode(curator.state(), strict=False)
         assert closed
-        assert handed_in[0][-1] == []
+        assert handed_in[0][2] == []
 
     def test_a_large_report_fits(self):
         """Reports of many bytes pass every limit."""

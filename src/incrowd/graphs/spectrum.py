@@ -42,6 +42,8 @@ _DEFLATION = 3.0
 _BASIS = 40
 _RESTARTS = 100
 _TOLERANCE = 1e-12
+_LARGE, _ROUGH = 50_000, 1e-6
+"""Above this many vertices a residual this large, which ``gap`` charges, is worth the time."""
 _SHIFT = 1e-9
 """How far outside [−1, 1] the shifted matrix is factored: it is singular at ±1 itself."""
 
@@ -147,6 +149,7 @@ def _sparse(
         # Summed by numpy: a threaded BLAS dot product costs more here than all the rest.
         return np.asarray(normalised @ x - (_DEFLATION * np.sum(first * x)) * first)
 
+    tolerance = _TOLERANCE if len(first) <= _LARGE else _ROUGH
     operator = LinearOperator(normalised.shape, matvec=deflated, dtype=np.float64)
     try:
         _, vectors = eigsh(
@@ -156,7 +159,7 @@ def _sparse(
             v0=start,
             ncv=_BASIS,
             maxiter=_RESTARTS,
-            tol=_TOLERANCE,
+            tol=tolerance,
         )
         return np.asarray(vectors[:, 0])
     except ArpackNoConvergence:

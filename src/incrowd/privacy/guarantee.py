@@ -103,9 +103,7 @@ class Guarantee:
     assumptions: tuple[str, ...]
     neighbours: Neighbours = "replace-one"
     colluders: int = 0
-    notion: Literal["dp", "conditional"] = "dp"
-    """``conditional``: the curve holds except with probability ``exposure`` over the protocol."""
-    exposure: float = 0.0
+    notion: Literal["dp"] = "dp"
 
     def __repr__(self) -> str:
         """Who is kept from learning, and by which theorem; no number, as that may take long."""
@@ -142,10 +140,6 @@ class Guarantee:
                 raise InvalidParameter(
                     f"cannot compose guarantees for different views: {self.view_name} with "
                     f"{self.colluders} colluders, {other.view_name} with {other.colluders}"
-                )
-            if {self.notion, other.notion} != {"dp"}:
-                raise InvalidParameter(
-                    "a conditional guarantee does not compose: compose the plain ones"
                 )
             if other.neighbours != self.neighbours:
                 raise InvalidParameter(

@@ -58,7 +58,7 @@ _FEWEST = 1.5
 _GRID: Final[Doubles] = np.concatenate([[0.0], np.geomspace(1e-3, 1.0, 31)])
 """Where curves are evaluated between the best and the worst possible ε."""
 _WORTHWHILE = 0.98
-_TIERS = (0.0, 1e-9, 1e-6, 1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.2, 0.35, 0.5, 0.7)
+_TIERS = (0.0, 1e-9, 1e-6, 1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.2, 0.35, 0.5, 0.7, 0.85, 0.95)
 """People whose excess is between two of these are given the share of the worse end."""
 _ROUND = 2.0**-40
 _FRONT = 64
@@ -233,8 +233,9 @@ class Crowd:
 
 @dataclass(frozen=True, eq=False)
 class PeopleProfile(Profile):
-    """Everyone: the worst person at each ε. Who is in no crowd has only the randomizer.
+    """Everyone in a crowd: the worst person at each ε.
 
+    Whoever of ``people`` is in no crowd is not protected: they take part in the attack.
     ``attacks`` are on whomever they please.
     """
 
@@ -265,8 +266,6 @@ class PeopleProfile(Profile):
             for crowd in sorted(self.crowds, key=lambda crowd: crowd.members.size)
             for row in _front(crowd.rows)
         ]
-        if sum(crowd.members.size for crowd in self.crowds) < self.people:
-            found.insert(0, MixedProfile(self.randomizer, ()))
         return tuple(found)
 
     def delta(self, epsilon: float) -> float:
@@ -329,8 +328,8 @@ class PeopleProfile(Profile):
     ) -> Doubles:
         """The ε of one option for many values of the excess at once.
 
-        Both δ_local and F are convex in e^ε, so a chord between two points lies above them: where
-        it falls to δ is an upper bound.
+        The true δ is convex in e^ε, so that it lies below a chord between two of its upper bounds:
+        where the chord falls to δ is an upper bound of ε.
         """
         found = np.full(excess.size, ceiling)
         # Whoever has more excess than this is not helped.
@@ -353,9 +352,9 @@ class PeopleProfile(Profile):
         before = np.maximum(at - 1, 0)
         rows = np.arange(useful.size)
         high, low = bound[rows, before], bound[rows, at]
-        t = np.exp(epsilons)
+        grown = np.expm1(epsilons)
         step = np.where(high > low, (high - delta) / np.maximum(high - low, 1e-300), 1.0)
-        crossed = np.log(t[before] + np.clip(step, 0.0, 1.0) * (t[at] - t[before])) * (1 + _ROUND)
+        crossed = np.log1p(grown[before] + np.clip(step, 0.0, 1.0) * (grown[at] - grown[before]))
         found[useful] = np.where(enough.any(axis=1), np.where(at > 0, crossed, best), ceiling)
         return found
 

@@ -52,6 +52,7 @@ _ROOM = 1024
 
 _Id = Annotated[bytes, msgspec.Meta(min_length=ID_BYTES, max_length=ID_BYTES)]
 _Round = Annotated[int, msgspec.Meta(ge=0, lt=2**32)]
+_Count = Annotated[int, msgspec.Meta(ge=0, lt=2**32)]
 
 
 class Report(
@@ -116,11 +117,16 @@ class Passed(
 class HandIn(
     msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="hand-in"
 ):
-    """From a device to the curator: what it holds at the end, in no order, and when it was away."""
+    """From a device to the curator: what it holds at the end, in no order, and when it was away.
+
+    ``stuck`` counts reports on their way to neighbours who never answered, where the payloads do
+    not tell the curator how many are missing.
+    """
 
     id: _Id
     missed: list[_Round]
     payloads: list[bytes]
+    stuck: _Count
 
 
 encode = msgspec.msgpack.Encoder().encode

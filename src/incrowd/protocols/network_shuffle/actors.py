@@ -60,13 +60,13 @@ _FROM_CURATOR = msgspec.msgpack.Decoder(wire.Accepted | wire.Refused)
 def sizes(report_bytes: int) -> tuple[int, int, int]:
     """The bytes of a hop with one report, of its answer, and of handing in one; not sealed."""
     id_, payload = bytes(wire.ID_BYTES), bytes(wire.ID_BYTES + report_bytes)
-    messages = (wire.Hop(0, id_, [payload]), wire.Passed(id_), wire.HandIn(id_, [], [payload]))
+    messages = (wire.Hop(0, id_, [payload]), wire.Passed(id_), wire.HandIn(id_, [], [payload], 0))
     hop, answer, hand_in = (len(wire.encode(message)) for message in messages)
     return hop, answer, hand_in
 
 
 class _WaitingState(msgspec.Struct, array_like=True):
-    keys: dict[bytes, int]
+    keys: dict[bytes, tuple[int, int]]
     outbox: OutboxState
 
 
@@ -77,17 +77,23 @@ class _Waiting:
     """
 
     def __init__(self, backoff: Backoff) -> None:
-        self._keys: dict[bytes, int] = {}
+        self._keys: dict[bytes, tuple[int, int]] = {}
+        """The key in the outbox, and how many reports, of each hop."""
         self.outbox = Outbox(backoff)
 
-    def put(self, id_: bytes, to: Address, body: bytes, now: float) -> Send:
-        key = next(reversed(self._keys.values()), -1) + 1  # The latest is the largest.
-        self._keys[id_] = key
+    def put(self, id_: bytes, to: Address, body: bytes, reports: int, now: float) -> Send:
+        key = next(reversed(self._keys.values()), (-1, 0))[0] + 1  # The latest is the largest.
+        self._keys[id_] = key, reports
         return self.outbox.put(key, to, body, now)
 
     def settle(self, id_: bytes) -> bool:
-        key = self._keys.pop(id_, None)
+        key, _ = self._keys.pop(id_, (None, 0))
         return key is not None and self.outbox.settle(key)
+
+    @property
+    def reports(self) -> int:
+        """How many reports are on their way."""
+        return sum(reports for _, reports in self._keys.values())
 
     def state(self) -> _WaitingState:
         return _WaitingState(self._keys, self.outbox.state())
@@ -283,20 +289,22 @@ class Device(Actor):
                 hop = wire.Hop(number, id_, parcel[first : first + wire.MOST_TOGETHER])
                 body = self._sealer.seal(device(to), wire.encode(hop))
                 waiting = self._waiting.setdefault(device(to), _Waiting(self._backoff))
-                effects.append(waiting.put(id_, device(to), body, now))
+                effects.append(waiting.put(id_, device(to), body, len(hop.payloads), now))
         return kept, effects
 
     def _hand_in(self, now: float) -> Send:
         rng = self._stream()
         held = sorted(payload for here in self._held.values() for payload in here)
         self._held = {}
+        stuck = 0
         if self._mode == "single":
+            stuck = sum(each.reports for each in self._waiting.values())
             if held:
                 held = [held[int(rng.integers(len(held)))]]
             else:
                 held = [self._payload(make_dummies(self._randomizer, 1, rng), rng)]
         self._handed_in = rng.bytes(wire.ID_BYTES)
-        message = wire.HandIn(self._handed_in, sorted(self._missed), held)
+        message = wire.HandIn(self._handed_in, sorted(self._missed), held, stuck)
         body = self._sealer.seal(CURATOR, wire.encode(message))
         return self._outbox.put(0, CURATOR, body, now)
 

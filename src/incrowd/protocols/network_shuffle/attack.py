@@ -37,8 +37,8 @@ _MOST_OTHERS = 40.0
 """Sets in which more other reports are expected than this hide the victim about as well as all."""
 _MOST_ATOMS = 4
 _MOST_SEEN = 80
-_SAFE = 1 - 1e-9
-"""Far more than the rounding of sums of non-negative terms."""
+_ROUNDING = 1e-11
+"""Far more than the relative rounding of chances that are sums of products of chances."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,9 +127,10 @@ class _Curve:
     @staticmethod
     def of(law: PairLaw, inside: float, others: Doubles) -> _Curve:
         weights, firsts, seconds, rests = [], [], [], []
-        for count in range(min(others.size, _MOST_SEEN) + 1):
+        # Beyond the last chance that is known, nothing may be left out of a term.
+        for count in range(others.size):
             before = others[count - 1] if count > 0 else 0.0
-            now = others[count] if count < others.size else 0.0
+            now = others[count]
             counts, chance = listing(law.mass, count)
             scale = inside * before / max(count, 1)
             weights.append(chance)
@@ -142,7 +143,8 @@ class _Curve:
         """The sum over the outcomes, rounded down."""
         t = math.exp(epsilon)
         said = self.first - t * self.second + self.rest * (1 - t)
-        return float(self.weight @ np.maximum(said, 0.0)) * _SAFE
+        doubt = _ROUNDING * (self.first + t * self.second + self.rest * (1 + t))
+        return float(self.weight @ np.maximum(said - doubt, 0.0)) * (1 - _ROUNDING)
 
 
 def _mean_of_neighbours(graph: Graph, chance: Doubles, laziness: float) -> Doubles:

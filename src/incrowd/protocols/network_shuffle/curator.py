@@ -29,6 +29,7 @@ class _Held(msgspec.Struct, array_like=True):
     id: bytes
     missed: list[int]
     reports: list[bytes]
+    stuck: int
 
 
 class _CuratorState(msgspec.Struct, array_like=True):
@@ -80,7 +81,9 @@ class Curator(Actor):
             return []
         closing = self._close(now)
         if not self._closed and person not in self._handed_in:
-            self._handed_in[person] = _Held(heard.id, heard.missed, self._opened(heard.payloads))
+            self._handed_in[person] = _Held(
+                heard.id, heard.missed, self._opened(heard.payloads), heard.stuck
+            )
         known = self._handed_in.get(person)
         taken = known is not None and known.id == heard.id
         answer = (wire.Accepted if taken else wire.Refused)(0, heard.id)
@@ -136,6 +139,8 @@ class Curator(Actor):
         away[:, silent] = True
         everything = self._mode == "all"
         expected = self._people - int(silent.sum())
+        # Who hands in a single report does not show how many it held, so devices say what is stuck.
+        stuck = sum(held.stuck for held in self._handed_in.values())
         return Walked(
             rounds=(reports,),
             sent=self._people,
@@ -144,8 +149,7 @@ class Curator(Actor):
             away=away if away.any() or silent.any() else None,
             silent=silent if silent.any() else None,
             load=np.bincount(held_by, minlength=self._people) if everything else None,
-            # Who hands in a single report does not say how many it held.
-            lost=max(0, expected - len(reports)) if everything else 0,
+            lost=max(0, expected - len(reports)) if everything else min(stuck, expected),
         )
 
     def _readable(self, rows: list[bytes]) -> tuple[NDArray[Any], NDArray[np.intp]]:

@@ -53,7 +53,7 @@ class Mixing:
 
     ``excess[j, c, k]`` belongs to cut c and slack κ_k, ``separation[j, c]`` to cut c. Without
     colluders there is one cut, at round 0. ``unseen[j]`` is the chance that j's report is never
-    handed in. Someone with crowd −1 is not protected: a colluder.
+    handed in. Someone with crowd −1 is a colluder, or handed in nothing of their own for sure.
     """
 
     route: Route
@@ -134,7 +134,8 @@ class _Draft:
         return Mixing(
             route="exact",
             rounds=self.rounds,
-            crowds=self.crowds,
+            # Of someone whose report is surely never seen there is nothing to protect.
+            crowds=np.where(self.unseen >= 1, -1, self.crowds).astype(np.int32),
             excess=np.minimum(self.excess, 1.0),
             separation=np.clip(self.separation, 0.0, 1.0),
             collision=np.minimum(self.collision, 1.0),
@@ -293,7 +294,9 @@ def _overhang(block: Doubles, reference: Doubles, doubt: float) -> tuple[Doubles
     least = np.full(columns, np.inf)
     # Both laws carry the relative error, so that their ratio carries twice as much.
     overhang(block, reference[:, 0], SLACKS, 2 * doubt, excess, least, collision)
-    return excess, least, collision * (1 + 4 * doubt)
+    # And so do sums over all positions, of as many terms.
+    doubt += block.shape[0] * 2.0**-52
+    return excess * (1 + doubt), least, collision * (1 + 4 * doubt)
 
 
 def _separation(least: Doubles, doubt: float) -> Doubles:

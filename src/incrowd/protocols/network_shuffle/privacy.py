@@ -56,7 +56,11 @@ _HONEST_PEERS = "the people on the way forward at random and tell nobody what pa
 _INDEPENDENT_WALKS = "who is there, and where reports go, does not depend on the data"
 _SAME_RANDOMIZER = "every other person uses the same randomizer honestly"
 _ABSENCES = "who was away when is public, and depends on neither the data nor the walks"
-_LOSSES = "which reports never arrived does not depend on whose they were"
+_LOSSES = (
+    "which reports never arrived depends on neither the data, nor whose they were, nor their way"
+)
+_SILENT = "whoever never handed in was gone from the start"
+_MIXED = "the walks are taken as perfectly mixed, as after endless rounds"
 _NO_TRAFFIC = "the view does not see who sends to whom"
 
 _STICKS_OUT = int(np.searchsorted(SLACKS, 0.5))
@@ -168,7 +172,7 @@ class CollisionProfile(Profile):
     @property
     def interval(self) -> float:
         """A share of the standard deviation of the loss."""
-        return math.sqrt(2 * self._drift) / 40
+        return min(self.local_epsilon, math.sqrt(2 * self._drift) or self.local_epsilon) / 40
 
     def losses(self, interval: float) -> LossDistribution:
         """A privacy-loss distribution that dominates the curve."""
@@ -261,7 +265,7 @@ class Exposures:
         )  # type: ignore[return-value]
 
 
-def exposures(mixing: Mixing, randomizer: Randomizer, delta: float) -> Exposures:
+def exposures(mixing: Mixing, randomizer: Randomizer, delta: float, lost: int = 0) -> Exposures:
     """Per person: the least exposure whose conditional ε is close to the least there is."""
     ceiling = LocalProfile(randomizer).epsilon(delta)
     exposure, epsilon = np.ones(mixing.n), np.full(mixing.n, ceiling)
@@ -274,7 +278,8 @@ def exposures(mixing: Mixing, randomizer: Randomizer, delta: float) -> Exposures
                 chance = mixing.excess[members, cut, level]
                 chances.append(chance)
                 missing = chance if mixing.unseen is None else chance + mixing.unseen[members]
-                bounds.append(_conditional(randomizer, size, share / (1 + slack), missing, delta))
+                left = max(1, size - lost)
+                bounds.append(_conditional(randomizer, left, share / (1 + slack), missing, delta))
         chance, bound = np.column_stack(chances), np.minimum(np.column_stack(bounds), ceiling)
         near = bound <= _NEARLY * bound.min(axis=1, keepdims=True)
         at = np.where(near, chance, np.inf).argmin(axis=1)
@@ -304,17 +309,26 @@ def network_guarantee(
     *,
     assumptions: tuple[str, ...],
     colluders: int,
-    lost: int,
-    absent: bool,
+    lost: int = 0,
+    absent: bool = False,
+    silent: bool = False,
+    stationary: bool = False,
 ) -> Guarantee:
     """A curve together with what it rests on; ``assumptions`` are those of the route."""
     named = [_HONEST_PEERS, _INDEPENDENT_WALKS, _SAME_RANDOMIZER, _NO_TRAFFIC]
     if colluders:
-        named[0] = f"all people but {colluders} forward at random and tell nobody what passed"
+        named[0] = (
+            f"all but the {colluders} people who were named or drawn forward at random and tell "
+            "nobody what passed"
+        )
     if absent:
         named.append(_ABSENCES)
+    if silent:
+        named.append(_SILENT)
     if lost:
         named.append(_LOSSES)
+    if stationary:
+        named.append(_MIXED)
     return Guarantee(
         profile=profile,
         view=frozenset({"curator"}),

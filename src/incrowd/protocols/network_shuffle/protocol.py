@@ -11,7 +11,7 @@ Walks" by Liew, Takahashi, Takagi, Kato, Cao and Yoshikawa, with its theorems re
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
@@ -31,6 +31,7 @@ from incrowd.protocols.base import (
     Parameters,
     Progress,
     Protocol,
+    Run,
     check_colluders,
     check_randomizer,
     colluding,
@@ -48,7 +49,7 @@ from incrowd.protocols.trusted_shuffle.privacy import blanket_profile
 from incrowd.protocols.wire import ReportFormat
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomness import Seeds
-from incrowd.tasks.base import Collected
+from incrowd.tasks.base import Collected, Task
 
 if TYPE_CHECKING:
     from incrowd.privacy.mixed import PeopleProfile
@@ -56,6 +57,9 @@ if TYPE_CHECKING:
 __all__ = ["NetworkShuffle", "NetworkShuffleParameters"]
 
 Rounds = int | Literal["auto"]
+
+_FAIR = 0.01
+"""How far from the common law the walks may be on average for ``single`` to be a fair sample."""
 
 
 class NetworkShuffleParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -155,7 +159,8 @@ class NetworkShuffle(Protocol):
         graphs = (graph,) if isinstance(graph, Graph) else tuple(graph)
         for each in graphs:
             checks.instance(each, Graph, "graph", 'graphs.load("friends.npz")')
-        walk = Walk(graphs, checks.probability(laziness, "laziness"), away, silent)
+        tables = (None if each is None else np.asarray(each, bool) for each in (away, silent))
+        walk = Walk(graphs, checks.probability(laziness, "laziness"), *tables)
         parameters = NetworkShuffleParameters(
             n=walk.n, rounds=rounds, laziness=laziness, mode=mode, within=within, share=share,
             stationary=stationary,
@@ -290,6 +295,11 @@ class NetworkShuffle(Protocol):
                     "colluders watch the walk, so that it must be described: give rounds instead "
                     "of stationary"
                 )
+            if not self.walk.steady:
+                raise InvalidParameter(
+                    "only a walk whose rounds are all alike has a stationary law: give one graph "
+                    "and nobody away, or rounds instead of stationary"
+                )
             return routes.stationary(self.walk)
         if who.size:
             return routes.mix_colluding(self.walk, self.rounds, who, progress)
@@ -297,25 +307,24 @@ class NetworkShuffle(Protocol):
 
     def _profile(self, mixing: Mixing) -> PeopleProfile:
         single, walk = self.parameters.mode == "single", self.walk
-        kept = self._kept() if single else None
+        kept = self._kept(mixing.rounds) if single else None
         return privacy.people_profile(
             mixing,
             self.randomizer,
             single=single,
             kept=kept,
             lost=self.lost,
-            attacked=None
-            if single or self.lost or walk is None or walk.silent is not None
-            else walk,
+            # With people away, reports may change sides, and the crowds cannot be told apart.
+            attacked=None if single or self.lost or walk is None or not walk.present else walk,
         )
 
-    def _kept(self) -> float | None:
+    def _kept(self, rounds: int) -> float | None:
         """How many reports ``single`` is expected to keep once all follow the reference law."""
         walk = self.walk
         if walk is None or not walk.present:
             return None
-        rounds = 0 if walk.steady else self.rounds
-        law = np.minimum(walk.reference(rounds), 1 - 1e-15)
+        # Rounds that are all alike keep the reference.
+        law = np.minimum(walk.reference(0 if walk.steady else rounds), 1 - 1e-15)
         return walk.n - float(np.sum(np.exp(walk.n * np.log1p(-law))))
 
     def _stationary(self, colluders: int) -> Profile:
@@ -410,6 +419,24 @@ class NetworkShuffle(Protocol):
                 "reports cannot walk for ever: give a graph and rounds instead of stationary"
             )
         return self.walk
+
+    def conclude(self, collected: Collected, task: Task, seed: int | None) -> Run:
+        """Estimate, once it is known how many dummies to expect in what really happened.
+
+        Reports that ``single`` keeps are a fair sample of everyone's only once the walks have
+        mixed: before that no unbiased estimate is known.
+        """
+        if self.parameters.mode == "single" and isinstance(collected, Walked):
+            happened = self.realised(collected)
+            mixing, walk = happened.mixing(), happened._described()
+            if mixing is None or float(mixing.variation.mean()) > _FAIR:
+                raise ProtocolFailed(
+                    f"after {self.rounds} rounds the walks have not mixed, so that what mode "
+                    "single hands in is no fair sample: give more rounds, or mode all"
+                )
+            dummies = simulate.expected_dummies(self.randomizer, walk, self.rounds)
+            collected = replace(collected, dummies=dummies)
+        return super().conclude(collected, task, seed)
 
     def realised(self, collected: Collected) -> Self:
         """The walk that happened: who was away when, who never handed in, what was lost."""

@@ -42,6 +42,8 @@ _KEPT = 24
 _WINDOWS_KEPT = 1 << 22
 """People times rounds whose mixing is kept: about half a gigabyte."""
 _MOST_ROUNDS = 1 << 24
+_MOST_EXACT = 1 << 12
+"""A walk that has not mixed after so many rounds is not followed further round by round."""
 _FIRST_WINDOW = 16
 
 _GAP = (
@@ -145,7 +147,8 @@ def _from_spread(
         # How many v have c_j·c_v above κ, in the order of falling c_v.
         with np.errstate(divide="ignore"):
             count = np.searchsorted(-spread[order], -slack / np.maximum(spread, 1e-300))
-        direct = spread * reach[count] - slack * weight[count]
+        # The difference of two sums: charged with their rounding.
+        direct = spread * reach[count] * (1 + 1e-12) - slack * weight[count] * (1 - 1e-12)
         bound = np.minimum(direct, np.sqrt(square) / 2)
         if slack > 0:
             bound = np.minimum(bound, square / (4 * slack))
@@ -171,14 +174,12 @@ def fewest_rounds(
     """
     if enough(stationary(walk)):
         low, width = 0, _FIRST_WINDOW
-        while work(walk, low + width) <= _BEARABLE or not _reversible(walk):
+        while work(walk, low + width) <= _BEARABLE and low < _MOST_EXACT:
             window = range(low + 1, low + width + 1)
             best = _first_in(_window(walk, window, progress), enough)
             if best is not None:
                 _keep((walk.key(), best.rounds), best)
                 return best.rounds
-            if work(walk, low + width) > _BEARABLE:
-                break
             low, width = low + width, 2 * width
         if _reversible(walk):
             return _search(walk, enough, low, progress)

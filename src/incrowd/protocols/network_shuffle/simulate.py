@@ -48,10 +48,14 @@ def collect(
     """Everyone's reports, walked and handed in."""
     n = walk.n
     reports = draw(randomizer, values, seeds.generator("device", 0))
-    ends = move(
-        walk.sequence(rounds), np.arange(n), rounds, seeds.generator("walk"), walk.laziness,
-        away=walk.away_table(rounds),
-    )  # fmt: skip
+    ends = np.arange(n, dtype=np.int32)
+    # Whoever has nobody to talk to keeps what they hold.
+    moving = np.flatnonzero(walk.together.degrees)
+    if rounds and moving.size:
+        ends[moving] = move(
+            walk.sequence(rounds), moving, rounds, seeds.generator("walk"), walk.laziness,
+            away=walk.away_table(rounds),
+        )  # fmt: skip
     rng = seeds.generator("order")
     order = rng.permutation(n)
     holders, handed_in = ends[order], reports[order]

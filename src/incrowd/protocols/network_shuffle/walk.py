@@ -49,6 +49,11 @@ class Walk:
                 f"away must have one row per round and one column for each of {self.n} people, "
                 f"got an array of shape {self.away.shape}"
             )
+        if self.silent is not None and self.silent.shape != (self.n,):
+            raise InvalidParameter(
+                f"silent must say true or false for each of {self.n} people, got an array of "
+                f"shape {self.silent.shape}"
+            )
 
     @property
     def n(self) -> int:
