@@ -53,6 +53,10 @@ THEOREM = "network shuffling (docs/theory/network_shuffle.md)"
 _COLLUSION = "network shuffling with colluders (docs/theory/network_collusion.md)"
 
 _HONEST_PEERS = "the people on the way forward at random and tell nobody what passed"
+_HONEST_OTHERS = (
+    "everyone but the colluders, who were named or drawn, forwards at random and tells nobody "
+    "what passed"
+)
 _INDEPENDENT_WALKS = "who is there, and where reports go, does not depend on the data"
 _SAME_RANDOMIZER = "every other person uses the same randomizer honestly"
 _ABSENCES = "who was away when is public, and depends on neither the data nor the walks"
@@ -317,10 +321,7 @@ def network_guarantee(
     """A curve together with what it rests on; ``assumptions`` are those of the route."""
     named = [_HONEST_PEERS, _INDEPENDENT_WALKS, _SAME_RANDOMIZER, _NO_TRAFFIC]
     if colluders:
-        named[0] = (
-            f"all but the {colluders} people who were named or drawn forward at random and tell "
-            "nobody what passed"
-        )
+        named[0] = _HONEST_OTHERS
     if absent:
         named.append(_ABSENCES)
     if silent:
