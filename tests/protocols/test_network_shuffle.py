@@ -239,12 +239,12 @@ class TestNetworkShuffle(ProtocolContract):
 
     @staticmethod
     def count_every_copy(monkeypatch):
-        honest, count = Curator._opened, iter(range(10**6))
+        honest, count = wire.opened, iter(range(10**6))
 
-        def opened(self, payloads):
-            return [next(count).to_bytes(16) + each[16:] for each in honest(self, payloads)]
+        def opened(sealer, payloads):
+            return [next(count).to_bytes(16) + each[16:] for each in honest(sealer, payloads)]
 
-        monkeypatch.setattr(Curator, "_opened", opened)
+        monkeypatch.setattr(wire, "opened", opened)
 
     def test_the_curator_counts_a_copied_report_once(self, monkeypatch):
         """The second line of defence: whatever devices do, an identifier counts once."""

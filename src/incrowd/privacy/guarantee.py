@@ -87,9 +87,11 @@ class Profile(ABC):
     def interval(self) -> float:
         """A grid spacing fine enough to compose this profile many times."""
 
-    @abstractmethod
     def losses(self, interval: float) -> LossDistribution:
         """A privacy-loss distribution that dominates the curve, on a grid of this spacing."""
+        from incrowd.privacy.composition import connect_the_dots
+
+        return connect_the_dots(self.delta, interval, self.greatest_loss)
 
 
 @dataclass(frozen=True)

@@ -64,9 +64,3 @@ class LocalProfile(Profile):
     def interval(self) -> float:
         """A share of ε0, so that the losses ±ε0 of randomized response fall on the grid."""
         return self.randomizer.epsilon / 64
-
-    def losses(self, interval: float) -> LossDistribution:
-        """A privacy-loss distribution that dominates the curve."""
-        from incrowd.privacy.composition import connect_the_dots
-
-        return connect_the_dots(self.delta, interval, self.greatest_loss)

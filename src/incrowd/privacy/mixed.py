@@ -163,12 +163,6 @@ class MixedProfile(Profile):
         curves = (*(option.mixed for option in self.options), *self.others)
         return min([self._local.interval, *(curve.interval for curve in curves)])
 
-    def losses(self, interval: float) -> LossDistribution:
-        """A privacy-loss distribution that dominates the curve."""
-        from incrowd.privacy.composition import connect_the_dots
-
-        return connect_the_dots(self.delta, interval, self.greatest_loss)
-
 
 @dataclass(frozen=True, eq=False)
 class Crowd:
@@ -382,12 +376,6 @@ class PeopleProfile(Profile):
     def interval(self) -> float:
         """The finest spacing that anyone's curve needs."""
         return min(profile.interval for profile in self._worst)
-
-    def losses(self, interval: float) -> LossDistribution:
-        """A privacy-loss distribution that dominates the curve."""
-        from incrowd.privacy.composition import connect_the_dots
-
-        return connect_the_dots(self.delta, interval, self.greatest_loss)
 
 
 def _front(rows: Doubles) -> list[Doubles]:

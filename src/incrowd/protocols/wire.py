@@ -40,6 +40,7 @@ __all__ = [
     "encode",
     "envelope_bytes",
     "open_sealed",
+    "opened",
     "pack",
     "public_values",
     "report_limit",
@@ -144,6 +145,17 @@ def open_sealed(
         return decoder.decode(sealer.open(body))
     except ValueError:  # msgspec.DecodeError and ValidationError are ValueErrors too.
         return None
+
+
+def opened(sealer: Sealer, payloads: Iterable[bytes]) -> list[bytes]:
+    """What was sealed to this party; what was not is left out."""
+    found = []
+    for payload in payloads:
+        try:
+            found.append(sealer.open(payload))
+        except ValueError:
+            continue  # Not sealed to this party: not a report.
+    return found
 
 
 def pack(reports: Reports) -> list[bytes]:

@@ -82,7 +82,7 @@ class Curator(Actor):
         closing = self._close(now)
         if not self._closed and person not in self._handed_in:
             self._handed_in[person] = _Held(
-                heard.id, heard.missed, self._opened(heard.payloads), heard.stuck
+                heard.id, heard.missed, wire.opened(self._sealer, heard.payloads), heard.stuck
             )
         known = self._handed_in.get(person)
         taken = known is not None and known.id == heard.id
@@ -98,15 +98,6 @@ class Curator(Actor):
         rounds_fit = all(number < self._rounds for number in heard.missed)
         count = len(heard.payloads)
         return rounds_fit and (count == 1 if self._mode == "single" else count <= self._people)
-
-    def _opened(self, payloads: list[bytes]) -> list[bytes]:
-        reports = []
-        for payload in payloads:
-            try:
-                reports.append(self._sealer.open(payload))
-            except ValueError:
-                continue  # Not sealed to the curator: not a report.
-        return reports
 
     def _close(self, now: float) -> list[Effect]:
         """Finish if everyone handed in, or the time is up; what was handed in is then forgotten."""

@@ -19,7 +19,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,9 +33,6 @@ from incrowd.protocols.network_shuffle.mixing import SLACKS, Mixing
 from incrowd.protocols.network_shuffle.walk import Walk
 from incrowd.protocols.trusted_shuffle.privacy import blanket_profile
 from incrowd.randomizers.base import Randomizer
-
-if TYPE_CHECKING:
-    from incrowd.privacy import LossDistribution
 
 __all__ = [
     "CollisionProfile",
@@ -178,9 +174,10 @@ class CollisionProfile(Profile):
         """A share of the standard deviation of the loss."""
         return min(self.local_epsilon, math.sqrt(2 * self._drift) or self.local_epsilon) / 40
 
-    def losses(self, interval: float) -> LossDistribution:
-        """A privacy-loss distribution that dominates the curve."""
-        return _connected(self, interval, self.local_epsilon)
+    @property
+    def greatest_loss(self) -> float:
+        """ε0: no loss is above that of a report seen alone."""
+        return self.local_epsilon
 
 
 @dataclass(frozen=True)
@@ -231,15 +228,10 @@ class SampledProfile(Profile):
         """That of the shuffled sample."""
         return blanket_profile(self.randomizer, self._most).interval
 
-    def losses(self, interval: float) -> LossDistribution:
-        """A privacy-loss distribution that dominates the curve."""
-        return _connected(self, interval, LocalProfile(self.randomizer).greatest_loss)
-
-
-def _connected(profile: Profile, interval: float, greatest_loss: float) -> LossDistribution:
-    from incrowd.privacy.composition import connect_the_dots
-
-    return connect_the_dots(profile.delta, interval, greatest_loss)
+    @property
+    def greatest_loss(self) -> float:
+        """No loss is above that of a report seen alone."""
+        return LocalProfile(self.randomizer).greatest_loss
 
 
 @dataclass(frozen=True, eq=False)

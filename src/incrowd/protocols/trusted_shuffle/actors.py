@@ -168,7 +168,7 @@ class Curator(Actor):
         answer = self._sealer.seal(SHUFFLER, wire.encode(wire.BatchAccepted(batch.round)))
         effects: list[Effect] = [Send(SHUFFLER, answer)]
         if batch.round not in self._batches:
-            self._batches[batch.round] = self._opened(batch.payloads)
+            self._batches[batch.round] = wire.opened(self._sealer, batch.payloads)
             if len(self._batches) == self._rounds:
                 effects.append(Done(self._collected()))
         return effects
@@ -177,15 +177,6 @@ class Curator(Actor):
         """Nothing to do: the shuffler is the one to ask again."""
         del now
         return []
-
-    def _opened(self, payloads: Iterable[bytes]) -> list[bytes]:
-        reports = []
-        for payload in payloads:
-            try:
-                reports.append(self._sealer.open(payload))
-            except ValueError:
-                continue  # Not sealed to the curator: not a report.
-        return reports
 
     def _collected(self) -> Collected:
         return Collected(
