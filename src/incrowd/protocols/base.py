@@ -73,7 +73,7 @@ def parameter(
 def colluding(colluders: Colluders, n: int, seed: int = 0) -> NDArray[np.intp]:
     """Who colludes; those of whom only the number or the share is known are drawn at random."""
     count = check_colluders(colluders, n)
-    if isinstance(colluders, Sequence):
+    if isinstance(colluders, Sequence | np.ndarray):
         return np.unique(np.asarray(colluders, np.intp))
     drawn = Seeds(seed).generator("colluders").permutation(n)[:count]
     return np.sort(drawn)
@@ -81,6 +81,8 @@ def colluding(colluders: Colluders, n: int, seed: int = 0) -> NDArray[np.intp]:
 
 def check_colluders(colluders: Colluders, n: int) -> int:
     """How many collude; refuses a number that does not leave at least the victim."""
+    if isinstance(colluders, np.ndarray):
+        colluders = colluders.tolist()
     if isinstance(colluders, Sequence) and not isinstance(colluders, str):
         who = [checks.integer(each, "a colluder", 0) for each in colluders]
         if who and max(who) >= n:

@@ -67,6 +67,7 @@ _STICKS_OUT = int(np.searchsorted(SLACKS, 0.5))
 _TAIL = 1e-12
 """What is charged for a number of kept reports above its bound."""
 _TIERS = (0.01, 0.03, 0.1, 0.3, 0.6, 0.9)
+_HIDDEN = 0.99
 _NEARLY = 1.1
 """Of all ways to trade exposure for ε: the least exposure within this factor of the least ε."""
 
@@ -280,7 +281,10 @@ def exposures(mixing: Mixing, randomizer: Randomizer, delta: float, lost: int = 
         near = bound <= _NEARLY * bound.min(axis=1, keepdims=True)
         at = np.where(near, chance, np.inf).argmin(axis=1)
         rows = np.arange(members.size)
-        exposure[members], epsilon[members] = chance[rows, at], bound[rows, at]
+        # Where even the best ε is about ε0, nothing hides: there is no chance to speak of.
+        hidden = bound[rows, at] < _HIDDEN * ceiling
+        exposure[members] = np.where(hidden, chance[rows, at], 1.0)
+        epsilon[members] = bound[rows, at]
     return Exposures(exposure, epsilon, mixing.crowds >= 0)
 
 

@@ -156,7 +156,7 @@ class NetworkShuffle(Protocol):
         ``away[r, v]`` says that v keeps what it holds in round r, ``silent[v]`` that v never hands
         in: both are public, and do not depend on anybody's data.
         """
-        graphs = (graph,) if isinstance(graph, Graph) else tuple(graph)
+        graphs = tuple(graph) if isinstance(graph, list | tuple) else (graph,)
         for each in graphs:
             checks.instance(each, Graph, "graph", 'graphs.load("friends.npz")')
         tables = (None if each is None else np.asarray(each, bool) for each in (away, silent))

@@ -38,6 +38,8 @@ _BEARABLE = 1e12
 """Multiplications that the exact route may take: some minutes on two cores."""
 _CERTIFIED = 32
 """Exact rounds behind the spectral certificate, which then covers twice as many and more."""
+_FOLLOWED = 512
+"""Beyond so many rounds the spectral route says the same as following every one of them."""
 _KEPT = 24
 _WINDOWS_KEPT = 1 << 22
 """People times rounds whose mixing is kept: about half a gigabyte."""
@@ -62,7 +64,8 @@ def mix(walk: Walk, rounds: int, progress: Progress | None = None) -> Mixing:
     if key in _measured:
         _measured.move_to_end(key)
         return _measured[key]
-    if work(walk, rounds) <= _BEARABLE or not _reversible(walk):
+    followed = rounds <= _FOLLOWED and work(walk, rounds) <= _BEARABLE
+    if followed or not _reversible(walk):
         return _keep(key, measure(walk, [rounds], progress)[rounds])
     graph = walk.graphs[0]
     if work(walk, _CERTIFIED) <= _BEARABLE and rounds >= 2 * _CERTIFIED:
