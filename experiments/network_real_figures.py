@@ -90,7 +90,7 @@ def against_printed(found: Mapping[str, Curve], gaps: Mapping[str, float]) -> Dr
         first.text(1.2, 0.93, "ε₀ alone", color=MUTED, va="top")
         first.text(1.2, 30, "printed (unsound)", color=ORANGE)
         last.text(
-            0.04, 0.42, "proven: worst,\n99 %, median", color=BLUE, weight="bold", va="top",
+            0.04, 0.3, "proven: worst,\n99 %, median", color=BLUE, weight="bold", va="top",
             transform=last.transAxes,
         )  # fmt: skip
         drawn.heading("ε against rounds: the paper’s formula and what is proven (ε₀ = 1)")

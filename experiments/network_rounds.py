@@ -38,7 +38,7 @@ from experiments.network_graphs import with_peers
 from incrowd.graphs import Graph
 from incrowd.graphs.modes import Modes, modes
 from incrowd.protocols.network_shuffle import privacy, routes
-from incrowd.protocols.network_shuffle.mixing import Mixing, measure
+from incrowd.protocols.network_shuffle.mixing import SLACKS, Mixing, measure
 from incrowd.protocols.network_shuffle.particulars import upper_quantile
 from incrowd.protocols.network_shuffle.walk import Walk
 from incrowd.protocols.trusted_shuffle.privacy import blanket_profile
@@ -164,7 +164,7 @@ class Store:
         rounds = recorded(last)
         walk = Walk((self.graph(case),), laziness)
         clock = _Clock(f"{case.name}, {case.peers} peers, laziness {laziness:g}")
-        path = self._path("sweep", case, laziness, rounds)
+        path = self._path("sweep", case, laziness, rounds, SLACKS.tolist())
         if path is None:
             return measure(walk, rounds, clock)
         if not path.exists():
@@ -212,7 +212,8 @@ class Store:
         return self.directory / f"{what}-{case.name}-{case.peers}-{key}.npz"
 
     def _curve_path(self, case: Case, laziness: float) -> Path | None:
-        return self._path("curve", case, case, laziness, EPSILON, DELTA, CERTIFIED)
+        parameters = EPSILON, DELTA, CERTIFIED, SLACKS.tolist()
+        return self._path("curve", case, case, laziness, *parameters)
 
 
 @dataclass(eq=False)
