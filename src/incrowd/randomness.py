@@ -1,20 +1,26 @@
-"""Randomness for simulations: one root seed, one independent stream per role, person and round.
+"""Two kinds of randomness, two types, never mixed.
 
-Streams are addressed by name, not by the order in which they are asked for, so that a result does
-not depend on the number of workers or on the order of events. Nothing here protects a person: what
-leaves a real device must be drawn from the operating system's generator, which is another type.
+* :class:`Seeds`, for simulations: one root seed, one independent stream per role, person and round.
+  Streams are addressed by name, not by the order in which they are asked for, so that a result does
+  not depend on the number of workers or on the order of events. Nothing here protects a person.
+* :func:`system_generator`, for what leaves a real device: every bit comes from the operating
+  system, nothing can be seeded, repeated or stored.
 """
 
 from __future__ import annotations
 
+import ctypes
+import os
 import secrets
+import threading
 import zlib
+from typing import Any, Final
 
 import numpy as np
 
 from incrowd import checks
 
-__all__ = ["Seeds"]
+__all__ = ["Seeds", "system_generator"]
 
 
 class Seeds:
@@ -32,3 +38,54 @@ class Seeds:
         return np.random.Generator(
             np.random.PCG64DXSM(np.random.SeedSequence(self.root, spawn_key=key))
         )
+
+
+_WORD: Final = 8
+_POOL: Final = 64 * _WORD
+"""How many bytes are asked of the system at once; each is used once and then overwritten."""
+
+
+class _SystemBits:
+    """What numpy draws from, as its C interface wants it: a capsule around four functions."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self._pool = bytearray()
+        word, half, unit = ctypes.c_uint64, ctypes.c_uint32, ctypes.c_double
+        functions = (
+            ctypes.CFUNCTYPE(word, ctypes.c_void_p)(self._next_word),
+            ctypes.CFUNCTYPE(half, ctypes.c_void_p)(self._next_half),
+            ctypes.CFUNCTYPE(unit, ctypes.c_void_p)(self._next_unit),
+            ctypes.CFUNCTYPE(word, ctypes.c_void_p)(self._next_word),
+        )
+        addresses = [ctypes.cast(each, ctypes.c_void_p).value for each in functions]
+        table = (ctypes.c_void_p * 5)(None, *addresses)
+        # The capsule holds bare addresses: what they point to must live as long as this object.
+        self._kept = (functions, table)
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype = ctypes.py_object
+        new.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+        self.capsule: Any = new(ctypes.addressof(table), b"BitGenerator", None)
+
+    def _next_word(self, _: Any) -> int:
+        if not self._pool:
+            self._pool += os.urandom(_POOL)
+        word = int.from_bytes(self._pool[-_WORD:], "little")
+        del self._pool[-_WORD:]
+        return word
+
+    def _next_half(self, state: Any) -> int:
+        return self._next_word(state) >> 32
+
+    def _next_unit(self, state: Any) -> float:
+        return (self._next_word(state) >> 11) * 2.0**-53
+
+
+def system_generator(*numbers: int) -> np.random.Generator:
+    """A generator all of whose bits come from the operating system.
+
+    ``numbers`` are accepted, and ignored, so that it can stand where a stream of :class:`Seeds`
+    does: no two calls give the same stream.
+    """
+    del numbers
+    return np.random.Generator(_SystemBits())  # type: ignore[arg-type]

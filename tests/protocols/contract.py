@@ -20,7 +20,7 @@ from scipy.stats import binom, chisquare
 
 from incrowd.errors import InvalidCrowd, InvalidParameter, ProtocolFailed
 from incrowd.protocols import delivery, load, wire
-from incrowd.protocols.actor import CURATOR, Actor, Message, NullSealer, device, is_device
+from incrowd.protocols.actor import CURATOR, Actor, Message, device, is_device
 from incrowd.protocols.base import Protocol
 from incrowd.randomizers import (
     KRR,
@@ -459,7 +459,7 @@ class ProtocolContract:
     def test_a_device_believes_only_answers_to_its_own_reports(self):
         actor = self.cast()[device(1)]()
         sent = [effect for effect in actor.start(0.0) if hasattr(effect, "body")]
-        own = wire.open_sealed(NullSealer(), REPORTS, sent[0].body, 1 << 10)
+        own = wire.decode(REPORTS, sent[0].body, 1 << 10)
         before = actor.state()
         for answer in (
             wire.Accepted(0, bytes(16)),

@@ -2,7 +2,9 @@
 
 An actor is told the time, handed messages, and answers with effects; a runtime carries them out.
 It never touches a socket, a clock or a global generator: randomness and the sealer are given to it
-at construction. The contract with every runtime, in memory or live:
+at construction. What it sends is sealed on its way by the runtime, which also vouches for who sent
+what; an actor itself seals only what others are to carry unread. The contract with every runtime,
+in memory or live:
 
 * after each call the runtime makes ``state()`` and the returned effects durable **together**, and
   only then carries out any effect. A crash before that point undoes the call; a crash after it
@@ -37,6 +39,7 @@ __all__ = [
     "Wake",
     "device",
     "is_device",
+    "person_of",
 ]
 
 Address = str
@@ -50,6 +53,11 @@ _DEVICE = "device/"
 def device(person: int) -> Address:
     """The address of one person's device."""
     return f"{_DEVICE}{person}"
+
+
+def person_of(address: Address) -> int:
+    """Whose device this is."""
+    return int(address.removeprefix(_DEVICE))
 
 
 def is_device(address: Address) -> bool:
@@ -67,7 +75,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Deliver these bytes; the runtime may lose, delay, repeat or reorder them."""
+    """Deliver these bytes, sealed; the runtime may lose, delay, repeat or reorder them."""
 
     to: Address
     body: bytes
@@ -94,7 +102,10 @@ Effect = Send | Wake | Done
 
 
 class Sealer(Protocol):
-    """Seals bytes so that only one party can open them."""
+    """Seals bytes that others carry, so that only one party can open them.
+
+    Nothing of who sealed them is inside.
+    """
 
     def seal(self, to: Address, plain: bytes) -> bytes:
         """Bytes that only ``to`` can open."""

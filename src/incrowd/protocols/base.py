@@ -5,7 +5,7 @@ the ``[protocol]`` table of a survey file and ``parameters`` in JSON are derived
 and, for some, with a graph. Its three executions end in the same place:
 
 * ``collect`` draws the reports of a whole population at once, vectorised;
-* ``actors`` says how to make the participants, to be played by ``incrowd.sim`` or live;
+* ``party`` makes one participant, to be played by ``incrowd.sim`` or live;
 * ``conclude`` turns what was collected, by either, into a :class:`Run`. The guarantees of a run are
   those of ``realised(collected)``: computed from what happened, never copied from the plan.
 """
@@ -16,6 +16,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import msgspec
@@ -23,9 +24,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from incrowd import checks
-from incrowd.errors import InvalidCrowd, ProtocolFailed
+from incrowd.errors import InvalidCrowd, NotProven, ProtocolFailed
+from incrowd.graphs.graph import Graph
 from incrowd.privacy.guarantee import Guarantee
-from incrowd.protocols.actor import Address, Maker, Sealer
+from incrowd.protocols.actor import CURATOR, Actor, Address, Maker, NullSealer, Sealer, device
+from incrowd.protocols.cover import CellFormat, CoverPlan
+from incrowd.protocols.seat import Seat, Timing
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomness import Seeds
 from incrowd.tasks.base import Answer, Collected, Task
@@ -44,8 +48,6 @@ __all__ = [
     "colluding",
     "parameter",
 ]
-
-_ONE_DAY = 86_400.0
 
 Safe = Literal["min", "max"]
 """Which side of a solved parameter is safe: the least value that meets the budget, or the most."""
@@ -187,14 +189,19 @@ class Protocol(ABC):
     summary: ClassVar[str]
     """One line for tables and help."""
     parameters_type: ClassVar[type[Parameters]]
+    helpers: ClassVar[tuple[Address, ...]] = (CURATOR,)
+    """The parties besides people's devices."""
 
     parameters: Any
     randomizer: Randomizer
 
     @classmethod
     @abstractmethod
-    def make(cls, parameters: Any, randomizer: Randomizer) -> Self:
-        """Build from parameters, as the command line and survey files do."""
+    def make(cls, parameters: Any, randomizer: Randomizer, graph: Graph | None = None) -> Self:
+        """Build from parameters, as the command line and survey files do.
+
+        ``graph`` stands for the file that the parameters name, where it is already at hand.
+        """
 
     @abstractmethod
     def guarantee(self, view: str = "curator", colluders: Colluders = 0) -> Guarantee:
@@ -235,19 +242,66 @@ class Protocol(ABC):
         """Run a whole population of encoded values at once, in memory."""
 
     @abstractmethod
+    def party(self, address: Address, seat: Seat) -> Actor:
+        """One participant in its first state; the curator's ``Done`` carries ``Collected``."""
+
     def actors(
-        self, values: NDArray[Any], seeds: Seeds, sealers: Mapping[Address, Sealer] | None = None
+        self,
+        values: NDArray[Any],
+        seeds: Seeds,
+        sealers: Mapping[Address, Sealer] | None = None,
+        timing: Timing | None = None,
     ) -> dict[Address, Maker]:
-        """How to make each participant of one run; the curator's ``Done`` carries ``Collected``."""
+        """How to make each participant of one run over these encoded values."""
+        self.check_crowd(values)
+        sealed, when = sealers or {}, timing or Timing()
+        makers: dict[Address, Maker] = {}
+
+        def add(address: Address, value: NDArray[Any] | None, *stream: Any) -> None:
+            seat = Seat(
+                generator=partial(seeds.generator, *stream),
+                value=value,
+                sealer=sealed.get(address, NullSealer()),
+                timing=when,
+            )
+            makers[address] = partial(self.party, address, seat)
+
+        for person in range(len(values)):
+            add(device(person), values[person : person + 1], "device", person)
+        for helper in self.helpers:
+            add(helper, None, helper)
+        return makers
+
+    @property
+    def graph(self) -> Graph | None:
+        """Who can talk to whom, where that is part of the protocol."""
+        return None
+
+    def published(self) -> Parameters:
+        """The parameters without what only means something on this machine."""
+        parameters: Parameters = self.parameters
+        return parameters
+
+    @abstractmethod
+    def contacts(self, person: int) -> tuple[Address, ...]:
+        """The parties to which a person's device may send before it hands in."""
+
+    @abstractmethod
+    def among(self, people: Sequence[int]) -> Self:
+        """The same protocol among some of the people only, numbered anew in this order."""
+
+    def covered(self, delta: float, cells: CellFormat) -> tuple[Self, CoverPlan]:
+        """The protocol with cover traffic, and the timetable that gives it, for this δ."""
+        del delta, cells
+        raise NotProven(f"{self.kind} has no cover traffic: leave cover out")
+
+    def lasts(self, timing: Timing) -> float:
+        """Seconds after the start until no party waits for another any more."""
+        return timing.patience
 
     @abstractmethod
     def realised(self, collected: Collected) -> Self:
         """The protocol as it was really run, for the guarantees of the result."""
-
-    @property
-    def duration(self) -> float:
-        """Virtual seconds within which a run by actors is over, whatever is lost on the way."""
-        return _ONE_DAY
 
     def check_crowd(self, values: NDArray[Any]) -> None:
         """Refuse values of another crowd than the one that was accounted for."""

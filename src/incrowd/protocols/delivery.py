@@ -24,7 +24,6 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from incrowd import checks
 from incrowd.errors import InvalidParameter
 from incrowd.protocols import wire
 from incrowd.protocols.actor import Actor, Address, Done, Effect, Message, Sealer, Send, Wake
@@ -38,7 +37,6 @@ __all__ = [
     "OutboxState",
     "Receipt",
     "Reporter",
-    "check_deadline",
     "wake_at",
 ]
 
@@ -142,11 +140,10 @@ class IntakeState(msgspec.Struct, array_like=True):
 
 
 class Intake:
-    """Takes in one report per person of the roster and round, and answers with sealed bytes."""
+    """Takes in one report per person of the roster and round, and answers."""
 
-    def __init__(self, roster: Iterable[Address], rounds: int, sealer: Sealer) -> None:
+    def __init__(self, roster: Iterable[Address], rounds: int) -> None:
         self._roster = frozenset(roster)
-        self._sealer = sealer
         self._rounds = [_Round({}, {}, False) for _ in range(rounds)]
         self._open = set(range(rounds))
         self._deadline = np.inf
@@ -163,7 +160,7 @@ class Intake:
             answer: wire.Accepted | wire.Refused = wire.Accepted(report.round, report.id)
         else:
             answer = wire.Refused(report.round, report.id)
-        return [Send(sender, self._sealer.seal(sender, wire.encode(answer)))]
+        return [Send(sender, wire.encode(answer))]
 
     def take(self, sender: Address, report: wire.Report) -> bool:
         """Whether the report is in: now, or already since it first came."""
@@ -238,7 +235,7 @@ class Reporter(Actor):
         *,
         rng: np.random.Generator,
         sealer: Sealer,
-        backoff: Backoff | None = None,
+        backoff: Backoff,
     ) -> None:
         """``value`` is an array of one row, encoded as the randomizer wants it."""
         self.sealer = sealer
@@ -247,7 +244,7 @@ class Reporter(Actor):
         self._rounds = rounds
         self._rng = rng
         self._ids: list[bytes] = []
-        self._outbox = Outbox(backoff or Backoff())
+        self._outbox = Outbox(backoff)
         self._accepted: list[int] = []
         self._refused: list[int] = []
 
@@ -256,14 +253,13 @@ class Reporter(Actor):
         """What the collecting party gets to hold: the report, or a sealed one."""
 
     def start(self, now: float) -> list[Effect]:
-        """Draw, seal and send every report."""
+        """Draw and send every report."""
         values = np.repeat(self._value, self._rounds, axis=0)
         reports = wire.pack(self._randomizer.randomize(values, self._rng))
         self._ids = [self._rng.bytes(wire.ID_BYTES) for _ in reports]
         effects: list[Effect] = []
         for number, (id_, report) in enumerate(zip(self._ids, reports, strict=True)):
-            message = wire.encode(wire.Report(number, id_, self.payload(report)))
-            body = self.sealer.seal(self.collector, message)
+            body = wire.encode(wire.Report(number, id_, self.payload(report)))
             effects.append(self._outbox.put(number, self.collector, body, now))
         return effects + wake_at(self._outbox.due)
 
@@ -272,7 +268,7 @@ class Reporter(Actor):
         del now
         if message.sender != self.collector:
             return []
-        answer = wire.open_sealed(self.sealer, _ANSWERS, message.body, _ANSWER_LIMIT)
+        answer = wire.decode(_ANSWERS, message.body, _ANSWER_LIMIT)
         if answer is None or answer.round >= len(self._ids):
             return []
         if answer.id != self._ids[answer.round] or not self._outbox.settle(answer.round):
@@ -288,7 +284,7 @@ class Reporter(Actor):
         return self._outbox.retry(now) + wake_at(self._outbox.due)
 
     def state(self) -> bytes:
-        """The identifiers, the sealed reports that wait for an answer, and the answers."""
+        """The identifiers, the reports that wait for an answer, and the answers."""
         return wire.encode(
             _ReporterState(self._ids, self._outbox.state(), self._accepted, self._refused)
         )
@@ -304,10 +300,3 @@ def wake_at(*times: float | None) -> list[Effect]:
     """One wake at the earliest of these times, or none when there is none."""
     earliest = min((time for time in times if time is not None), default=None)
     return [] if earliest is None else [Wake(earliest)]
-
-
-def check_deadline(deadline: float) -> float:
-    """A positive finite number of seconds."""
-    if checks.number(deadline, "deadline") <= 0:
-        raise InvalidParameter(f"deadline must be a positive number of seconds, got {deadline!r}")
-    return float(deadline)

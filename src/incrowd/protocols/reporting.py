@@ -6,20 +6,20 @@ what a run really amounted to are the same.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Sequence
 from typing import Any, Self
 
 import msgspec
-from numpy.typing import NDArray
 
-from incrowd.protocols.actor import Address, Maker, NullSealer, Sealer, device
+from incrowd.errors import InvalidParameter
+from incrowd.graphs.graph import Graph
+from incrowd.protocols.actor import Address, device
 from incrowd.protocols.base import Cost, Protocol, RoundParameters
 from incrowd.protocols.delivery import Reporter
 from incrowd.protocols.pricing import expected_error
+from incrowd.protocols.seat import Seat
 from incrowd.protocols.wire import envelope_bytes
 from incrowd.randomizers.base import Randomizer
-from incrowd.randomness import Seeds
 from incrowd.tasks.base import Collected
 
 __all__ = ["ReportingProtocol"]
@@ -31,8 +31,9 @@ class ReportingProtocol(Protocol):
     parameters: RoundParameters
 
     @classmethod
-    def make(cls, parameters: Any, randomizer: Randomizer) -> Self:
-        """Build from parameters."""
+    def make(cls, parameters: Any, randomizer: Randomizer, graph: Graph | None = None) -> Self:
+        """Build from parameters; there is no graph."""
+        del graph
         return cls(randomizer, **msgspec.structs.asdict(parameters))  # type: ignore[call-arg]
 
     def cost(self) -> Cost:
@@ -49,23 +50,30 @@ class ReportingProtocol(Protocol):
         """The rounds that brought reports, with the smallest of their crowds."""
         return self.make(self.parameters.realised(collected), self.randomizer)
 
-    def devices(
-        self,
-        kind: type[Reporter],
-        values: NDArray[Any],
-        seeds: Seeds,
-        sealers: Mapping[Address, Sealer],
-    ) -> dict[Address, Maker]:
-        """How to make each person's device, each with its own stream and sealer."""
-        self.check_crowd(values)
+    def among(self, people: Sequence[int]) -> Self:
+        """A smaller crowd."""
+        fewer = msgspec.structs.replace(self.parameters, n=len(people))
+        return self.make(fewer, self.randomizer)
 
-        def make(person: int) -> Reporter:
-            return kind(
-                values[person : person + 1],
-                self.randomizer,
-                self.parameters.rounds,
-                rng=seeds.generator("device", person),
-                sealer=sealers.get(device(person), NullSealer()),
-            )
+    @property
+    def roster(self) -> tuple[Address, ...]:
+        """Everyone's device."""
+        return tuple(device(person) for person in range(self.parameters.n))
 
-        return {device(person): partial(make, person) for person in range(len(values))}
+    def contacts(self, person: int) -> tuple[Address, ...]:
+        """Whoever collects: the first of the helpers."""
+        del person
+        return self.helpers[:1]
+
+    def device(self, kind: type[Reporter], seat: Seat) -> Reporter:
+        """One person's device."""
+        if seat.value is None:
+            raise InvalidParameter("a device needs its owner's value")
+        return kind(
+            seat.value,
+            self.randomizer,
+            self.parameters.rounds,
+            rng=seat.generator(),
+            sealer=seat.sealer,
+            backoff=seat.timing.backoff,
+        )

@@ -37,9 +37,9 @@ __all__ = [
     "Report",
     "ReportFormat",
     "batch_limit",
+    "decode",
     "encode",
     "envelope_bytes",
-    "open_sealed",
     "opened",
     "pack",
     "public_values",
@@ -135,14 +135,12 @@ encode = msgspec.msgpack.Encoder().encode
 _T = TypeVar("_T")
 
 
-def open_sealed(
-    sealer: Sealer, decoder: msgspec.msgpack.Decoder[_T], body: bytes, limit: int
-) -> _T | None:
-    """The message in a sealed body, or none when it is too long, foreign or malformed."""
+def decode(decoder: msgspec.msgpack.Decoder[_T], body: bytes, limit: int) -> _T | None:
+    """The message in a body, or none when it is too long or malformed."""
     if len(body) > limit:
         return None
     try:
-        return decoder.decode(sealer.open(body))
+        return decoder.decode(body)
     except ValueError:  # msgspec.DecodeError and ValidationError are ValueErrors too.
         return None
 
@@ -232,6 +230,6 @@ def batch_limit(nbytes: int, people: int) -> int:
 def envelope_bytes(payload: int, rounds: int) -> int:
     """The size of a :class:`Report` with a payload of this size, in the last of the rounds.
 
-    No report of an earlier round is larger. Sealing is not counted: it adds what the sealer adds.
+    No report of an earlier round is larger. Sealing is not counted.
     """
     return len(encode(Report(rounds - 1, bytes(ID_BYTES), bytes(payload))))

@@ -11,12 +11,16 @@ from numpy.typing import NDArray
 from incrowd.errors import ProtocolFailed
 from incrowd.protocols.actor import CURATOR
 from incrowd.protocols.base import Protocol, Run
+from incrowd.protocols.seat import Timing
 from incrowd.randomness import Seeds
 from incrowd.sim.faults import Faults
 from incrowd.sim.play import Played, play
 from incrowd.tasks.base import Task
 
 __all__ = ["PlayedRun", "run"]
+
+_ONE_DAY = 86_400.0
+"""How much longer than planned, in virtual seconds, a run may take when much is lost."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,9 @@ def run(
     asked = protocol.question(task)
     seeds = Seeds(seed)
     actors = protocol.actors(asked.encode(values), seeds)
-    played = play(actors, seeds, faults, until=protocol.duration, progress=progress)
+    played = play(
+        actors, seeds, faults, until=protocol.lasts(Timing()) + _ONE_DAY, progress=progress
+    )
     if CURATOR not in played.outputs:
         raise ProtocolFailed(
             f"the curator of {protocol.kind} had not finished after "

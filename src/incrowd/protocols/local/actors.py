@@ -1,7 +1,7 @@
 """The participants without a shuffler: devices, and a curator who hears each of them.
 
-    device ── Report(round, id, report), sealed to the curator ──▶ curator
-    device ◀── Accepted | Refused ────────────────────────────────  curator
+    device ── Report(round, id, report) ──▶ curator
+    device ◀── Accepted | Refused ───────── curator
 
 The curator closes a round when everyone on the roster reported, or at the deadline.
 """
@@ -14,14 +14,14 @@ from typing import ClassVar
 import msgspec
 
 from incrowd.protocols import wire
-from incrowd.protocols.actor import CURATOR, Actor, Address, Done, Effect, Message, Sealer
+from incrowd.protocols.actor import CURATOR, Actor, Address, Done, Effect, Message
 from incrowd.protocols.delivery import (
     Intake,
     IntakeState,
     Reporter,
-    check_deadline,
     wake_at,
 )
+from incrowd.protocols.seat import Timing
 from incrowd.tasks.base import Collected
 
 __all__ = ["Curator", "Device"]
@@ -35,7 +35,7 @@ class Device(Reporter):
     collector: ClassVar[Address] = CURATOR
 
     def payload(self, report: bytes) -> bytes:
-        """The report itself: the curator is to read it, and the envelope is sealed to it."""
+        """The report itself: the curator is to read it, and nobody else carries it."""
         return report
 
 
@@ -53,17 +53,15 @@ class Curator(Actor):
         reports: wire.ReportFormat,
         rounds: int,
         *,
-        sealer: Sealer,
-        deadline: float = 3600.0,
+        timing: Timing,
     ) -> None:
-        """``deadline`` is in seconds after the start."""
+        """Patience counts from the start."""
         people = frozenset(roster)
         self._asked = len(people) * rounds
         self._reports = reports
         self._rounds = rounds
-        self._sealer = sealer
-        self._patience = check_deadline(deadline)
-        self._intake = Intake(people, rounds, sealer)
+        self._patience = timing.patience
+        self._intake = Intake(people, rounds)
         self._closed: dict[int, list[bytes]] = {}
 
     def start(self, now: float) -> list[Effect]:
@@ -74,7 +72,7 @@ class Curator(Actor):
     def receive(self, message: Message, now: float) -> list[Effect]:
         """Take in one report and answer."""
         limit = wire.report_limit(self._reports.nbytes)
-        report = wire.open_sealed(self._sealer, _REPORTS, message.body, limit)
+        report = wire.decode(_REPORTS, message.body, limit)
         if report is None:
             return []
         effects = self._intake.offer(message.sender, report)

@@ -6,15 +6,13 @@ everyone. See ``docs/theory/local.md``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
 from incrowd.privacy.guarantee import Guarantee, view_of
-from incrowd.protocols.actor import CURATOR, Address, Maker, NullSealer, Sealer
+from incrowd.protocols.actor import CURATOR, Actor, Address
 from incrowd.protocols.base import (
     Colluders,
     Parameters,
@@ -24,6 +22,7 @@ from incrowd.protocols.base import (
 )
 from incrowd.protocols.local import privacy, simulate
 from incrowd.protocols.reporting import ReportingProtocol
+from incrowd.protocols.seat import Seat
 from incrowd.protocols.wire import ReportFormat
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomness import Seeds
@@ -67,19 +66,11 @@ class Local(ReportingProtocol):
         self.check_crowd(values)
         return simulate.collect(self.randomizer, values, self.parameters.rounds, seeds)
 
-    def actors(
-        self, values: NDArray[Any], seeds: Seeds, sealers: Mapping[Address, Sealer] | None = None
-    ) -> dict[Address, Maker]:
-        """One device per person, and the curator."""
+    def party(self, address: Address, seat: Seat) -> Actor:
+        """One person's device, or the curator."""
         from incrowd.protocols.local.actors import Curator, Device
 
-        sealed = sealers or {}
-        makers = self.devices(Device, values, seeds, sealed)
-        makers[CURATOR] = partial(
-            Curator,
-            tuple(makers),
-            ReportFormat.of(self.randomizer),
-            self.parameters.rounds,
-            sealer=sealed.get(CURATOR, NullSealer()),
-        )
-        return makers
+        if address == CURATOR:
+            reports = ReportFormat.of(self.randomizer)
+            return Curator(self.roster, reports, self.parameters.rounds, timing=seat.timing)
+        return self.device(Device, seat)

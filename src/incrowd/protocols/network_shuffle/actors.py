@@ -1,9 +1,9 @@
 """The participants when reports walk from person to person.
 
-    device ── Hop(round, id, {[report sealed to curator]}), sealed to the neighbour ──▶ device
-    device ◀── Passed(id) ────────────────────────────────────────────────────────────── device
-    device ── HandIn(id, rounds missed, {[report]}), sealed to the curator ───────────▶ curator
-    device ◀── Accepted | Refused ───────────────────────────────────────────────────── curator
+    device ── Hop(round, id, {[report sealed to the curator]}) ──▶ device
+    device ◀── Passed(id) ──────────────────────────────────────── device
+    device ── HandIn(id, rounds missed, {[report]}) ─────────────▶ curator
+    device ◀── Accepted | Refused ──────────────────────────────── curator
 
 A report is sealed once, by its owner, together with 16 random bytes by which the curator counts it
 once; nobody on the way can read or change it. Rounds follow a public clock. A device that
@@ -44,9 +44,10 @@ from incrowd.protocols.actor import (
     device,
 )
 from incrowd.protocols.delivery import Backoff, Outbox, OutboxState, wake_at
-from incrowd.protocols.network_shuffle.clock import ROUND_SECONDS, SETTLE, Clock
+from incrowd.protocols.network_shuffle.clock import Clock
 from incrowd.protocols.network_shuffle.curator import Curator
 from incrowd.protocols.network_shuffle.simulate import Mode, make_dummies
+from incrowd.protocols.seat import Timing
 from incrowd.randomizers.base import Randomizer
 
 __all__ = ["Curator", "Device", "HandedIn", "sizes"]
@@ -81,10 +82,10 @@ class _Waiting:
         """The key in the outbox, and how many reports, of each hop."""
         self.outbox = Outbox(backoff)
 
-    def put(self, id_: bytes, to: Address, body: bytes, reports: int, now: float) -> Send:
+    def put(self, hop: wire.Hop, to: Address, now: float) -> Send:
         key = next(reversed(self._keys.values()), (-1, 0))[0] + 1  # The latest is the largest.
-        self._keys[id_] = key, reports
-        return self.outbox.put(key, to, body, now)
+        self._keys[hop.id] = key, len(hop.payloads)
+        return self.outbox.put(key, to, wire.encode(hop), now)
 
     def settle(self, id_: bytes) -> bool:
         key, _ = self._keys.pop(id_, (None, 0))
@@ -142,9 +143,7 @@ class Device(Actor):
         mode: Mode,
         generator: Callable[[int], np.random.Generator],
         sealer: Sealer,
-        round_seconds: float = ROUND_SECONDS,
-        settle: int = SETTLE,
-        backoff: Backoff | None = None,
+        timing: Timing,
     ) -> None:
         """``value`` is an array of one row, encoded as the randomizer wants it.
 
@@ -159,11 +158,11 @@ class Device(Actor):
         self._mode = mode
         self._generator = generator
         self._sealer = sealer
-        self._clock = Clock(rounds, round_seconds, settle)
+        self._clock = Clock.of(rounds, timing)
         # A payload is a report and its identifier, sealed.
         self._payload_limit = wire.report_limit(wire.ID_BYTES + randomizer.report_bytes)
         self._limit = wire.batch_limit(wire.ID_BYTES + randomizer.report_bytes, wire.MOST_TOGETHER)
-        self._backoff = backoff or Backoff()
+        self._backoff = timing.backoff
         self._near = [
             frozenset(device(each) for each in near.tolist() if each != person)
             for near in neighbours
@@ -194,7 +193,7 @@ class Device(Actor):
             return self._answered(message.body)
         if not any(message.sender in near for near in self._near):
             return []
-        heard = wire.open_sealed(self._sealer, _FROM_DEVICE, message.body, self._limit)
+        heard = wire.decode(_FROM_DEVICE, message.body, self._limit)
         if isinstance(heard, wire.Hop) and self._expected(message.sender, heard):
             return self._take_in(message.sender, heard, now)
         if isinstance(heard, wire.Passed) and self._settle(message.sender, heard.id):
@@ -214,8 +213,7 @@ class Device(Actor):
         return hop.round < self._clock.rounds and sender in near and fits
 
     def _take_in(self, sender: Address, hop: wire.Hop, now: float) -> list[Effect]:
-        answer = self._sealer.seal(sender, wire.encode(wire.Passed(hop.id)))
-        effects: list[Effect] = [Send(sender, answer)]
+        effects: list[Effect] = [Send(sender, wire.encode(wire.Passed(hop.id)))]
         # After handing in, reports that come are lost; the answer lets their sender stop.
         seen = self._seen.setdefault(sender, {})
         if hop.id not in seen and not self._handed_in:
@@ -232,7 +230,7 @@ class Device(Actor):
         return True
 
     def _answered(self, body: bytes) -> list[Effect]:
-        answer = wire.open_sealed(self._sealer, _FROM_CURATOR, body, _ANSWER_LIMIT)
+        answer = wire.decode(_FROM_CURATOR, body, _ANSWER_LIMIT)
         if answer is None or answer.id != self._handed_in or not self._outbox.settle(0):
             return []
         self._finished = True
@@ -285,11 +283,10 @@ class Device(Actor):
             # Sealed bytes are random, so that sorting forgets in which order they came.
             parcel.sort()
             for first in range(0, len(parcel), wire.MOST_TOGETHER):
-                id_ = rng.bytes(wire.ID_BYTES)
-                hop = wire.Hop(number, id_, parcel[first : first + wire.MOST_TOGETHER])
-                body = self._sealer.seal(device(to), wire.encode(hop))
+                moved = parcel[first : first + wire.MOST_TOGETHER]
+                hop = wire.Hop(number, rng.bytes(wire.ID_BYTES), moved)
                 waiting = self._waiting.setdefault(device(to), _Waiting(self._backoff))
-                effects.append(waiting.put(id_, device(to), body, len(hop.payloads), now))
+                effects.append(waiting.put(hop, device(to), now))
         return kept, effects
 
     def _hand_in(self, now: float) -> Send:
@@ -305,8 +302,7 @@ class Device(Actor):
                 held = [self._payload(make_dummies(self._randomizer, 1, rng), rng)]
         self._handed_in = rng.bytes(wire.ID_BYTES)
         message = wire.HandIn(self._handed_in, sorted(self._missed), held, stuck)
-        body = self._sealer.seal(CURATOR, wire.encode(message))
-        return self._outbox.put(0, CURATOR, body, now)
+        return self._outbox.put(0, CURATOR, wire.encode(message), now)
 
     def _payload(self, reports: NDArray[Any], rng: np.random.Generator) -> bytes:
         (report,) = wire.pack(reports)

@@ -8,17 +8,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Final
 
 from incrowd import checks
 from incrowd.errors import InvalidParameter
+from incrowd.protocols.seat import ROUND_SECONDS, SETTLE, Timing
 
-__all__ = ["ROUND_SECONDS", "SETTLE", "Clock"]
-
-ROUND_SECONDS: Final = 30.0
-"""Long enough for several attempts at one hop, and for a restart."""
-SETTLE: Final = 10
-"""So many rounds after the last one, what is late has come in, and everyone hands in."""
+__all__ = ["Clock"]
 
 
 @dataclass(frozen=True)
@@ -37,6 +32,11 @@ class Clock:
             )
         checks.integer(self.rounds, "rounds", 0)
         checks.integer(self.settle, "settle", 0)
+
+    @classmethod
+    def of(cls, rounds: int, timing: Timing) -> Clock:
+        """The timetable of so many rounds."""
+        return cls(rounds, timing.round_seconds, timing.settle)
 
     def opens(self, number: int) -> float:
         """When a round begins."""

@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 
 from incrowd.protocols import wire
 from incrowd.protocols.actor import Actor, Done, Effect, Message, Sealer, Send, device
-from incrowd.protocols.delivery import check_deadline, wake_at
-from incrowd.protocols.network_shuffle.clock import ROUND_SECONDS, SETTLE, Clock
+from incrowd.protocols.delivery import wake_at
+from incrowd.protocols.network_shuffle.clock import Clock
 from incrowd.protocols.network_shuffle.simulate import Mode, Walked
+from incrowd.protocols.seat import Timing
 from incrowd.tasks.base import Dummies
 
 __all__ = ["Curator"]
 
-_PATIENCE = 3600.0
 _TO_CURATOR = msgspec.msgpack.Decoder(wire.HandIn)
 
 
@@ -49,11 +49,9 @@ class Curator(Actor):
         mode: Mode,
         dummies: Dummies | None,
         sealer: Sealer,
-        round_seconds: float = ROUND_SECONDS,
-        settle: int = SETTLE,
-        deadline: float = _PATIENCE,
+        timing: Timing,
     ) -> None:
-        """``deadline`` is in seconds after the time at which everyone hands in."""
+        """Patience counts from the time at which everyone hands in."""
         self._people = people
         self._roster = {device(person): person for person in range(people)}
         self._reports = reports
@@ -62,7 +60,7 @@ class Curator(Actor):
         self._dummies = dummies
         self._sealer = sealer
         self._limit = wire.batch_limit(wire.ID_BYTES + reports.nbytes, people) + 5 * rounds
-        self._deadline = Clock(rounds, round_seconds, settle).hand_in + check_deadline(deadline)
+        self._deadline = Clock.of(rounds, timing).hand_in + timing.patience
         self._handed_in: dict[int, _Held] = {}
         self._closed = False
 
@@ -76,7 +74,7 @@ class Curator(Actor):
         person = self._roster.get(message.sender)
         if person is None:
             return []
-        heard = wire.open_sealed(self._sealer, _TO_CURATOR, message.body, self._limit)
+        heard = wire.decode(_TO_CURATOR, message.body, self._limit)
         if heard is None or not self._makes_sense(heard):
             return []
         closing = self._close(now)
@@ -87,8 +85,7 @@ class Curator(Actor):
         known = self._handed_in.get(person)
         taken = known is not None and known.id == heard.id
         answer = (wire.Accepted if taken else wire.Refused)(0, heard.id)
-        body = self._sealer.seal(message.sender, wire.encode(answer))
-        return [Send(message.sender, body), *closing, *self._close(now)]
+        return [Send(message.sender, wire.encode(answer)), *closing, *self._close(now)]
 
     def wake(self, now: float) -> list[Effect]:
         """Close when the time is up."""

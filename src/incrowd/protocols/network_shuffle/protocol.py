@@ -10,11 +10,11 @@ Walks" by Liew, Takahashi, Takagi, Kato, Cao and Yoshikawa, with its theorems re
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import msgspec
 import numpy as np
@@ -24,7 +24,7 @@ from incrowd import checks
 from incrowd.errors import InvalidCrowd, InvalidParameter, ProtocolFailed
 from incrowd.graphs.graph import Graph
 from incrowd.privacy.guarantee import Guarantee, Profile, view_of
-from incrowd.protocols.actor import CURATOR, Address, Maker, NullSealer, Sealer, device
+from incrowd.protocols.actor import CURATOR, Actor, Address, device, person_of
 from incrowd.protocols.base import (
     Colluders,
     Cost,
@@ -35,16 +35,17 @@ from incrowd.protocols.base import (
     check_colluders,
     check_randomizer,
     colluding,
-    parameter,
 )
 from incrowd.protocols.local.privacy import local_guarantee
 from incrowd.protocols.network_shuffle import privacy, routes, simulate
 from incrowd.protocols.network_shuffle.clock import Clock
 from incrowd.protocols.network_shuffle.mixing import Mixing
+from incrowd.protocols.network_shuffle.parameters import NetworkShuffleParameters, Rounds
 from incrowd.protocols.network_shuffle.particulars import load_summary, particulars
 from incrowd.protocols.network_shuffle.simulate import Mode, Walked
 from incrowd.protocols.network_shuffle.walk import Walk
 from incrowd.protocols.pricing import expected_error
+from incrowd.protocols.seat import Seat, Timing
 from incrowd.protocols.trusted_shuffle.privacy import blanket_profile
 from incrowd.protocols.wire import ReportFormat
 from incrowd.randomizers.base import Randomizer
@@ -56,70 +57,8 @@ if TYPE_CHECKING:
 
 __all__ = ["NetworkShuffle", "NetworkShuffleParameters"]
 
-Rounds = int | Literal["auto"]
-
 _FAIR = 0.01
 """How far from the common law the walks may be on average for ``single`` to be a fair sample."""
-
-
-class NetworkShuffleParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The parameters of :class:`NetworkShuffle`."""
-
-    n: Annotated[
-        int,
-        parameter(
-            "people who take part, the victim included", solve="min", default="counted in the graph"
-        ),
-    ] = 0
-    graph: Annotated[
-        str, parameter("file that says who can talk to whom", path=True, default="none")
-    ] = ""
-    rounds: Annotated[
-        Rounds,
-        parameter(
-            "times that each report moves on; auto: the fewest that come within a factor of the "
-            "trusted shuffler",
-            solve="min",
-        ),
-    ] = "auto"
-    laziness: Annotated[float, parameter("chance that a report stays where it is in a round")] = 0.0
-    mode: Annotated[
-        Mode,
-        parameter("hand in all reports held at the end, or a single one, or a dummy when none"),
-    ] = "all"
-    peers: Annotated[
-        int, parameter("random others whom everyone knows besides their neighbours in the graph")
-    ] = 0
-    within: Annotated[
-        float, parameter("with rounds = auto: the factor of the trusted shuffler's ε to come to")
-    ] = 1.05
-    share: Annotated[
-        float, parameter("with rounds = auto: the share of people for whom that must hold")
-    ] = 1.0
-    stationary: Annotated[
-        bool, parameter("take the walks as perfectly mixed, as after endless rounds")
-    ] = False
-
-    def __post_init__(self) -> None:
-        """Refuse what describes no walk."""
-        if self.n or (self.stationary and not self.graph):
-            msgspec.structs.force_setattr(self, "n", checks.crowd(self.n))
-        if self.rounds != "auto":
-            if isinstance(self.rounds, str):
-                raise InvalidParameter(
-                    f"rounds must be a whole number or auto, got {self.rounds!r}"
-                )
-            msgspec.structs.force_setattr(self, "rounds", checks.integer(self.rounds, "rounds", 0))
-        checks.probability(self.laziness, "laziness")
-        if self.laziness == 1:
-            raise InvalidParameter("laziness must be below 1: nothing would ever move")
-        if self.mode not in ("all", "single"):
-            raise InvalidParameter(f"mode must be all or single, got {self.mode!r}")
-        msgspec.structs.force_setattr(self, "peers", checks.integer(self.peers, "peers", 0))
-        if checks.number(self.within, "within") <= 1:
-            raise InvalidParameter(f"within must be a factor above 1, got {self.within!r}")
-        if checks.probability(self.share, "share") == 0:
-            raise InvalidParameter(f"share must be above 0, got {self.share!r}")
 
 
 @dataclass(frozen=True, init=False, eq=False)
@@ -136,6 +75,8 @@ class NetworkShuffle(Protocol):
     """How reports move; none when only the stationary law of n people is described."""
     lost: int
     """Reports that never arrived, in a run that happened."""
+    overflow: float | None
+    """With cover traffic: how probable it is at most that it ever ran out of room."""
 
     def __init__(
         self,
@@ -165,26 +106,28 @@ class NetworkShuffle(Protocol):
             n=walk.n, rounds=rounds, laziness=laziness, mode=mode, within=within, share=share,
             stationary=stationary,
         )  # fmt: skip
-        self._set(parameters, randomizer, walk, 0)
+        self._set(parameters, randomizer, walk)
 
     @classmethod
-    def make(cls, parameters: Any, randomizer: Randomizer) -> Self:
-        """Build from parameters; reads the graph from its file."""
-        if not parameters.graph:
+    def make(cls, parameters: Any, randomizer: Randomizer, graph: Graph | None = None) -> Self:
+        """Build from parameters; reads the graph from its file unless it is given."""
+        if graph is None and not parameters.graph:
             if not parameters.stationary:
                 raise InvalidParameter(
                     "graph is missing: name the file that says who can talk to whom, or take the "
                     "walks as perfectly mixed (stationary, with n)"
                 )
-            return cls._of(parameters, randomizer, None, 0)
-        graph = _load(parameters.graph, _changed(parameters.graph), parameters.peers)
+            return cls._of(parameters, randomizer, None)
+        if graph is None:
+            graph = _load(parameters.graph, _changed(parameters.graph), parameters.peers)
         if parameters.n and parameters.n != graph.n:
+            named = parameters.graph or "the graph"
             raise InvalidCrowd(
-                f"{parameters.graph} has {graph.n} people, but n = {parameters.n}: each row of the "
-                "data is one person of the graph"
+                f"{named} has {graph.n} people, but n = {parameters.n}: each row of the data is "
+                "one person of the graph"
             )
         counted = msgspec.structs.replace(parameters, n=graph.n)
-        return cls._of(counted, randomizer, Walk((graph,), parameters.laziness), 0)
+        return cls._of(counted, randomizer, Walk((graph,), parameters.laziness))
 
     @classmethod
     def _of(
@@ -192,10 +135,11 @@ class NetworkShuffle(Protocol):
         parameters: NetworkShuffleParameters,
         randomizer: Randomizer,
         walk: Walk | None,
-        lost: int,
+        lost: int = 0,
+        overflow: float | None = None,
     ) -> Self:
         protocol = cls.__new__(cls)
-        protocol._set(parameters, randomizer, walk, lost)
+        protocol._set(parameters, randomizer, walk, lost, overflow)
         return protocol
 
     def _set(
@@ -203,12 +147,14 @@ class NetworkShuffle(Protocol):
         parameters: NetworkShuffleParameters,
         randomizer: Randomizer,
         walk: Walk | None,
-        lost: int,
+        lost: int = 0,
+        overflow: float | None = None,
     ) -> None:
         object.__setattr__(self, "parameters", parameters)
         object.__setattr__(self, "randomizer", check_randomizer(randomizer))
         object.__setattr__(self, "walk", walk)
         object.__setattr__(self, "lost", lost)
+        object.__setattr__(self, "overflow", overflow)
 
     def __repr__(self) -> str:
         """The walk and the randomizer, without the graph."""
@@ -228,7 +174,7 @@ class NetworkShuffle(Protocol):
         if p.rounds == "auto":
             rounds = routes.fewest_rounds(self.walk, partial(self._enough, delta), progress)
             parameters = msgspec.structs.replace(p, rounds=rounds)
-            found = self._of(parameters, self.randomizer, self.walk, self.lost)
+            found = self._of(parameters, self.randomizer, self.walk, self.lost, self.overflow)
         found.mixing(colluders, progress)
         return found
 
@@ -367,51 +313,75 @@ class NetworkShuffle(Protocol):
             self.randomizer, values, self._described(), self.rounds, self.parameters.mode, seeds
         )
 
-    def actors(
-        self, values: NDArray[Any], seeds: Seeds, sealers: Mapping[Address, Sealer] | None = None
-    ) -> dict[Address, Maker]:
-        """One device per person, and the curator."""
+    def party(self, address: Address, seat: Seat) -> Actor:
+        """One person's device, or the curator."""
         from incrowd.protocols.network_shuffle.actors import Curator, Device
 
-        self.check_crowd(values)
-        walk, sealed = self._described(), sealers or {}
+        walk = self._described()
         if not walk.present:
             raise InvalidParameter(
                 "who is away is decided by the run itself when devices are played: leave away and "
                 "silent out"
             )
-        makers: dict[Address, Maker] = {}
-        for person in range(walk.n):
-            makers[device(person)] = partial(
-                Device,
-                person,
-                values[person : person + 1],
-                self.randomizer,
-                neighbours=tuple(graph.neighbours(person) for graph in walk.graphs),
+        if address == CURATOR:
+            dummies = None
+            if self.parameters.mode == "single":
+                dummies = simulate.expected_dummies(self.randomizer, walk, self.rounds)
+            return Curator(
+                walk.n,
+                ReportFormat.of(self.randomizer),
                 rounds=self.rounds,
-                laziness=walk.laziness,
                 mode=self.parameters.mode,
-                generator=partial(seeds.generator, "device", person),
-                sealer=sealed.get(device(person), NullSealer()),
+                dummies=dummies,
+                sealer=seat.sealer,
+                timing=seat.timing,
             )
-        dummies = None
-        if self.parameters.mode == "single":
-            dummies = simulate.expected_dummies(self.randomizer, walk, self.rounds)
-        makers[CURATOR] = partial(
-            Curator,
-            walk.n,
-            ReportFormat.of(self.randomizer),
+        if seat.value is None:
+            raise InvalidParameter("a device needs its owner's value")
+        person = person_of(address)
+        return Device(
+            person,
+            seat.value,
+            self.randomizer,
+            neighbours=tuple(graph.neighbours(person) for graph in walk.graphs),
             rounds=self.rounds,
+            laziness=walk.laziness,
             mode=self.parameters.mode,
-            dummies=dummies,
-            sealer=sealed.get(CURATOR, NullSealer()),
+            generator=seat.generator,
+            sealer=seat.sealer,
+            timing=seat.timing,
         )
-        return makers
 
     @property
-    def duration(self) -> float:
-        """As long as the rounds take, and a day for people to hand in."""
-        return super().duration + Clock(self.rounds).hand_in
+    def graph(self) -> Graph | None:
+        """Who can talk to whom, where one graph serves all rounds."""
+        if self.walk is None or len(self.walk.graphs) > 1:
+            return None
+        return self.walk.graphs[0]
+
+    def published(self) -> NetworkShuffleParameters:
+        """Without the name of the graph's file; random peers are part of the graph by now."""
+        return msgspec.structs.replace(self.parameters, graph="", peers=0)
+
+    def contacts(self, person: int) -> tuple[Address, ...]:
+        """The neighbours on every graph that is used."""
+        graphs = self._described().graphs
+        near = np.unique(np.concatenate([graph.neighbours(person) for graph in graphs]))
+        return tuple(device(other) for other in near.tolist() if other != person)
+
+    def among(self, people: Sequence[int]) -> Self:
+        """On the graphs that remain when everyone else is taken out."""
+        walk = self._described()
+        kept = np.asarray(people, np.intp)
+        if np.array_equal(kept, np.arange(walk.n)):
+            return self
+        graphs = tuple(graph.subgraph(kept) for graph in walk.graphs)
+        parameters = msgspec.structs.replace(self.parameters, n=kept.size)
+        return self._of(parameters, self.randomizer, Walk(graphs, walk.laziness))
+
+    def lasts(self, timing: Timing) -> float:
+        """As long as the rounds take, and until people have handed in."""
+        return super().lasts(timing) + Clock.of(self.rounds, timing).hand_in
 
     def _described(self) -> Walk:
         if self.walk is None or self.parameters.stationary:
@@ -449,7 +419,7 @@ class NetworkShuffle(Protocol):
         if not isinstance(collected, Walked):
             raise InvalidParameter("network shuffling concludes from what its own runs collected")
         happened = Walk(walk.graphs, walk.laziness, collected.away, collected.silent)
-        return self._of(self.parameters, self.randomizer, happened, collected.lost)
+        return self._of(self.parameters, self.randomizer, happened, collected.lost, self.overflow)
 
     def particulars(
         self, delta: float, guarantee: Guarantee, colluders: Colluders = 0

@@ -1,9 +1,9 @@
 """The participants with one trusted shuffler.
 
-    device ── Report(round, id, [report sealed to curator]), sealed to the shuffler ──▶ shuffler
-    device ◀── Accepted | Refused ───────────────────────────────────────────────────── shuffler
-                                        shuffler ── Batch(round, permuted [report]s) ──▶ curator
-                                        shuffler ◀── BatchAccepted ──────────────────── curator
+    device ── Report(round, id, [report sealed to the curator]) ──▶ shuffler
+    device ◀── Accepted | Refused ───────────────────────────────── shuffler
+                    shuffler ── Batch(round, permuted [report]s) ──▶ curator
+                    shuffler ◀── BatchAccepted ──────────────────── curator
 
 The shuffler closes a round when everyone on its roster reported, or at the deadline; it then
 permutes the payloads uniformly and forgets who sent them. Identifiers and senders stay with it, so
@@ -31,15 +31,14 @@ from incrowd.protocols.actor import (
     Send,
 )
 from incrowd.protocols.delivery import (
-    Backoff,
     Intake,
     IntakeState,
     Outbox,
     OutboxState,
     Reporter,
-    check_deadline,
     wake_at,
 )
+from incrowd.protocols.seat import Timing
 from incrowd.tasks.base import Collected
 
 __all__ = ["Curator", "Device", "Shuffler"]
@@ -74,20 +73,17 @@ class Shuffler(Actor):
         rounds: int,
         *,
         generator: Callable[[int], np.random.Generator],
-        sealer: Sealer,
-        deadline: float = 3600.0,
-        backoff: Backoff | None = None,
+        timing: Timing,
     ) -> None:
-        """``generator`` gives the stream of one round; ``deadline`` is in seconds after the start.
+        """``generator`` gives the stream of one round; patience counts from the start.
 
         A stream per round, rather than one for all, so that a restart cannot reuse randomness.
         """
         self._limit = wire.report_limit(report_bytes)
         self._generator = generator
-        self._sealer = sealer
-        self._patience = check_deadline(deadline)
-        self._intake = Intake(roster, rounds, sealer)
-        self._outbox = Outbox(backoff or Backoff())
+        self._patience = timing.patience
+        self._intake = Intake(roster, rounds)
+        self._outbox = Outbox(timing.backoff)
 
     def start(self, now: float) -> list[Effect]:
         """Open every round."""
@@ -97,11 +93,11 @@ class Shuffler(Actor):
     def receive(self, message: Message, now: float) -> list[Effect]:
         """A report to take in, or the curator's word that a batch is safe."""
         if message.sender == CURATOR:
-            answer = wire.open_sealed(self._sealer, _FROM_CURATOR, message.body, self._limit)
+            answer = wire.decode(_FROM_CURATOR, message.body, self._limit)
             if answer is None or not self._outbox.settle(answer.round):
                 return []
             return self._what_next()
-        report = wire.open_sealed(self._sealer, _TO_SHUFFLER, message.body, self._limit)
+        report = wire.decode(_TO_SHUFFLER, message.body, self._limit)
         if report is None:
             return []
         effects = self._intake.offer(message.sender, report)
@@ -116,8 +112,7 @@ class Shuffler(Actor):
         for number, payloads in self._intake.close(now):
             order = self._generator(number).permutation(len(payloads))
             batch = wire.Batch(number, [payloads[place] for place in order])
-            body = self._sealer.seal(CURATOR, wire.encode(batch))
-            effects.append(self._outbox.put(number, CURATOR, body, now))
+            effects.append(self._outbox.put(number, CURATOR, wire.encode(batch), now))
         return effects + self._what_next()
 
     def _what_next(self) -> list[Effect]:
@@ -162,11 +157,11 @@ class Curator(Actor):
         limit = wire.batch_limit(self._reports.nbytes, self._people)
         if message.sender != SHUFFLER:
             return []
-        batch = wire.open_sealed(self._sealer, _TO_CURATOR, message.body, limit)
+        batch = wire.decode(_TO_CURATOR, message.body, limit)
         if batch is None or batch.round >= self._rounds or len(batch.payloads) > self._people:
             return []
-        answer = self._sealer.seal(SHUFFLER, wire.encode(wire.BatchAccepted(batch.round)))
-        effects: list[Effect] = [Send(SHUFFLER, answer)]
+        answer = wire.BatchAccepted(batch.round)
+        effects: list[Effect] = [Send(SHUFFLER, wire.encode(answer))]
         if batch.round not in self._batches:
             self._batches[batch.round] = wire.opened(self._sealer, batch.payloads)
             if len(self._batches) == self._rounds:

@@ -7,22 +7,13 @@ randomizer does. See ``docs/theory/blanket.md`` and ``docs/theory/clones.md``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated, Any, ClassVar
 
 from numpy.typing import NDArray
 
 from incrowd.privacy.guarantee import Guarantee, view_of
-from incrowd.protocols.actor import (
-    CURATOR,
-    SHUFFLER,
-    Address,
-    Maker,
-    NullSealer,
-    Sealer,
-)
+from incrowd.protocols.actor import CURATOR, SHUFFLER, Actor, Address
 from incrowd.protocols.base import (
     Colluders,
     Parameters,
@@ -32,6 +23,7 @@ from incrowd.protocols.base import (
     parameter,
 )
 from incrowd.protocols.reporting import ReportingProtocol
+from incrowd.protocols.seat import Seat
 from incrowd.protocols.trusted_shuffle import privacy, simulate
 from incrowd.protocols.wire import ReportFormat
 from incrowd.randomizers.base import Randomizer
@@ -59,6 +51,7 @@ class TrustedShuffle(ReportingProtocol):
     kind: ClassVar[str] = "shuffle"
     summary: ClassVar[str] = "a trusted shuffler permutes the reports of each round"
     parameters_type: ClassVar[type[Parameters]] = TrustedShuffleParameters
+    helpers: ClassVar[tuple[Address, ...]] = (SHUFFLER, CURATOR)
 
     randomizer: Randomizer
     parameters: TrustedShuffleParameters
@@ -90,25 +83,15 @@ class TrustedShuffle(ReportingProtocol):
         self.check_crowd(values)
         return simulate.collect(self.randomizer, values, self.parameters.rounds, seeds)
 
-    def actors(
-        self, values: NDArray[Any], seeds: Seeds, sealers: Mapping[Address, Sealer] | None = None
-    ) -> dict[Address, Maker]:
-        """One device per person, the shuffler and the curator."""
+    def party(self, address: Address, seat: Seat) -> Actor:
+        """One person's device, the shuffler, or the curator."""
         from incrowd.protocols.trusted_shuffle.actors import Curator, Device, Shuffler
 
-        rounds = self.parameters.rounds
-        sealed = sealers or {}
-        reports = ReportFormat.of(self.randomizer)
-        makers = self.devices(Device, values, seeds, sealed)
-        makers[SHUFFLER] = partial(
-            Shuffler,
-            tuple(makers),
-            reports.nbytes,
-            rounds,
-            generator=partial(seeds.generator, "shuffler"),
-            sealer=sealed.get(SHUFFLER, NullSealer()),
-        )
-        makers[CURATOR] = partial(
-            Curator, len(values), reports, rounds, sealer=sealed.get(CURATOR, NullSealer())
-        )
-        return makers
+        reports, rounds = ReportFormat.of(self.randomizer), self.parameters.rounds
+        if address == CURATOR:
+            return Curator(self.parameters.n, reports, rounds, sealer=seat.sealer)
+        if address == SHUFFLER:
+            return Shuffler(
+                self.roster, reports.nbytes, rounds, generator=seat.generator, timing=seat.timing
+            )
+        return self.device(Device, seat)

@@ -1,0 +1,36 @@
+"""The operating system's generator behaves as numpy's own do, and can be neither seeded nor repeated."""
+
+import gc
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from incrowd.randomness import Seeds, system_generator
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.int32, np.int64])
+def test_whole_numbers_are_uniform(dtype):
+    counts = np.bincount(system_generator().integers(0, 16, 20_000, dtype=dtype), minlength=16)
+    assert stats.chisquare(counts).pvalue > 1e-6
+
+
+def test_fractions_are_uniform_multiples_of_the_finest_step():
+    drawn = system_generator().random(20_000)
+    assert stats.kstest(drawn, "uniform").pvalue > 1e-6
+    assert np.array_equal(np.floor(drawn * 2**53), drawn * 2**53)
+
+
+def test_no_two_are_alike():
+    seen = {system_generator(0).bytes(16) for _ in range(200)}
+    assert len(seen) == 200
+
+
+def test_outlives_what_made_it():
+    generators = [system_generator() for _ in range(50)]
+    gc.collect()
+    assert len({float(each.random()) for each in generators}) == 50
+
+
+def test_streams_of_a_seed_repeat():
+    assert Seeds(3).generator("a", 1).random() == Seeds(3).generator("a", 1).random()
