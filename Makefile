@@ -15,19 +15,19 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.run: $(PINS) | $(BIN)/python
-	$(INSTALL) '.[plot]'
+	$(INSTALL) '.[live,plot]'
 	@touch $@
 
 $(VENV)/.test: $(PINS) $(VENV)/.run
-	$(INSTALL) '.[plot,networkx,test]'
+	$(INSTALL) '.[live,plot,networkx,test]'
 	@touch $@
 
 $(VENV)/.lint: $(PINS) $(VENV)/.test
-	$(INSTALL) '.[plot,networkx,test,lint]'
+	$(INSTALL) '.[live,plot,networkx,test,lint]'
 	@touch $@
 
 $(VENV)/.docs: $(PINS) $(VENV)/.run
-	$(INSTALL) '.[plot,docs]'
+	$(INSTALL) '.[live,plot,docs]'
 	@touch $@
 
 # The peers of the benchmarks pin old dependencies: they live in an environment of their own.

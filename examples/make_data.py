@@ -34,6 +34,12 @@ def patients(people: int, rng: np.random.Generator) -> list[dict[str, object]]:
     return [{"condition": "yes" if each else "no"} for each in ill]
 
 
+def guests(people: int, rng: np.random.Generator) -> list[dict[str, object]]:
+    """What people think of the meatless day of their canteen."""
+    votes = rng.choice(["keep", "drop", "no matter"], size=people, p=[0.48, 0.31, 0.21])
+    return [{"vote": str(each)} for each in votes]
+
+
 def friends(people: int, rng: np.random.Generator) -> graphs.Graph:
     """Who knows whom: whoever joins befriends five others, the popular ones more often."""
     return graphs.barabasi_albert(people, 5, rng)
@@ -51,6 +57,7 @@ def main() -> None:
     """Write every file."""
     write("commute.csv", commuters(4000, np.random.default_rng(20240601)))
     write("condition.csv", patients(10_000, np.random.default_rng(20240602)))
+    write("canteen.csv", guests(400, np.random.default_rng(20240604)))
     graphs.save(friends(4000, np.random.default_rng(20240603)), HERE / "friends.npz")
 
 

@@ -1,4 +1,4 @@
-"""The operating system's generator behaves as numpy's own do, and can be neither seeded nor repeated."""
+"""The system's generator behaves as numpy's own do, and can be neither seeded nor repeated."""
 
 import gc
 

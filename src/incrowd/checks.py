@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import difflib
 import math
+from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import TypeVar
 
 from incrowd.errors import InvalidCrowd, InvalidDelta, InvalidEpsilon, InvalidParameter
 
-__all__ = ["crowd", "delta", "epsilon", "instance", "integer", "number", "probability"]
+__all__ = [
+    "crowd",
+    "delta",
+    "did_you_mean",
+    "epsilon",
+    "instance",
+    "integer",
+    "number",
+    "probability",
+]
 
 Kind = TypeVar("Kind")
 
@@ -66,6 +77,16 @@ def instance(value: object, kind: type[Kind], name: str, example: str) -> Kind:
         got = f"the class {value.__name__}" if isinstance(value, type) else repr(value)
         raise InvalidParameter(f"{name} must be a {kind.__name__} such as {example}, got {got}")
     return value
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """The end of an error message: the closest known word, or all of them."""
+    options = sorted(known)
+    close = difflib.get_close_matches(word, options, n=1)
+    if close and word.endswith(f"-{close[0]}"):
+        # A known word with something in front is another thing, not a slip of the pen.
+        close = []
+    return f"did you mean {close[0]}?" if close else f"known: {', '.join(options)}"
 
 
 def _finite(value: object) -> bool:

@@ -15,6 +15,8 @@ __all__ = [
     "FileUnreadable",
     "GraphInvalid",
     "GraphMalformed",
+    "HubRefused",
+    "HubUnreachable",
     "IncrowdError",
     "InvalidConfig",
     "InvalidCrowd",
@@ -145,6 +147,18 @@ class ProtocolFailed(IncrowdError, RuntimeError):
     """A protocol was played and could not finish."""
 
     exit_code = 61
+
+
+class HubUnreachable(IncrowdError, OSError):
+    """The hub of a live survey does not answer."""
+
+    exit_code = 62
+
+
+class HubRefused(IncrowdError, RuntimeError):
+    """The hub of a live survey answered, and said no."""
+
+    exit_code = 63
 
 
 def all_errors() -> dict[int, type[IncrowdError]]:

@@ -58,7 +58,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def build() -> typer.Typer:
     """All commands; imported here, so that importing the package stays cheap."""
     from incrowd.cli.config import app as config
+    from incrowd.cli.device import device
     from incrowd.cli.graph import app as graph
+    from incrowd.cli.hub import hub
+    from incrowd.cli.keys import app as keys
     from incrowd.cli.promise import account_app, calibrate_app
     from incrowd.cli.run import run_command
 
@@ -71,6 +74,9 @@ def build() -> typer.Typer:
     app.add_typer(calibrate_app(), name="calibrate")
     app.add_typer(config, name="config")
     app.add_typer(graph, name="graph")
+    app.command("hub")(hub)
+    app.command("device")(device)
+    app.add_typer(keys, name="keys")
     return app
 
 

@@ -28,7 +28,10 @@ def check(
     format: FormatOption = Format.table,
 ) -> None:
     """Say what a survey would do and promise; run nothing."""
+    import msgspec
+
     from incrowd import survey as surveys
+    from incrowd.live.options import LiveOptions
     from incrowd.report.describe import describe_cost, describe_guarantee, describe_parameters
     from incrowd.report.format import count, down, plain, small
     from incrowd.report.tables import facts_table, guarantees_table
@@ -54,6 +57,7 @@ def check(
                 describe_guarantee(each, budget.delta) for each in protocol.guarantees()
             ],
             "cost": describe_cost(protocol.cost(), survey.task),
+            "live": msgspec.to_builtins(survey.live),
         }
 
     def render(console: Console) -> None:
@@ -75,6 +79,7 @@ def check(
                 "budget",
                 f"ε = {budget.epsilon:g} at δ = {small(budget.delta)} against {budget.view}",
             ),
+            *([("live", settings(payload["live"]))] if survey.live != LiveOptions() else []),
             *([("expected error", f"± {plain(error, 2)} (one standard error)")] if error else []),
         ]
         console.print(facts_table(facts))

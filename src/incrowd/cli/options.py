@@ -277,18 +277,34 @@ def signed(
 
 
 def field_option(
-    field: Field, name: str | None = None, text: str | None = None, panel: str | None = None
+    field: Field,
+    name: str | None = None,
+    text: str | None = None,
+    panel: str | None = None,
+    *,
+    switch: bool = False,
 ) -> inspect.Parameter:
-    """The option that sets one field of a description; none when it is not given."""
+    """The option that sets one field of a description; none when it is not given.
+
+    ``switch``: a truth value can also be set to false, by ``--no-``.
+    """
     name = name or field.name
     described = text or sentence(field.description)
-    if not field.required and field.type is not bool:
+    if not field.required and field.type is not bool and field.shown_default:
         described += f" Default: {field.shown_default}."
     if field.words:
         number = "INTEGER" if field.type is int else "NUMBER"
         parser, metavar = partial(number_or_word, field), "|".join((number, *field.words))
         option = _option(name, described, panel, parser=parser, metavar=metavar)
         return keyword(name, Annotated[str | None, option], None)
+    if switch and field.type is bool:
+        both = typer.Option(
+            f"{flag(name)}/{flag(f'no_{name}')}",
+            help=described,
+            rich_help_panel=panel,
+            show_default=False,
+        )
+        return keyword(name, Annotated[bool | None, both], None)
     if field.type in (int, float):
         return keyword(name, number_option(name, described, field.type, panel), None)
     kind = Path if field.path else field.type

@@ -1,4 +1,8 @@
-"""``incrowd run``: ask everybody, print the answer and its promise, write a report."""
+"""``incrowd run``: ask everybody, print the answer and its promise, write a report.
+
+Everybody is drawn at once, played as a state machine, or, with ``--live``, a device of its own that
+talks to the others over a network on this machine.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from incrowd.cli.options import field_option, flag, keyword, named_by_flag, signed, whole
+from incrowd import checks
+from incrowd.cli.options import (
+    field_option,
+    flag,
+    keyword,
+    named_by_flag,
+    number_option,
+    signed,
+    whole,
+)
 from incrowd.cli.output import Format, FormatOption, emit, note, progress
 from incrowd.errors import MissingExtra
 from incrowd.survey.fields import fields_of
@@ -18,17 +31,29 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from incrowd.live.options import LiveOptions
     from incrowd.protocols.base import Run
     from incrowd.sim import Faults
     from incrowd.survey import Survey
+    from incrowd.survey.survey import Progress
 
 __all__ = ["run_command"]
 
-_PANEL = "Faults (with --mode actors)"
+_FAULTS = "Faults (with --mode actors)"
+_LIVE = "Live runs (with --live; otherwise as the survey says)"
 
+Mode = Literal["simulate", "actors"]
 ModeOption = Annotated[
-    Literal["simulate", "actors"],
-    typer.Option("--mode", help="Draw everybody at once, or play every participant on its own."),
+    Mode | None,
+    typer.Option(
+        "--mode",
+        help="Draw everybody at once, or play every participant on its own. Default: simulate.",
+        show_default=False,
+    ),
+]
+LiveOption = Annotated[
+    bool,
+    typer.Option("--live", help="Give everybody a device of its own, and run them on a network."),
 ]
 SeedOption = Annotated[
     int | None,
@@ -46,17 +71,24 @@ NoReportOption = Annotated[bool, typer.Option("--no-report", help="Write no repo
 
 
 def run_command() -> Callable[..., None]:
-    """The command, with one option for every fault that can be simulated."""
+    """The command, with one option for every fault and for everything about live runs."""
+    from incrowd.live.options import LiveOptions
     from incrowd.sim import Faults
 
+    devices = number_option(
+        "devices", "Ask only so many of the people, with the promise solved for them.", int
+    )
     options = [
         keyword("file", Annotated[Path, typer.Argument(help="A survey file.")]),
-        keyword("mode", ModeOption, "simulate"),
+        keyword("mode", ModeOption, None),
+        keyword("live", LiveOption, False),
+        keyword("devices", devices, None),
         keyword("seed", SeedOption, None),
         keyword("report", ReportOption, None),
         keyword("no_report", NoReportOption, False),
         keyword("format", FormatOption, Format.table),
-        *(field_option(field, panel=_PANEL) for field in fields_of(Faults).values()),
+        *(field_option(each, panel=_FAULTS) for each in fields_of(Faults).values()),
+        *(field_option(each, panel=_LIVE, switch=True) for each in fields_of(LiveOptions).values()),
     ]
     return signed(run, "run", "Ask everybody what a survey file asks, on this machine.", options)
 
@@ -65,28 +97,72 @@ def run(given: Mapping[str, Any]) -> None:
     """Ask, account, report, print."""
     from incrowd import survey as surveys
 
-    file, mode = given["file"], given["mode"]
+    file, live = given["file"], _live(given)
+    mode: Mode = given["mode"] or "simulate"
+    if given["devices"] is not None:
+        checks.crowd(given["devices"], flag("devices"))
     page = _page(file, given["report"], given["no_report"])
     faults = _faults(mode, given)
     with progress() as say:
-        survey = surveys.load(file, progress=say)
-        asked = f"asking {len(survey.values):,} people"
-        say(asked)
-        result = survey.run(
-            mode,
-            seed=given["seed"],
-            faults=faults,
-            progress=lambda done, total: say(asked, done=done, total=total),
-        )
+        survey = surveys.load(file, progress=say, people=given["devices"])
+        if live is not None:
+            result = _run_live(survey, live, say)
+        else:
+            asked = f"asking {len(survey.values):,} people"
+            say(asked)
+            result = survey.run(
+                mode,
+                seed=given["seed"],
+                faults=faults,
+                progress=lambda done, total: say(asked, done=done, total=total),
+            )
         say("computing the promises")
         payload = _payload(survey, result, mode)
         if page is not None:
             say("writing the report")
-            _write(survey, result, payload, page, _command(file, mode, result, faults))
+            _write(survey, result, payload, page, _command(given, result, faults, live))
     payload["report"] = None if page is None else str(page)
     if not payload["budget"]["met"]:
         note("the budget was not kept: too few reports arrived to hide each person as planned")
     emit(payload, lambda console: _render(console, payload), given["format"])
+
+
+def _live(given: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What was asked of a live run, beyond what the survey says; none where none was asked."""
+    from incrowd.live.options import LiveOptions
+
+    asked = {name: given[name] for name in fields_of(LiveOptions) if given[name] is not None}
+    if not given["live"]:
+        for name in asked:
+            raise typer.BadParameter("needs --live", param_hint=f"'{flag(name)}'")
+        return None
+    if given["mode"] is not None:
+        raise typer.BadParameter("contradicts --live", param_hint="'--mode'")
+    if given["seed"] is not None:
+        raise typer.BadParameter(
+            "a live device refuses a seed: what protects a person must not be repeatable",
+            param_hint="'--seed'",
+        )
+    with named_by_flag(asked):
+        LiveOptions(**asked)
+    return asked
+
+
+def _run_live(survey: Survey, asked: Mapping[str, Any], say: Progress) -> Run:
+    """Give everybody a device, and let them answer over a network."""
+    import msgspec
+
+    def tell(stage: str, done: int, total: int) -> None:
+        shown = f"{stage} {done:,} of {total:,}" if total else stage
+        say(shown, done=done, total=total)
+
+    options: LiveOptions = msgspec.structs.replace(survey.live, **asked)
+    say("starting the devices")
+    with named_by_flag(fields_of(type(options))):
+        return survey.run_live(
+            options,
+            progress=tell,
+        )
 
 
 def _page(file: Path, report: Path | None, no_report: bool) -> Path | None:
@@ -124,11 +200,24 @@ def _faults(mode: str, given: Mapping[str, Any]) -> Faults | None:
     return None
 
 
-def _command(file: Path, mode: str, result: Run, faults: Faults | None) -> str:
+def _command(
+    given: Mapping[str, Any],
+    result: Run,
+    faults: Faults | None,
+    live: Mapping[str, Any] | None,
+) -> str:
     """The command that does the same again."""
-    words = ["incrowd", "run", str(file), "--seed", str(result.seed)]
-    if mode != "simulate":
-        words += ["--mode", mode]
+    words = ["incrowd", "run", str(given["file"])]
+    if given["devices"] is not None:
+        words += [flag("devices"), str(given["devices"])]
+    if live is not None:
+        words.append(flag("live"))
+        for name, value in live.items():
+            words += _switch(name, value) if isinstance(value, bool) else [flag(name), str(value)]
+        return shlex.join(words)
+    words += [flag("seed"), str(result.seed)]
+    if given["mode"] is not None:
+        words += [flag("mode"), given["mode"]]
     if faults is not None:
         for field in fields_of(type(faults)).values():
             value = getattr(faults, field.name)
@@ -137,10 +226,14 @@ def _command(file: Path, mode: str, result: Run, faults: Faults | None) -> str:
     return shlex.join(words)
 
 
+def _switch(name: str, on: bool) -> list[str]:
+    return [flag(name if on else f"no_{name}")]
+
+
 def _payload(survey: Survey, result: Run, mode: str) -> dict[str, Any]:
     from incrowd.report import describe
 
-    budget = survey.budget
+    budget, live = survey.budget, describe.describe_live(result)
     return {
         "question": survey.question,
         "result": describe.describe_answer(result.result),
@@ -161,7 +254,8 @@ def _payload(survey: Survey, result: Run, mode: str) -> dict[str, Any]:
         "cost": describe.describe_cost(result.cost, survey.task),
         "measured": describe.describe_measured(result),
         "details": survey.protocol.details(result.collected),
-        "mode": mode,
+        "live": live,
+        "mode": mode if live is None else "live",
         "seed": result.seed,
         "versions": describe.describe_versions(),
     }
@@ -193,7 +287,7 @@ def _write(
 def _render(console: Console, payload: Mapping[str, Any]) -> None:
     from incrowd.report.format import count, small, up
     from incrowd.report.tables import answer_table, facts_table, guarantees_table
-    from incrowd.report.words import facts
+    from incrowd.report.words import facts, live_facts
 
     budget, reports = payload["budget"], payload["reports"]
     randomizer = payload["parameters"]["randomizer"]
@@ -218,7 +312,8 @@ def _render(console: Console, payload: Mapping[str, Any]) -> None:
                     else []
                 ),
                 *facts(payload["details"]),
-                ("seed", str(payload["seed"])),
+                *(live_facts(payload["live"]) if payload["live"] else []),
+                *([] if payload["live"] else [("seed", str(payload["seed"]))]),
                 *([("report", payload["report"])] if payload["report"] else []),
             ]
         )

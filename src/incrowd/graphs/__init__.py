@@ -13,7 +13,15 @@ from incrowd.graphs.families import (
     star,
 )
 from incrowd.graphs.files import load, save
-from incrowd.graphs.graph import Graph, from_edges, from_networkx, from_scipy, require_no_isolated
+from incrowd.graphs.graph import (
+    Graph,
+    connected_part,
+    from_edges,
+    from_networkx,
+    from_scipy,
+    require_no_isolated,
+)
+from incrowd.graphs.named import named, names_family
 from incrowd.graphs.peers import with_random_peers
 from incrowd.graphs.spectrum import Spectrum, mixing_rounds
 from incrowd.graphs.stats import GraphStats, stats
@@ -26,6 +34,7 @@ __all__ = [
     "Spectrum",
     "barabasi_albert",
     "complete",
+    "connected_part",
     "erdos_renyi",
     "from_edges",
     "from_networkx",
@@ -35,6 +44,8 @@ __all__ = [
     "line",
     "load",
     "mixing_rounds",
+    "named",
+    "names_family",
     "random_regular",
     "require_no_isolated",
     "ring",

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from incrowd.errors import EmptyData, FileUnreadable, GraphMalformed, InvalidCrowd, InvalidParameter
 from incrowd.graphs.graph import Graph, from_edges, from_scipy, require_no_isolated
 
-__all__ = ["load", "save"]
+__all__ = ["SUFFIXES", "load", "save"]
 
 _TITLES = re.compile(
     r"source,target|src,dst|from,to|(id|node|user|vertex)_?[0-9],(id|node|user|vertex)_?[0-9]",
@@ -250,3 +250,6 @@ _READERS: dict[str, Callable[[Path, bool], Graph]] = {
     ".edges": _text(None),
     ".edgelist": _text(None),
 }
+
+SUFFIXES = tuple(_READERS)
+"""How the name of a graph file may end."""

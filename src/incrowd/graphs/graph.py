@@ -20,6 +20,7 @@ whatever needs a walk refuses them through :func:`require_no_isolated`.
 
 from __future__ import annotations
 
+import heapq
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -28,14 +29,21 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from incrowd import checks
-from incrowd.errors import GraphInvalid, GraphMalformed
+from incrowd.errors import GraphInvalid, GraphMalformed, InvalidCrowd
 
 if TYPE_CHECKING:
     from scipy import sparse
 
     from incrowd.graphs.spectrum import Spectrum
 
-__all__ = ["Graph", "from_edges", "from_networkx", "from_scipy", "require_no_isolated"]
+__all__ = [
+    "Graph",
+    "connected_part",
+    "from_edges",
+    "from_networkx",
+    "from_scipy",
+    "require_no_isolated",
+]
 
 _MAX_VERTICES = 2**31 - 1
 _NAMED = 5
@@ -313,6 +321,37 @@ def from_networkx(graph: Any, *, self_loops: bool = False) -> Graph:
     pairs = [(number[a], number[b]) for a, b in graph.edges()]
     ends = np.array(pairs, dtype=np.int64).reshape(-1, 2)
     return from_edges(ends[:, 0], ends[:, 1], len(number), self_loops=self_loops)
+
+
+def connected_part(graph: Graph, n: int) -> NDArray[np.intp]:
+    """``n`` vertices that hang together, increasing; ``graph.subgraph`` makes a graph of them.
+
+    Grown from the vertex of highest degree, always by the vertex with the most neighbours among
+    those already taken; the smallest number wins a tie. So the same graph has the same part.
+    """
+    checks.instance(graph, Graph, "graph", "graphs.ring(5)")
+    n = checks.crowd(n)
+    if n > graph.n:
+        raise InvalidCrowd(f"a graph of {graph.n} people has no part of {n}: take fewer")
+    taken = np.zeros(graph.n, dtype=bool)
+    inside = np.zeros(graph.n, dtype=np.int64)
+    # Entries grow stale when a vertex gains neighbours; the newest one of a vertex comes first.
+    waiting = [(0, int(graph.degrees.argmax()))]
+    for size in range(n):
+        while waiting and taken[waiting[0][1]]:
+            heapq.heappop(waiting)
+        if not waiting:
+            raise GraphInvalid(
+                f"no {n} people of this graph hang together where most do: from the person who "
+                f"knows most, only {size} can be reached"
+            )
+        vertex = heapq.heappop(waiting)[1]
+        taken[vertex] = True
+        for other in graph.neighbours(vertex).tolist():
+            if not taken[other]:
+                inside[other] += 1
+                heapq.heappush(waiting, (-int(inside[other]), other))
+    return np.flatnonzero(taken)
 
 
 def require_no_isolated(graph: Graph, where: str = "the graph") -> None:

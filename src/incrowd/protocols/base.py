@@ -191,6 +191,8 @@ class Protocol(ABC):
     parameters_type: ClassVar[type[Parameters]]
     helpers: ClassVar[tuple[Address, ...]] = (CURATOR,)
     """The parties besides people's devices."""
+    collects: ClassVar[type[Collected]] = Collected
+    """What its curator ends up with."""
 
     parameters: Any
     randomizer: Randomizer

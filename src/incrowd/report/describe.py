@@ -23,6 +23,7 @@ __all__ = [
     "describe_cost",
     "describe_guarantee",
     "describe_interval",
+    "describe_live",
     "describe_measured",
     "describe_parameters",
     "describe_versions",
@@ -107,6 +108,13 @@ def describe_measured(run: Run) -> dict[str, Any] | None:
         "bytes_per_person": sum(each.bytes for each in sent) / people,
         "messages_lost": run.played.statistics.lost,
     }
+
+
+def describe_live(run: Run) -> dict[str, Any] | None:
+    """What a live run sent and took; none where nothing went over a network."""
+    # Asked by name: the module of live runs needs packages that may not be installed.
+    statistics = getattr(run, "live", None)
+    return None if statistics is None else msgspec.to_builtins(statistics)
 
 
 def describe_versions() -> dict[str, str]:

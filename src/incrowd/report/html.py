@@ -18,11 +18,23 @@ from incrowd.errors import FileUnreadable
 from incrowd.privacy.guarantee import Guarantee, view_of
 from incrowd.protocols.base import Protocol, Run
 from incrowd.randomizers.base import FloatArray
-from incrowd.report.describe import describe_measured, describe_versions, lower_bound
+from incrowd.report.describe import (
+    describe_live,
+    describe_measured,
+    describe_versions,
+    lower_bound,
+)
 from incrowd.report.format import count, down, guess, percent, plain, round_up, several, small, up
 from incrowd.report.plots import MOST_ROWS, answer_figure, profile_figure
 from incrowd.report.style import STYLE
-from incrowd.report.words import facts, neighbours, promise, view_title, view_who
+from incrowd.report.words import (
+    facts,
+    live_facts,
+    neighbours,
+    promise,
+    view_title,
+    view_who,
+)
 
 __all__ = ["Document", "render", "require_writable", "write"]
 
@@ -43,7 +55,7 @@ class Document:
     shares: bool
     """Whether the estimates are shares of people, rather than numbers in units of their own."""
     truth: FloatArray | None = None
-    """The answer without protection; known in simulations only."""
+    """The answer without protection; known only where everybody's data are at hand."""
     source: str = ""
     """The text of the survey file."""
     command: str = ""
@@ -81,13 +93,14 @@ def render(document: Document) -> str:
         _profile(document),
         _assumptions(document),
         _cost(document),
+        _live(document),
         _reproduce(document),
     )
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(document.question)}</title>\n<style>\n{STYLE}\n</style>\n</head>\n<body>\n"
-        f"{_header(document)}\n<main>\n{chr(10).join(parts)}\n</main>\n"
+        f"{_header(document)}\n<main>\n{chr(10).join(filter(None, parts))}\n</main>\n"
         "<footer><p>Made by incrowd. Promises are proven bounds, rounded up; nothing on this page "
         "is fetched from elsewhere.</p></footer>\n</body>\n</html>\n"
     )
@@ -151,9 +164,14 @@ def _answer(document: Document) -> str:
                 f"{100 * off:+.1f} points" if shares else f"{off:+.3g}",
             ]
         rows.append(row)
+    was = (
+        "This run was a simulation"
+        if describe_live(document.run) is None
+        else "Everybody’s device ran on one machine"
+    )
     told = (
-        "This run was a simulation, so the truth is known and shown beside the estimate. In a real "
-        "survey nobody sees it."
+        f"{was}, so the truth is known and shown beside the estimate. In a real survey nobody "
+        "sees it."
         if truth is not None
         else ""
     )
@@ -278,16 +296,40 @@ def _cost(document: Document) -> str:
     return _section("What it cost", _facts(told))
 
 
+def _live(document: Document) -> str:
+    """How a run over a network went; nothing where there was none."""
+    live = describe_live(document.run)
+    if live is None:
+        return ""
+    return _section(
+        "How it ran",
+        "<p>Every person was a device of its own, with its own keys and its own randomness. What "
+        "two of them said to each other travelled in sealed cells of one size, which nobody in "
+        "between could open.</p>"
+        + _facts((_capital(name), value, "") for name, value in live_facts(live)),
+    )
+
+
 def _reproduce(document: Document) -> str:
     run = document.run
-    seed = "none was set" if run.seed is None else str(run.seed)
     versions = ", ".join(f"{name} {version}" for name, version in describe_versions().items())
     command = f"<pre>{escape(document.command)}</pre>" if document.command else ""
     source = f"<pre>{escape(document.source.strip())}</pre>" if document.source else ""
+    if describe_live(run) is None:
+        told = (
+            "The same seed, versions and data give the same numbers. A seed is for simulations "
+            "only: what protects a real person must not be repeatable."
+        )
+        seed = "none was set" if run.seed is None else str(run.seed)
+    else:
+        told = (
+            "This asks the same again, and the numbers will differ: every device draws fresh "
+            "randomness, because what protects a person must not be repeatable."
+        )
+        seed = "none: a live device refuses one"
     return _section(
         "How to do it again",
-        "<p>The same seed, versions and data give the same numbers. A seed is for simulations "
-        "only: what protects a real person must not be repeatable.</p>"
+        f"<p>{told}</p>"
         + command
         + _facts([("Seed", seed, ""), ("Versions", versions, "")])
         + source,

@@ -13,13 +13,27 @@ from typing import Any
 from incrowd.privacy.guarantee import EVERYONE, Guarantee
 from incrowd.report.format import count, guess, percent, plain, round_up, several, small, up
 
-__all__ = ["facts", "neighbours", "promise", "said", "settings", "view_title", "view_who"]
+__all__ = [
+    "facts",
+    "live_facts",
+    "neighbours",
+    "promise",
+    "said",
+    "settings",
+    "view_title",
+    "view_who",
+]
 
 _BOUNDS = ("epsilon", "exposure")
 """Numbers whose names end so are promises: they are rounded up."""
 _SIZES = "_sizes"
 _SHOWN = 5
 """How many entries of a list are shown."""
+_TRANSPORTS = {
+    "hub": "through the hub",
+    "direct": "directly between devices",
+    "nats": "over NATS",
+}
 _PARTIES = {
     "curator": "whoever receives the reports and computes the answer",
     "shuffler": "whoever mixes the reports before the curator sees them",
@@ -77,6 +91,39 @@ def facts(values: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [(_named(name), said(name, value)) for name, value in values.items()]
 
 
+def live_facts(live: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Names and values of what a live run was and sent."""
+    sent, dummies = live["cells_sent"], live["cells_dummy"]
+    share = f", {percent(dummies / sent)} of them dummies" if sent and dummies else ""
+    refused = {reason: number for reason, number in live["rejected"].items() if number}
+    cover = (
+        "on: in every round each device sent the same to every contact"
+        if live["cover"]
+        else "off: who sent to whom, and when, was to be seen on the network"
+    )
+    return [
+        (
+            "devices",
+            f"{count(live['devices'])} on {several(live['hosts'], 'host')}, messages went "
+            f"{_TRANSPORTS.get(live['transport'], live['transport'])}",
+        ),
+        ("cover traffic", cover),
+        (
+            "cells",
+            f"{several(live['cells_per_device'], 'cell')} and "
+            f"{several(live['bytes_per_device'], 'byte')} per device{share}",
+        ),
+        (
+            "on the way",
+            f"{count(live['delivered'])} cells delivered, {count(live['expired'])} expired, "
+            f"{count(live['in_flight'])} never fetched",
+        ),
+        ("refused", settings(refused) if refused else "nothing"),
+        ("rounds missed", count(live["missed_rounds"])),
+        ("time", f"{plain(live['seconds'], 3)} seconds{_rounds(live['round_seconds'])}"),
+    ]
+
+
 def settings(parameters: Mapping[str, Any]) -> str:
     """Parameters on one line; those that say nothing are left out."""
     stated = {name: value for name, value in parameters.items() if value not in ("", None)}
@@ -97,6 +144,10 @@ def said(name: str, value: Any) -> str:
     if isinstance(value, float) and name.endswith(_BOUNDS):
         return up(value)
     return plain(value) if isinstance(value, float) else _setting(value)
+
+
+def _rounds(seconds: float | None) -> str:
+    return "" if seconds is None else f", rounds of {plain(seconds, 3)}"
 
 
 def _setting(value: Any) -> str:

@@ -7,8 +7,6 @@ solves for) is derived here from their fields, so that adding a field is one lin
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
@@ -16,7 +14,7 @@ import msgspec
 
 from incrowd.protocols.base import Safe
 
-__all__ = ["Field", "did_you_mean", "fields_of"]
+__all__ = ["Field", "fields_of"]
 
 _SPOKEN = {int: "whole number", float: "number", bool: "truth value", str: "text"}
 
@@ -53,8 +51,10 @@ class Field:
 
     @property
     def shown_default(self) -> str:
-        """The default, for people."""
-        return str(self.default) if self.default_text is None else self.default_text
+        """The default, for people; nothing where there is none to speak of."""
+        if self.default_text is not None:
+            return self.default_text
+        return "" if self.default is None else str(self.default)
 
 
 def fields_of(description: type[msgspec.Struct]) -> dict[str, Field]:
@@ -76,16 +76,6 @@ def fields_of(description: type[msgspec.Struct]) -> dict[str, Field]:
             default_text=extra.get("default"),
         )
     return found
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """The end of an error message: the closest known word, or all of them."""
-    options = sorted(known)
-    close = difflib.get_close_matches(word, options, n=1)
-    if close and word.endswith(f"-{close[0]}"):
-        # A known word with something in front is another thing, not a slip of the pen.
-        close = []
-    return f"did you mean {close[0]}?" if close else f"known: {', '.join(options)}"
 
 
 def _unwrap(hint: Any) -> tuple[Any, tuple[str, ...], msgspec.Meta | None]:

@@ -1,8 +1,9 @@
 """The text of ``survey.toml``, turned into checked descriptions or into one precise complaint.
 
-Four tables: ``[task]`` what is asked and of which data, ``[budget]`` what must be promised,
-``[protocol]`` how the reports travel, ``[randomizer]`` what each person does to their answer. The
-keys of the last two are the fields of the protocol's parameters and of the randomizer themselves.
+Five tables: ``[task]`` what is asked and of which data, ``[budget]`` what must be promised,
+``[protocol]`` how the reports travel, ``[randomizer]`` what each person does to their answer,
+``[live]`` how a run over a network goes. The keys of the last three are the fields of the
+protocol's parameters, of the randomizer and of the live options themselves.
 
 An error names the file and the exact key (``survey.toml: task.bounds[1]: expected number, got
 text``). An unknown key is refused, because a misspelt one would otherwise change the promise in
@@ -21,14 +22,16 @@ import msgspec
 
 from incrowd import checks
 from incrowd.errors import FileUnreadable, IncrowdError, InvalidConfig, MalformedConfig
+from incrowd.graphs import names_family
+from incrowd.live.options import LiveOptions
 from incrowd.privacy.guarantee import view_of
-from incrowd.survey.fields import did_you_mean, fields_of
+from incrowd.survey.fields import fields_of
 
 __all__ = ["Budget", "Section", "SurveyFile", "read"]
 
 T = TypeVar("T")
-_TABLES = ("task", "budget", "protocol", "randomizer")
-_OPTIONAL = ("randomizer",)
+_TABLES = ("task", "budget", "protocol", "randomizer", "live")
+_OPTIONAL = ("randomizer", "live")
 _TYPE_NAMES = {
     "str": "text",
     "int": "whole number",
@@ -85,14 +88,14 @@ class Section:
         """The ``kind`` of the table, one of ``options``."""
         kind = self.take("kind", str, default)
         if kind not in options:
-            raise self.fail("kind", f"unknown kind {kind!r}; {did_you_mean(kind, options)}")
+            raise self.fail("kind", f"unknown kind {kind!r}; {checks.did_you_mean(kind, options)}")
         return kind
 
     def known(self, keys: Collection[str]) -> None:
         """Refuse a key that is none of these."""
         for key in self.values:
             if key not in keys:
-                raise self.fail(key, f"unknown key; {did_you_mean(key, keys)}")
+                raise self.fail(key, f"unknown key; {checks.did_you_mean(key, keys)}")
 
     def build(self, description: type[T], **more: Any) -> T:
         """The description that this table holds, with ``more`` filled in by the survey."""
@@ -103,10 +106,13 @@ class Section:
             raise self._explained(error, description, values) from error
 
     def resolve(self, folder: Path, description: type[msgspec.Struct]) -> None:
-        """Let the fields that name files name them from this folder."""
+        """Let the fields that name files name them from this folder.
+
+        A family of graphs stands where a file could, and is in no folder.
+        """
         for name, field in fields_of(description).items():
             value = self.values.get(name)
-            if field.path and value and isinstance(value, str):
+            if field.path and value and isinstance(value, str) and not names_family(value):
                 self.values[name] = str(folder / value)
 
     def _explained(
@@ -130,7 +136,7 @@ class Section:
 
 
 class SurveyFile:
-    """The four tables of one file, each still to be built."""
+    """The tables of one file; what is asked and how is still to be built."""
 
     def __init__(self, path: Path, text: str) -> None:
         """Parse the text; what is no TOML is refused with its line and column."""
@@ -143,7 +149,9 @@ class SurveyFile:
             raise MalformedConfig(_located(name, text, str(error))) from error
         for key, value in tables.items():
             if key not in _TABLES:
-                raise InvalidConfig(f"{name}: {key}: unknown key; {did_you_mean(key, _TABLES)}")
+                raise InvalidConfig(
+                    f"{name}: {key}: unknown key; {checks.did_you_mean(key, _TABLES)}"
+                )
             if not isinstance(value, dict):
                 raise InvalidConfig(f"{name}: {key}: expected a table, written as [{key}]")
         for key in _TABLES:
@@ -155,6 +163,9 @@ class SurveyFile:
         budget = Section(name, "budget", tables["budget"])
         budget.known(fields_of(Budget))
         self.budget = budget.build(Budget)
+        live = Section(name, "live", tables.get("live", {}))
+        live.known(fields_of(LiveOptions))
+        self.live = live.build(LiveOptions)
 
 
 def read(path: Path) -> SurveyFile:

@@ -10,6 +10,9 @@ The number of people is counted from the data. A randomizer that the file leaves
 randomized response for a histogram (one small number per report, and the smallest error as long as
 the categories are few) and one-bit rounding for a mean (one bit per report, half the variance of
 Laplace noise at small ε0).
+
+A survey is simulated, played by actors in memory, or run live: by devices of their own over a
+network, with keys, sealed messages and fresh randomness that nobody can repeat.
 """
 
 from __future__ import annotations
@@ -23,7 +26,17 @@ from typing import Protocol as Interface
 import numpy as np
 from numpy.typing import NDArray
 
-from incrowd.errors import BudgetInfeasible, IncrowdError, InvalidParameter, ProtocolFailed
+from incrowd.errors import (
+    BudgetInfeasible,
+    IncrowdError,
+    InvalidCrowd,
+    InvalidParameter,
+    MissingExtra,
+    ProtocolFailed,
+)
+from incrowd.graphs import Graph
+from incrowd.live.options import LiveOptions
+from incrowd.privacy.guarantee import view_of
 from incrowd.protocols import PROTOCOLS
 from incrowd.protocols import load as load_protocol
 from incrowd.protocols.base import Protocol, Run
@@ -32,11 +45,13 @@ from incrowd.randomizers.base import FloatArray, Randomizer
 from incrowd.survey.calibrate import LOCAL_EPSILON, Goal, calibrate
 from incrowd.survey.data import read_column
 from incrowd.survey.fields import fields_of
+from incrowd.survey.part import part_of
 from incrowd.survey.schema import Budget, Section, SurveyFile, read
 from incrowd.tasks import TASKS
 from incrowd.tasks.base import Task
 
 if TYPE_CHECKING:
+    from incrowd.live.run import LiveRun
     from incrowd.sim import Faults
 
 __all__ = ["DEFAULT_RANDOMIZERS", "Mode", "Progress", "Survey", "load"]
@@ -69,6 +84,10 @@ class Survey:
     """The raw column, one entry per person."""
     solved: bool
     """Whether ε0 was solved for, rather than given."""
+    column: str
+    """The column of the data that holds the values."""
+    live: LiveOptions
+    """How a live run goes, unless it is told otherwise."""
 
     @property
     def randomizer(self) -> Randomizer:
@@ -82,8 +101,11 @@ class Survey:
 
     def met_by(self, run: Run) -> bool:
         """Whether what really happened still keeps the promise of the budget."""
-        goal = _goal(self.budget)
-        return goal.reached(self.protocol.realised(run.collected)) <= self.budget.epsilon
+        goal, view = _goal(self.budget), view_of(self.budget.view)
+        for guarantee in run.guarantees:
+            if guarantee.view == view:
+                return guarantee.epsilon(goal.delta) <= goal.epsilon
+        return goal.reached(self.protocol.realised(run.collected)) <= goal.epsilon
 
     def run(
         self,
@@ -111,9 +133,55 @@ class Survey:
             raise InvalidParameter("faults need participants to befall: choose mode actors")
         return self.protocol.simulate(self.values, task=self.task, seed=seed)
 
+    def run_live(
+        self,
+        options: LiveOptions | None = None,
+        *,
+        hosts: int | None = None,
+        progress: Callable[[str, int, int], None] | None = None,
+        keep: Path | None = None,
+    ) -> LiveRun:
+        """Ask everybody over a network on this machine, each by a device of their own.
 
-def load(path: str | Path, progress: Progress | None = None) -> Survey:
-    """Read a survey file and its data, and build the run they describe."""
+        ``options`` replace those of the file. Nothing can be seeded: what protects a person must
+        not be repeatable.
+        """
+        chosen = self.live if options is None else options
+        if chosen.min_crowd > len(self.values):
+            raise InvalidCrowd(
+                f"min_crowd must be at most the {len(self.values)} people who are asked, got "
+                f"{chosen.min_crowd}"
+            )
+        try:
+            from incrowd.live.run import run_live
+        except ModuleNotFoundError as error:
+            if str(error.name).startswith("incrowd"):
+                raise
+            raise MissingExtra(
+                f"live runs need {error.name}, which is not installed: pip install 'incrowd[live]'"
+            ) from error
+        return run_live(
+            self.protocol,
+            self.values,
+            self.task,
+            options=chosen,
+            question=self.question,
+            column=self.column,
+            delta=self.budget.delta,
+            hosts=hosts,
+            progress=progress,
+            keep=keep,
+        )
+
+
+def load(
+    path: str | Path, progress: Progress | None = None, *, people: int | None = None
+) -> Survey:
+    """Read a survey file and its data, and build the run they describe.
+
+    ``people`` makes it a survey of as many people only, with everything solved for them: those of
+    the first rows, or of a connected part of the graph where there is a file of one.
+    """
     say = progress or _silent
     say("reading the survey")
     file = read(Path(path))
@@ -128,7 +196,15 @@ def load(path: str | Path, progress: Progress | None = None) -> Survey:
         task.encode(values)
     except IncrowdError as error:
         raise type(error)(f"{data}: column {column}: {error}") from error
-    protocol, solved = _protocol(file, task, len(values), say)
+    kind = _protocol_kind(file)
+    graph = None
+    if people is not None:
+        try:
+            kept, graph = part_of(kind.parameters_type, file.protocol.values, people, len(values))
+        except IncrowdError as error:
+            raise type(error)(f"{file.path}: {error}") from error
+        values = values[kept]
+    protocol, solved = _protocol(file, kind, task, len(values), graph, say)
     return Survey(
         path=file.path,
         text=file.text,
@@ -138,6 +214,8 @@ def load(path: str | Path, progress: Progress | None = None) -> Survey:
         budget=file.budget,
         values=values,
         solved=solved,
+        column=column,
+        live=file.live,
     )
 
 
@@ -181,13 +259,25 @@ def _check_protocol(section: Section) -> None:
         raise section.fail("n", "the people are counted from the data; remove this key")
 
 
-def _protocol(file: SurveyFile, task: Task, people: int, say: Progress) -> tuple[Protocol, bool]:
-    """The protocol of the survey, planned, and whether its ε0 was solved for."""
+def _protocol_kind(file: SurveyFile) -> type[Protocol]:
+    """The class of the protocol; its keys are checked, and files are named from where they are."""
     section = file.protocol
     kind = load_protocol(section.choose(PROTOCOLS))
     section.known(fields_of(kind.parameters_type))
     section.resolve(file.path.parent, kind.parameters_type)
-    parameters = section.build(kind.parameters_type, n=people)
+    return kind
+
+
+def _protocol(
+    file: SurveyFile,
+    kind: type[Protocol],
+    task: Task,
+    people: int,
+    graph: Graph | None,
+    say: Progress,
+) -> tuple[Protocol, bool]:
+    """The protocol of the survey, planned, and whether its ε0 was solved for."""
+    parameters = file.protocol.build(kind.parameters_type, n=people)
     randomizer = _randomizer(file.randomizer, task)
     goal = _goal(file.budget)
     stage = "checking the promise against the budget"
@@ -196,7 +286,7 @@ def _protocol(file: SurveyFile, task: Task, people: int, say: Progress) -> tuple
     def build(eps0: Any) -> Protocol:
         drawn = randomizer(eps0)
         try:
-            made = kind.make(parameters, drawn)
+            made = kind.make(parameters, drawn, graph)
             return made.planned(
                 goal.delta, progress=lambda done, total: say(stage, done=done, total=total)
             )

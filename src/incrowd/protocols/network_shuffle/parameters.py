@@ -8,6 +8,7 @@ import msgspec
 
 from incrowd import checks
 from incrowd.errors import InvalidParameter
+from incrowd.graphs.named import names_family
 from incrowd.protocols.base import Parameters, parameter
 from incrowd.protocols.network_shuffle.simulate import Mode
 
@@ -26,7 +27,12 @@ class NetworkShuffleParameters(Parameters, frozen=True, kw_only=True, forbid_unk
         ),
     ] = 0
     graph: Annotated[
-        str, parameter("file that says who can talk to whom", path=True, default="none")
+        str,
+        parameter(
+            "file that says who can talk to whom, or a family of graphs such as regular:8",
+            path=True,
+            default="none",
+        ),
     ] = ""
     rounds: Annotated[
         Rounds,
@@ -56,7 +62,9 @@ class NetworkShuffleParameters(Parameters, frozen=True, kw_only=True, forbid_unk
 
     def __post_init__(self) -> None:
         """Refuse what describes no walk."""
-        if self.n or (self.stationary and not self.graph):
+        # A file counts its people; what has none takes their number from here.
+        sized = names_family(self.graph) or (self.stationary and not self.graph)
+        if self.n or sized:
             msgspec.structs.force_setattr(self, "n", checks.crowd(self.n))
         if self.rounds != "auto":
             if isinstance(self.rounds, str):

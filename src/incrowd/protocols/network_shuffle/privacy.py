@@ -61,7 +61,7 @@ _LOSSES = (
 )
 _SILENT = "whoever never handed in was gone from the start"
 _MIXED = "the walks are taken as perfectly mixed, as after endless rounds"
-_NO_TRAFFIC = "the view does not see who sends to whom"
+NO_TRAFFIC = "the view does not see who sends to whom"
 
 _STICKS_OUT = int(np.searchsorted(SLACKS, 0.5))
 _TAIL = 1e-12
@@ -315,7 +315,7 @@ def network_guarantee(
     stationary: bool = False,
 ) -> Guarantee:
     """A curve together with what it rests on; ``assumptions`` are those of the route."""
-    named = [_HONEST_PEERS, _INDEPENDENT_WALKS, _SAME_RANDOMIZER, _NO_TRAFFIC]
+    named = [_HONEST_PEERS, _INDEPENDENT_WALKS, _SAME_RANDOMIZER, NO_TRAFFIC]
     if colluders:
         named[0] = _HONEST_OTHERS
     if absent:

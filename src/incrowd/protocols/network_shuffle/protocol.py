@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -36,9 +36,16 @@ from incrowd.protocols.base import (
     check_randomizer,
     colluding,
 )
+from incrowd.protocols.cover import COVERED, CellFormat
 from incrowd.protocols.local.privacy import local_guarantee
 from incrowd.protocols.network_shuffle import privacy, routes, simulate
 from incrowd.protocols.network_shuffle.clock import Clock
+from incrowd.protocols.network_shuffle.cover import (
+    SHARE,
+    NetworkCover,
+    covered_guarantee,
+    plan,
+)
 from incrowd.protocols.network_shuffle.mixing import Mixing
 from incrowd.protocols.network_shuffle.parameters import NetworkShuffleParameters, Rounds
 from incrowd.protocols.network_shuffle.particulars import load_summary, particulars
@@ -68,6 +75,7 @@ class NetworkShuffle(Protocol):
     kind: ClassVar[str] = "network-shuffle"
     summary: ClassVar[str] = "reports walk from person to person over a graph, then are handed in"
     parameters_type: ClassVar[type[Parameters]] = NetworkShuffleParameters
+    collects: ClassVar[type[Collected]] = Walked
 
     randomizer: Randomizer
     parameters: NetworkShuffleParameters
@@ -75,8 +83,8 @@ class NetworkShuffle(Protocol):
     """How reports move; none when only the stationary law of n people is described."""
     lost: int
     """Reports that never arrived, in a run that happened."""
-    overflow: float | None
-    """With cover traffic: how probable it is at most that it ever ran out of room."""
+    cover: NetworkCover | None
+    """The timetable of cells, with cover traffic."""
 
     def __init__(
         self,
@@ -110,22 +118,24 @@ class NetworkShuffle(Protocol):
 
     @classmethod
     def make(cls, parameters: Any, randomizer: Randomizer, graph: Graph | None = None) -> Self:
-        """Build from parameters; reads the graph from its file unless it is given."""
+        """Build from parameters; finds the graph that they name unless it is given."""
         if graph is None and not parameters.graph:
             if not parameters.stationary:
                 raise InvalidParameter(
-                    "graph is missing: name the file that says who can talk to whom, or take the "
-                    "walks as perfectly mixed (stationary, with n)"
+                    "graph is missing: name the file that says who can talk to whom or a family "
+                    "such as regular:8, or take the walks as perfectly mixed (stationary, with n)"
                 )
             return cls._of(parameters, randomizer, None)
         if graph is None:
-            graph = _load(parameters.graph, _changed(parameters.graph), parameters.peers)
+            graph = _load(parameters.graph, _changed(parameters.graph), parameters.n)
         if parameters.n and parameters.n != graph.n:
             named = parameters.graph or "the graph"
             raise InvalidCrowd(
                 f"{named} has {graph.n} people, but n = {parameters.n}: each row of the data is "
                 "one person of the graph"
             )
+        if parameters.peers:
+            graph = _befriended(graph, parameters.peers)
         counted = msgspec.structs.replace(parameters, n=graph.n)
         return cls._of(counted, randomizer, Walk((graph,), parameters.laziness))
 
@@ -136,10 +146,10 @@ class NetworkShuffle(Protocol):
         randomizer: Randomizer,
         walk: Walk | None,
         lost: int = 0,
-        overflow: float | None = None,
+        cover: NetworkCover | None = None,
     ) -> Self:
         protocol = cls.__new__(cls)
-        protocol._set(parameters, randomizer, walk, lost, overflow)
+        protocol._set(parameters, randomizer, walk, lost, cover)
         return protocol
 
     def _set(
@@ -148,13 +158,13 @@ class NetworkShuffle(Protocol):
         randomizer: Randomizer,
         walk: Walk | None,
         lost: int = 0,
-        overflow: float | None = None,
+        cover: NetworkCover | None = None,
     ) -> None:
         object.__setattr__(self, "parameters", parameters)
         object.__setattr__(self, "randomizer", check_randomizer(randomizer))
         object.__setattr__(self, "walk", walk)
         object.__setattr__(self, "lost", lost)
-        object.__setattr__(self, "overflow", overflow)
+        object.__setattr__(self, "cover", cover)
 
     def __repr__(self) -> str:
         """The walk and the randomizer, without the graph."""
@@ -174,7 +184,7 @@ class NetworkShuffle(Protocol):
         if p.rounds == "auto":
             rounds = routes.fewest_rounds(self.walk, partial(self._enough, delta), progress)
             parameters = msgspec.structs.replace(p, rounds=rounds)
-            found = self._of(parameters, self.randomizer, self.walk, self.lost, self.overflow)
+            found = self._of(parameters, self.randomizer, self.walk, self.lost, self.cover)
         found.mixing(colluders, progress)
         return found
 
@@ -199,13 +209,17 @@ class NetworkShuffle(Protocol):
     # Accounting.
 
     def guarantee(self, view: str = "curator", colluders: Colluders = 0) -> Guarantee:
-        """Amplified by the crowd against the curator; ε0 for a view that sees more.
+        """Amplified by the crowd against the curator, with cover against the hub too; else ε0.
 
         ``colluders`` are the numbers of people who tell the curator what passes through them, or
         how many, or which share of all: those are then drawn at random, by a fixed seed.
         """
         who, p = view_of(view), self.parameters
         count = check_colluders(colluders, p.n)
+        if who == COVERED and (overflow := self.overflow) is not None:
+            return covered_guarantee(
+                self.guarantee("curator", colluders), self.randomizer, overflow
+            )
         if who != {"curator"}:
             return local_guarantee(self.randomizer, 1, who, count)
         mixing = self.mixing(colluders)
@@ -379,6 +393,23 @@ class NetworkShuffle(Protocol):
         parameters = msgspec.structs.replace(self.parameters, n=kept.size)
         return self._of(parameters, self.randomizer, Walk(graphs, walk.laziness))
 
+    def covered(self, delta: float, cells: CellFormat) -> tuple[Self, NetworkCover]:
+        """With as many cells as keep the chance of running out of room far below this δ."""
+        found, budget = self.planned(checks.delta(delta)), SHARE * delta
+        drawn = plan(
+            found._described(), found.rounds, self.parameters.mode,
+            self.randomizer.report_bytes, cells, budget,
+        )  # fmt: skip
+        return self._of(found.parameters, self.randomizer, found.walk, found.lost, drawn), drawn
+
+    @cached_property
+    def overflow(self) -> float | None:
+        """With cover traffic: how probable it is at most that it ever ran out of room."""
+        if self.cover is None:
+            return None
+        walk = self._described()
+        return self.cover.overflow if walk is self.cover.walk else self.cover.overflow_on(walk)
+
     def lasts(self, timing: Timing) -> float:
         """As long as the rounds take, and until people have handed in."""
         return super().lasts(timing) + Clock.of(self.rounds, timing).hand_in
@@ -419,7 +450,7 @@ class NetworkShuffle(Protocol):
         if not isinstance(collected, Walked):
             raise InvalidParameter("network shuffling concludes from what its own runs collected")
         happened = Walk(walk.graphs, walk.laziness, collected.away, collected.silent)
-        return self._of(self.parameters, self.randomizer, happened, collected.lost, self.overflow)
+        return self._of(self.parameters, self.randomizer, happened, collected.lost, self.cover)
 
     def particulars(
         self, delta: float, guarantee: Guarantee, colluders: Colluders = 0
@@ -435,13 +466,20 @@ class NetworkShuffle(Protocol):
 
 
 @lru_cache(maxsize=4)
-def _load(path: str, changed: int, peers: int) -> Graph:
-    """The graph of a file, as it was when last changed."""
-    from incrowd.graphs import load, with_random_peers
+def _load(name: str, changed: int, n: int) -> Graph:
+    """The graph of a family, or that of a file as it was when last changed."""
+    from incrowd.graphs import load, named, names_family
 
     del changed
-    graph = load(path, allow_isolated=True)
-    return with_random_peers(graph, peers, 0) if peers else graph
+    return named(name, n) if names_family(name) else load(name, allow_isolated=True)
+
+
+@lru_cache(maxsize=4)
+def _befriended(graph: Graph, peers: int) -> Graph:
+    """The graph with random peers: always the same ones, so that a run can be repeated."""
+    from incrowd.graphs import with_random_peers
+
+    return with_random_peers(graph, peers, 0)
 
 
 def _changed(path: str) -> int:

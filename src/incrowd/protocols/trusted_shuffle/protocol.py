@@ -8,7 +8,7 @@ randomizer does. See ``docs/theory/blanket.md`` and ``docs/theory/clones.md``.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
 from numpy.typing import NDArray
 
@@ -22,10 +22,11 @@ from incrowd.protocols.base import (
     check_randomizer,
     parameter,
 )
+from incrowd.protocols.cover import COVERED, CellFormat, ReportCover, against_hub
 from incrowd.protocols.reporting import ReportingProtocol
 from incrowd.protocols.seat import Seat
 from incrowd.protocols.trusted_shuffle import privacy, simulate
-from incrowd.protocols.wire import ReportFormat
+from incrowd.protocols.wire import ReportFormat, envelope_bytes
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomness import Seeds
 from incrowd.tasks.base import Collected
@@ -55,6 +56,8 @@ class TrustedShuffle(ReportingProtocol):
 
     randomizer: Randomizer
     parameters: TrustedShuffleParameters
+    cover: ReportCover | None
+    """The timetable of cells, with cover traffic."""
 
     def __init__(
         self, randomizer: Randomizer, *, n: int, rounds: int = 1, adaptive: bool = False
@@ -62,9 +65,16 @@ class TrustedShuffle(ReportingProtocol):
         parameters = TrustedShuffleParameters(n=n, rounds=rounds, adaptive=adaptive)
         object.__setattr__(self, "randomizer", check_randomizer(randomizer))
         object.__setattr__(self, "parameters", parameters)
+        object.__setattr__(self, "cover", None)
 
     def guarantee(self, view: str = "curator", colluders: Colluders = 0) -> Guarantee:
-        """Amplified by the crowd against the curator; ε0 for a view that includes the shuffler."""
+        """Amplified by the crowd against the curator; ε0 for a view that includes the shuffler.
+
+        With cover, a hub that helps the curator adds nothing.
+        """
+        if self.cover is not None and view_of(view) == COVERED:
+            alone = self.guarantee("curator", colluders)
+            return against_hub(alone, alone.profile)
         return privacy.shuffle_guarantee(
             self.randomizer,
             n=self.parameters.n,
@@ -75,8 +85,26 @@ class TrustedShuffle(ReportingProtocol):
         )
 
     def guarantees(self) -> tuple[Guarantee, ...]:
-        """The curator, the curator together with the shuffler, and everyone."""
-        return tuple(self.guarantee(view) for view in ("curator", "curator+shuffler", "everyone"))
+        """The curator, with the hub under cover, with the shuffler, and everyone."""
+        hub = () if self.cover is None else ("curator+hub",)
+        views = ("curator", *hub, "curator+shuffler", "everyone")
+        return tuple(self.guarantee(view) for view in views)
+
+    def covered(self, delta: float, cells: CellFormat) -> tuple[Self, ReportCover]:
+        """With the same cells from everyone to the shuffler; their number needs no δ."""
+        del delta
+        rounds, report = self.parameters.rounds, self.randomizer.report_bytes + cells.seal
+        plan = ReportCover(SHUFFLER, cells.needed(*[envelope_bytes(report, rounds)] * rounds))
+        return self._under(plan), plan
+
+    def _under(self, cover: ReportCover | None) -> Self:
+        same = self.make(self.parameters, self.randomizer)
+        object.__setattr__(same, "cover", cover)
+        return same
+
+    def realised(self, collected: Collected) -> Self:
+        """The rounds that brought reports, with the smallest of their crowds, under the cover."""
+        return super().realised(collected)._under(self.cover)
 
     def collect(self, values: NDArray[Any], seeds: Seeds) -> Collected:
         """Everyone's reports at once."""

@@ -1,0 +1,121 @@
+"""``incrowd device``: hold people's answers, and take part for them within their budgets."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from incrowd.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    from incrowd.live.service import AnswerBook
+
+__all__ = ["device"]
+
+
+def device(
+    hub: Annotated[str, typer.Option(help="Address of the hub, https://…")],
+    authority: Annotated[Path, typer.Option(help="Certificate of the authority to trust.")],
+    keys: Annotated[
+        Path, typer.Option(help="Directory of this device's keys; with --count, of all of theirs.")
+    ],
+    state: Annotated[Path, typer.Option(help="Directory for the journal and the ledger.")],
+    answers: Annotated[
+        Path | None,
+        typer.Option(help="Table of answers (CSV): one row, or one per name in column device."),
+    ] = None,
+    answer: Annotated[
+        list[str] | None, typer.Option(help="One answer, as column=value; may be repeated.")
+    ] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="Budget of each owner: ε over all surveys.")
+    ] = None,
+    delta: Annotated[float, typer.Option(help="Budget of each owner: δ over all surveys.")] = 1e-4,
+    view: Annotated[str, typer.Option(help="Against whom the budget counts.")] = "curator",
+    local_epsilon: Annotated[
+        float, typer.Option(help="Budget of each owner should everyone else collude.")
+    ] = math.inf,
+    any_budget: Annotated[
+        bool, typer.Option("--any-budget", help="Take part whatever it costs; for trying out.")
+    ] = False,
+    count: Annotated[
+        int | None, typer.Option(help="Host so many devices in this process.", min=1)
+    ] = None,
+    first: Annotated[
+        int, typer.Option(help="With --count: number of the first one, by name.", min=0)
+    ] = 0,
+    helper: Annotated[
+        list[Path] | None, typer.Option(help="Keys of a helper to host too, such as a shuffler.")
+    ] = None,
+    nats: Annotated[str, typer.Option(help="Server for surveys that travel over NATS.")] = "",
+    listen: Annotated[
+        str, typer.Option(help="Where to listen for surveys that travel directly.")
+    ] = "127.0.0.1",
+    advertise: Annotated[
+        str | None, typer.Option(help="What others reach that under, where it differs.")
+    ] = None,
+) -> None:
+    """Take part in surveys for the owners of devices, until stopped.
+
+    Prints one line of JSON when connected, and another with totals at the end.
+    """
+    import msgspec
+
+    from incrowd.live.host import Network
+    from incrowd.live.ledger import Budget
+    from incrowd.live.service import key_directories, serve
+
+    if (epsilon is None) != any_budget:
+        raise typer.BadParameter(
+            "give the owners' budget, or --any-budget to take part whatever it costs",
+            param_hint="'--epsilon'",
+        )
+    budget = Budget(
+        sys.float_info.max if epsilon is None else epsilon,
+        math.nextafter(1.0, 0.0) if any_budget else delta,
+        view,
+        local_epsilon,
+    )
+    network = Network(hub, authority, nats=nats, listen=listen, advertise=advertise)
+
+    def ready(members: int) -> None:
+        _say(msgspec.json.encode({"ready": True, "members": members}))
+
+    report = asyncio.run(
+        serve(
+            network,
+            state,
+            key_directories(keys, first, count),
+            answers=_book(answers, answer or []),
+            budget=budget,
+            helpers=helper or [],
+            ready=ready,
+        )
+    )
+    _say(msgspec.json.encode(report))
+
+
+def _book(answers: Path | None, single: list[str]) -> AnswerBook:
+    from incrowd.live.service import AnswerBook
+
+    if answers is not None and single:
+        raise typer.BadParameter("contradicts --answers", param_hint="'--answer'")
+    if answers is not None:
+        return AnswerBook.read(answers)
+    row = {}
+    for each in single:
+        column, equals, value = each.partition("=")
+        if not equals:
+            raise InvalidParameter(f"an answer is written column=value, got {each!r}")
+        row[column] = value
+    return AnswerBook({"": row})
+
+
+def _say(line: bytes) -> None:
+    sys.stdout.write(line.decode() + "\n")
+    sys.stdout.flush()

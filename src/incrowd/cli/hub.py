@@ -1,0 +1,71 @@
+"""``incrowd hub``: run the hub of live surveys."""
+
+from __future__ import annotations
+
+import enum
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from incrowd.errors import MissingExtra
+
+__all__ = ["LogFormat", "hub"]
+
+
+class LogFormat(enum.StrEnum):
+    """How events are written to standard error."""
+
+    json = "json"
+    text = "text"
+
+
+def hub(
+    keys: Annotated[
+        Path, typer.Option("--keys", help="The hub's own directory of keys, with its certificate.")
+    ],
+    authority: Annotated[
+        Path, typer.Option("--authority", help="The authority's certificate, or its directory.")
+    ],
+    store: Annotated[
+        str, typer.Option("--store", help="A path, sqlite:///path or postgresql://user@host/name.")
+    ],
+    host: Annotated[str, typer.Option("--host", help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="The port; 0 for any that is free.")
+    ] = 0,
+    rate: Annotated[
+        int, typer.Option("--rate", min=1, help="Cells per second from one connection.")
+    ] = 16_384,
+    quota: Annotated[
+        int, typer.Option("--quota", min=1, help="Cells that may wait for one device.")
+    ] = 65_536,
+    log_format: Annotated[
+        LogFormat, typer.Option("--log-format", help="How to log to standard error.")
+    ] = LogFormat.json,
+) -> None:
+    """Run a registry of keys and a mailbox of sealed cells; it can open none of them."""
+    try:
+        from incrowd.live.hub import events, limits, server
+    except ImportError as error:
+        raise MissingExtra(
+            f"the hub needs {error.name}: install it with pip install 'incrowd[live]'"
+        ) from error
+
+    events.configure(log_format.value)
+    server.run(
+        keys,
+        authority,
+        store,
+        host,
+        port,
+        _ready,
+        limits.Limits(rate=rate, burst=4 * rate, quota=quota),
+    )
+
+
+def _ready(url: str) -> None:
+    sys.stdout.write(json.dumps({"ready": True, "url": url}) + "\n")
+    sys.stdout.flush()

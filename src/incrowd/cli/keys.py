@@ -1,0 +1,236 @@
+"""``incrowd keys``: an authority for development, and the keys of the parties it certifies."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from incrowd.cli.output import Format, FormatOption, emit, note
+
+if TYPE_CHECKING:
+    from cryptography import x509
+    from rich.console import Console
+
+    from incrowd.live.keys import PrivateKeys, Role
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="Make, show, replace and withdraw the keys of the parties of live surveys.",
+    no_args_is_help=True,
+)
+
+AuthorityOption = Annotated[
+    Path, typer.Option("--authority", help="The directory of the authority.")
+]
+
+
+@app.callback()
+def _group() -> None:
+    """Make, show, replace and withdraw the keys of the parties of live surveys."""
+
+
+@app.command()
+def authority(
+    directory: Annotated[Path, typer.Argument(help="A new directory for the authority.")],
+    name: Annotated[str, typer.Option(help="What to call it.")] = "development authority",
+    format: FormatOption = Format.table,
+) -> None:
+    """Make an authority: a key that certifies parties, with a list of withdrawn certificates."""
+    from incrowd.live.authority import Authority
+
+    made = Authority.create(name)
+    made.save(directory)
+    note(f"whoever can read {directory} can certify anyone: keep it off the machines of parties")
+    _show([_authority(directory, made.certificate, 0)], format)
+
+
+@app.command()
+def issue(
+    directory: Annotated[Path, typer.Argument(help="A new directory for the keys.")],
+    authority: AuthorityOption,
+    role: Annotated[
+        str, typer.Option(metavar="ROLE", help="What it may be: device, curator, hub or helper.")
+    ],
+    name: Annotated[str, typer.Option(help="What to call the party.")],
+    count: Annotated[
+        int | None,
+        typer.Option(min=1, help="Make this many: NAME-0, NAME-1, …, each in its own directory."),
+    ] = None,
+    host: Annotated[
+        list[str] | None, typer.Option(help="A name or address it is called by; may be repeated.")
+    ] = None,
+    format: FormatOption = Format.table,
+) -> None:
+    """Make keys for a party, or for many, and certify them."""
+    from incrowd.errors import FileUnreadable
+    from incrowd.live.authority import Register
+    from incrowd.live.keys import IDENTITY_FILE
+
+    places = {name: directory}
+    if count is not None:
+        if Path(name).name != name:
+            raise typer.BadParameter(
+                "with --count it is the name of directories too: leave out slashes",
+                param_hint="--name",
+            )
+        places = {f"{name}-{index}": directory / f"{name}-{index}" for index in range(count)}
+    for place in places.values():
+        if (place / IDENTITY_FILE).exists():
+            raise FileUnreadable(f"{place} already holds keys: choose another directory")
+    made = Register(authority).issue(list(places), _role(role), host or ())
+    for keys in made:
+        keys.save(places[keys.name])
+    _show([_party(places[keys.name], keys) for keys in made], format)
+
+
+@app.command()
+def rotate(
+    directory: Annotated[Path, typer.Argument(help="The directory of the keys.")],
+    format: FormatOption = Format.table,
+) -> None:
+    """Replace the key that others seal to; the one before is kept for surveys that still run."""
+    from incrowd.live.keys import PrivateKeys
+
+    keys = PrivateKeys.load(directory).rotate()
+    keys.save(directory)
+    _show([_party(directory, keys)], format)
+
+
+@app.command()
+def revoke(
+    names: Annotated[list[str], typer.Argument(help="The names of the parties.")],
+    authority: AuthorityOption,
+    format: FormatOption = Format.table,
+) -> None:
+    """Withdraw the certificates of parties, by writing the authority's revocation list anew."""
+    from incrowd.live.authority import REVOKED_FILE, Register
+
+    fresh = Register(authority).revoke(names)
+    note(f"give {authority / REVOKED_FILE} to everyone who checks certificates")
+    payload = {"file": str(authority / REVOKED_FILE), "revoked": [f"{each:x}" for each in fresh]}
+    emit(payload, lambda console: _render_revoked(console, payload), format)
+
+
+@app.command()
+def show(
+    directory: Annotated[
+        Path, typer.Argument(help="The directory of a party, of several, or of an authority.")
+    ],
+    format: FormatOption = Format.table,
+) -> None:
+    """Say whose keys a directory holds, and until when they are good."""
+    from incrowd.errors import FileUnreadable
+    from incrowd.live.authority import REVOKED_FILE, Authority, read_revoked
+    from incrowd.live.keys import CERTIFICATE_FILE, PrivateKeys
+
+    if (directory / REVOKED_FILE).exists():
+        certificate = Authority.load(directory).certificate
+        _show(
+            [_authority(directory, certificate, len(read_revoked(directory, certificate)))], format
+        )
+        return
+    places = [directory]
+    if directory.is_dir() and not (directory / CERTIFICATE_FILE).exists():
+        places = sorted(
+            (file.parent for file in directory.glob(f"*/{CERTIFICATE_FILE}")), key=_natural
+        )
+    if not places:
+        raise FileUnreadable(f"{directory} holds no keys: make some with 'incrowd keys issue'")
+    _show([_party(place, PrivateKeys.load(place)) for place in places], format)
+
+
+def _natural(path: Path) -> list[tuple[int, str]]:
+    """Sorts device-2 before device-10."""
+    return [
+        (int(part), "") if part.isdecimal() else (-1, part)
+        for part in re.split(r"([0-9]+)", path.name)
+    ]
+
+
+def _role(text: str) -> Role:
+    from incrowd.live.keys import Role
+
+    try:
+        return Role(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r} is not one of {', '.join(Role)}", param_hint="--role"
+        ) from None
+
+
+def _party(place: Path, keys: PrivateKeys) -> dict[str, Any]:
+    from cryptography import x509
+
+    certificate = x509.load_der_x509_certificate(keys.certificate)
+    record = keys.record()
+    return {
+        "directory": str(place),
+        "name": keys.name,
+        "role": str(keys.role),
+        "identity": record.identity.hex(),
+        "sealing_key": record.hpke.hex(),
+        "sealing_serial": record.serial,
+        **_certified(certificate),
+    }
+
+
+def _authority(place: Path, certificate: x509.Certificate, revoked: int) -> dict[str, Any]:
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+    from cryptography.x509.oid import NameOID
+
+    (name,) = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    key = certificate.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+    return {
+        "directory": str(place),
+        "name": str(name.value),
+        "role": "authority",
+        "identity": key.hex(),
+        "revoked": revoked,
+        **_certified(certificate),
+    }
+
+
+def _certified(certificate: x509.Certificate) -> dict[str, Any]:
+    return {
+        "certificate": f"{certificate.serial_number:x}",
+        "valid_from": certificate.not_valid_before_utc.isoformat(),
+        "valid_until": certificate.not_valid_after_utc.isoformat(),
+    }
+
+
+def _show(rows: list[dict[str, Any]], format: Format) -> None:
+    emit({"keys": rows}, lambda console: _render(console, rows), format)
+
+
+def _render(console: Console, rows: list[dict[str, Any]]) -> None:
+    from rich.table import Table
+
+    if len(rows) == 1:
+        table = Table("", "", show_header=False)
+        for key, value in rows[0].items():
+            table.add_row(key.replace("_", " "), str(value))
+    else:
+        table = Table("name", "role", "identity", "sealing key", "valid until", "directory")
+        for row in rows:
+            table.add_row(
+                row["name"],
+                row["role"],
+                row["identity"][:16],
+                f"{row['sealing_key'][:16]} ({row['sealing_serial']})",
+                row["valid_until"][:10],
+                row["directory"],
+            )
+    console.print(table)
+
+
+def _render_revoked(console: Console, payload: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    table = Table("certificates withdrawn")
+    for serial in payload["revoked"]:
+        table.add_row(serial)
+    console.print(table if payload["revoked"] else "all of these were withdrawn before")

@@ -1,0 +1,272 @@
+"""The curator: offers a survey to a crowd, starts it, receives what is handed in, and concludes.
+
+A curator is a party like the others: it has keys, a connection and a journal, and its actor's state
+is durable. What it alone does is sign: the task, the start, and the close. The parts of a survey
+that it needs later are facts in its journal, so opening, watching and concluding may be done by
+different processes, one after the other.
+
+No result is given for a crowd smaller than the task's own minimum.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from incrowd.errors import InvalidCrowd, ProtocolFailed
+from incrowd.live import task as tasks
+from incrowd.live.admission import CELLS, Offer, Started, promises_of
+from incrowd.live.host import patiently
+from incrowd.live.hub.closing import sign_close
+from incrowd.live.keys import KeyRecord, Role, check
+from incrowd.live.member import Member
+from incrowd.live.options import LiveOptions
+from incrowd.live.party import Party, unpack_output
+from incrowd.live.reasons import Rejected
+from incrowd.live.task import Join, Signed, Spec, Start
+from incrowd.protocols.actor import CURATOR, Address
+from incrowd.protocols.base import Protocol, Run
+from incrowd.protocols.delivery import Backoff
+from incrowd.protocols.seat import Timing
+from incrowd.tasks.base import Task
+
+__all__ = ["Curator", "Proposal", "propose", "timing_of"]
+
+_ROUND = 2.0
+"""A round's length where the survey says nothing, in seconds."""
+_LEAD = 5.0
+_PAUSE = 0.2
+_ANSWERS = 10.0
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A survey ready to be offered."""
+
+    signed: Signed
+    spec: Spec
+    roster: bytes
+    graph: bytes | None
+
+    @property
+    def survey(self) -> bytes:
+        """Its identifier."""
+        return self.spec.survey
+
+
+def timing_of(options: LiveOptions, round_seconds: float = _ROUND) -> Timing:
+    """The timetable of a live run.
+
+    The hub and the outboxes do not lose what they hold, so an unanswered message is sent again only
+    after rounds enough for its answer, which under cover travels with the next rounds.
+    """
+    length = options.round_seconds or round_seconds
+    pause = max(5.0, 6 * length)
+    return Timing(
+        round_seconds=length,
+        settle=options.settle,
+        patience=options.patience,
+        backoff=Backoff(first=pause, factor=2.0, cap=8 * pause),
+    )
+
+
+def propose(
+    protocol: Protocol,
+    task: Task,
+    *,
+    question: str,
+    column: str,
+    delta: float,
+    roster: Sequence[KeyRecord],
+    helpers: Mapping[Address, KeyRecord],
+    keys: Any,
+    options: LiveOptions,
+    timing: Timing,
+    expires: float,
+) -> Proposal:
+    """Sign a survey of the people on the roster; person i of the protocol is the i-th of them."""
+    if protocol.parameters.n != len(roster):
+        raise InvalidCrowd(
+            f"the protocol is set up for {protocol.parameters.n} people, and {len(roster)} are on "
+            "the roster: set it up for those who are enrolled"
+        )
+    if len(roster) < options.min_crowd:
+        raise InvalidCrowd(
+            f"only {len(roster)} people are enrolled and min_crowd is {options.min_crowd}: wait "
+            "for more, or lower it"
+        )
+    promised = protocol.covered(delta, CELLS)[0] if options.cover else protocol
+    people, committed = tasks.encode_roster(roster)
+    graph, shown = None, None
+    if protocol.graph is not None:
+        graph, shown = tasks.encode_graph(protocol.graph)
+    spec = Spec(
+        survey=secrets.token_bytes(16),
+        question=question,
+        column=column,
+        **tasks.describe(protocol, task),
+        people=len(roster),
+        roster=committed,
+        graph=shown,
+        helpers=dict(helpers),
+        timing=timing,
+        cover=options.cover,
+        transport=options.transport,
+        min_crowd=options.min_crowd,
+        promises=promises_of(promised, delta),
+        expires=expires,
+    )
+    return Proposal(tasks.sign_task(spec, keys.identity), spec, people, graph)
+
+
+class Curator(Member):
+    """Runs surveys of its own."""
+
+    async def crowd(
+        self, protocol_helpers: Sequence[Address]
+    ) -> tuple[list[KeyRecord], dict[Address, KeyRecord]]:
+        """The devices that are enrolled, by name, and the helpers a protocol needs."""
+        devices: list[KeyRecord] = []
+        found: dict[Role, list[KeyRecord]] = {}
+        await self.host.refresh()
+        for record in await patiently(self.host.hub.keys):
+            try:
+                role = check(record, self.host.authority, self.host.time(), self.host.revoked)
+            except Rejected:
+                continue
+            found.setdefault(role, []).append(record)
+        devices = sorted(found.get(Role.device, []), key=lambda each: each.name)
+        helpers = {CURATOR: self.keys.record()}
+        for address in protocol_helpers:
+            if address == CURATOR:
+                continue
+            named = [each for each in found.get(Role.helper, []) if each.name == address]
+            if not named:
+                raise InvalidCrowd(
+                    f"no {address} is enrolled: start one with 'incrowd device --as {address}'"
+                )
+            helpers[address] = named[0]
+        return devices, helpers
+
+    async def open_survey(self, proposal: Proposal) -> None:
+        """Offer the survey to everyone on its roster."""
+        signed = tasks.encode_signed(proposal.signed)
+        await self.host.note(self.identity, proposal.survey, "task", signed)
+        await patiently(lambda: self.host.hub.offer(signed, proposal.roster, proposal.graph))
+
+    async def gather(
+        self,
+        survey: bytes,
+        *,
+        wait: float,
+        lead: float = _LEAD,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Started:
+        """Start with those who join: at once when everyone has, else after ``wait`` seconds."""
+        offer = await self.host.offer(survey)
+        deadline = self.host.time() + wait
+        everyone = len(offer.roster)
+        while True:
+            found = await patiently(lambda: self.host.hub.survey(survey))
+            if found.start is not None:
+                return await self.host.started(offer, found.start)
+            if progress is not None:
+                progress(found.joins, everyone)
+            late = self.host.time() >= deadline
+            if found.joins == everyone or late:
+                joins = await self._joins(offer)
+                if len(joins) == everyone or (late and len(joins) >= offer.spec.min_crowd):
+                    return await self._start(offer, joins, lead)
+                if late:
+                    raise ProtocolFailed(
+                        f"{len(joins)} of {everyone} people joined within {wait:g} seconds, and "
+                        f"at least {offer.spec.min_crowd} must: wait longer, or close the survey"
+                    )
+            await asyncio.sleep(_PAUSE)
+
+    async def _joins(self, offer: Offer) -> list[Join]:
+        """The joins that really are: a hub cannot make them up."""
+        found: dict[int, Join] = {}
+        for encoded in await patiently(lambda: self.host.hub.joins(offer.spec.survey)):
+            try:
+                join = tasks.read_join(encoded, offer.digest, offer.roster)
+            except Rejected:
+                continue
+            found[join.number] = join
+        return [found[number] for number in sorted(found)]
+
+    async def _start(self, offer: Offer, joins: list[Join], lead: float) -> Started:
+        people = [join.number for join in joins]
+        promises = offer.spec.promises
+        if len(people) < len(offer.roster):
+            promises = await asyncio.to_thread(self._promises, offer, people)
+        start = Start(
+            digest=offer.digest, at=self.host.time() + lead, joins=joins, promises=promises
+        )
+        signed = tasks.encode_signed(tasks.sign_start(start, self.keys.identity))
+        await patiently(lambda: self.host.hub.start(offer.spec.survey, signed))
+        return await self.host.started(offer, signed)
+
+    @staticmethod
+    def _promises(offer: Offer, people: list[int]) -> list[tasks.Promise]:
+        protocol = offer.protocol.among(people)
+        if offer.spec.cover:
+            protocol, _ = protocol.covered(offer.delta, CELLS)
+        return promises_of(protocol, offer.delta)
+
+    async def receive(
+        self, started: Started, progress: Callable[[Party], None] | None = None
+    ) -> Run:
+        """Play the curator's part until everything is in or the time is up, and conclude."""
+        party = self.party(started, CURATOR, None)
+        playing = asyncio.create_task(self.play(started, party))
+        try:
+            while party.output is None and not playing.done():
+                if progress is not None:
+                    progress(party)
+                await asyncio.wait([playing], timeout=_PAUSE)
+            if playing.done():
+                await playing
+            # People who handed in must hear that it arrived, so that they can stop.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_ANSWERS):
+                    await self.host.player.drained(party)
+        finally:
+            playing.cancel()
+            await asyncio.gather(playing, return_exceptions=True)
+        if party.output is None:
+            raise ProtocolFailed("the survey ended before the curator had everything: no result")
+        survey = started.offer.spec.survey
+        await self.host.note(self.identity, survey, "output", party.output)
+        return conclude(started, party.output)
+
+    async def close_survey(self, survey: bytes) -> None:
+        """Tell everyone that it is over; what is on its way then is lost."""
+        offer = await self.host.offer(survey)
+        body = sign_close(offer.digest, self.keys.identity)
+        await patiently(lambda: self.host.hub.finish(survey, body))
+
+    async def result(self, survey: bytes) -> Run:
+        """The result of a survey whose reports are in."""
+        known = self.host.facts(self.identity).get(survey, {})
+        offer = await self.host.offer(survey)
+        found = await patiently(lambda: self.host.hub.survey(survey))
+        if "output" not in known or found.start is None:
+            raise ProtocolFailed("the reports are not in yet: watch the survey until they are")
+        return conclude(await self.host.started(offer, found.start), known["output"])
+
+
+def conclude(started: Started, output: bytes) -> Run:
+    """Estimate, with the guarantee of what really happened; refused for too small a crowd."""
+    protocol, least = started.protocol, started.offer.spec.min_crowd
+    collected = unpack_output(output, protocol.collects)
+    if collected.smallest_crowd < least:
+        raise ProtocolFailed(
+            f"{collected.smallest_crowd} reports arrived and the task asks for a crowd of at least "
+            f"{least}: there is no result"
+        )
+    return protocol.conclude(collected, started.offer.task, None)

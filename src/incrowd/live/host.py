@@ -1,0 +1,327 @@
+"""What the parties of one process share: a hub, a journal, a player, and what was examined.
+
+Checking a task, above all recomputing its promises, depends on nothing that is a device's own, so a
+process does it once per task, in a thread beside the event loop. The journal and the clock are
+shared because that is what makes a thousand devices in one process affordable; keys, connections,
+outboxes and ledgers are each device's own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import ssl
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from cryptography import x509
+
+from incrowd.errors import HubRefused, HubUnreachable, IncrowdError, InvalidParameter
+from incrowd.live import cells, frames
+from incrowd.live.admission import Offer, Started, examine
+from incrowd.live.authority import client_context, load_authority_certificate, revoked_serials
+from incrowd.live.client import HubClient
+from incrowd.live.journal import Fact, Journal
+from incrowd.live.keys import KeyRecord, PrivateKeys
+from incrowd.live.ledger import Ledger
+from incrowd.live.party import Party
+from incrowd.live.playing import Player, Spend
+from incrowd.live.reasons import Reason, Rejected
+from incrowd.live.task import read_task
+from incrowd.live.transports.base import Transport, Unreachable
+from incrowd.live.transports.hub import HubTransport
+
+if TYPE_CHECKING:
+    from incrowd.live.member import Member
+
+__all__ = ["Host", "Network", "keys_for", "patiently"]
+
+_log = logging.getLogger(__name__)
+_T = TypeVar("_T")
+
+_PAUSE = 0.5
+_MOST_PAUSE = 15.0
+_WATCH = 15.0
+"""How often to ask for revocations, in seconds; the hub itself acts on them at once."""
+
+
+@dataclass(frozen=True)
+class Network:
+    """Where the hub is, whom to trust, and how to be reached."""
+
+    hub: str
+    authority: Path
+    """The certificate of the authority."""
+    nats: str = ""
+    """The server of the NATS transport."""
+    listen: str = "127.0.0.1"
+    """Where the direct transport listens."""
+    advertise: str | None = None
+    """What others reach that under, where it differs."""
+
+
+@dataclass
+class _Once:
+    """Results that are computed once, and shared by everyone who asks."""
+
+    found: dict[Any, asyncio.Task[Any]] = field(default_factory=dict)
+
+    async def get(self, key: Any, compute: Callable[[], Awaitable[_T]]) -> _T:
+        task = self.found.get(key)
+        if task is None or (task.done() and (task.cancelled() or task.exception() is not None)):
+
+            async def run() -> _T:
+                return await compute()
+
+            task = self.found[key] = asyncio.create_task(run())
+        # One who is cancelled must not take the others' result away.
+        result: _T = await asyncio.shield(task)
+        return result
+
+
+@dataclass
+class _News:
+    """What was heard of one survey; news may be lost, so nobody relies on them alone."""
+
+    started: asyncio.Event = field(default_factory=asyncio.Event)
+    closed: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Host:
+    """One process with its parties; an asynchronous context manager."""
+
+    def __init__(
+        self,
+        network: Network,
+        journal: Journal,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.network = network
+        self.time = clock
+        self.rng = random.SystemRandom()
+        self.authority: x509.Certificate = load_authority_certificate(network.authority)
+        self.tls: ssl.SSLContext = client_context(network.authority)
+        self.hub = HubClient(network.hub, self.tls)
+        self.journal = journal
+        self.ledger = Ledger(journal)
+        self.player = Player(journal, clock=clock)
+        self.revoked: frozenset[int] = frozenset()
+        self._facts: dict[bytes, dict[bytes, dict[str, bytes]]] = {}
+        self._offers = _Once()
+        self._starts = _Once()
+        self._playing: dict[Party, Started] = {}
+        self._watching: asyncio.Task[None] | None = None
+        self._news: dict[bytes, _News] = {}
+        self._numbered: dict[bytes, dict[int, KeyRecord]] = {}
+
+    async def __aenter__(self) -> Self:
+        await self.player.__aenter__()
+        self._watching = asyncio.create_task(self._watch())
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.gather(self._watching, return_exceptions=True)
+        for once in (self._offers, self._starts):
+            for task in once.found.values():
+                task.cancel()
+            await asyncio.gather(*once.found.values(), return_exceptions=True)
+        await self.player.stop()
+        await self.hub.close()
+
+    # What is known.
+
+    def facts(self, owner: bytes) -> dict[bytes, dict[str, bytes]]:
+        """What this owner noted, by survey and key."""
+        if owner not in self._facts:
+            self._facts[owner] = self.journal.facts(owner)
+        return self._facts[owner]
+
+    async def note(self, owner: bytes, survey: bytes, key: str, value: bytes | None) -> None:
+        """Note something for good, or forget it; returns when that is durable."""
+        await self.player.write([Fact(owner, survey, key, value)])
+        known = self.facts(owner)
+        if value is None:
+            known.get(survey, {}).pop(key, None)
+        else:
+            known.setdefault(survey, {})[key] = value
+
+    async def offer(self, survey: bytes) -> Offer:
+        """The examined task of a survey; computed once, whoever asks."""
+        return await self._offers.get(survey, lambda: self._examine(survey))
+
+    async def _examine(self, survey: bytes) -> Offer:
+        found = await patiently(lambda: self.hub.survey(survey))
+        roster = await patiently(lambda: self.hub.roster(survey))
+        _, spec = read_task(found.task)
+        if spec.survey != survey:
+            raise Rejected(Reason.foreign, "the hub answers with another survey")
+        graph = None
+        if spec.graph is not None:
+            graph = await patiently(lambda: self.hub.graph(survey))
+        await self.refresh()
+        return await asyncio.to_thread(
+            examine,
+            found.task,
+            roster,
+            graph,
+            authority=self.authority,
+            revoked=self.revoked,
+            now=self.time(),
+        )
+
+    async def started(self, offer: Offer, start: bytes) -> Started:
+        """The examined start of a task; computed once, whoever asks."""
+        return await self._starts.get(
+            (offer.digest, start),
+            lambda: asyncio.to_thread(offer.started, start, self.time()),
+        )
+
+    async def start_of(self, offer: Offer) -> Started:
+        """The examined start of a task, once there is one; asked for once, whoever waits."""
+        return await self._starts.get(offer.digest, lambda: self._await_start(offer))
+
+    async def _await_start(self, offer: Offer) -> Started:
+        survey = offer.spec.survey
+        pause = _PAUSE
+        while True:
+            found = await patiently(lambda: self.hub.survey(survey))
+            if found.start is not None:
+                return await self.started(offer, found.start)
+            if found.state == "closed" or self.time() > offer.spec.expires:
+                raise Rejected(Reason.expired, "the survey ended before it started")
+            # News tell at once; asking again is for news that were lost.
+            try:
+                async with asyncio.timeout(pause):
+                    await self.news(survey).started.wait()
+            except TimeoutError:
+                pause = min(2 * pause, _MOST_PAUSE)
+
+    def news(self, survey: bytes) -> _News:
+        """What was heard of a survey."""
+        return self._news.setdefault(survey, _News())
+
+    def heard(self, news: frames.News) -> None:
+        """One of the members was told something."""
+        if news.what == "started":
+            self.news(news.survey).started.set()
+        elif news.what == "closed":
+            self.news(news.survey).closed.set()
+
+    async def refresh(self) -> None:
+        """Learn which certificates were withdrawn; a hub can hide a list, but not invent one."""
+        crl = await patiently(self.hub.revocations)
+        if crl is not None:
+            self.revoked |= revoked_serials(crl, self.authority)
+
+    async def _watch(self) -> None:
+        """Look for new revocations, and take nothing more from whom they name."""
+        while True:
+            await asyncio.sleep(_WATCH)
+            before = self.revoked
+            # A hub that is away, or lies, must not end the watch.
+            with suppress(IncrowdError):
+                await self.refresh()
+            if self.revoked != before:
+                for party, started in self._playing.items():
+                    self._shut_out(party, started)
+
+    def _shut_out(self, party: Party, started: Started) -> None:
+        for number, record in self.numbered(started).items():
+            if x509.load_der_x509_certificate(record.certificate).serial_number in self.revoked:
+                party.revoke(number)
+
+    def numbered(self, started: Started) -> Mapping[int, KeyRecord]:
+        """Everyone's keys by their number in cells."""
+        found = self._numbered.get(started.context)
+        if found is None:
+            found = {cells.number(address): each for address, each in started.records.items()}
+            self._numbered[started.context] = found
+        return found
+
+    # What is played.
+
+    async def transport(self, member: Member, started: Started, party: Party) -> Transport:
+        """The way on which this survey's cells travel."""
+        kind, survey = started.offer.spec.transport, started.offer.spec.survey
+        if kind == "hub":
+            return HubTransport(member.connection, survey)
+        if kind == "nats":
+            from incrowd.live.transports.nats import NatsTransport
+
+            if not self.network.nats:
+                raise InvalidParameter(
+                    "this survey travels over NATS: say where its server is with --nats"
+                )
+            return NatsTransport(self.network.nats, survey, party.number)
+        from incrowd.live.transports.direct import DirectTransport
+        from incrowd.live.transports.peers import HubDirectory, mutual_contexts
+
+        if member.path is None:
+            raise InvalidParameter("the direct transport needs keys that are in a directory")
+        identities = {number: each.identity for number, each in self.numbered(started).items()}
+        return DirectTransport(
+            survey,
+            party.number,
+            identities,
+            self.authority,
+            mutual_contexts(member.path, self.network.authority),
+            HubDirectory(self.hub, member.connection, survey),
+            host=self.network.listen,
+            advertise=self.network.advertise,
+            revoked=lambda: self.revoked,
+        )
+
+    def play(
+        self, party: Party, started: Started, transport: Transport, spend: Spend | None
+    ) -> bool:
+        """Play from now on; whether the party goes on with what it had begun."""
+        if self.revoked:
+            self._shut_out(party, started)
+        self._playing[party] = started
+        self.player.add(party, transport, spend, held=True)
+        return party.begun
+
+    async def leave(self, party: Party) -> None:
+        """Play it no more; what it did so far is durable."""
+        self._playing.pop(party, None)
+        await self.player.remove(party)
+
+    def declined(self, survey: bytes, error: Exception) -> None:
+        """Say in the log why somebody does not take part; never who."""
+        _log.warning("survey %s is declined: %s", survey.hex(), error)
+
+
+def keys_for(keys: PrivateKeys, path: Path | None, record: KeyRecord) -> PrivateKeys:
+    """The keys that a survey was signed with, which may be the ones before the newest."""
+    if record.serial == keys.serial:
+        return keys
+    if path is None:
+        raise InvalidParameter("the survey was sealed to older keys, which are not at hand")
+    return PrivateKeys.load(path, record.serial)
+
+
+async def patiently(ask: Callable[[], Awaitable[_T]]) -> _T:
+    """Ask until the hub can be reached, with growing pauses; what it refuses is refused."""
+    pause = _PAUSE
+    while True:
+        try:
+            return await ask()
+        except (Unreachable, HubUnreachable):
+            await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311
+            pause = min(2 * pause, _MOST_PAUSE)
+        except HubRefused as refusal:
+            raise Rejected(Reason.unknown, str(refusal)) from refusal

@@ -1,0 +1,165 @@
+"""The hub itself: its parts, who is connected, and what it does by itself.
+
+A hub that starts on a store continues where the last one on it stopped; it keeps nothing that it
+could not read from there. It tells connected parties what changed in surveys that concern them,
+puts out whoever is revoked, gives up mail that is over its time, and, when it has to stop, finishes
+the commits under way before it lets go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterable
+from typing import Final
+
+from cryptography import x509
+
+from incrowd.errors import IncrowdError
+from incrowd.live import frames
+from incrowd.live.hub.board import Board, Change, Survey
+from incrowd.live.hub.connection import Connection
+from incrowd.live.hub.events import log
+from incrowd.live.hub.limits import Limits
+from incrowd.live.hub.mailroom import Mailroom
+from incrowd.live.hub.metrics import Metrics
+from incrowd.live.hub.registry import Registry
+from incrowd.live.store import Committer, SqliteStore, Store
+
+__all__ = ["Hub"]
+
+_TICK: Final = 1.0
+_EXPIRE_TICKS: Final = 2
+_RECOUNT_TICKS: Final = 60
+
+
+class Hub:
+    """One hub on one store. Make it inside the event loop that it is to run in."""
+
+    def __init__(
+        self, store: Store, authority: x509.Certificate, limits: Limits, metrics: Metrics
+    ) -> None:
+        self.limits = limits
+        self.metrics = metrics
+        self.committer = Committer(store)
+        self.registry = Registry(self.committer, authority)
+        self.board = Board(self.committer, self.registry)
+        self.mailroom = Mailroom(self.committer, metrics, limits)
+        self.draining = False
+        self._shared = not isinstance(store, SqliteStore)
+        self._connections: dict[bytes, set[Connection]] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def open(self) -> None:
+        """Continue from the store, and begin to work."""
+        await self._catch_up()
+        self._tasks = [
+            asyncio.create_task(self.mailroom.carry()),
+            asyncio.create_task(self._tend()),
+        ]
+        log("opened")
+
+    async def drain(self) -> None:
+        """Take no more from anyone, answer what was taken, and close every connection."""
+        self.draining = True
+        log("draining")
+        await asyncio.gather(*(each.drain() for each in self._everyone()))
+
+    async def close(self) -> None:
+        """Stop working; everything that was answered is in the store."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.committer.close()
+        log("closed")
+
+    def enter(self, connection: Connection) -> None:
+        """A party is here: tell it what concerns it."""
+        identity = connection.identity
+        self._connections.setdefault(identity, set()).add(connection)
+        self.metrics.connections += 1
+        if identity in self.registry.revoked:
+            connection.revoke()
+            return
+        for survey in self.board.concerning(identity):
+            if survey.state != "closed":
+                connection.tell(frames.News(survey.id, survey.state))
+
+    def leave(self, connection: Connection) -> None:
+        """A party is gone."""
+        held = self._connections[connection.identity]
+        held.discard(connection)
+        if not held:
+            del self._connections[connection.identity]
+        self.metrics.connections -= 1
+
+    async def offer(self, signed: bytes, roster: bytes, graph: bytes | None) -> Survey:
+        """Offer a survey to everyone on its roster."""
+        survey, fresh = await self.board.offer(signed, roster, graph)
+        if fresh:
+            self._publish([(survey, "offered")])
+        return survey
+
+    async def start(self, survey: Survey, start: bytes) -> None:
+        """Start a survey."""
+        if await self.board.start(survey, start):
+            self._publish([(survey, "started")])
+
+    async def finish(self, survey: Survey, close: bytes) -> None:
+        """Close a survey."""
+        if await self.board.close(survey, close):
+            self._publish([(survey, "closed")])
+
+    async def revoke(self, crl: bytes) -> bool:
+        """Put out whoever is on this revocation list; False when a newer one is held."""
+        newest, out = await self.registry.revoke(crl)
+        self._put_out(out)
+        return newest
+
+    def _put_out(self, revoked: set[bytes]) -> None:
+        self.board.strike(revoked)
+        for identity in revoked:
+            for connection in list(self._connections.get(identity, ())):
+                connection.revoke()
+        if revoked:
+            log("revoked")
+
+    def _publish(self, changes: Iterable[Change]) -> None:
+        for survey, state in changes:
+            log(f"survey {state}")
+            news = frames.News(survey.id, state)
+            for identity, connections in self._connections.items():
+                if survey.slot(identity) is not None:
+                    for connection in connections:
+                        connection.tell(news)
+                        connection.started(survey)
+
+    def _everyone(self) -> list[Connection]:
+        return [each for held in self._connections.values() for each in held]
+
+    async def _catch_up(self) -> None:
+        """Read what other hubs, or the one before this, have written."""
+        self._put_out(await self.registry.refresh())
+        self._publish(await self.board.refresh())
+        self.mailroom.poll()
+
+    async def _tend(self) -> None:
+        tick = 0
+        while True:
+            await asyncio.sleep(_TICK)
+            tick += 1
+            try:
+                if self._shared:
+                    await self._catch_up()
+                if tick % _EXPIRE_TICKS == 0:
+                    self._publish(await self.board.close_overdue())
+                    await self.mailroom.expire(
+                        time.time() - self.limits.keep_seconds,
+                        recount=self._shared and tick % _RECOUNT_TICKS == 0,
+                    )
+                    if not self._shared:
+                        await self.board.refresh()
+            except IncrowdError as error:
+                # The store is away for a moment; whoever needs it now is told so by an answer.
+                log("store failed", logging.ERROR, kind=type(error).__name__)

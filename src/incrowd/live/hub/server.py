@@ -1,0 +1,129 @@
+"""A hub as a process: TLS, one line when it listens, and a stop that loses nothing.
+
+On SIGTERM or SIGINT the server stops accepting, the hub finishes the commits under way and closes
+its WebSockets with code 1001, and the process ends well. A kill loses nothing either: what was
+answered is in the store, and what was not answered is sent again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+import uvicorn
+from starlette.routing import BaseRoute
+
+from incrowd.errors import InvalidParameter
+from incrowd.live.authority import load_authority_certificate, server_context
+from incrowd.live.frames import FRAME_LIMIT
+from incrowd.live.hub.app import Application
+from incrowd.live.hub.limits import Limits
+from incrowd.live.store import open_store
+
+__all__ = ["HubServer", "run"]
+
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+_GRACE_SECONDS: Final = 5
+_FAREWELL_SECONDS: Final = 0.5
+_BACKLOG: Final = 2048
+
+
+class HubServer(uvicorn.Server):
+    """A server that says when it listens, and drains the hub before it closes connections."""
+
+    def __init__(self, application: Application, keys: Path, ready: Callable[[], None]) -> None:
+        """``keys`` is the hub's directory; ``ready`` is called when connections are accepted."""
+        context = server_context(keys)
+        super().__init__(
+            uvicorn.Config(
+                application,
+                ws="websockets-sansio",
+                ws_max_size=FRAME_LIMIT,
+                # Sealed bytes do not compress, and compressing leaks what does.
+                ws_per_message_deflate=False,
+                lifespan="on",
+                log_config=None,
+                access_log=False,
+                proxy_headers=False,
+                server_header=False,
+                timeout_graceful_shutdown=_GRACE_SECONDS,
+                ssl_context_factory=lambda *_: context,
+            )
+        )
+        self._application = application
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Open the hub and listen."""
+        await super().startup(sockets)
+        if self.started:
+            self._ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept no more, let the hub answer what it took, then close."""
+        for server in self.servers:
+            server.close()
+        await self._application.hub().drain()
+        hurrying = asyncio.create_task(self._hurry())
+        try:
+            await super().shutdown(sockets)
+        finally:
+            hurrying.cancel()
+
+    async def _hurry(self) -> None:
+        """Let go of callers that do not answer TLS's goodbye, such as idle ones."""
+        while True:
+            await asyncio.sleep(_FAREWELL_SECONDS)
+            for connection in list(self.server_state.connections):
+                if connection.transport.is_closing():
+                    connection.transport.abort()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Stop on a signal and return; being asked to stop is no failure."""
+        before = {each: signal.signal(each, self._asked_to_stop) for each in _SIGNALS}
+        try:
+            yield
+        finally:
+            for each, handler in before.items():
+                signal.signal(each, handler)
+
+    def _asked_to_stop(self, number: int, frame: FrameType | None) -> None:
+        del number, frame
+        self.should_exit = True
+
+
+def run(
+    keys: Path,
+    authority: Path,
+    store: str,
+    host: str,
+    port: int,
+    ready: Callable[[str], None],
+    limits: Limits | None = None,
+    extra: Sequence[BaseRoute] = (),
+) -> None:
+    """Serve until a signal comes; ``ready`` is called with the hub's address when it listens."""
+    certificate = load_authority_certificate(authority)
+    with open_store(store) as opened, _listening(host, port) as listener:
+        name, number = listener.getsockname()[:2]
+        url = f"https://[{name}]:{number}" if ":" in name else f"https://{name}:{number}"
+        application = Application(opened, certificate, limits, extra)
+        HubServer(application, keys, lambda: ready(url)).run([listener])
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        raise InvalidParameter(
+            f"cannot listen on {host} port {port} ({error.strerror}): choose another port, or 0 "
+            "for any that is free"
+        ) from error

@@ -1,0 +1,305 @@
+"""One party over its whole life: it hears of surveys, decides, takes part, and is done.
+
+What happens to a survey, from the point of view of one device or helper:
+
+    offered ──▶ examined ──▶ joined ──▶ started ──▶ compared ──▶ begun ──▶ done ──▶ closed
+                    │                       │            │
+                    └────── declined ◀──────┴────────────┘   with a reason, and nothing is spent
+
+* **examined**: everything in the task was checked and every promise recomputed (``admission``);
+  its owner's ledger has room for it, and the owner has an answer;
+* **joined**: the device has signed the task's digest, so that all who do stand on one roster;
+* **compared**: more than half of those it will talk to have signed that they see the same start.
+  Somebody who sees another one ends it: nothing has left the device by then;
+* **begun**: the ledger's line, the drawn report and the first sealed cells are one commit.
+
+Joined surveys are facts in the journal, so a restart goes on where it was. A device answers one
+survey once, whatever it is offered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from incrowd.errors import IncrowdError
+from incrowd.live import cells, frames, links
+from incrowd.live import task as tasks
+from incrowd.live.admission import Offer, Started
+from incrowd.live.client import Connection
+from incrowd.live.host import Host, keys_for, patiently
+from incrowd.live.keys import PrivateKeys
+from incrowd.live.ledger import Budget, Declined, Line
+from incrowd.live.party import Party
+from incrowd.live.playing import Spend
+from incrowd.live.reasons import Reason, Rejected
+from incrowd.protocols.actor import CURATOR, Actor, Address, device, is_device, person_of
+from incrowd.protocols.seat import Seat
+from incrowd.randomness import system_generator
+
+__all__ = ["Answers", "Device", "Helper", "Member"]
+
+
+_OVER = "over"
+"""The key of the fact that a survey needs nothing more."""
+
+Answers = Callable[[str], str | None]
+"""What the owner of a device has to say, by column; none where that is nothing."""
+
+
+class Member:
+    """What devices, helpers and curators have in common: keys, a connection, and parts to play."""
+
+    def __init__(self, keys: PrivateKeys, host: Host, path: Path | None = None) -> None:
+        """``path`` is the directory of the keys, where they are in one."""
+        self.keys = keys
+        self.path = path
+        self.host = host
+        self.identity = keys.identity.public_key().public_bytes_raw()
+        self.connection = Connection(
+            host.hub.url, keys.identity, host.tls, news=self._news, rng=host.rng
+        )
+        self.parties: dict[bytes, Party] = {}
+        """The parts it plays, by survey."""
+        self.declined: dict[bytes, str] = {}
+        """Why it does not take part, by survey."""
+        self._lives: dict[bytes, asyncio.Task[None]] = {}
+        self._seen: dict[bytes, dict[Address, bytes]] = {}
+
+    async def renew(self) -> None:
+        """Take up a sealing key that was made since, for the surveys to come."""
+        if self.path is not None:
+            self.keys = PrivateKeys.load(self.path)
+            await patiently(self.enrol)
+
+    async def enrol(self) -> None:
+        """Register the keys, or their newest version."""
+        await self.host.hub.enrol(self.keys.record())
+
+    async def open(self) -> None:
+        """Connect, and go on with what was begun before a restart."""
+        await patiently(self.connection.open)
+        for survey in list(self.host.facts(self.identity)):
+            self._live(survey)
+
+    async def close(self) -> None:
+        """Leave; whatever is unfinished goes on at the next start."""
+        for life in self._lives.values():
+            life.cancel()
+        await asyncio.gather(*self._lives.values(), return_exceptions=True)
+        await self.connection.close()
+
+    def _news(self, news: frames.News) -> None:
+        if news.what in ("offered", "started"):
+            self._live(news.survey)
+        self.host.heard(news)
+
+    def _live(self, survey: bytes) -> None:
+        over = _OVER in self.host.facts(self.identity).get(survey, {})
+        if not over and survey not in self._lives and survey not in self.declined:
+            self._lives[survey] = asyncio.create_task(self._life(survey))
+
+    async def _life(self, survey: bytes) -> None:
+        try:
+            await self.live(survey)
+            await self.host.note(self.identity, survey, _OVER, b"")
+        except IncrowdError as refusal:
+            # Also what cannot be done here must not end the other lives of this process.
+            self.declined[survey] = _why(refusal)
+            self.host.declined(survey, refusal)
+            await self.host.note(self.identity, survey, "digest", None)
+
+    async def live(self, survey: bytes) -> None:
+        """Take part from the offer to the end."""
+        raise NotImplementedError
+
+    # The pieces of a life.
+
+    def party(self, started: Started, address: Address, value: NDArray[Any] | None) -> Party:
+        """The part to play, not begun yet."""
+        spec = started.offer.spec
+        number = cells.number(address)
+        record = started.records[address]
+        keys = keys_for(self.keys, self.path, record)
+        records = self.host.numbered(started)
+        sealer = links.HpkeSealer(number, keys, spec.survey, started.context, records)
+        seat = Seat(generator=system_generator, value=value, sealer=sealer, timing=spec.timing)
+
+        def make() -> Actor:
+            return started.protocol.party(address, seat)
+
+        self._seen[spec.survey] = {}
+        return Party(
+            address,
+            spec.survey,
+            make,
+            links.Links(number, keys, spec.survey, started.context, records),
+            origin=started.start.at,
+            round_seconds=spec.timing.round_seconds,
+            plan=[] if started.plan is None else started.plan.ticks(address, spec.timing),
+            compare=lambda cell: self._compared(started, address, cell),
+        )
+
+    async def play(self, started: Started, party: Party, spend: Spend | None = None) -> None:
+        """Go on with the part, or compare and begin; returns when the survey is over."""
+        self.parties[started.offer.spec.survey] = party
+        transport = await self.host.transport(self, started, party)
+        resumed = self.host.play(party, started, transport, spend)
+        try:
+            if not resumed:
+                await self.compare(started, party)
+            self.host.player.release(party)
+            await self.until_over(started)
+        finally:
+            await self.host.leave(party)
+
+    async def compare(self, started: Started, party: Party) -> None:
+        """Tell those it will talk to which start it sees, and hear it from most of them."""
+        survey, peers = started.offer.spec.survey, contacts(started, party.address)
+        for peer in peers:
+            party.post(
+                links.compare_cell(
+                    self.keys, survey, party.number, cells.number(peer), started.context
+                )
+            )
+        self.host.player.mark(party)
+        wanted = [peer for peer in peers if peer in waited_for(started, party.address)]
+        while True:
+            seen = self._seen[survey]
+            if any(digest != started.context for digest in seen.values()):
+                raise Rejected(Reason.equivocal, "somebody was shown another start of this survey")
+            if 2 * sum(peer in seen for peer in wanted) >= len(wanted):
+                return
+            if self.host.time() > started.ends:
+                raise Rejected(
+                    Reason.equivocal, "most of the others never said which start they were shown"
+                )
+            await asyncio.sleep(0.05)
+
+    def _compared(self, started: Started, address: Address, cell: bytes) -> None:
+        header = cells.Header.parse(cell)
+        if header.survey != started.offer.spec.survey or header.recipient != cells.number(address):
+            raise Rejected(Reason.foreign)
+        sender = cells.address(header.sender)
+        record = started.records.get(sender)
+        if record is None:
+            raise Rejected(Reason.unknown)
+        seen = self._seen[header.survey]
+        if sender not in seen:
+            seen[sender] = links.read_compare(cell, record)
+
+    async def until_over(self, started: Started) -> None:
+        """Go on answering until it is closed, or nobody can be waiting any more."""
+        closed = self.host.news(started.offer.spec.survey).closed
+        with suppress(TimeoutError):
+            async with asyncio.timeout(max(0.0, started.ends - self.host.time())):
+                await closed.wait()
+
+
+class Device(Member):
+    """Holds one person's answers, and takes part for them within their budget."""
+
+    def __init__(
+        self,
+        keys: PrivateKeys,
+        host: Host,
+        path: Path | None = None,
+        *,
+        answers: Answers,
+        budget: Budget,
+    ) -> None:
+        super().__init__(keys, host, path)
+        self._answers = answers
+        self._budget = budget
+
+    async def live(self, survey: bytes) -> None:
+        """Examine, join, compare, report, forward, and hand in."""
+        offer = await self.host.offer(survey)
+        place = offer.places.get(self.identity)
+        if place is None:
+            raise Rejected(Reason.foreign, "this device is not on the roster")
+        value = self._value(offer)
+        known = self.host.facts(self.identity).get(survey, {})
+        if known.get("digest", offer.digest) != offer.digest:
+            raise Rejected(Reason.equivocal, "another task of the same survey was joined before")
+        if "digest" not in known:
+            self.host.ledger.allows(self.identity, self._budget, self._line(offer, offer.spec))
+            await self.host.note(self.identity, survey, "digest", offer.digest)
+        await self._join(offer, place)
+        started = await self.host.start_of(offer)
+        address = started.address_of(self.identity)
+        if address is None:
+            raise Rejected(Reason.foreign, "the survey started without this device")
+        line = self._line(offer, started.start)
+        await self.play(
+            started,
+            self.party(started, address, value),
+            lambda: self.host.ledger.spend(self.identity, self._budget, line),
+        )
+
+    async def _join(self, offer: Offer, place: int) -> None:
+        join = tasks.encode_join(tasks.join_task(offer.digest, place, self.keys.identity))
+        refused = await patiently(lambda: self.connection.join(offer.spec.survey, join))
+        # A survey that has started takes no more joins; whether this one is in, the start says.
+        if refused not in (None, Reason.expired):
+            raise Rejected(refused, "the hub does not take the join")
+
+    def _value(self, offer: Offer) -> NDArray[Any]:
+        raw = self._answers(offer.spec.column)
+        if raw is None:
+            raise Declined(f"there is no answer to {offer.spec.column!r} on this device")
+        return offer.task.encode(np.array([raw]))
+
+    def _line(self, offer: Offer, stated: tasks.Spec | tasks.Start) -> Line:
+        # Should everybody else collude, what was promised against everyone still holds.
+        (alone,) = (each for each in stated.promises if each.view == "everyone")
+        return Line(
+            at=self.host.time(),
+            survey=offer.spec.survey,
+            digest=offer.digest,
+            question=offer.spec.question,
+            epsilon0=alone.epsilon,
+            delta0=alone.delta,
+            promises=[(each.view, each.epsilon, each.delta) for each in stated.promises],
+        )
+
+
+class Helper(Member):
+    """Plays a part that is nobody's device, such as the shuffler's."""
+
+    async def live(self, survey: bytes) -> None:
+        """Examine, wait for the start, compare, and play."""
+        offer = await self.host.offer(survey)
+        if self.identity not in {record.identity for record in offer.spec.helpers.values()}:
+            raise Rejected(Reason.foreign, "this party has no part in the survey")
+        await self.host.note(self.identity, survey, "digest", offer.digest)
+        started = await self.host.start_of(offer)
+        address = started.address_of(self.identity)
+        if address is None:
+            raise Rejected(Reason.foreign, "this party has no part in the survey")
+        await self.play(started, self.party(started, address, None))
+
+
+def _why(refusal: IncrowdError) -> str:
+    """The kind of a refusal in one or two words, for counting."""
+    reason = getattr(refusal, "reason", None)
+    return str(reason) if reason is not None else "failed"
+
+
+def contacts(started: Started, address: Address) -> list[Address]:
+    """Whom a party tells which start it sees: everyone it exchanges messages with, but curators."""
+    if is_device(address):
+        return [peer for peer in started.protocol.contacts(person_of(address)) if peer != CURATOR]
+    people = range(len(started.start.joins))
+    return [device(each) for each in people if address in started.protocol.contacts(each)]
+
+
+def waited_for(started: Started, address: Address) -> set[Address]:
+    """From whom a party wants to hear it: a helper sees reports of others, and waits for nobody."""
+    return set(contacts(started, address)) if is_device(address) else set()

@@ -1,0 +1,425 @@
+"""The event loop that plays the parties of one host over their transports, with one journal.
+
+For every party the same circle: a cell arrives or a time comes, the party is called, its changes go
+into the next group commit, and only after that its cells are sent and what it took in is
+acknowledged. A host that is killed anywhere in the circle finds in its journal a state from which
+the rest of the circle is repeated. There is one clock for all (a heap of times) and one transaction
+for all, so that an idle party costs nothing.
+
+Sending never gives up: an unreachable holder is tried again after growing, jittered pauses with the
+same bytes. Where one recipient of several cannot be reached, the others are served without it.
+
+A party whose actor raises is set aside with what it had not yet committed, and the others go on; it
+is in ``failures``, and starts again from its last commit with the next process. A journal that
+cannot be written stops everything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+import logging
+import random
+import time
+from collections.abc import Callable, Coroutine, Iterable
+from contextlib import suppress
+from functools import partial
+from types import TracebackType
+from typing import Final, Self
+
+from incrowd.errors import IncrowdError
+from incrowd.live.cells import Header
+from incrowd.live.frames import MOST_CELLS
+from incrowd.live.journal import Batch, Entry, Fact, GroupCommit, Journal, OutboxRow
+from incrowd.live.party import Party
+from incrowd.live.reasons import Reason
+from incrowd.live.transports.base import Transport, Unreachable
+from incrowd.protocols.delivery import Backoff
+
+__all__ = ["Player", "Spend"]
+
+_log = logging.getLogger(__name__)
+
+_RETRY: Final = Backoff(first=0.25, factor=2.0, cap=5.0)
+_LONGEST_SLEEP: Final = 10.0
+"""The clock is looked at this often, in case somebody sets it."""
+_AT_ONCE: Final = 16
+"""So many parties are woken before anything else gets a turn."""
+
+Spend = Callable[[], Entry]
+"""Takes the cost of taking part from a ledger; asked when the party begins, and never again."""
+
+
+async def _wait(event: asyncio.Event, seconds: float | None) -> None:
+    """Until the event, or so long."""
+    # Unlike wait_for, a timeout never swallows a cancellation that comes with the event.
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
+
+
+class _Courier:
+    """Carries the committed effects of one party: sends its cells, acknowledges what it took."""
+
+    def __init__(
+        self, transport: Transport, arrived: Callable[[int, Reason | None], None], retry: Backoff
+    ) -> None:
+        self._transport = transport
+        self._arrived = arrived
+        self._retry = retry
+        self._waiting: dict[int, list[OutboxRow]] = {}
+        self._tokens: list[int] = []
+        self._wanted = asyncio.Event()
+        self._failures: dict[int, int] = {}
+        """Recipients under suspicion, each with how often sending to it alone has failed."""
+        self._later: dict[int, float] = {}
+        self._in_a_row = 0
+        self._floor = 0.0
+
+    @property
+    def idle(self) -> bool:
+        """Whether everything it was given is with the next holder."""
+        return not self._waiting
+
+    def put(self, rows: Iterable[OutboxRow], tokens: Iterable[int] = ()) -> None:
+        """Send these, acknowledge those."""
+        for row in rows:
+            recipient = Header.parse(row.cell).recipient
+            self._waiting.setdefault(recipient, []).append(row)
+            if recipient not in self._failures:
+                self._floor = 0.0
+        self._tokens += tokens
+        self._wanted.set()
+
+    async def open(self) -> None:
+        """Open the transport, however long that takes."""
+        for attempt in itertools.count(1):
+            try:
+                await self._transport.open()
+                break
+            except Unreachable:
+                await asyncio.sleep(self._pause(attempt))
+
+    async def run(self) -> None:
+        """Carry, until cancelled."""
+        while True:
+            self._wanted.clear()
+            if self._tokens:
+                tokens, self._tokens = self._tokens, []
+                # What could not be acknowledged comes again, and is acknowledged then.
+                with suppress(Unreachable):
+                    await self._transport.took(tokens)
+            now = asyncio.get_running_loop().time()
+            batch = self._pick(now)
+            if batch:
+                await self._attempt(batch)
+                continue
+            due = [self._later.get(to, 0.0) for to in self._waiting]
+            pause = max(self._floor, min(due)) - now if due else None
+            await _wait(self._wanted, pause)
+
+    def _pick(self, now: float) -> list[tuple[int, OutboxRow]]:
+        """The next cells to send: of all that are above suspicion, or else of one that is not."""
+        if now < self._floor:
+            return []
+        chosen = [to for to in self._waiting if to not in self._failures]
+        if not chosen:
+            ready = [to for to in self._waiting if self._later.get(to, 0.0) <= now]
+            chosen = sorted(ready, key=self._failures.__getitem__)[:1]
+        rows = ((to, row) for to in chosen for row in self._waiting[to])
+        return list(itertools.islice(rows, MOST_CELLS))
+
+    async def _attempt(self, batch: list[tuple[int, OutboxRow]]) -> None:
+        recipients = {to for to, _ in batch}
+        try:
+            outcomes = await self._transport.send([row.cell for _, row in batch])
+        except Unreachable:
+            self._failed(recipients)
+            return
+        self._in_a_row = 0
+        for to in recipients:
+            self._failures.pop(to, None)
+            self._later.pop(to, None)
+        over = set()
+        full = set()
+        for (to, row), outcome in zip(batch, outcomes, strict=True):
+            if outcome is Reason.full:
+                full.add(to)
+            else:
+                over.add(row.id)
+                self._arrived(row.id, outcome)
+        for to in recipients:
+            left = [row for row in self._waiting.pop(to) if row.id not in over]
+            if left:
+                self._waiting[to] = left
+        for to in full:
+            self._failed({to})
+
+    def _failed(self, recipients: set[int]) -> None:
+        """Wait, and then find out one by one who of them can be reached."""
+        now = asyncio.get_running_loop().time()
+        self._in_a_row += 1
+        self._floor = now + self._pause(self._in_a_row)
+        for to in recipients:
+            self._failures.setdefault(to, 0)
+        if len(recipients) == 1:
+            (only,) = recipients
+            self._failures[only] += 1
+            self._later[only] = now + self._pause(self._failures[only])
+
+    def _pause(self, attempts: int) -> float:
+        return self._retry.pause(attempts) * random.uniform(0.5, 1.0)  # noqa: S311
+
+
+class _Seat:
+    """One party with its transport; the group commit asks it for changes."""
+
+    def __init__(
+        self, party: Party, transport: Transport, spend: Spend | None, held: bool, player: Player
+    ) -> None:
+        self.party = party
+        self.transport = transport
+        self.spend = spend
+        self.held = held
+        self.serving: asyncio.Task[None] | None = None
+        self.scheduled: float | None = None
+        self.failed = False
+        self.courier = _Courier(transport, self._arrived, player.retry)
+        self._player = player
+        self._asked = False
+
+    def changes(self, batch: Batch) -> None:
+        self._asked = not self.failed
+        if self._asked:
+            self.party.changes(batch)
+
+    def committed(self) -> None:
+        if self._asked:
+            self.courier.put(*self.party.committed())
+            self._player.notify()
+
+    def step(self, now: float) -> None:
+        """Begin, or do what is due."""
+        if self.party.begun:
+            self.party.wake(now)
+        elif not self.held and now >= self.party.origin:
+            self.party.begin(now, None if self.spend is None else self.spend())
+
+    @property
+    def due(self) -> float | None:
+        if self.party.begun:
+            return self.party.due
+        return None if self.held else self.party.origin
+
+    def _arrived(self, id_: int, refused: Reason | None) -> None:
+        self.party.arrived(id_, refused)
+        self._player.notify()
+
+
+class Player:
+    """Plays parties until stopped; an asynchronous context manager.
+
+    Parties may be added at any time. One that the journal knows continues, any other begins at its
+    origin. ``clock`` tells the seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        *,
+        clock: Callable[[], float] = time.time,
+        retry: Backoff = _RETRY,
+    ) -> None:
+        self.retry = retry
+        self.failures: dict[Party, Exception] = {}
+        self._clock = clock
+        self._group = GroupCommit(journal)
+        self._rows = {(row.survey, row.number): row for row in journal.parties()}
+        self._outbox = journal.outbox()
+        self._seats: dict[Party, _Seat] = {}
+        self._heap: list[tuple[float, int, _Seat]] = []
+        self._order = itertools.count()
+        self._sooner = asyncio.Event()
+        self._news = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._committing: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._committing = asyncio.create_task(self._group.run())
+        self._committing.add_done_callback(lambda _: self.notify())
+        self._spawn(self._ring())
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    def add(
+        self,
+        party: Party,
+        transport: Transport,
+        spend: Spend | None = None,
+        *,
+        held: bool = False,
+    ) -> None:
+        """Play this party from now on; one that is held does not begin before it is released."""
+        seat = _Seat(party, transport, spend, held, self)
+        key = party.survey, party.number
+        row = self._rows.pop(key, None)
+        if row is not None:
+            party.resume(row)
+        seat.courier.put(self._outbox.pop(key, []))
+        self._seats[party] = seat
+        self._schedule(seat)
+        seat.serving = self._spawn(self._serve(seat))
+
+    def release(self, party: Party) -> None:
+        """Let a party begin that was held."""
+        seat = self._seats[party]
+        seat.held = False
+        self._schedule(seat)
+
+    async def drained(self, party: Party) -> None:
+        """Wait until everything that the party has said is with the next holder."""
+        seat = self._seats[party]
+        await self.until(lambda: seat.failed or (party.settled and seat.courier.idle))
+
+    async def remove(self, party: Party) -> None:
+        """Commit what the party did so far, and play it no more."""
+        seat = self._seats.pop(party, None)
+        if seat is None:
+            return
+        seat.scheduled = None  # Its entries in the heap ring for nobody.
+        if seat.serving is not None:
+            seat.serving.cancel()
+            await asyncio.gather(seat.serving, return_exceptions=True)
+        self._group.mark(seat)
+        await self._group.write()
+        await seat.transport.close()
+
+    def mark(self, party: Party) -> None:
+        """Commit what a caller did to a party itself, such as ``post``."""
+        self._group.mark(self._seats[party])
+
+    async def write(self, facts: Iterable[Fact] = (), entries: Iterable[Entry] = ()) -> None:
+        """Make these durable together with whatever else is to be written."""
+        await self._group.write(facts, entries)
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait until this holds; it is looked at after every commit and every sending."""
+        while not condition():
+            if self._committing is not None and self._committing.done():
+                await self._committing
+                raise IncrowdError("the player was stopped: start it anew")
+            self._news.clear()
+            await self._news.wait()
+
+    async def finished(self) -> None:
+        """Wait until every party is done and what it had to say is with the next holder."""
+
+        def over() -> bool:
+            for error in self.failures.values():
+                raise error
+            return all(
+                seat.party.output is not None and seat.courier.idle for seat in self._seats.values()
+            )
+
+        await self.until(over)
+
+    async def stop(self) -> None:
+        """Commit what happened so far and let go; what was not sent waits in the journal."""
+        tasks, self._tasks = self._tasks, set()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        try:
+            if self._committing is not None:
+                for seat in self._seats.values():
+                    self._group.mark(seat)
+                self._group.close()
+                await self._committing
+        finally:
+            for seat in self._seats.values():
+                await seat.transport.close()
+
+    def notify(self) -> None:
+        """Something happened that somebody may be waiting for."""
+        self._news.set()
+
+    # The circle.
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _serve(self, seat: _Seat) -> None:
+        """Open the transport, carry what goes out, and take in what comes."""
+        courier: asyncio.Task[None] | None = None
+        try:
+            await seat.courier.open()
+            courier = asyncio.create_task(seat.courier.run())
+            courier.add_done_callback(lambda task: self._carried(seat, task))
+            async for delivery in seat.transport.deliveries():
+                self._call(seat, partial(seat.party.deliver, delivery.cells))
+        except Exception as error:
+            self._set_aside(seat, error)
+        finally:
+            if courier is not None:
+                courier.cancel()
+                await asyncio.gather(courier, return_exceptions=True)
+
+    def _carried(self, seat: _Seat, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and isinstance(error := task.exception(), Exception):
+            self._set_aside(seat, error)
+
+    def _call(self, seat: _Seat, what: Callable[[float], None]) -> None:
+        if seat.failed:
+            return
+        try:
+            what(self._clock())
+        except Exception as error:
+            self._set_aside(seat, error)
+        else:
+            self._group.mark(seat)
+            self._schedule(seat)
+
+    def _set_aside(self, seat: _Seat, error: Exception) -> None:
+        _log.error("%s was set aside", seat.party.address, exc_info=error)
+        seat.failed = True
+        self.failures.setdefault(seat.party, error)
+        self.notify()
+
+    def _schedule(self, seat: _Seat) -> None:
+        due = seat.due
+        if due is None or due == seat.scheduled:
+            seat.scheduled = due
+            return
+        seat.scheduled = due
+        if not self._heap or due < self._heap[0][0]:
+            self._sooner.set()
+        heapq.heappush(self._heap, (due, next(self._order), seat))
+
+    async def _ring(self) -> None:
+        """Call everyone whose time has come."""
+        while True:
+            self._sooner.clear()
+            due = []
+            while self._heap and self._heap[0][0] <= self._clock():
+                at, _, seat = heapq.heappop(self._heap)
+                # An alarm that was moved has another entry.
+                if at == seat.scheduled:
+                    seat.scheduled = None
+                    due.append(seat)
+            for index, seat in enumerate(due, 1):
+                self._call(seat, seat.step)
+                if index % _AT_ONCE == 0:
+                    await asyncio.sleep(0)
+            pause = self._heap[0][0] - self._clock() if self._heap else _LONGEST_SLEEP
+            await _wait(self._sooner, min(max(0.0, pause), _LONGEST_SLEEP))

@@ -1,0 +1,359 @@
+"""A whole survey on one machine: hub, devices and curator as processes of their own, over TLS.
+
+    this process ── curator ──────────┐
+    hub process ── store ─────────────┼── loopback, TLS 1.3
+    host processes ── devices, helpers┘
+
+Everything is as it is between machines: keys and certificates from an authority that is made for
+the occasion, a durable hub, devices with journals and ledgers. Only the authority's key and the
+people's answers are in one place, which is why this is for trying out, and for tests.
+
+Whatever happens, an interrupt included, the processes are stopped and the directory is removed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import math
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from numpy.typing import NDArray
+
+from incrowd.errors import ProtocolFailed
+from incrowd.live.admission import Started
+from incrowd.live.authority import Authority, Register
+from incrowd.live.curator import Curator, Proposal, propose, timing_of
+from incrowd.live.host import Host, Network
+from incrowd.live.journal import Journal
+from incrowd.live.keys import CERTIFICATE_FILE, PrivateKeys, Role
+from incrowd.live.options import LiveOptions
+from incrowd.protocols.actor import CURATOR
+from incrowd.protocols.base import Protocol, Run
+from incrowd.protocols.seat import Timing
+from incrowd.tasks.base import Task
+
+__all__ = ["LiveRun", "LiveStatistics", "run_live"]
+
+Say = Callable[[str, int, int], None]
+
+_CELL_SECONDS = 0.0012
+"""What a cell costs a machine that plays everybody, from seal to journal: for choosing rounds."""
+_LEAD_SECONDS = 0.015
+"""How long a device takes to compare notes with its contacts, on such a machine."""
+_SHORTEST_ROUND = 0.5
+_START_WITHIN = 120.0
+_STOP_WITHIN = 20.0
+
+
+class LiveStatistics(msgspec.Struct, frozen=True, kw_only=True):
+    """What a live run went through."""
+
+    devices: int
+    hosts: int
+    transport: str
+    cover: bool
+    round_seconds: float
+    seconds: float
+    """From the start of the survey to its result."""
+    cells_per_device: float
+    cells_sent: int
+    """Cells that devices and helpers sealed, dummies included."""
+    cells_dummy: int
+    bytes_per_device: float
+    delivered: int
+    """Cells that the hub delivered."""
+    in_flight: int
+    expired: int
+    rejected: dict[str, int]
+    missed_rounds: int
+    """Device rounds in which somebody was away."""
+
+
+@dataclass(frozen=True)
+class LiveRun(Run):
+    """A run together with how it went over the network."""
+
+    live: LiveStatistics
+
+
+def run_live(
+    protocol: Protocol,
+    values: NDArray[Any],
+    task: Task | None = None,
+    *,
+    options: LiveOptions | None = None,
+    question: str = "",
+    column: str = "answer",
+    delta: float,
+    hosts: int | None = None,
+    progress: Say | None = None,
+    keep: Path | None = None,
+) -> LiveRun:
+    """Ask everybody over a network of processes on this machine, and conclude.
+
+    ``values`` are raw, one per person. ``hosts`` says over how many processes the devices are
+    spread. With ``keep`` the files of the run stay in that directory.
+    """
+    asked = protocol.question(task)
+    asked.encode(values)
+    protocol.check_crowd(values)
+    folder = keep or Path(tempfile.mkdtemp(prefix="incrowd-"))
+    run = _Local(
+        protocol, values, asked, options or LiveOptions(), question or "?", column, delta,
+        hosts or max(1, min(os.cpu_count() or 1, math.ceil(len(values) / 50))), folder,
+        progress or (lambda *_: None),
+    )  # fmt: skip
+    try:
+        return asyncio.run(run.run())
+    finally:
+        if keep is None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@dataclass(frozen=True)
+class _Local:
+    protocol: Protocol
+    values: NDArray[Any]
+    task: Task
+    options: LiveOptions
+    question: str
+    column: str
+    delta: float
+    hosts: int
+    folder: Path
+    say: Say
+
+    async def run(self) -> LiveRun:
+        n = len(self.values)
+        self.say("making keys", 0, 0)
+        await asyncio.to_thread(self._prepare)
+        async with AsyncExitStack() as stack:
+            self.say("starting the hub", 0, 0)
+            hub = await stack.enter_async_context(self._process("hub", *self._hub_words()))
+            url = (await hub.said(_START_WITHIN))["url"]
+            network = Network(url, self._authority / CERTIFICATE_FILE, nats=self.options.nats)
+            self.say("enrolling", 0, n)
+            workers = [
+                await stack.enter_async_context(self._process(f"host {index}", *words))
+                for index, words in enumerate(self._worker_words(url))
+            ]
+            for worker in workers:
+                await worker.said(_START_WITHIN)
+            with Journal(self.folder / "curator.journal") as journal:
+                host = await stack.enter_async_context(Host(network, journal))
+                keys = PrivateKeys.load(self.folder / "curator")
+                curator = Curator(keys, host, self.folder / "curator")
+                await curator.enrol()
+                stack.push_async_callback(curator.close)
+                await curator.open()
+                return await self._ask(curator, workers)
+
+    async def _ask(self, curator: Curator, workers: Sequence[_Process]) -> LiveRun:
+        roster, helpers = await curator.crowd(self.protocol.helpers)
+        timing = timing_of(self.options, self._round_seconds())
+        proposal = await asyncio.to_thread(self._propose, curator, roster, helpers, timing)
+        await curator.open_survey(proposal)
+        started = await curator.gather(
+            proposal.survey,
+            wait=_START_WITHIN,
+            lead=1.0 + len(roster) * _LEAD_SECONDS,
+            progress=lambda done, total: self.say("joining", done, total),
+        )
+        run = await curator.receive(started, lambda _: self._progress(started))
+        seconds = time.time() - started.start.at
+        counts = await curator.host.hub.progress(proposal.survey)
+        await curator.close_survey(proposal.survey)
+        self.say("stopping", 0, 0)
+        told = [await worker.stop() for worker in workers]
+        return self._concluded(run, started, counts, told, seconds)
+
+    def _progress(self, started: Started) -> None:
+        rounds = started.protocol.cost().rounds
+        timing = started.offer.spec.timing
+        now = int((time.time() - started.start.at) // timing.round_seconds)
+        if now < 0:
+            self.say("comparing", 0, 0)
+        elif now < rounds:
+            self.say("round", now + 1, rounds)
+        else:
+            self.say("handing in", 0, 0)
+
+    def _propose(self, curator: Curator, roster: Any, helpers: Any, timing: Timing) -> Proposal:
+        ends = time.time() + 2 * _START_WITHIN + self.protocol.lasts(timing)
+        return propose(
+            self.protocol, self.task, question=self.question, column=self.column,
+            delta=self.delta, roster=roster, helpers=helpers, keys=curator.keys,
+            options=self.options, timing=timing, expires=ends,
+        )  # fmt: skip
+
+    def _round_seconds(self) -> float:
+        """Long enough for this machine to play everybody's part."""
+        n = len(self.values)
+        per_round = 2.0 * n
+        if self.options.cover:
+            per_round += sum(len(self.protocol.contacts(person)) for person in range(n))
+        return max(_SHORTEST_ROUND, per_round * _CELL_SECONDS)
+
+    def _concluded(
+        self, run: Run, started: Started, counts: Any, told: Sequence[Any], seconds: float
+    ) -> LiveRun:
+        rejected: dict[str, int] = {}
+        for each in told:
+            for reason, count in each["rejected"].items():
+                rejected[reason] = rejected.get(reason, 0) + count
+        people = len(started.start.joins)
+        away = getattr(run.collected, "away", None)
+        return LiveRun(
+            **vars(run),
+            live=LiveStatistics(
+                devices=people,
+                hosts=self.hosts,
+                transport=self.options.transport,
+                cover=self.options.cover,
+                round_seconds=started.offer.spec.timing.round_seconds,
+                seconds=seconds,
+                cells_per_device=sum(each["device_cells"] for each in told) / people,
+                cells_sent=sum(each["cells"] for each in told),
+                cells_dummy=sum(each["dummies"] for each in told),
+                bytes_per_device=1024 * sum(each["device_cells"] for each in told) / people,
+                delivered=counts.delivered,
+                in_flight=counts.waiting,
+                expired=counts.expired,
+                rejected=rejected,
+                missed_rounds=0 if away is None else int(away.sum()),
+            ),
+        )
+
+    # Files.
+
+    @property
+    def _authority(self) -> Path:
+        return self.folder / "authority"
+
+    def _prepare(self) -> None:
+        """Keys for everybody, and everybody's answer, each where its owner's process finds it."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        Authority.create().save(self._authority)
+        register = Register(self._authority)
+        for role, name in ((Role.hub, "hub"), (Role.curator, "curator")):
+            (keys,) = register.issue([name], role, [])
+            keys.save(self.folder / name)
+        for helper in self.protocol.helpers:
+            if helper != CURATOR:
+                (keys,) = register.issue([helper], Role.helper, [])
+                keys.save(self.folder / helper)
+        digits = len(str(len(self.values)))
+        names = [f"p{person:0{digits}}" for person in range(len(self.values))]
+        for name, keys in zip(names, register.issue(names, Role.device, []), strict=True):
+            keys.save(self.folder / "devices" / name)
+        with (self.folder / "answers.csv").open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["device", self.column])
+            writer.writerows(zip(names, map(str, self.values.tolist()), strict=True))
+
+    def _hub_words(self) -> list[str]:
+        return [
+            "hub", "--keys", str(self.folder / "hub"),
+            "--authority", str(self._authority / CERTIFICATE_FILE),
+            "--store", str(self.folder / "hub.sqlite"), "--port", "0",
+        ]  # fmt: skip
+
+    def _worker_words(self, url: str) -> list[list[str]]:
+        """The command of each host process; helpers live with the first devices."""
+        common = [
+            "device", "--hub", url, "--authority", str(self._authority / CERTIFICATE_FILE),
+            "--answers", str(self.folder / "answers.csv"), "--any-budget",
+        ]  # fmt: skip
+        if self.options.nats:
+            common += ["--nats", self.options.nats]
+        found = []
+        n = len(self.values)
+        for index in range(self.hosts):
+            first, last = (n * each // self.hosts for each in (index, index + 1))
+            words = [
+                *common, "--state", str(self.folder / f"host-{index}"),
+                "--keys", str(self.folder / "devices"),
+                "--first", str(first), "--count", str(last - first),
+            ]  # fmt: skip
+            if index == 0:
+                for helper in self.protocol.helpers:
+                    if helper != CURATOR:
+                        words += ["--helper", str(self.folder / helper)]
+            found.append(words)
+        return found
+
+    @asynccontextmanager
+    async def _process(self, name: str, *words: str) -> AsyncIterator[_Process]:
+        log = self.folder / f"{name.replace(' ', '-')}.log"
+        with log.open("ab") as file:
+            child = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "incrowd", *words,
+                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=file,
+                limit=1 << 24,
+            )  # fmt: skip
+        process = _Process(name, child, log)
+        try:
+            yield process
+        finally:
+            await process.end()
+
+
+@dataclass
+class _Process:
+    """A child process that says things in lines of JSON, and ends when it is told to."""
+
+    name: str
+    child: asyncio.subprocess.Process
+    log: Path
+
+    async def said(self, within: float) -> Any:
+        """The next line."""
+        if self.child.stdout is None:
+            raise ProtocolFailed(f"the {self.name} cannot be heard")
+        try:
+            async with asyncio.timeout(within):
+                line = await self.child.stdout.readline()
+        except TimeoutError:
+            raise ProtocolFailed(
+                f"the {self.name} said nothing for {within:g} seconds: {self._last()}"
+            ) from None
+        if not line:
+            raise ProtocolFailed(f"the {self.name} ended: {self._last()}")
+        return msgspec.json.decode(line)
+
+    async def stop(self) -> Any:
+        """Let it finish; its last words."""
+        if self.child.returncode is None:
+            self.child.terminate()
+        return await self.said(_STOP_WITHIN)
+
+    async def end(self) -> None:
+        """Stop it, in the end by force."""
+        with suppress(ProcessLookupError):
+            if self.child.returncode is None:
+                self.child.terminate()
+        try:
+            async with asyncio.timeout(_STOP_WITHIN):
+                await self.child.communicate()
+        except TimeoutError:
+            with suppress(ProcessLookupError):
+                self.child.kill()
+            await self.child.wait()
+
+    def _last(self) -> str:
+        with suppress(OSError):
+            lines = self.log.read_text(errors="replace").strip().splitlines()
+            if lines:
+                return lines[-1][:300]
+        return "it wrote nothing"

@@ -1,0 +1,196 @@
+"""Devices and helpers as a process that runs until it is told to stop.
+
+One process may host many devices, each with its own keys, connection, outbox and ledger; they share
+an event loop and the file in which their journals are. A termination signal lets the commit under
+way finish and leaves everything else to the next start, which goes on where this one stopped. A
+hangup signal makes it take up sealing keys that were renewed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import logging
+import signal
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from incrowd.errors import FileUnreadable, IncrowdError, InvalidParameter, MissingColumn
+from incrowd.live.host import Host, Network, patiently
+from incrowd.live.journal import Journal
+from incrowd.live.keys import PrivateKeys, Role, private_directory
+from incrowd.live.ledger import Budget
+from incrowd.live.member import Answers, Device, Helper, Member
+from incrowd.protocols.actor import is_device
+
+__all__ = ["AnswerBook", "Report", "key_directories", "serve"]
+
+_log = logging.getLogger(__name__)
+
+_AT_ONCE = 16
+"""How many members connect at the same time: handshakes are the dearest thing they do."""
+_BY_NAME = "device"
+JOURNAL_FILE = "journal.sqlite"
+
+
+class Report(msgspec.Struct, kw_only=True):
+    """What the parties of a process did since it started."""
+
+    cells: int = 0
+    device_cells: int = 0
+    dummies: int = 0
+    missed_ticks: int = 0
+    rejected: dict[str, int] = msgspec.field(default_factory=Counter)
+    undeliverable: dict[str, int] = msgspec.field(default_factory=Counter)
+    declined: dict[str, int] = msgspec.field(default_factory=Counter)
+    """Surveys that were not taken part in, by the reason."""
+
+
+@dataclass(frozen=True)
+class AnswerBook:
+    """Everybody's answers by device and column; a single device needs no name."""
+
+    rows: Mapping[str, Mapping[str, str]]
+
+    def of(self, name: str) -> Answers:
+        """The answers of one device."""
+        row = self.rows.get(name, self.rows.get("", {}))
+        return row.get
+
+    @classmethod
+    def read(cls, path: Path) -> AnswerBook:
+        """A table with a row per device, named in the column ``device``, or with a single row."""
+        try:
+            with path.open(newline="", encoding="utf-8-sig") as file:
+                table = list(csv.DictReader(file))
+        except (OSError, ValueError, csv.Error) as error:
+            raise FileUnreadable(f"cannot read the answers in {path}: {error}") from None
+        if len(table) == 1 and _BY_NAME not in table[0]:
+            return cls({"": table[0]})
+        if any(_BY_NAME not in row for row in table):
+            raise MissingColumn(
+                f"{path} has several rows and no column {_BY_NAME!r}: name each row's device there"
+            )
+        return cls({row[_BY_NAME]: row for row in table})
+
+
+def key_directories(path: Path, first: int = 0, count: int | None = None) -> list[Path]:
+    """One directory of keys, or ``count`` of those in a directory of directories, by name."""
+    if count is None:
+        return [path]
+    try:
+        found = sorted(each for each in path.iterdir() if each.is_dir())
+    except OSError as error:
+        raise FileUnreadable(f"cannot read {path}: {error.strerror}") from None
+    chosen = found[first : first + count]
+    if len(chosen) < count:
+        raise InvalidParameter(
+            f"{path} has keys for {len(found)} parties, not for {count} from number {first} on: "
+            "make more with 'incrowd keys issue --count'"
+        )
+    return chosen
+
+
+async def serve(
+    network: Network,
+    state: Path,
+    devices: Sequence[Path],
+    *,
+    answers: AnswerBook,
+    budget: Budget,
+    helpers: Sequence[Path] = (),
+    ready: Callable[[int], None],
+) -> Report:
+    """Host these until a termination signal; ``ready`` is told how many, once all are connected."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for each in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(each, stop.set)
+    renewals: set[asyncio.Task[None]] = set()
+
+    def renew() -> None:
+        task = asyncio.create_task(_renew(members))
+        renewals.add(task)
+        task.add_done_callback(renewals.discard)
+
+    loop.add_signal_handler(signal.SIGHUP, renew)
+    private_directory(state)
+    members: list[Member] = []
+    with Journal(state / JOURNAL_FILE) as journal:
+        async with Host(network, journal) as host:
+            for path in devices:
+                keys = _keys(path, Role.device)
+                members.append(
+                    Device(keys, host, path, answers=answers.of(keys.name), budget=budget)
+                )
+            members += [Helper(_keys(path, Role.helper), host, path) for path in helpers]
+            opening = asyncio.create_task(_open(members))
+            stopping = asyncio.create_task(stop.wait())
+            try:
+                await asyncio.wait([opening, stopping], return_when=asyncio.FIRST_COMPLETED)
+                if opening.done():
+                    await opening
+                    ready(len(members))
+                await stopping
+            finally:
+                tasks = [opening, stopping, *renewals]
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+                await asyncio.gather(*(member.close() for member in members))
+    return _report(members)
+
+
+async def _open(members: Sequence[Member]) -> None:
+    slots = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(member: Member) -> None:
+        async with slots:
+            await patiently(member.enrol)
+            await member.open()
+
+    await asyncio.gather(*(one(member) for member in members))
+
+
+async def _renew(members: Sequence[Member]) -> None:
+    """Take up new sealing keys; those that cannot be read leave the old ones in place."""
+    for member in members:
+        try:
+            await member.renew()
+        except IncrowdError as error:
+            _log.warning("new keys were not taken up: %s", error)
+
+
+def _keys(path: Path, role: Role) -> PrivateKeys:
+    keys = PrivateKeys.load(path)
+    if keys.role is not role:
+        raise InvalidParameter(f"the keys in {path} are those of a {keys.role}, not of a {role}")
+    return keys
+
+
+def _report(members: Sequence[Member]) -> Report:
+    report = Report()
+    for member in members:
+        for party in member.parties.values():
+            done = party.statistics
+            report.cells += done.cells
+            report.dummies += done.dummies
+            report.missed_ticks += done.missed
+            if is_device(party.address):
+                report.device_cells += done.cells
+            for into, counts in (
+                (report.rejected, done.rejected),
+                (report.undeliverable, done.undeliverable),
+            ):
+                _add(into, {str(reason): count for reason, count in counts.items()})
+        _add(report.declined, Counter(member.declined.values()))
+    return report
+
+
+def _add(into: dict[str, int], counts: Mapping[str, int]) -> None:
+    for reason, count in counts.items():
+        into[reason] = into.get(reason, 0) + count

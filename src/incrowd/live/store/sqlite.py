@@ -1,0 +1,123 @@
+"""The store in one SQLite file, for a hub on one machine.
+
+Write-ahead logging with ``synchronous=FULL``: a commit is one append to the log and one flush, and
+it survives a loss of power. The log is copied back into the file every 32 MiB instead of every 4,
+because cells come in batches of hundreds of kilobytes and each copy costs two more flushes. Pages
+hold seven cells of a kilobyte instead of three, and what a savepoint needs to undo stays in memory.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from incrowd.errors import FileUnreadable
+from incrowd.live.store.base import Store
+from incrowd.live.store.tables import Session
+
+__all__ = ["SqliteStore"]
+
+_PAGE_BYTES = 8192
+_CHECKPOINT_PAGES = (32 << 20) // _PAGE_BYTES
+_CACHE_KIBIBYTES = 64 << 10
+# Another process may hold the database while it flushes; this is far longer than any flush.
+_BUSY_SECONDS = 30.0
+
+
+class _SqliteSession(Session):
+    def __init__(self, database: sqlite3.Connection) -> None:
+        self._database = database
+
+    def run(self, sql: str, parameters: Sequence[Any] = ()) -> int:
+        return self._database.execute(sql, parameters).rowcount
+
+    def insert(self, sql: str, rows: Sequence[Sequence[Any]]) -> int:
+        return self.many(sql.format(self.marks(rows[0])), rows)
+
+    def many(self, sql: str, rows: Sequence[Sequence[Any]]) -> int:
+        return max(0, self._database.executemany(sql, rows).rowcount)
+
+    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        return self._database.execute(sql, parameters).fetchall()
+
+
+class SqliteStore(Store):
+    """The store in a file, which is created if it is missing."""
+
+    kinds: ClassVar[dict[str, str]] = {
+        "bytes": "BLOB",
+        "text": "TEXT",
+        "int": "INTEGER",
+        "real": "REAL",
+        "serial": "INTEGER PRIMARY KEY",
+    }
+
+    def __init__(
+        self, path: str | Path, *, synchronous: Literal["FULL", "NORMAL", "OFF"] = "FULL"
+    ) -> None:
+        """Anything but ``FULL`` can lose acknowledged cells when the power fails."""
+        try:
+            # Autocommit: transactions begin and end where the store says so.
+            self._database = sqlite3.connect(
+                path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+            )
+        except sqlite3.Error as error:
+            raise _unusable(path, error) from error
+        super().__init__(str(path), _SqliteSession(self._database), sqlite3.Error)
+        try:
+            self._configure(synchronous)
+            self._prepare()
+        except sqlite3.Error as error:
+            self.close()
+            raise _unusable(path, error) from error
+        except BaseException:
+            self.close()
+            raise
+
+    def _configure(self, synchronous: str) -> None:
+        pragma = self._pragma
+        pragma(f"page_size = {_PAGE_BYTES}")
+        (mode,) = pragma("journal_mode = WAL")
+        if mode != "wal":
+            raise FileUnreadable(
+                f"the store {self._place} cannot keep a write-ahead log (its journal mode is "
+                f"{mode}): put it into a file on a local disk"
+            )
+        pragma(f"synchronous = {synchronous}")
+        pragma("fullfsync = ON")  # where a plain flush stops at the disk's own cache
+        pragma(f"wal_autocheckpoint = {_CHECKPOINT_PAGES}")
+        pragma("temp_store = MEMORY")
+        pragma(f"cache_size = -{_CACHE_KIBIBYTES}")
+
+    def _pragma(self, text: str) -> list[Any]:
+        return [row[0] for row in self._database.execute(f"PRAGMA {text}")]
+
+    def close(self) -> None:
+        """Let go of the file; the last one to do so folds the log into it."""
+        with self._lock:
+            self._database.close()
+
+    def _begin(self) -> None:
+        # Immediate: a transaction that reads first must not fail later because another one wrote.
+        self._database.execute("BEGIN IMMEDIATE")
+
+    def _commit(self) -> None:
+        self._database.execute("COMMIT")
+
+    def _rollback(self) -> None:
+        with suppress(sqlite3.Error):
+            if self._database.in_transaction:
+                self._database.execute("ROLLBACK")
+
+    def _faults(self) -> list[str]:
+        return [line for line in self._pragma("integrity_check") if line != "ok"]
+
+
+def _unusable(path: str | Path, error: Exception) -> FileUnreadable:
+    return FileUnreadable(
+        f"{path} cannot be opened as a store: {error}; give the path of an SQLite file in a "
+        "directory that can be written to"
+    )

@@ -1,0 +1,347 @@
+"""Cover traffic for a walk: as many cells to every neighbour in every round, whatever moves.
+
+The cells of the plan depend on the graph, the rounds and the size of a report, never on where
+reports go; so what a hub sees is public. What could go wrong is that more reports move from one
+person to another in one round, or are held by one person at the end, than the cells have room for.
+They then wait, which nobody sees, but may come too late. How many move from i to j in round r is a
+sum of independent indicators, one per report, whose mean comes from propagating a vector of ones;
+by Hoeffding's theorem of 1956 its tail beyond mean + 1 is at most that of the binomial law with the
+same mean. The sum over all edges, rounds and people bounds the chance that anything ever waits.
+Proofs: ``docs/theory/cover.md``.
+
+Invariant: every probability here is rounded up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from incrowd.errors import BudgetInfeasible, InvalidParameter
+from incrowd.graphs.propagate import relative_error
+from incrowd.privacy.guarantee import Guarantee
+from incrowd.privacy.shifted import ShiftedProfile
+from incrowd.protocols import wire
+from incrowd.protocols.actor import CURATOR, Address, device, is_device, person_of
+from incrowd.protocols.cover import (
+    TICKS,
+    CellFormat,
+    CoverPlan,
+    Tick,
+    against_hub,
+    phase,
+    with_pause,
+)
+from incrowd.protocols.network_shuffle import privacy
+from incrowd.protocols.network_shuffle.clock import Clock
+from incrowd.protocols.network_shuffle.simulate import Mode
+from incrowd.protocols.network_shuffle.walk import Doubles, Walk
+from incrowd.protocols.seat import Timing
+from incrowd.randomizers.base import Randomizer
+
+__all__ = [
+    "MOST_CELLS",
+    "Loads",
+    "NetworkCover",
+    "Sizes",
+    "covered_guarantee",
+    "hand_in_loads",
+    "hop_loads",
+    "plan",
+    "tail",
+]
+
+MOST_CELLS: Final = 64
+"""More cells than this per neighbour and round are refused; a power of two."""
+_MOST_HANDED_IN = 4096
+SHARE: Final = 1e-3
+"""The share of δ that the chance of running out of room may be."""
+
+_COLLUDERS_FORWARD = "colluders tell all they see, but pass on only what the walk brings them"
+_ANSWERS = 2
+"""Answers to one neighbour in one tick: one is the rule, and delivery times may add another."""
+_ROUND = 1e-8
+_FLOOR = 1e-300
+_TERMS = 60
+
+
+class Loads(NamedTuple):
+    """Random numbers of reports, one per entry: sums of independent indicators."""
+
+    most: Doubles
+    """How many indicators there are at most that can be one."""
+    mean: Doubles
+    """The expected number, rounded up."""
+    times: Doubles
+    """For how many links this load stands."""
+
+
+def hop_loads(walk: Walk, rounds: int) -> Iterator[Loads]:
+    """Round by round: how many reports go from each person to each one of their neighbours."""
+    for number, (law, reach) in enumerate(_before(walk, rounds)):
+        if number == rounds:
+            return
+        graph, away = walk.graphs[number % len(walk.graphs)], walk.away_in(number)
+        moving = graph.degrees > 0 if away is None else (graph.degrees > 0) & ~away
+        share = np.where(moving, (1 - walk.laziness) / np.maximum(graph.degrees, 1), 0.0)
+        rows = np.repeat(np.arange(walk.n), graph.degrees)
+        loops = np.bincount(rows[rows == graph.indices], minlength=walk.n)
+        links = np.where(moving, graph.degrees - loops, 0).astype(np.float64)
+        yield Loads(reach, law * share * _up(walk, rounds), links)
+
+
+def hand_in_loads(walk: Walk, rounds: int) -> Loads:
+    """How many reports everyone holds at the end."""
+    *_, (law, reach) = _before(walk, rounds)
+    return Loads(reach, law * _up(walk, rounds), np.ones(walk.n))
+
+
+def _before(walk: Walk, rounds: int) -> Iterator[tuple[Doubles, Doubles]]:
+    """Before each round, and after the last: expected reports, and how many can be there at all."""
+    law, reach = np.ones((walk.n, 1)), np.ones(walk.n)
+    for number in range(rounds):
+        yield law[:, 0], reach
+        law = walk.after(number, law)
+        if reach.min() < walk.n:
+            graph, away = walk.graphs[number % len(walk.graphs)], walk.away_in(number)
+            still = graph.degrees == 0 if away is None else (graph.degrees == 0) | away
+            kept = np.where(still | (walk.laziness > 0), reach, 0.0)
+            reach = kept + graph.adjacency() @ np.where(still, 0.0, reach)
+            reach = np.minimum(reach, walk.n)
+    yield law[:, 0], reach
+
+
+def _up(walk: Walk, rounds: int) -> float:
+    return 1 + 2 * relative_error(walk.together, rounds)
+
+
+def tail(least: int | NDArray[np.int64], loads: Loads) -> Doubles:
+    """A bound on the chance of at least so many reports, for each load."""
+    at_least = np.broadcast_to(np.asarray(least, np.int64), loads.mean.shape)
+    found = np.where(at_least < loads.mean + 1, 1.0, 0.0)
+    found[at_least > loads.most] = 0.0
+    # Beyond the mean by one or more, and within what is possible.
+    inside = (at_least >= loads.mean + 1) & (at_least <= loads.most) & (loads.mean > 0)
+    if inside.any():
+        found[inside] = _binomial(at_least[inside], loads.most[inside], loads.mean[inside])
+    return found
+
+
+def _binomial(least: NDArray[np.int64], trials: Doubles, mean: Doubles) -> Doubles:
+    """P(Binomial(trials, mean/trials) ≥ least), rounded up; ``least`` is above the mean.
+
+    The first term by logarithms, the others by their ratios, which fall; what is left out is at
+    most a geometric series.
+    """
+    chance = mean / trials
+    # One number stands for both, as few pairs are different.
+    pairs, at = np.unique(trials + 1j * least, return_inverse=True)
+    ways = np.array([_log_choose(int(each.real), int(each.imag)) for each in pairs])[at]
+    first = ways + least * np.log(chance) + (trials - least) * np.log1p(-chance)
+    odds = chance / (1 - chance)
+    total, term, reached = np.ones_like(mean), np.ones_like(mean), least.astype(np.float64)
+    for _ in range(_TERMS):
+        term = term * (trials - reached) / (reached + 1) * odds
+        reached = reached + 1
+        total += term
+        if (term <= 1e-17 * total).all():
+            break
+    ratio = (trials - reached) / (reached + 1) * odds
+    total += term * np.maximum(ratio, 0.0) / (1 - ratio)
+    return np.minimum(1.0, np.maximum(np.exp(first) * total, _FLOOR) * (1 + _ROUND))
+
+
+def _log_choose(n: int, k: int) -> float:
+    """The logarithm of a binomial coefficient; a sum of logarithms keeps more digits than Γ."""
+    few = np.arange(min(k, n - k), dtype=np.float64)
+    return math.fsum(np.log((n - few) / (few + 1)).tolist())
+
+
+def _summed(at_least: int | NDArray[np.int64], loads: Loads) -> float:
+    return float(np.sum(loads.times * tail(at_least, loads))) * (1 + _ROUND)
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How many reports fit into so many cells, by the exact sizes of messages."""
+
+    cells: CellFormat
+    report_bytes: int
+    rounds: int
+
+    @property
+    def _payload(self) -> bytes:
+        return bytes(wire.ID_BYTES + self.report_bytes + self.cells.seal)
+
+    def hop(self, reports: int) -> int:
+        """The bytes of a hop with so many reports, in the last round."""
+        hop = wire.Hop(max(0, self.rounds - 1), bytes(wire.ID_BYTES), [self._payload])
+        return len(wire.encode(hop)) + self._more(reports)
+
+    def hand_in(self, reports: int) -> int:
+        """The bytes of handing in so many reports after missing every round."""
+        missed = list(range(self.rounds))
+        message = wire.HandIn(bytes(wire.ID_BYTES), missed, [self._payload], 2**32 - 1)
+        return len(wire.encode(message)) + self._more(reports)
+
+    def _more(self, reports: int) -> int:
+        """What other numbers of reports than one add."""
+        longer = len(wire.encode([None] * reports)) - reports - 1
+        return (reports - 1) * len(wire.encode(self._payload)) + longer
+
+    def hop_cells(self, reports: int) -> int:
+        """The cells of a tick: the hop, and the answers that go the same way, in any order."""
+        hop, answer = self.hop(reports), len(wire.encode(wire.Passed(bytes(wire.ID_BYTES))))
+        rows = [
+            [answer] * before + [hop] + [answer] * (_ANSWERS - before)
+            for before in range(_ANSWERS + 1)
+        ]
+        return max(self.cells.needed(*row) for row in rows)
+
+    def hand_in_cells(self, reports: int) -> int:
+        """The cells of handing in."""
+        return self.cells.needed(self.hand_in(reports))
+
+    def fitting(self, cells: int, needed: Callable[[int], int], most: int) -> int:
+        """The most reports whose message needs no more than these cells; may be 0."""
+        low, high = 0, most + 1
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if needed(middle) <= cells else (low, middle)
+        return low
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkCover(CoverPlan):
+    """So many cells to every neighbour in every window, and to the curator at the end."""
+
+    walk: Walk
+    rounds: int
+    mode: Mode
+    per_neighbour: int
+    """Cells from anyone to each of their neighbours, in every window."""
+    together: int
+    """How many reports fit into those."""
+    hand_in: NDArray[np.int64]
+    """Cells from each person to the curator, at each of the hand-in ticks."""
+    held: NDArray[np.int64]
+    """How many reports fit into those."""
+    overflow: float
+
+    def overflow_on(self, walk: Walk) -> float:
+        """The same bound with these cells for another walk, such as one with people away."""
+        moving = sum(_summed(self.together + 1, each) for each in hop_loads(walk, self.rounds))
+        return min(1.0, (moving + self._overfull(walk)) * (1 + _ROUND))
+
+    def _overfull(self, walk: Walk) -> float:
+        if self.mode == "single":
+            return 0.0  # Everyone hands in one report.
+        return _summed(self.held + 1, hand_in_loads(walk, self.rounds))
+
+    def ticks(self, address: Address, timing: Timing) -> list[Tick]:
+        """A device's ticks: one per window to all neighbours, then to the curator."""
+        if not is_device(address):
+            return []
+        if timing.settle < 1:
+            raise InvalidParameter(
+                "cover needs settle of at least 1, so that the last answers come before hand-in"
+            )
+        person = person_of(address)
+        clock, at = Clock.of(self.rounds, timing), phase(person) * timing.round_seconds
+        near = self.walk.together.neighbours(person).tolist()
+        contacts = {device(other): self.per_neighbour for other in near if other != person}
+        windows = range(self.rounds + timing.settle) if contacts else range(0)
+        last = {CURATOR: int(self.hand_in[person])}
+        return [
+            *(Tick(clock.opens(number) + at, contacts) for number in windows),
+            *(Tick(clock.hand_in + turn * timing.round_seconds + at, last)
+              for turn in range(TICKS)),
+        ]  # fmt: skip
+
+    def paced(self, timing: Timing) -> Timing:
+        """Nothing is repeated before everyone has handed in: transports repeat cells."""
+        windows = self.rounds + timing.settle + TICKS + 1
+        return with_pause(timing, windows * timing.round_seconds)
+
+    def cells_of(self, person: int, settle: int) -> int:
+        """How many cells one device sends in all."""
+        near = self.walk.together.neighbours(person)
+        contacts = int(np.count_nonzero(near != person))
+        windows = self.rounds + settle
+        return self.per_neighbour * contacts * windows + TICKS * int(self.hand_in[person])
+
+
+def plan(
+    walk: Walk, rounds: int, mode: Mode, report_bytes: int, cells: CellFormat, budget: float
+) -> NetworkCover:
+    """The fewest cells with which the chance of overflow is within the budget.
+
+    Half of the budget is for reports on their way, an equal part of the other half for what each
+    person holds at the end.
+    """
+    sizes = Sizes(cells, report_bytes, rounds)
+    most = min(walk.n, wire.MOST_TOGETHER)
+
+    def together(count: int) -> int:
+        return sizes.fitting(count, sizes.hop_cells, most)
+
+    def enough(count: int) -> bool:
+        if not (fits := together(count)):
+            return False
+        moving = sum(_summed(fits + 1, each) for each in hop_loads(walk, rounds))
+        return moving * (1 + _ROUND) <= budget / 2
+
+    low, high = 0, 1
+    while not enough(high):
+        if high == MOST_CELLS:
+            raise BudgetInfeasible(
+                f"cover would take more than {MOST_CELLS} cells per neighbour and round, where "
+                f"one report takes {sizes.hop_cells(1)}: choose a randomizer with smaller reports, "
+                "or give everyone random peers so that fewer reports go the same way"
+            )
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    hand_in, held = _hand_in_cells(walk, rounds, mode, sizes, budget / 2)
+    drawn = NetworkCover(walk, rounds, mode, high, together(high), hand_in, held, 0.0)
+    return NetworkCover(
+        walk, rounds, mode, high, drawn.together, hand_in, held, drawn.overflow_on(walk)
+    )
+
+
+def _hand_in_cells(
+    walk: Walk, rounds: int, mode: Mode, sizes: Sizes, budget: float
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """For each person: the fewest cells that are enough, and the reports that fit into them."""
+    cells = np.full(walk.n, sizes.hand_in_cells(1), np.int64)
+    held = np.ones(walk.n, np.int64)
+    if mode == "single":
+        return cells, held
+    loads, each, count = hand_in_loads(walk, rounds), budget / walk.n, int(cells[0])
+    left = np.arange(walk.n)
+    while left.size:
+        if count > _MOST_HANDED_IN:
+            raise BudgetInfeasible(
+                f"with cover person {left[0]} would hand in more than {_MOST_HANDED_IN} cells "
+                f"({loads.mean[left[0]]:.0f} reports expected): cap how many neighbours anyone has"
+            )
+        fits = sizes.fitting(count, sizes.hand_in_cells, walk.n)
+        cells[left], held[left] = count, fits
+        chances = tail(fits + 1, Loads(*(row[left] for row in loads)))
+        # A little less than the budget, so that the sum, rounded up, is within it.
+        left = left[chances * (1 + 4 * _ROUND) > each]
+        count += 1
+    return cells, held
+
+
+def covered_guarantee(curator: Guarantee, randomizer: Randomizer, overflow: float) -> Guarantee:
+    """What is proven against curator and hub together, from what is against the curator alone."""
+    more = (_COLLUDERS_FORWARD,) if curator.colluders else ()
+    profile = ShiftedProfile(curator.profile, randomizer, overflow)
+    return against_hub(curator, profile, *more, without=privacy.NO_TRAFFIC)
