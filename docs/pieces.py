@@ -34,6 +34,7 @@ from words import KEYS, PUBLISHED, REASONS
 import incrowd as ic
 from incrowd.cli import main
 from incrowd.cli.app import build
+from incrowd.live.options import LiveOptions
 from incrowd.protocols import PROTOCOLS
 from incrowd.protocols import load as load_protocol
 from incrowd.randomizers import RANDOMIZERS
@@ -187,6 +188,12 @@ def survey_friends() -> str:
     return _survey("friends")
 
 
+@piece
+def survey_live() -> str:
+    """The survey for live runs."""
+    return _survey("live")
+
+
 def _survey(name: str) -> str:
     text = (ROOT / "examples" / f"{name}.toml").read_text(encoding="utf-8")
     return f"```toml\n{text.strip()}\n```"
@@ -289,7 +296,7 @@ def _default(field: Field) -> str:
         return field.default_text
     if isinstance(field.default, bool):
         return str(field.default).lower()
-    return f"`{field.default}`"
+    return f"`{field.shown_default}`" if field.shown_default else "none"
 
 
 @piece
@@ -328,6 +335,8 @@ def survey_keys() -> str:
         for name, field in _fields(each)
     }
     say("randomizer", ("epsilon", *sorted(fields.keys() - {"epsilon"})), fields)
+    for name, field in _fields(LiveOptions):
+        rows.append(("`[live]`", f"`{name}`", _type(field), _default(field), field.description))
     return table(("table", "key", "type", "default", "meaning"), rows)
 
 

@@ -66,6 +66,11 @@ RESULTS = {
         *("--eps0", "1", "--delta", "1e-3", "--randomizer", "krr", "--categories", "5"),
     ),
     "run-friends": ("run", EXAMPLES / "friends.toml", "--seed", "7", "--no-report"),
+    "account-network-shuffle-family": (
+        *("account", "network-shuffle", "--graph", "regular:8", "--n", "60", "--rounds", "6"),
+        *("--eps0", "1", "--delta", "1e-3"),
+    ),
+    "config-check-live": ("config", "check", EXAMPLES / "live.toml"),
     "graph-stats": ("graph", "stats", "friends.txt"),
 }
 

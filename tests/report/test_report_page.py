@@ -213,3 +213,49 @@ def test_where_a_page_can_be_written(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "nowhere" / "page.html"):
         with pytest.raises(FileUnreadable, match="cannot write the report"):
             require_writable(path)
+
+
+def live(**changes: Any) -> Any:
+    from incrowd.live.run import LiveRun, LiveStatistics
+
+    statistics = LiveStatistics(
+        **{
+            "devices": 600,
+            "hosts": 1,
+            "transport": "nats",
+            "cover": True,
+            "round_seconds": 2.0,
+            "seconds": 61.5,
+            "cells_per_device": 120.0,
+            "cells_sent": 72_000,
+            "cells_dummy": 54_000,
+            "bytes_per_device": 122_880.0,
+            "delivered": 71_998,
+            "in_flight": 2,
+            "expired": 0,
+            "rejected": {},
+            "missed_rounds": 0,
+        }
+        | changes
+    )
+    return LiveRun(**vars(usual()[0].run) | {"seed": None}, live=statistics)
+
+
+def test_a_live_run_says_how_it_ran() -> None:
+    assert "How it ran" not in usual()[1]
+    page = Page(render(document(run=live())))
+    assert page.open == []
+    assert "600 on 1 host, messages went over NATS" in page.words
+    assert "120 cells and 122,880 bytes per device, 75.0 % of them dummies" in page.words
+    assert "71,998 cells delivered, 0 expired, 2 never fetched" in page.words
+    assert "61.5 seconds, rounds of 2" in page.words
+    assert "Refused nothing" in page.words
+    assert "a live device refuses one" in page.words
+    assert "The same seed" not in page.words
+    assert "This run was a simulation" not in page.words
+    odd = live(cover=False, cells_dummy=0, rejected={"<b>": 3, "late": 0})
+    page = Page(render(document(run=odd)))
+    assert "Cover traffic off: who sent to whom" in page.words
+    assert "per device" in page.words
+    assert "dummies" not in page.words
+    assert "<b> = 3" in page.words

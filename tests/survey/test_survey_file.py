@@ -201,7 +201,11 @@ CONFIG = [
     ),
     ({"budget": TABLES["budget"] + '\nlocal_epsilon = "1"'}, "expected number, got text"),
     ({"randomizer": 'kind = "rr"\nepsilon = "a"'}, "randomizer.epsilon: expected number, got text"),
-    ({"live": "cover = true"}, "live: unknown key"),
+    ({"life": "cover = true"}, "life: unknown key; did you mean live?"),
+    ({"live": "covr = true"}, "live.covr: unknown key; did you mean cover?"),
+    ({"live": "cover = 1"}, "live.cover: expected true or false, got whole number"),
+    ({"live": 'transport = "pigeon"'}, "live.transport: expected hub or direct or nats, got 'pige"),
+    ({"live": 'round_seconds = "2"'}, "live.round_seconds: expected number, got text"),
     (
         {"protocol": 'kind = "network-shuffle"\nrounds = "many"'},
         "protocol.rounds: expected a whole number or auto, got 'many'",
@@ -265,6 +269,18 @@ KINDS = [
         "protocol: laziness must be below 1",
     ),
     ({"protocol": 'kind = "network-shuffle"'}, errors.InvalidParameter, "graph is missing"),
+    (
+        {"protocol": 'kind = "network-shuffle"\ngraph = "reglar:8"'},
+        errors.InvalidParameter,
+        "protocol: graph 'reglar:8' is neither a file",
+    ),
+    (
+        {"protocol": 'kind = "network-shuffle"\ngraph = "regular:90"\nrounds = 2'},
+        errors.InvalidCrowd,
+        "protocol: graph regular:90: no graph on n = 90",
+    ),
+    ({"live": "min_crowd = 0"}, errors.InvalidParameter, "live: min_crowd must be"),
+    ({"live": "patience = -1"}, errors.InvalidParameter, "live: patience must be a positive"),
 ]
 
 
@@ -338,7 +354,7 @@ def test_damaged_archives(write: Write, tmp_path: Path) -> None:
 
 
 def test_the_examples_keep_their_budgets() -> None:
-    for name in ("commute", "friends", "minutes", "rare_condition"):
+    for name in ("commute", "friends", "live", "minutes", "rare_condition"):
         loaded = survey.load(ROOT / "examples" / f"{name}.toml")
         run = loaded.run(seed=1)
         assert loaded.met_by(run)

@@ -73,7 +73,10 @@ class Offer:
         tasks.check_joins(start, self.roster, self.spec.min_crowd)
         protocol, plan = self.protocol, self.plan
         if len(start.people) < len(self.roster):
-            fewer = self.protocol.among(start.people)
+            try:
+                fewer = self.protocol.among(start.people)
+            except IncrowdError as error:
+                raise Rejected(Reason.malformed, str(error)) from error
             protocol, plan = _covered(fewer, self.spec, self.delta)
         if protocol is not self.protocol or start.promises != self.spec.promises:
             _check_views(start.promises)
@@ -108,6 +111,14 @@ class Started:
     def _addresses(self) -> dict[bytes, Address]:
         return {record.identity: address for address, record in self.records.items()}
 
+    def stage(self, now: float) -> tuple[str, int, int]:
+        """What is going on at this time, and how much of how much of it."""
+        rounds = self.protocol.cost().rounds
+        done = int((now - self.start.at) // self.offer.spec.timing.round_seconds)
+        if done < 0:
+            return "comparing", 0, 0
+        return ("round", done + 1, rounds) if done < rounds else ("handing in", 0, 0)
+
     @property
     def ends(self) -> float:
         """When nobody waits for anybody any more, in seconds since 1970."""
@@ -125,8 +136,8 @@ def examine(
 ) -> Offer:
     """The task in these bytes, or ``Rejected`` with what is wrong with it."""
     task, spec = tasks.read_task(signed)
-    if spec.expires <= now:
-        raise Rejected(Reason.expired, "the survey is over")
+    if not now < spec.expires < math.inf:
+        raise Rejected(Reason.expired, "the survey is over, or never ends")
     for address, record in spec.helpers.items():
         role = Role.curator if address == CURATOR else Role.helper
         check(record, authority, now, revoked, role)
@@ -141,6 +152,7 @@ def examine(
     _check_views(spec.promises)
     delta = min(promise.delta for promise in spec.promises)
     protocol, plan = _covered(protocol, spec, delta)
+    _check_playable(spec, protocol)
     _recompute(protocol, spec.promises)
     return Offer(task, spec, tasks.digest_of(task), people, protocol, plan, asked, delta)
 
@@ -167,6 +179,8 @@ def _check_fit(spec: Spec, protocol: Protocol) -> None:
     """Parameters of another crowd, other parties, and randomizers that leak are refused."""
     if protocol.parameters.n != spec.people:
         raise Rejected(Reason.malformed, "the parameters are those of another number of people")
+    if protocol.parameters != protocol.published():
+        raise Rejected(Reason.malformed, "the parameters mean something on one machine only")
     if set(protocol.helpers) != set(spec.helpers):
         raise Rejected(
             Reason.malformed,
@@ -180,10 +194,27 @@ def _check_fit(spec: Spec, protocol: Protocol) -> None:
         )
 
 
+def _check_playable(spec: Spec, protocol: Protocol) -> None:
+    """What is proven about a crowd must be about one that can be played, for a time that ends."""
+    try:
+        protocol.contacts(0)
+        lasts = protocol.lasts(spec.timing)
+    except (ArithmeticError, IncrowdError) as error:
+        raise Rejected(Reason.malformed, str(error)) from error
+    if not lasts < _FAR:
+        raise Rejected(Reason.malformed, "the survey would take more than a month")
+
+
 def _check_views(promises: Sequence[Promise]) -> None:
-    missing = set(VIEWS) - {promise.view for promise in promises}
+    views = [promise.view for promise in promises]
+    missing = set(VIEWS) - set(views)
     if missing:
         raise Rejected(Reason.unproven, f"nothing is promised against {', '.join(sorted(missing))}")
+    if len(views) != len(set(views)):
+        raise Rejected(Reason.malformed, "two promises are made against one view")
+    for promise in promises:
+        if not 0 < promise.delta < 1 or not math.isfinite(promise.epsilon):
+            raise Rejected(Reason.unproven, "a promise must be a number")
 
 
 def _covered(protocol: Protocol, spec: Spec, delta: float) -> tuple[Protocol, CoverPlan | None]:
@@ -191,20 +222,18 @@ def _covered(protocol: Protocol, spec: Spec, delta: float) -> tuple[Protocol, Co
         return protocol, None
     try:
         return protocol.covered(delta, CELLS)
-    except IncrowdError as error:
+    except (ArithmeticError, IncrowdError) as error:
         raise Rejected(Reason.unproven, str(error)) from error
 
 
 def _recompute(protocol: Protocol, promises: Sequence[Promise]) -> None:
     """Refuse a promise that this software cannot prove."""
     for promise in promises:
-        if not 0 < promise.delta < 1 or not math.isfinite(promise.epsilon):
-            raise Rejected(Reason.unproven, "a promise must be a number")
         try:
             proven = protocol.guarantee(promise.view).epsilon(promise.delta)
-        except IncrowdError as error:
+        except (ArithmeticError, IncrowdError) as error:
             raise Rejected(Reason.unproven, str(error)) from error
-        if proven > promise.epsilon:
+        if not proven <= promise.epsilon:
             raise Rejected(
                 Reason.unproven,
                 f"epsilon {promise.epsilon:.6g} is promised against {promise.view}, but only "

@@ -347,7 +347,8 @@ class Connection:
         welcome = frames.decode_from_hub(await socket.recv(decode=False))
         if not isinstance(welcome, frames.Welcome):
             raise Rejected(Reason.malformed, "the hub does not welcome")
-        for survey in self._listeners:
+        # A survey may end meanwhile.
+        for survey in list(self._listeners):
             await socket.send(frames.encode(frames.Listen(survey)))
 
     def _explained(self, error: Exception) -> Exception:

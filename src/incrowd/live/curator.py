@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from incrowd.errors import InvalidCrowd, ProtocolFailed
+from incrowd.errors import InvalidCrowd, InvalidParameter, ProtocolFailed
 from incrowd.live import task as tasks
 from incrowd.live.admission import CELLS, Offer, Started, promises_of
 from incrowd.live.host import patiently
@@ -41,6 +41,8 @@ _ROUND = 2.0
 _LEAD = 5.0
 _PAUSE = 0.2
 _ANSWERS = 10.0
+_ABOUT, _OUTPUT = "about", "output"
+"""The keys of what a curator notes about its surveys."""
 
 
 @dataclass(frozen=True)
@@ -126,36 +128,56 @@ def propose(
 class Curator(Member):
     """Runs surveys of its own."""
 
-    async def crowd(
-        self, protocol_helpers: Sequence[Address]
-    ) -> tuple[list[KeyRecord], dict[Address, KeyRecord]]:
-        """The devices that are enrolled, by name, and the helpers a protocol needs."""
-        devices: list[KeyRecord] = []
-        found: dict[Role, list[KeyRecord]] = {}
-        await self.host.refresh()
-        for record in await patiently(self.host.hub.keys):
-            try:
-                role = check(record, self.host.authority, self.host.time(), self.host.revoked)
-            except Rejected:
-                continue
-            found.setdefault(role, []).append(record)
-        devices = sorted(found.get(Role.device, []), key=lambda each: each.name)
-        helpers = {CURATOR: self.keys.record()}
-        for address in protocol_helpers:
-            if address == CURATOR:
-                continue
-            named = [each for each in found.get(Role.helper, []) if each.name == address]
-            if not named:
-                raise InvalidCrowd(
-                    f"no {address} is enrolled: start one with 'incrowd device --as {address}'"
-                )
-            helpers[address] = named[0]
-        return devices, helpers
+    def _live(self, survey: bytes) -> None:
+        """Its own surveys go on when it is told to watch them."""
 
-    async def open_survey(self, proposal: Proposal) -> None:
-        """Offer the survey to everyone on its roster."""
+    async def devices(self) -> list[KeyRecord]:
+        """The devices that are enrolled and certified, in the order of their names."""
+        return await self._enrolled(Role.device)
+
+    async def helpers(self, wanted: Sequence[Address]) -> dict[Address, KeyRecord]:
+        """The keys of the parties besides people that a protocol needs; helpers go by address."""
+        enrolled = {each.name: each for each in await self._enrolled(Role.helper)}
+        found = {CURATOR: self.keys.record()}
+        for address in wanted:
+            if address != CURATOR and address not in enrolled:
+                raise InvalidCrowd(
+                    f"no {address} is enrolled: issue keys of the role helper to that name, and "
+                    "host them with 'incrowd device --helper'"
+                )
+            if address != CURATOR:
+                found[address] = enrolled[address]
+        return found
+
+    async def _enrolled(self, role: Role) -> list[KeyRecord]:
+        await self.host.refresh()
+        found = []
+        for record in await patiently(self.host.hub.keys):
+            # Whoever is not certified, for whatever reason, is nobody.
+            with suppress(Rejected):
+                granted = check(record, self.host.authority, self.host.time(), self.host.revoked)
+                if granted is role:
+                    found.append(record)
+        return sorted(found, key=lambda each: each.name)
+
+    def chosen(self, prefix: str) -> bytes:
+        """The survey of this curator whose identifier begins so."""
+        known = [each for each in self.host.facts(self.identity) if each.hex().startswith(prefix)]
+        if len(known) != 1:
+            raise InvalidParameter(
+                f"{len(known)} surveys of this curator begin with {prefix!r}: give the identifier "
+                "that was printed when it was opened"
+            )
+        return known[0]
+
+    def about(self, survey: bytes) -> bytes:
+        """What was kept about a survey when it was opened."""
+        return self.host.facts(self.identity)[survey][_ABOUT]
+
+    async def open_survey(self, proposal: Proposal, about: bytes = b"") -> None:
+        """Offer the survey to everyone on its roster; ``about`` is kept for the curator itself."""
+        await self.host.note(self.identity, proposal.survey, _ABOUT, about)
         signed = tasks.encode_signed(proposal.signed)
-        await self.host.note(self.identity, proposal.survey, "task", signed)
         await patiently(lambda: self.host.hub.offer(signed, proposal.roster, proposal.graph))
 
     async def gather(
@@ -203,7 +225,10 @@ class Curator(Member):
         people = [join.number for join in joins]
         promises = offer.spec.promises
         if len(people) < len(offer.roster):
+            before = self.host.time()
             promises = await asyncio.to_thread(self._promises, offer, people)
+            # Everyone has to compute the same before the first round is over.
+            lead += 2 * (self.host.time() - before)
         start = Start(
             digest=offer.digest, at=self.host.time() + lead, joins=joins, promises=promises
         )
@@ -231,17 +256,18 @@ class Curator(Member):
                 await asyncio.wait([playing], timeout=_PAUSE)
             if playing.done():
                 await playing
-            # People who handed in must hear that it arrived, so that they can stop.
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_ANSWERS):
-                    await self.host.player.drained(party)
+            else:
+                # People who handed in must hear that it arrived, so that they can stop.
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_ANSWERS):
+                        await self.host.player.drained(party)
         finally:
             playing.cancel()
             await asyncio.gather(playing, return_exceptions=True)
         if party.output is None:
             raise ProtocolFailed("the survey ended before the curator had everything: no result")
         survey = started.offer.spec.survey
-        await self.host.note(self.identity, survey, "output", party.output)
+        await self.host.note(self.identity, survey, _OUTPUT, party.output)
         return conclude(started, party.output)
 
     async def close_survey(self, survey: bytes) -> None:
@@ -250,14 +276,15 @@ class Curator(Member):
         body = sign_close(offer.digest, self.keys.identity)
         await patiently(lambda: self.host.hub.finish(survey, body))
 
-    async def result(self, survey: bytes) -> Run:
-        """The result of a survey whose reports are in."""
+    async def result(self, survey: bytes) -> tuple[Started, Run]:
+        """A survey whose reports are in, and its result."""
         known = self.host.facts(self.identity).get(survey, {})
         offer = await self.host.offer(survey)
         found = await patiently(lambda: self.host.hub.survey(survey))
-        if "output" not in known or found.start is None:
+        if _OUTPUT not in known or found.start is None:
             raise ProtocolFailed("the reports are not in yet: watch the survey until they are")
-        return conclude(await self.host.started(offer, found.start), known["output"])
+        started = await self.host.started(offer, found.start)
+        return started, conclude(started, known[_OUTPUT])
 
 
 def conclude(started: Started, output: bytes) -> Run:

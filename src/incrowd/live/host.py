@@ -267,8 +267,11 @@ class Host:
                     "this survey travels over NATS: say where its server is with --nats"
                 )
             return NatsTransport(self.network.nats, survey, party.number)
-        from incrowd.live.transports.direct import DirectTransport
-        from incrowd.live.transports.peers import HubDirectory, mutual_contexts
+        from incrowd.live.transports.direct import (
+            DirectTransport,
+            HubDirectory,
+            mutual_contexts,
+        )
 
         if member.path is None:
             raise InvalidParameter("the direct transport needs keys that are in a directory")

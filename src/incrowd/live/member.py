@@ -9,8 +9,10 @@ What happens to a survey, from the point of view of one device or helper:
 * **examined**: everything in the task was checked and every promise recomputed (``admission``);
   its owner's ledger has room for it, and the owner has an answer;
 * **joined**: the device has signed the task's digest, so that all who do stand on one roster;
-* **compared**: more than half of those it will talk to have signed that they see the same start.
-  Somebody who sees another one ends it: nothing has left the device by then;
+* **compared**: at least half of those it will talk to have signed that they see the same start,
+  and until it begins nobody has signed another one, which ends it: nothing has left the device by
+  then. Whose report would walk misses the survey when the first round is over before that, so that
+  nobody can shorten the walk by a late start or by holding back what others sign;
 * **begun**: the ledger's line, the drawn report and the first sealed cells are one commit.
 
 Joined surveys are facts in the journal, so a restart goes on where it was. A device answers one
@@ -113,7 +115,11 @@ class Member:
             # Also what cannot be done here must not end the other lives of this process.
             self.declined[survey] = _why(refusal)
             self.host.declined(survey, refusal)
-            await self.host.note(self.identity, survey, "digest", None)
+            if self.declined[survey] == Reason.equivocal:
+                # Somebody lies, and not even a restart may make it be tried again.
+                await self.host.note(self.identity, survey, _OVER, b"")
+            else:
+                await self.host.note(self.identity, survey, "digest", None)
 
     async def live(self, survey: bytes) -> None:
         """Take part from the offer to the end."""
@@ -129,7 +135,9 @@ class Member:
         keys = keys_for(self.keys, self.path, record)
         records = self.host.numbered(started)
         sealer = links.HpkeSealer(number, keys, spec.survey, started.context, records)
-        seat = Seat(generator=system_generator, value=value, sealer=sealer, timing=spec.timing)
+        plan = started.plan
+        timing = spec.timing if plan is None else plan.paced(spec.timing)
+        seat = Seat(generator=system_generator, value=value, sealer=sealer, timing=timing)
 
         def make() -> Actor:
             return started.protocol.party(address, seat)
@@ -142,7 +150,7 @@ class Member:
             links.Links(number, keys, spec.survey, started.context, records),
             origin=started.start.at,
             round_seconds=spec.timing.round_seconds,
-            plan=[] if started.plan is None else started.plan.ticks(address, spec.timing),
+            plan=[] if plan is None else plan.ticks(address, spec.timing),
             compare=lambda cell: self._compared(started, address, cell),
         )
 
@@ -156,6 +164,9 @@ class Member:
                 await self.compare(started, party)
             self.host.player.release(party)
             await self.until_over(started)
+            # A budget that other surveys have used up meanwhile shows when the part begins.
+            if isinstance(failure := self.host.player.failures.get(party), Declined):
+                raise failure
         finally:
             await self.host.leave(party)
 
@@ -170,15 +181,22 @@ class Member:
             )
         self.host.player.mark(party)
         wanted = [peer for peer in peers if peer in waited_for(started, party.address)]
+        latest = _latest_beginning(started, party.address)
+        if self.host.time() > latest:
+            raise Rejected(Reason.expired, "it is too late to begin")
         while True:
             seen = self._seen[survey]
             if any(digest != started.context for digest in seen.values()):
                 raise Rejected(Reason.equivocal, "somebody was shown another start of this survey")
-            if 2 * sum(peer in seen for peer in wanted) >= len(wanted):
+            agree = sum(peer in seen for peer in wanted)
+            # While there is time, also the last ones are heard.
+            if agree == len(wanted) or (
+                2 * agree >= len(wanted) and self.host.time() >= started.start.at
+            ):
                 return
-            if self.host.time() > started.ends:
+            if self.host.time() > latest:
                 raise Rejected(
-                    Reason.equivocal, "most of the others never said which start they were shown"
+                    Reason.equivocal, "most of the others did not say in time which start they see"
                 )
             await asyncio.sleep(0.05)
 
@@ -298,6 +316,13 @@ def contacts(started: Started, address: Address) -> list[Address]:
         return [peer for peer in started.protocol.contacts(person_of(address)) if peer != CURATOR]
     people = range(len(started.start.joins))
     return [device(each) for each in people if address in started.protocol.contacts(each)]
+
+
+def _latest_beginning(started: Started, address: Address) -> float:
+    """Until when a part may begin: a report that walks has to move in every round."""
+    if is_device(address) and any(map(is_device, contacts(started, address))):
+        return started.start.at + started.offer.spec.timing.round_seconds
+    return started.ends
 
 
 def waited_for(started: Started, address: Address) -> set[Address]:

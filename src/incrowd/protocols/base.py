@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, get_type_hints
 
 import msgspec
 import numpy as np
@@ -110,6 +110,17 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def __post_init__(self) -> None:
         """Refuse what describes no crowd."""
         msgspec.structs.force_setattr(self, "n", checks.crowd(self.n))
+
+    def files(self) -> list[str]:
+        """The files that these parameters name."""
+        hints = get_type_hints(type(self), include_extras=True)
+        named = [
+            getattr(self, name)
+            for name, hint in hints.items()
+            for each in getattr(hint, "__metadata__", ())
+            if each.extra and each.extra.get("path")
+        ]
+        return [each for each in named if each]
 
 
 class RoundParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_fields=True):

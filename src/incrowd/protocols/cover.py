@@ -88,18 +88,14 @@ class CellFormat:
         A message goes on in the next cell where it does not end, and begins in a new one where not
         even a byte of it would fit.
         """
+        whole = self.capacity - self.record
         cells = free = 0
         for length in lengths:
-            left = length
-            while True:
-                room = free - self.record
-                if room < min(1, length):
-                    cells, free = cells + 1, self.capacity
-                    continue
-                part = min(room, left)
-                free, left = room - part, left - part
-                if left == 0:
-                    break
+            room = free - self.record
+            if room < min(1, length):
+                cells, room = cells + 1, whole
+            more = max(0, -(-(length - room) // whole))
+            cells, free = cells + more, room + more * whole - length
         return cells
 
 

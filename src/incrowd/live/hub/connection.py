@@ -16,6 +16,7 @@ import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import TYPE_CHECKING, Any, Final
 
+from incrowd.errors import IncrowdError
 from incrowd.live import frames
 from incrowd.live.hub.board import Survey
 from incrowd.live.hub.events import log
@@ -26,13 +27,13 @@ from incrowd.live.reasons import Reason, Rejected
 if TYPE_CHECKING:
     from incrowd.live.hub.hub import Hub
 
-__all__ = ["GOING_AWAY", "Connection", "serve"]
+__all__ = ["Connection", "serve"]
 
 Event = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Event]]
 Send = Callable[[Event], Awaitable[None]]
 
-GOING_AWAY: Final = 1001
+_GOING_AWAY: Final = 1001
 _POLICY: Final = 1008
 _TOO_BIG: Final = 1009
 _TRY_LATER: Final = 1013
@@ -56,6 +57,10 @@ async def serve(hub: Hub, receive: Receive, send: Send) -> None:
     except Rejected as error:
         hub.metrics.reject(error.reason)
         await _close(send, error)
+        return
+    except IncrowdError as error:
+        log("greeting failed", logging.ERROR, kind=type(error).__name__)
+        await send({"type": "websocket.close", "code": _TRY_LATER, "reason": "the store failed"})
         return
     except OSError:  # the caller is gone
         return
@@ -130,9 +135,14 @@ class Connection:
 
     async def drain(self) -> None:
         """Take nothing more, answer what was taken, and close."""
-        self._ending, pending = True, list(self._pending)
-        await asyncio.gather(*pending, return_exceptions=True)
-        self._outbox.put_nowait((GOING_AWAY, "the hub stops"))
+        self._ending = True
+        await asyncio.gather(*self._pending, return_exceptions=True)
+        self.leave()
+
+    def leave(self) -> None:
+        """Close, because the hub stops."""
+        self._ending = True
+        self._outbox.put_nowait((_GOING_AWAY, "the hub stops"))
 
     def started(self, survey: Survey) -> None:
         """Begin to deliver, if this was asked for before there was anything to deliver."""
@@ -265,9 +275,10 @@ class Connection:
         number = survey.numbers.get(self.identity)
         if number is None:
             return
+        limits = self._hub.limits
         listener = Listener(
             (survey.id, number),
-            self._hub.limits.window,
+            limits.helper_window if self.identity in survey.helpers else limits.window,
             lambda mail: self.tell(frames.Mail(survey.id, mail)),
         )
         self._listeners[survey.id] = listener

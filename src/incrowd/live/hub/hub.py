@@ -47,6 +47,7 @@ class Hub:
         self.board = Board(self.committer, self.registry)
         self.mailroom = Mailroom(self.committer, metrics, limits)
         self.draining = False
+        self._over = False
         self._shared = not isinstance(store, SqliteStore)
         self._connections: dict[bytes, set[Connection]] = {}
         self._tasks: list[asyncio.Task[None]] = []
@@ -81,6 +82,9 @@ class Hub:
         self.metrics.connections += 1
         if identity in self.registry.revoked:
             connection.revoke()
+            return
+        if self.draining:
+            connection.leave()
             return
         for survey in self.board.concerning(identity):
             if survey.state != "closed":
@@ -128,6 +132,7 @@ class Hub:
     def _publish(self, changes: Iterable[Change]) -> None:
         for survey, state in changes:
             log(f"survey {state}")
+            self._over |= state == "closed"
             news = frames.News(survey.id, state)
             for identity, connections in self._connections.items():
                 if survey.slot(identity) is not None:
@@ -154,12 +159,16 @@ class Hub:
                     await self._catch_up()
                 if tick % _EXPIRE_TICKS == 0:
                     self._publish(await self.board.close_overdue())
-                    await self.mailroom.expire(
-                        time.time() - self.limits.keep_seconds,
-                        recount=self._shared and tick % _RECOUNT_TICKS == 0,
-                    )
-                    if not self._shared:
-                        await self.board.refresh()
+                    await self._expire(regular=tick % _RECOUNT_TICKS == 0)
             except IncrowdError as error:
                 # The store is away for a moment; whoever needs it now is told so by an answer.
                 log("store failed", logging.ERROR, kind=type(error).__name__)
+
+    async def _expire(self, *, regular: bool) -> None:
+        """Give up mail after a survey was closed, and now and then in any case."""
+        if not (self._over or regular):
+            return
+        self._over = False
+        await self.mailroom.expire(time.time() - self.limits.keep_seconds, recount=regular)
+        if not self._shared:
+            await self.board.refresh()

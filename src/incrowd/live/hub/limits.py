@@ -26,7 +26,10 @@ class Limits:
     helper_quota: int = 1 << 24
     """Cells that may wait for a party to which everybody reports."""
     window: int = 1024
-    """Cells pushed to a connection and not yet taken."""
+    """Cells pushed to a connection of a device and not yet taken."""
+    helper_window: int = 1 << 16
+    """The same of a helper: a cell is taken when its message is complete, and what a shuffler hands
+    on in one message, of at most 16 MiB, are the reports of everybody."""
     pipeline: int = 8
     """Frames of one connection that may wait for their commit."""
     greeting_seconds: float = 10.0
@@ -36,7 +39,15 @@ class Limits:
 
     def __post_init__(self) -> None:
         """Refuse limits that let nothing through."""
-        for name in ("rate", "burst", "quota", "helper_quota", "window", "pipeline"):
+        for name in (
+            "rate",
+            "burst",
+            "quota",
+            "helper_quota",
+            "window",
+            "helper_window",
+            "pipeline",
+        ):
             checks.integer(getattr(self, name), name, 1)
 
 

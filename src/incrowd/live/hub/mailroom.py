@@ -10,8 +10,8 @@ pushed. Places become visible in order, so nothing is skipped; a new connection 
 start of what was not taken, so nothing is lost. A listener never has more than a window of untaken
 cells, so a slow one costs memory for a window and no more.
 
-The number of cells that wait for each recipient is counted by the thread of the committer alone,
-and begins with a look into the store.
+Where a quota may be reached, the cells that wait for a recipient are counted, by the thread of the
+committer alone and beginning with a look into the store.
 """
 
 from __future__ import annotations
@@ -76,8 +76,7 @@ class Mailroom:
         self._listeners: dict[Box, Listener] = {}
         self._woken: dict[Listener, None] = {}
         self._wake = asyncio.Event()
-        self._waiting: Counter[Box] = Counter()
-        self._counted: set[Box] = set()
+        self._waiting: dict[Box, int] = {}
 
     async def put(self, survey: Survey, sender: int, cells: Sequence[bytes]) -> Refusals:
         """Store cells of a sender; those refused. What is not refused is durable."""
@@ -103,11 +102,15 @@ class Mailroom:
     ) -> tuple[list[int], int]:
         """Store what there is room for: the indexes of the others, and how many were new."""
         survey = rows[0].survey
+        # All that waits in the survey is more than what waits for anyone in it: mostly that is
+        # little enough, and nobody has to be counted.
+        most = tables.counts(survey).waiting + len(rows)
         room: dict[int, int] = {}
         for recipient, count in Counter(map(_RECIPIENT, rows)).items():
-            free = quota(recipient) - self._count(tables, (survey, recipient))
-            if free < count:
-                room[recipient] = max(0, free)
+            if quota(recipient) < most:
+                free = quota(recipient) - self._count(tables, (survey, recipient))
+                if free < count:
+                    room[recipient] = max(0, free)
         full: list[int] = []
         if room:
             kept = []
@@ -124,18 +127,18 @@ class Mailroom:
         new = (
             rows if all(flags) else [row for row, is_new in zip(rows, flags, strict=True) if is_new]
         )
-        for recipient, count in Counter(map(_RECIPIENT, new)).items():
-            self._waiting[survey, recipient] += count
+        for row in new if self._waiting else ():
+            if (survey, row.recipient) in self._waiting:
+                self._waiting[survey, row.recipient] += 1
         return full, len(new)
 
     def _count(self, tables: Tables, box: Box) -> int:
-        if box not in self._counted:
+        if box not in self._waiting:
             survey, recipient = box
             total, after = 0, 0
             while page := tables.waiting(survey, recipient, after, MOST_CELLS):
                 total, after = total + len(page), page[-1][0]
             self._waiting[box] = total
-            self._counted.add(box)
         return self._waiting[box]
 
     async def took(self, box: Box, places: Sequence[int], listener: Listener | None) -> None:
@@ -144,7 +147,7 @@ class Mailroom:
 
         def work(tables: Tables) -> int:
             count = tables.took(survey, recipient, places)
-            if box in self._counted:
+            if box in self._waiting:
                 self._waiting[box] -= count
             return count
 
@@ -156,7 +159,7 @@ class Mailroom:
     async def expire(self, forget_before: float, *, recount: bool) -> None:
         """Give up what is over its time, and forget surveys closed before a time.
 
-        ``recount`` when other hubs may have changed how many cells wait.
+        ``recount`` when the counts may be off: other hubs, and commits that failed, change them.
         """
 
         def work(tables: Tables) -> int:
@@ -164,7 +167,6 @@ class Mailroom:
             tables.forget(forget_before)
             if count or recount:
                 self._waiting.clear()
-                self._counted.clear()
             return count
 
         self._metrics.expired += await self._committer.do(work)

@@ -46,7 +46,16 @@ __all__ = [
 ]
 
 State = Literal["offered", "started", "closed"]
-SurveyHex = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$", description="A survey's id.")]
+SurveyHex = Annotated[
+    str,
+    msgspec.Meta(
+        pattern="^[0-9a-f]{32}$", min_length=32, max_length=32, description="A survey's id."
+    ),
+]
+_BASE64: Final = (
+    "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?$"
+)
+Bytes = Annotated[bytes, msgspec.Meta(extra_json_schema={"pattern": _BASE64})]
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 
@@ -79,7 +88,7 @@ class Status(_Json, frozen=True):
 class Enrolment(_Json, frozen=True):
     """An encoded key record, to be enrolled or to replace one with a smaller serial."""
 
-    record: bytes
+    record: Bytes
 
 
 class Enrolled(_Json, frozen=True):
@@ -106,41 +115,41 @@ class KeysQuery(_Json, frozen=True):
 class Key(_Json, frozen=True):
     """One enrolled key record."""
 
-    record: bytes
+    record: Bytes
 
 
 class Keys(_Json, frozen=True):
     """Enrolled key records in the order of their names; ``after`` asks for the next ones."""
 
-    records: list[bytes]
+    records: list[Bytes]
     after: str | None
 
 
 class Revocations(_Json, frozen=True):
     """A certificate revocation list (PEM) signed by the authority."""
 
-    crl: bytes
+    crl: Bytes
 
 
 class RevocationsHeld(_Json, frozen=True):
     """The newest revocation list, if there ever was one."""
 
-    crl: bytes | None
+    crl: Bytes | None
 
 
 class Offer(_Json, frozen=True):
     """A signed task with the files whose hashes it carries."""
 
-    task: bytes
-    roster: bytes
-    graph: bytes | None
+    task: Bytes
+    roster: Bytes
+    graph: Bytes | None
 
 
 class Offered(_Json, frozen=True):
     """The survey is offered to everyone on its roster."""
 
     survey: SurveyHex
-    digest: bytes
+    digest: Bytes
 
 
 class SurveyPath(_Json, frozen=True):
@@ -166,28 +175,28 @@ class Surveys(_Json, frozen=True):
 class Survey(_Json, frozen=True):
     """A survey as its curator signed it, and how far it is."""
 
-    task: bytes
+    task: Bytes
     state: State
-    start: bytes | None
+    start: Bytes | None
     joins: Count
 
 
 class Joins(_Json, frozen=True):
     """The joins of a survey in the order of its roster."""
 
-    joins: list[bytes]
+    joins: list[Bytes]
 
 
 class Starting(_Json, frozen=True):
     """A signed start."""
 
-    start: bytes
+    start: Bytes
 
 
 class Close(_Json, frozen=True):
     """A signed close."""
 
-    close: bytes
+    close: Bytes
 
 
 class StateNow(_Json, frozen=True):

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ROUTES"]
 
-_LARGE: Final = 1 << 29
-"""The longest offer: about three hundred thousand people."""
+_LARGE: Final = 1 << 27
+"""The longest offer: more than a hundred thousand people."""
 _LISTS: Final = 24 << 20
 """The longest revocation list in base64, and then some."""
 

@@ -120,10 +120,16 @@ def run(
 
 def _listening(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # Naming the protocol matters: the event loop answers without delay only where it is named.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(_BACKLOG)
     except OSError as error:
+        listener.close()
         raise InvalidParameter(
             f"cannot listen on {host} port {port} ({error.strerror}): choose another port, or 0 "
             "for any that is free"
         ) from error
+    return listener

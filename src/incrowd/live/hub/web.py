@@ -18,7 +18,6 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from incrowd._version import __version__
-from incrowd.errors import IncrowdError
 from incrowd.live.hub.events import log
 from incrowd.live.hub.messages import Nothing, Problem, Refused, problem_of, unavailable
 from incrowd.live.hub.metrics import Metrics
@@ -108,7 +107,8 @@ class Endpoint:
             return _json(status, body)
         except Refused as error:
             return _json(error.status, error.problem)
-        except IncrowdError as error:
+        except Exception as error:
+            # The store failed, or this program is wrong; either way the caller is told so.
             log("request failed", logging.ERROR, route=self._path, kind=type(error).__name__)
             refused = unavailable()
             return _json(refused.status, refused.problem)

@@ -17,6 +17,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from incrowd.live.reasons import Reason
 
@@ -36,6 +37,10 @@ class Delivery:
 
 class Transport(ABC):
     """One party's way to the others."""
+
+    shared: ClassVar[bool] = True
+    """Whether one holder takes cells for all recipients, so that they are best sent together; else
+    every recipient holds its own, and answers only when it has taken them."""
 
     @abstractmethod
     async def open(self) -> None:

@@ -19,7 +19,7 @@ import time
 from collections import OrderedDict, defaultdict
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 from cryptography import x509
 
@@ -107,12 +107,17 @@ class _SomeoneElse(Exception):
 
 def _certificate(writer: asyncio.StreamWriter) -> x509.Certificate:
     """What the other side showed in the TLS handshake."""
-    tls = writer.get_extra_info("ssl_object")
-    return x509.load_der_x509_certificate(tls.getpeercert(binary_form=True))
+    shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+    try:
+        return x509.load_der_x509_certificate(shown)
+    except (ValueError, TypeError) as error:
+        raise ConnectionError("the peer shows no certificate that can be read") from error
 
 
 class DirectTransport(Transport):
     """One party of one survey that talks to the others without anyone between them."""
+
+    shared: ClassVar[bool] = False
 
     def __init__(
         self,

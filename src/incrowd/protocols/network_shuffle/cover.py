@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -174,25 +175,29 @@ class Sizes:
     report_bytes: int
     rounds: int
 
-    @property
-    def _payload(self) -> bytes:
-        return bytes(wire.ID_BYTES + self.report_bytes + self.cells.seal)
+    @cached_property
+    def _one(self) -> tuple[int, int, int]:
+        """A payload as it is written, and a hop and a hand-in with one."""
+        id_, payload = (
+            bytes(wire.ID_BYTES),
+            bytes(wire.ID_BYTES + self.report_bytes + self.cells.seal),
+        )
+        hop = wire.Hop(max(0, self.rounds - 1), id_, [payload])
+        hand_in = wire.HandIn(id_, list(range(self.rounds)), [payload], 2**32 - 1)
+        return tuple(len(wire.encode(each)) for each in (payload, hop, hand_in))  # type: ignore[return-value]
 
     def hop(self, reports: int) -> int:
         """The bytes of a hop with so many reports, in the last round."""
-        hop = wire.Hop(max(0, self.rounds - 1), bytes(wire.ID_BYTES), [self._payload])
-        return len(wire.encode(hop)) + self._more(reports)
+        return self._one[1] + self._more(reports)
 
     def hand_in(self, reports: int) -> int:
         """The bytes of handing in so many reports after missing every round."""
-        missed = list(range(self.rounds))
-        message = wire.HandIn(bytes(wire.ID_BYTES), missed, [self._payload], 2**32 - 1)
-        return len(wire.encode(message)) + self._more(reports)
+        return self._one[2] + self._more(reports)
 
     def _more(self, reports: int) -> int:
-        """What other numbers of reports than one add."""
-        longer = len(wire.encode([None] * reports)) - reports - 1
-        return (reports - 1) * len(wire.encode(self._payload)) + longer
+        """What other numbers of reports than one add; longer lists begin with more bytes."""
+        head = 0 if reports < 2**4 else 2 if reports < 2**16 else 4
+        return (reports - 1) * self._one[0] + head
 
     def hop_cells(self, reports: int) -> int:
         """The cells of a tick: the hop, and the answers that go the same way, in any order."""
@@ -324,19 +329,23 @@ def _hand_in_cells(
     if mode == "single":
         return cells, held
     loads, each, count = hand_in_loads(walk, rounds), budget / walk.n, int(cells[0])
+
+    def over(people: NDArray[np.intp], fits: int) -> NDArray[np.intp]:
+        """For whom that is not enough. A little of the budget is kept for rounding up the sum."""
+        chances = tail(fits + 1, Loads(*(row[people] for row in loads)))
+        return people[chances * (1 + 4 * _ROUND) > each]
+
     left = np.arange(walk.n)
+    never = over(left, sizes.fitting(_MOST_HANDED_IN, sizes.hand_in_cells, walk.n))
+    if never.size:
+        raise BudgetInfeasible(
+            f"with cover person {never[0]} would hand in more than {_MOST_HANDED_IN} cells "
+            f"({loads.mean[never[0]]:.0f} reports expected): cap how many neighbours anyone has"
+        )
     while left.size:
-        if count > _MOST_HANDED_IN:
-            raise BudgetInfeasible(
-                f"with cover person {left[0]} would hand in more than {_MOST_HANDED_IN} cells "
-                f"({loads.mean[left[0]]:.0f} reports expected): cap how many neighbours anyone has"
-            )
         fits = sizes.fitting(count, sizes.hand_in_cells, walk.n)
         cells[left], held[left] = count, fits
-        chances = tail(fits + 1, Loads(*(row[left] for row in loads)))
-        # A little less than the budget, so that the sum, rounded up, is within it.
-        left = left[chances * (1 + 4 * _ROUND) > each]
-        count += 1
+        left, count = over(left, fits), count + 1
     return cells, held
 
 

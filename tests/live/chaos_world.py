@@ -1,0 +1,448 @@
+"""A whole survey of processes that are killed and started again while it runs.
+
+Hub and device hosts are the real commands in processes of their own; the curator is in this one,
+and everybody reaches the hub through a proxy that makes trouble. Everyone's answer is a number of
+their own, in a survey that practically never lies, so that the result says which reports arrived
+and how often. A child that dies is examined and started again on the same files.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import csv
+import itertools
+import math
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from incrowd import graphs
+from incrowd.cli import main
+from incrowd.live.admission import Started
+from incrowd.live.authority import Authority, Register
+from incrowd.live.curator import Curator, propose, timing_of
+from incrowd.live.host import Host, Network, patiently
+from incrowd.live.hub.messages import Progress
+from incrowd.live.journal import Journal
+from incrowd.live.keys import CERTIFICATE_FILE, PrivateKeys, Role
+from incrowd.live.options import LiveOptions
+from incrowd.live.party import unpack_output
+from incrowd.live.service import JOURNAL_FILE
+from incrowd.live.store.base import Counts
+from incrowd.live.store.sqlite import SqliteStore
+from incrowd.protocols.actor import CURATOR
+from incrowd.protocols.base import Protocol, Run
+from incrowd.protocols.local.protocol import Local
+from incrowd.protocols.network_shuffle.actors import HandedIn
+from incrowd.protocols.network_shuffle.protocol import NetworkShuffle
+from incrowd.protocols.trusted_shuffle.protocol import TrustedShuffle
+from incrowd.randomizers import KRR
+from tests.live.chaos import ChaosProxy, ProxyRates
+from tests.live.nats_server import free_port
+
+ROOT = Path(__file__).parents[2]
+DELTA = 1e-5
+LIMIT = 400.0
+"""Seconds after which a survey that hangs is ended; nothing is measured by it."""
+ROUNDS = 5
+TROUBLE = ProxyRates(delay=0.05, truncate=0.004, reset=0.004)
+CALM = ProxyRates()
+
+
+def truthful(n: int) -> KRR:
+    """A randomizer that changes an answer once in 10¹² times."""
+    return KRR(categories=n, epsilon=30.0)
+
+
+def walking(n: int, seed: int, rounds: int = ROUNDS) -> NetworkShuffle:
+    """Everybody's number walks over a random regular graph."""
+    graph = graphs.random_regular(n, 4, np.random.default_rng(seed))
+    return NetworkShuffle(graph, truthful(n), rounds=rounds)
+
+
+def shuffled(n: int) -> TrustedShuffle:
+    """Everybody's number goes through a shuffler."""
+    return TrustedShuffle(truthful(n), n=n)
+
+
+def straight(n: int) -> Local:
+    """Everybody's number goes to the curator."""
+    return Local(truthful(n), n=n)
+
+
+class Doom(NamedTuple):
+    """At which commit a process kills itself, counted from its start."""
+
+    when: str
+    """``before`` the commit, with everything written, or ``after`` it, with nothing answered."""
+    commit: int
+
+
+def doomed() -> None:
+    """The program in a process that dies as its first two words say."""
+    doom = Doom(sys.argv[1], int(sys.argv[2]))
+    del sys.argv[1:3]
+    if sys.argv[1] == "hub":
+        SqliteStore._commit = _dying(SqliteStore._commit, doom)  # type: ignore[method-assign]
+    elif doom.when == "before":
+        # After the last write, inside the transaction.
+        Journal._write = _dying(Journal._write, doom._replace(when="after"))  # type: ignore[method-assign]
+    else:
+        Journal.commit = _dying(Journal.commit, doom)  # type: ignore[method-assign]
+    sys.exit(main())
+
+
+def _dying(real: Callable[..., None], doom: Doom) -> Callable[..., None]:
+    count = itertools.count(1)
+
+    def call(*arguments: Any) -> None:
+        last = next(count) == doom.commit
+        if last and doom.when == "before":
+            os.kill(os.getpid(), signal.SIGKILL)
+        real(*arguments)
+        if last:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return call
+
+
+@dataclass
+class Child:
+    """A process that is started again on the same files whenever it dies."""
+
+    name: str
+    words: Sequence[str]
+    log: Path
+    faults: Callable[[], list[str]]
+    """What is wrong with its files, asked while it is dead."""
+    pause: Callable[[], float] = lambda: 0.0
+    """How long it stays dead."""
+    dooms: list[Doom] = field(default_factory=list)
+    """How its first lives end."""
+    deaths: int = 0
+    stops: int = 0
+    """How often it ended well, because it was asked to."""
+    said: list[Any] = field(default_factory=list)
+    ready: asyncio.Event = field(default_factory=asyncio.Event)
+    _process: asyncio.subprocess.Process | None = None
+    _stopping: bool = False
+
+    async def live(self) -> None:
+        """Life after life, until it is asked to stop for good."""
+        try:
+            while True:
+                code = await self._life(self.dooms.pop(0) if self.dooms else None)
+                self.ready.clear()
+                assert self.faults() == [], self.name
+                if code == -signal.SIGKILL:
+                    self.deaths += 1
+                else:
+                    assert code == 0, (self.name, code, self._last())
+                    self.stops += 1
+                if self._stopping:
+                    return
+                await asyncio.sleep(self.pause())
+        finally:
+            if self._process is not None and self._process.returncode is None:
+                self._process.kill()
+                await self._process.wait()
+
+    async def _life(self, doom: Doom | None) -> int:
+        program = ["-m", "incrowd"]
+        if doom is not None:
+            run = "from tests.live.chaos_world import doomed; doomed()"
+            program = ["-c", run, doom.when, str(doom.commit)]
+        with self.log.open("ab") as log:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, *program, *self.words,
+                stdout=asyncio.subprocess.PIPE, stderr=log, cwd=ROOT,
+                env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+            )  # fmt: skip
+        self._process = process
+        assert process.stdout is not None
+        while line := await process.stdout.readline():
+            self.said.append(msgspec.json.decode(line))
+            self.ready.set()
+        return await process.wait()
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the life that is lived now, if there is one."""
+        self.ready.clear()
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.send_signal(number)
+
+    def stop(self) -> None:
+        """Ask it to stop for good."""
+        self._stopping = True
+        self.signal(signal.SIGTERM)
+
+    def _last(self) -> str:
+        return self.log.read_text(errors="replace")[-2000:]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a survey came to."""
+
+    run: Run
+    started: Started
+    progress: Progress
+    """The hub's totals before it was closed."""
+
+
+class Stage:
+    """Files, processes and a curator; see ``staged``."""
+
+    def __init__(
+        self, folder: Path, protocol: Protocol, hosts: int, seed: int, rates: ProxyRates
+    ) -> None:
+        self.folder = folder
+        self.protocol = protocol
+        self.n = protocol.parameters.n
+        self.rng = random.Random(seed)
+        self.opened: asyncio.Future[float] = asyncio.get_running_loop().create_future()
+        self.started: asyncio.Future[Started] = asyncio.get_running_loop().create_future()
+        self.warm_up = 0.0
+        """How long the processes took to start, on this machine as it is now."""
+        self.proxy = ChaosProxy(port := free_port(), random.Random(seed + 1), rates)
+        self._prepare()
+        self.hub = Child(
+            "hub",
+            [
+                *("hub", "--keys", str(folder / "hub"), "--authority", str(self.authority)),
+                *("--store", str(folder / "hub.sqlite"), "--port", str(port)),
+            ],
+            folder / "hub.log",
+            self._store_faults,
+            lambda: self.rng.uniform(0, 0.5),
+        )
+        self.hosts = [self._host(index, hosts) for index in range(hosts)]
+        self.curator: Curator
+
+    @property
+    def authority(self) -> Path:
+        return self.folder / "authority" / CERTIFICATE_FILE
+
+    @property
+    def url(self) -> str:
+        return f"https://127.0.0.1:{self.proxy.port}"
+
+    @property
+    def children(self) -> list[Child]:
+        return [self.hub, *self.hosts]
+
+    def _prepare(self) -> None:
+        Authority.create().save(self.folder / "authority")
+        register = Register(self.folder / "authority")
+        helpers = [each for each in self.protocol.helpers if each != CURATOR]
+        for role, names in (
+            (Role.hub, ["hub"]),
+            (Role.curator, ["curator"]),
+            (Role.helper, helpers),
+        ):
+            for keys in register.issue(names, role, []):
+                keys.save(self.folder / keys.name)
+        names = [f"p{person:03}" for person in range(self.n)]
+        for keys in register.issue(names, Role.device, []):
+            keys.save(self.folder / "devices" / keys.name)
+        with (self.folder / "answers.csv").open("w", newline="") as file:
+            csv.writer(file).writerows(
+                [("device", "number"), *zip(names, range(self.n), strict=True)]
+            )
+
+    def _host(self, index: int, hosts: int) -> Child:
+        first, last = (self.n * each // hosts for each in (index, index + 1))
+        state = self.folder / f"host-{index}"
+        words = [
+            *("device", "--authority", str(self.authority), "--any-budget"),
+            *("--answers", str(self.folder / "answers.csv"), "--state", str(state)),
+            *("--keys", str(self.folder / "devices")),
+            *("--first", str(first), "--count", str(last - first)),
+        ]
+        for helper in self.protocol.helpers if index == 0 else ():
+            if helper != CURATOR:
+                words += ["--helper", str(self.folder / helper)]
+        return Child(
+            f"host {index}",
+            words,
+            self.folder / f"host-{index}.log",
+            lambda: journal_faults(state / JOURNAL_FILE),
+            lambda: self.rng.uniform(0, 1.0),
+        )
+
+    def _store_faults(self) -> list[str]:
+        with SqliteStore(self.folder / "hub.sqlite") as store:
+            return store.integrity()
+
+    # The survey.
+
+    async def ask(self, shortest: float = 1.5) -> Outcome:
+        """Offer, start, receive and close, as a curator does, with rounds at least so long."""
+        curator = self.curator
+        roster = await curator.devices()
+        helpers = await curator.helpers(self.protocol.helpers)
+        # Whoever is killed must be back, and heard, before people hand in what they hold.
+        length = max(shortest, self.warm_up / 8)
+        settle = math.ceil((self.warm_up + 8) / length)
+        options = LiveOptions(round_seconds=length, settle=settle, patience=120.0)
+        proposal = propose(
+            self.protocol, self.protocol.question(None), question="Which number?", column="number",
+            delta=DELTA, roster=roster, helpers=helpers, keys=curator.keys, options=options,
+            timing=timing_of(options), expires=time.time() + LIMIT,
+        )  # fmt: skip
+        await curator.open_survey(proposal)
+        self.opened.set_result(time.time())
+        started = await curator.gather(proposal.survey, wait=LIMIT, lead=2.0 + self.warm_up / 4)
+        self.started.set_result(started)
+        run = await curator.receive(started)
+        progress = await self._quiet(proposal.survey)
+        await curator.close_survey(proposal.survey)
+        return Outcome(run, started, progress)
+
+    async def _quiet(self, survey: bytes) -> Progress:
+        """The totals once everything was delivered; closing would take away what waits."""
+        while True:
+            progress = await patiently(lambda: self.curator.host.hub.progress(survey))
+            if not progress.waiting:
+                return progress
+            await asyncio.sleep(0.2)
+
+    async def until(self, rounds: float) -> None:
+        """Sleep until so many rounds after the start; negative ones are between offer and start.
+
+        Who is away for the whole first round does not take part, so a walk has to have begun.
+        """
+        if rounds < 0:
+            await self.opened
+            await asyncio.sleep((1 + rounds) * self.warm_up / 2)
+            return
+        started = await self.started
+        while len(self.ledgers()) < self.n:
+            await asyncio.sleep(0.1)
+        length = started.offer.spec.timing.round_seconds
+        await asyncio.sleep(started.start.at + rounds * length - time.time())
+
+    # What is left on disk.
+
+    def journals(self) -> list[Path]:
+        return sorted(self.folder.glob(f"host-*/{JOURNAL_FILE}"))
+
+    def counts(self, survey: bytes) -> Counts:
+        """The totals in the store of a hub that has ended."""
+        with SqliteStore(self.folder / "hub.sqlite") as store:
+            return store.transact(lambda tables: tables.counts(survey))
+
+    def ledgers(self) -> list[tuple[bytes, bytes]]:
+        """Owner and survey of every line of every device."""
+        lines = []
+        for path in self.journals():
+            with Journal(path, readonly=True) as journal:
+                lines += [(entry.owner, entry.survey) for entry in journal.entries()]
+        return lines
+
+    def handed_in(self) -> dict[int, HandedIn]:
+        """What the devices know at the end, by person."""
+        found = {}
+        for path in self.journals():
+            with Journal(path, readonly=True) as journal:
+                for row in journal.parties():
+                    if row.number < self.n and row.output is not None:
+                        found[row.number] = unpack_output(row.output, HandedIn)
+        return found
+
+
+@contextlib.asynccontextmanager
+async def staged(
+    folder: Path,
+    protocol: Protocol,
+    *,
+    hosts: int = 3,
+    seed: int = 0,
+    rates: ProxyRates = CALM,
+    dooms: dict[str, list[Doom]] | None = None,
+) -> AsyncIterator[Stage]:
+    """A stage on which everything is up; at the end it has stopped well, and the files are whole.
+
+    ``dooms`` says of children, by name, how their first lives end.
+    """
+    stage = Stage(folder, protocol, hosts, seed, rates)
+    for child in stage.children:
+        child.dooms += (dooms or {}).get(child.name, [])
+    async with asyncio.timeout(LIMIT), stage.proxy:
+        for host in stage.hosts:
+            host.words = [*host.words, "--hub", stage.url]
+        began = time.monotonic()
+        async with asyncio.TaskGroup() as lives:
+            tasks = [lives.create_task(child.live()) for child in stage.children]
+            for child in stage.children:
+                await child.ready.wait()
+            stage.warm_up = time.monotonic() - began
+            with Journal(folder / "curator.journal") as journal:
+                async with Host(Network(stage.url, stage.authority), journal) as host:
+                    keys = PrivateKeys.load(folder / "curator")
+                    stage.curator = Curator(keys, host, folder / "curator")
+                    await patiently(stage.curator.enrol)
+                    await stage.curator.open()
+                    try:
+                        yield stage
+                    finally:
+                        await stage.curator.close()
+            for child in reversed(stage.children):
+                await child.ready.wait()
+                child.stop()
+                await asyncio.wait([tasks[stage.children.index(child)]])
+    assert journal_faults(folder / "curator.journal") == []
+
+
+def journal_faults(path: Path) -> list[str]:
+    """What is wrong with a journal that nobody has open."""
+    if not path.exists():
+        return []
+    with Journal(path) as journal:
+        return journal.damage()
+
+
+def assert_exactly_once(stage: Stage, outcome: Outcome) -> None:
+    """Everybody's report is in the result once, every ledger has its line, and totals add up."""
+    run, survey = outcome.run, outcome.started.offer.spec.survey
+    (reports,) = run.collected.rounds
+    np.testing.assert_array_equal(np.bincount(reports, minlength=stage.n), np.ones(stage.n))
+    for counts in (outcome.progress, stage.counts(survey)):
+        assert counts.sent == counts.delivered + counts.waiting + counts.expired > 0
+    assert outcome.progress.sent == outcome.progress.delivered
+    lines = stage.ledgers()
+    assert len(lines) == len({owner for owner, _ in lines}) == stage.n
+    assert {asked for _, asked in lines} == {survey}
+
+
+def assert_accounted(stage: Stage, outcome: Outcome) -> None:
+    """The guarantee of a walk is that of the rounds in which people really were there."""
+    collected: Any = outcome.run.collected
+    protocol: Any = stage.protocol
+    knows = stage.handed_in()
+    assert sorted(knows) == list(range(stage.n))
+    away = np.zeros((protocol.cost().rounds, stage.n), bool)
+    for person, handed_in in knows.items():
+        assert handed_in.accepted
+        away[list(handed_in.missed), person] = True
+    assert collected.silent is None
+    assert collected.lost == 0
+    if collected.away is None:
+        assert not away.any()
+    else:
+        np.testing.assert_array_equal(collected.away, away)
+    happened = NetworkShuffle(protocol.graph, protocol.randomizer, rounds=len(away), away=away)
+    for given, due in zip(outcome.run.guarantees, happened.guarantees(), strict=True):
+        assert given.view == due.view
+        assert given.epsilon(DELTA) == due.epsilon(DELTA)

@@ -1,0 +1,228 @@
+"""A small crowd of real devices, in processes' stead in hosts, around a real hub over TLS."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from incrowd.graphs import families
+from incrowd.live import frames
+from incrowd.live import task as tasks
+from incrowd.live.admission import Offer, Started
+from incrowd.live.client import Connection, HubClient
+from incrowd.live.curator import Curator, Proposal, propose, timing_of
+from incrowd.live.host import Host, Network, patiently
+from incrowd.live.journal import Journal
+from incrowd.live.keys import CERTIFICATE_FILE, KeyRecord, PrivateKeys, Role
+from incrowd.live.ledger import Budget, Line
+from incrowd.live.member import Device
+from incrowd.live.options import LiveOptions
+from incrowd.protocols.actor import CURATOR
+from incrowd.protocols.base import Protocol, Run
+from incrowd.protocols.network_shuffle import NetworkShuffle
+from incrowd.randomizers import KRR
+from incrowd.tasks.histogram import Histogram
+from tests.live.worlds import LIMIT, LiveHub
+
+__all__ = ["DELTA", "PLENTY", "QUESTION", "Crowd", "HeldBack", "Process", "crowd", "until", "walk"]
+
+DELTA = 0.05
+"""Large enough for a handful of people to hide anyone."""
+ROUND = 0.4
+LEAD = 1.5
+QUESTION = Histogram(categories=("no", "yes"))
+PLENTY = Budget(epsilon=1e6, delta=0.9)
+_TESTS = itertools.count(1)
+
+
+def walk(people: int, rounds: int = 3) -> NetworkShuffle:
+    """Everyone knows everyone."""
+    return NetworkShuffle(families.complete(people), KRR(categories=2, epsilon=1.0), rounds=rounds)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait until it holds; whatever never does is ended by the test's own limit."""
+    while not condition():
+        await asyncio.sleep(0.02)
+
+
+class Process:
+    """Some of the devices, as one process would host them; it can stop and start again."""
+
+    def __init__(
+        self,
+        crowd: Crowd,
+        name: str,
+        people: Sequence[int],
+        *,
+        hub: Callable[[Any, Any], HubClient] | None = None,
+        budget: Budget = PLENTY,
+        connection: type[Connection] | None = None,
+    ) -> None:
+        """``hub`` and ``connection`` are how these see the hub, when it lies to them."""
+        self.crowd, self.people, self.budget = crowd, people, budget
+        self._path = crowd.folder / f"{name}.sqlite"
+        self._hub, self._connection = hub, connection
+        self.devices: dict[int, Device] = {}
+
+    async def open(self) -> None:
+        self.journal = Journal(self._path)
+        self.host = Host(self.crowd.network, self.journal)
+        if self._hub is not None:
+            await self.host.hub.close()
+            self.host.hub = self._hub(self.crowd.network.hub, self.host.tls)
+        await self.host.__aenter__()
+        for person in self.people:
+            path = self.crowd.paths[person]
+            made = Device(
+                PrivateKeys.load(path), self.host, path,
+                answers={"cycles": "yes"}.get, budget=self.budget,
+            )  # fmt: skip
+            if self._connection is not None:
+                made.connection = self._connection(
+                    self.host.hub.url, made.keys.identity, self.host.tls, news=made._news
+                )
+            self.devices[person] = made
+            await patiently(made.enrol)
+            await made.open()
+
+    async def close(self) -> None:
+        for each in self.devices.values():
+            await each.close()
+        await self.host.__aexit__(None, None, None)
+        self.journal.close()
+
+    def lines(self, person: int) -> list[Line]:
+        """What this person's ledger says, as it is on disk."""
+        return [
+            line
+            for entry in self.journal.entries()
+            for line in self.host.ledger.lines(entry.owner)
+            if entry.owner == self.devices[person].identity and entry.survey == line.survey
+        ]
+
+    def refusals(self, survey: bytes) -> list[str | None]:
+        """Why each of these does not take part."""
+        return [each.declined.get(survey) for each in self.devices.values()]
+
+    def silent(self, survey: bytes) -> bool:
+        """Whether nothing of anybody's answer has left, or was paid for."""
+        begun = [each.parties[survey] for each in self.devices.values() if survey in each.parties]
+        return (
+            not any(party.begun or party.statistics.cells for party in begun)
+            and not any(row.survey == survey for row in self.journal.parties())
+            and not any(entry.survey == survey for entry in self.journal.entries())
+        )
+
+
+class Crowd:
+    """Everybody's keys, and a curator of their own."""
+
+    def __init__(self, hub: LiveHub, folder: Path, people: int) -> None:
+        self.hub, self.folder, self.number = hub, folder, next(_TESTS)
+        self.network = Network(hub.url, hub.deployment.root / "authority" / CERTIFICATE_FILE)
+        self.keys = hub.deployment.parties(people, name=f"crowd-{self.number}-")
+        self.paths = [folder / "keys" / each.name for each in self.keys]
+        for keys, path in zip(self.keys, self.paths, strict=True):
+            keys.save(path)
+        self.processes: list[Process] = []
+
+    async def open(self) -> None:
+        name = f"curator-{self.number}-"
+        (keys,) = self.hub.deployment.parties(1, Role.curator, name)
+        self._journal = Journal(self.folder / "curator.sqlite")
+        self.host = Host(self.network, self._journal)
+        await self.host.__aenter__()
+        self.curator = Curator(keys, self.host)
+        await patiently(self.curator.enrol)
+        await self.curator.open()
+
+    async def close(self) -> None:
+        for each in self.processes:
+            await each.close()
+        await self.curator.close()
+        await self.host.__aexit__(None, None, None)
+        self._journal.close()
+
+    async def process(self, name: str, people: Sequence[int], **options: Any) -> Process:
+        made = Process(self, name, people, **options)
+        await made.open()
+        self.processes.append(made)
+        return made
+
+    @property
+    def records(self) -> list[KeyRecord]:
+        return [PrivateKeys.load(path).record() for path in self.paths]
+
+    def proposal(self, protocol: Protocol | None = None, **options: Any) -> Proposal:
+        roster = options.pop("roster", None) or self.records
+        chosen = LiveOptions(
+            **{"min_crowd": 3, "round_seconds": ROUND, "settle": 2, "patience": 4.0, **options}
+        )
+        protocol = protocol or walk(len(roster))
+        return propose(
+            protocol, QUESTION, question="Do you cycle?", column="cycles", delta=DELTA,
+            roster=roster, helpers={CURATOR: self.curator.keys.record()}, keys=self.curator.keys,
+            options=chosen, timing=timing_of(chosen), expires=self.host.time() + 600,
+        )  # fmt: skip
+
+    async def offered(self, **options: Any) -> Proposal:
+        proposal = self.proposal(**options)
+        await self.curator.open_survey(proposal)
+        return proposal
+
+    async def start(self, proposal: Proposal, *, wait: float = 20.0) -> Started:
+        return await self.curator.gather(proposal.survey, wait=wait, lead=LEAD)
+
+    async def joined(self, proposal: Proposal) -> tuple[Offer, list[tasks.Join]]:
+        """The offer as the curator sees it, once everyone has joined."""
+        offer = await self.host.offer(proposal.survey)
+        while len(joins := await self.curator._joins(offer)) < len(offer.roster):
+            await asyncio.sleep(0.05)
+        return offer, joins
+
+    async def conclude(self, started: Started) -> Run:
+        run = await self.curator.receive(started)
+        await self.curator.close_survey(started.offer.spec.survey)
+        return run
+
+
+@asynccontextmanager
+async def crowd(hub: LiveHub, folder: Path, people: int) -> AsyncIterator[Crowd]:
+    """A crowd for one test, which is ended when it hangs."""
+    made = Crowd(hub, folder, people)
+    async with asyncio.timeout(2 * LIMIT):
+        await made.open()
+        try:
+            yield made
+        finally:
+            await made.close()
+
+
+class HeldBack(Connection):
+    """A connection to a hub that keeps some mail for itself."""
+
+    keeps: Callable[[bytes], bool] = staticmethod(lambda cell: False)
+    """Which cells do not come through, for now."""
+
+    def _handle(self, frame: frames.FromHub) -> None:
+        if isinstance(frame, frames.Mail):
+            kept = [each for each in frame.cells if self.keeps(each[1])]
+            if kept:
+                self.__dict__.setdefault("kept", []).append(frames.Mail(frame.survey, kept))
+                frame = frames.Mail(
+                    frame.survey, [each for each in frame.cells if each not in kept]
+                )
+        super()._handle(frame)
+
+    def let_go(self) -> int:
+        """Deliver what was kept; how many cells that is."""
+        kept: list[frames.Mail] = self.__dict__.pop("kept", [])
+        self.keeps = lambda cell: False
+        for mail in kept:
+            super()._handle(mail)
+        return sum(len(mail.cells) for mail in kept)

@@ -1,0 +1,135 @@
+"""Processes that end at every point where something is written, or are asked to stop; and leave.
+
+A doomed process kills itself around a commit: with everything written and nothing committed, or
+with everything committed and nothing answered. It is started again, and dies again, until its dooms
+are used up; the survey then still counts everybody exactly once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from incrowd.live.options import LiveOptions
+from incrowd.live.run import run_live
+from incrowd.protocols.base import Protocol
+from tests.live.chaos_world import (
+    DELTA,
+    Doom,
+    Stage,
+    assert_accounted,
+    assert_exactly_once,
+    shuffled,
+    staged,
+    straight,
+    walking,
+)
+
+PEOPLE = 5
+
+
+def _survey(folder: Path, protocol: Protocol, dooms: dict[str, list[Doom]]) -> None:
+    """A survey of processes with such lives; those of a walk come back within the first round."""
+
+    async def main() -> None:
+        async with staged(folder, protocol, hosts=1, dooms=dooms) as stage:
+            outcome = await stage.ask(max(4.0, 2 * stage.warm_up))
+        assert all(not child.dooms for child in stage.children)
+        assert_exactly_once(stage, outcome)
+        if protocol.kind == "network-shuffle":
+            assert_accounted(stage, outcome)
+
+    asyncio.run(main())
+
+
+def test_deaths_around_commits_lose_and_double_nothing(tmp_path):
+    dooms = {
+        "hub": [Doom("after", 12), Doom("before", 20)],
+        "host 0": [Doom("before", 1), Doom("after", 2), Doom("before", 3), Doom("after", 4)],
+    }
+    _survey(tmp_path, straight(PEOPLE), dooms)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("commit", range(1, 61))
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_the_hub_may_die_at_any_commit(tmp_path, when, commit):
+    _survey(tmp_path, shuffled(PEOPLE), {"hub": [Doom(when, commit)]})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("commit", range(1, 25))
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("protocol", [straight(PEOPLE), shuffled(PEOPLE), walking(PEOPLE, 1, 2)])
+def test_a_host_may_die_at_any_commit(tmp_path, protocol, when, commit):
+    _survey(tmp_path, protocol, {"host 0": [Doom(when, commit)]})
+
+
+def test_those_who_are_asked_to_stop_end_well_and_go_on_later(tmp_path):
+    async def ask_to_stop(stage: Stage) -> None:
+        for moment, child in enumerate(stage.children):
+            await stage.until(moment + stage.rng.random())
+            await child.ready.wait()
+            child.signal(signal.SIGTERM)
+
+    async def main() -> None:
+        async with staged(tmp_path, walking(6, 0, 3), hosts=2, seed=1) as stage:
+            asking = asyncio.create_task(ask_to_stop(stage))
+            outcome = await stage.ask()
+            await asking
+        # Each was stopped twice: in the midst, and at the end.
+        assert [child.stops for child in stage.children] == [2, 2, 2]
+        assert [child.deaths for child in stage.children] == [0, 0, 0]
+        assert_exactly_once(stage, outcome)
+        assert_accounted(stage, outcome)
+
+    asyncio.run(main())
+
+
+def _children() -> set[str]:
+    """The processes that this one started and that are still there."""
+    found = set()
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == os.getpid():
+            found.add(stat.parent.name)
+    return found
+
+
+class _Trouble(Exception):
+    pass
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
+@pytest.mark.parametrize("trouble", [_Trouble, KeyboardInterrupt])
+def test_an_interrupted_run_leaves_nothing_behind(tmp_path, monkeypatch, trouble):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    before = _children()
+    during: set[str] = set()
+
+    def interrupt(stage: str, done: int, total: int) -> None:
+        if stage == "comparing":
+            assert list(tmp_path.iterdir())
+            during.update(_children() - before)
+            if trouble is KeyboardInterrupt:
+                signal.raise_signal(signal.SIGINT)
+            else:
+                raise trouble
+
+    with pytest.raises(trouble):
+        run_live(
+            straight(3), np.arange(3), delta=DELTA, hosts=2, progress=interrupt,
+            options=LiveOptions(round_seconds=60.0),
+        )  # fmt: skip
+    assert len(during) == 3
+    assert _children() == before
+    assert list(tmp_path.iterdir()) == []
