@@ -7,17 +7,28 @@ can be opened today, watched by a service, and read tomorrow.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
+import msgspec
+import numpy as np
 import typer
 
+from incrowd.cli.outcome import (
+    NoReportOption,
+    ReportOption,
+    page_of,
+    payload_of,
+    render,
+    write,
+)
 from incrowd.cli.output import Format, FormatOption, emit, note, progress
-from incrowd.errors import InvalidParameter
+from incrowd.errors import InvalidParameter, MissingExtra
+from incrowd.live.options import LiveOptions
 
 if TYPE_CHECKING:
+    from incrowd.live.admission import Started
     from incrowd.live.curator import Curator
     from incrowd.protocols.base import Run
     from incrowd.survey import Survey
@@ -38,7 +49,9 @@ FileArgument = Annotated[Path, typer.Argument(help="A survey file.")]
 SurveyArgument = Annotated[
     str, typer.Argument(help="The survey, as open printed it; its first digits are enough.")
 ]
-NatsOption = Annotated[str, typer.Option("--nats", help="Server for surveys that travel over NATS.")]
+NatsOption = Annotated[
+    str, typer.Option("--nats", help="Server for surveys that travel over NATS.")
+]
 
 
 @app.command("open")
@@ -79,7 +92,13 @@ def open_command(
                 timing=timing_of(survey.live),
                 expires=curator.host.time() + 3600 * valid,
             )
-        about = {"text": survey.text, "budget": msgspec.to_builtins(survey.budget)}
+        about = {
+            "path": str(survey.path),
+            "text": survey.text,
+            "budget": survey.budget,
+            "solved": survey.solved,
+            "live": survey.live,
+        }
         await curator.open_survey(proposal, msgspec.json.encode(about))
         return proposal
 
@@ -111,9 +130,12 @@ def watch_command(
         float, typer.Option(help="Seconds between the start's publication and the first round.")
     ] = 10.0,
     nats: NatsOption = "",
+    report: ReportOption = None,
+    no_report: NoReportOption = False,
     format: FormatOption = Format.table,
 ) -> None:
     """Start a survey when people have joined, and receive what they hand in, until it is all in."""
+    page = page_of(Path(survey), report, no_report)
 
     async def work(curator: Curator) -> Any:
         chosen = curator.chosen(survey)
@@ -124,12 +146,11 @@ def watch_command(
                 lead=lead,
                 progress=lambda done, total: say("waiting for people to join", done, total),
             )
-            return started, await curator.receive(
-                started, lambda _: say(*started.stage(curator.host.time()))
-            )
+            run = await curator.receive(started, lambda _: say(*started.stage(curator.host.time())))
+        return _survey(curator, started), run
 
-    started, run = _with(hub, authority, keys, state, nats, work)
-    _print(started, run, format)
+    survey_, run = _with(hub, authority, keys, state, nats, work)
+    _print(survey_, run, page, format)
 
 
 @app.command("result")
@@ -139,15 +160,19 @@ def result_command(
     authority: AuthorityOption,
     keys: KeysOption,
     state: StateOption,
+    report: ReportOption = None,
+    no_report: NoReportOption = False,
     format: FormatOption = Format.table,
 ) -> None:
     """The result of a survey that was watched to its end, with its promises recomputed."""
+    page = page_of(Path(survey), report, no_report)
 
     async def work(curator: Curator) -> Any:
-        return await curator.result(curator.chosen(survey))
+        started, run = await curator.result(curator.chosen(survey))
+        return _survey(curator, started), run
 
-    started, run = _with(hub, authority, keys, state, "", work)
-    _print(started, run, format)
+    survey_, run = _with(hub, authority, keys, state, "", work)
+    _print(survey_, run, page, format)
 
 
 @app.command("close")
@@ -166,3 +191,89 @@ def close_command(
         return chosen
 
     note(f"survey {_with(hub, authority, keys, state, '', work).hex()} is closed")
+
+
+T = TypeVar("T")
+
+
+def _with(
+    hub: str,
+    authority: Path,
+    keys: Path,
+    state: Path,
+    nats: str,
+    work: Callable[[Curator], Awaitable[T]],
+) -> T:
+    """Do something as the curator with these keys, connected to the hub."""
+    try:
+        from incrowd.live.curator import Curator
+        from incrowd.live.host import Host, Network
+        from incrowd.live.journal import Journal
+        from incrowd.live.keys import PrivateKeys, Role, private_directory
+        from incrowd.live.service import JOURNAL_FILE
+    except ModuleNotFoundError as error:
+        raise MissingExtra(
+            f"live surveys need {error.name}: install it with pip install 'incrowd[live]'"
+        ) from error
+    mine = PrivateKeys.load(keys)
+    if mine.role is not Role.curator:
+        raise InvalidParameter(f"the keys in {keys} are those of a {mine.role}, not of a curator")
+    private_directory(state)
+
+    async def connected() -> T:
+        with Journal(state / JOURNAL_FILE) as journal:
+            async with Host(Network(hub, authority, nats=nats), journal) as host:
+                curator = Curator(mine, host, keys)
+                try:
+                    await curator.enrol()
+                    await curator.open()
+                    return await work(curator)
+                finally:
+                    await curator.close()
+
+    return asyncio.run(connected())
+
+
+def _survey(curator: Curator, started: Started) -> Survey:
+    """The survey as it was opened, of those who took part."""
+    from incrowd.survey import Budget, Survey
+
+    spec = started.offer.spec
+    about = msgspec.json.decode(curator.about(spec.survey))
+    return Survey(
+        path=Path(about["path"]),
+        text=about["text"],
+        question=spec.question,
+        task=started.offer.task,
+        protocol=started.protocol,
+        budget=msgspec.convert(about["budget"], Budget),
+        values=np.empty(0, np.str_),
+        solved=about["solved"],
+        column=spec.column,
+        live=msgspec.convert(about["live"], LiveOptions),
+    )
+
+
+def _print(survey: Survey, run: Run, page: Path | None, format: Format) -> None:
+    payload = payload_of(survey, run, "live")
+    payload["report"] = None if page is None else str(page)
+    if page is not None:
+        write(survey, run, payload, page, "incrowd curator result")
+    if not payload["budget"]["met"]:
+        note("the budget was not kept: too few reports arrived to hide each person as planned")
+    emit(payload, lambda console: render(console, payload), format)
+
+
+def _opened(payload: dict[str, Any]) -> str:
+    from incrowd.report.format import count, small, up
+
+    promises = "".join(
+        f"\n  ε = {up(each['epsilon'])} at δ = {small(each['delta'])} against {each['view']}"
+        for each in payload["promises"]
+    )
+    return (
+        f"survey {payload['survey']}: {payload['question']}\n"
+        f"offered to {count(payload['people'])} people, of whom at least "
+        f"{count(payload['min_crowd'])} must join, with{promises}\n"
+        f"go on with: incrowd curator watch {payload['survey'][:8]} …"
+    )

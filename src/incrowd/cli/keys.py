@@ -77,7 +77,10 @@ def issue(
                 "with --count it is the name of directories too: leave out slashes",
                 param_hint="--name",
             )
-        places = {f"{name}-{index}": directory / f"{name}-{index}" for index in range(count)}
+        # Rosters are in the order of names, so numbers have as many digits as the last one.
+        digits = len(str(count - 1))
+        names = [f"{name}-{index:0{digits}}" for index in range(count)]
+        places = {each: directory / each for each in names}
     for place in places.values():
         if (place / IDENTITY_FILE).exists():
             raise FileUnreadable(f"{place} already holds keys: choose another directory")

@@ -22,14 +22,19 @@ from incrowd.cli.options import (
     signed,
     whole,
 )
+from incrowd.cli.outcome import (
+    NoReportOption,
+    ReportOption,
+    page_of,
+    payload_of,
+    render,
+    write,
+)
 from incrowd.cli.output import Format, FormatOption, emit, note, progress
-from incrowd.errors import MissingExtra
 from incrowd.survey.fields import fields_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-    from rich.console import Console
 
     from incrowd.live.options import LiveOptions
     from incrowd.protocols.base import Run
@@ -59,15 +64,6 @@ SeedOption = Annotated[
     int | None,
     typer.Option("--seed", help="Make the run repeatable.", parser=whole, metavar="INTEGER"),
 ]
-ReportOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--report",
-        help="Where to write the report; otherwise the survey's name with .report.html, here.",
-        show_default=False,
-    ),
-]
-NoReportOption = Annotated[bool, typer.Option("--no-report", help="Write no report.")]
 
 
 def run_command() -> Callable[..., None]:
@@ -101,7 +97,7 @@ def run(given: Mapping[str, Any]) -> None:
     mode: Mode = given["mode"] or "simulate"
     if given["devices"] is not None:
         checks.crowd(given["devices"], flag("devices"))
-    page = _page(file, given["report"], given["no_report"])
+    page = page_of(file, given["report"], given["no_report"])
     faults = _faults(mode, given)
     with progress() as say:
         survey = surveys.load(file, progress=say, people=given["devices"])
@@ -117,14 +113,14 @@ def run(given: Mapping[str, Any]) -> None:
                 progress=lambda done, total: say(asked, done=done, total=total),
             )
         say("computing the promises")
-        payload = _payload(survey, result, mode)
+        payload = payload_of(survey, result, mode)
         if page is not None:
             say("writing the report")
-            _write(survey, result, payload, page, _command(given, result, faults, live))
+            write(survey, result, payload, page, _command(given, result, faults, live))
     payload["report"] = None if page is None else str(page)
     if not payload["budget"]["met"]:
         note("the budget was not kept: too few reports arrived to hide each person as planned")
-    emit(payload, lambda console: _render(console, payload), given["format"])
+    emit(payload, lambda console: render(console, payload), given["format"])
 
 
 def _live(given: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -163,28 +159,6 @@ def _run_live(survey: Survey, asked: Mapping[str, Any], say: Progress) -> Run:
             options,
             progress=tell,
         )
-
-
-def _page(file: Path, report: Path | None, no_report: bool) -> Path | None:
-    """Where the report goes; none where none is wanted, or where none can be drawn."""
-    from incrowd.report import require_writable
-    from incrowd.report.plots import require_matplotlib
-
-    if no_report:
-        if report is not None:
-            raise typer.BadParameter("contradicts --no-report", param_hint="'--report'")
-        return None
-    try:
-        require_matplotlib()
-    except MissingExtra:
-        # A report that was asked for must not silently fail to appear; the default one may.
-        if report is not None:
-            raise
-        note("no report without matplotlib: pip install 'incrowd[plot]'")
-        return None
-    page = report or Path(f"{file.stem}.report.html")
-    require_writable(page)
-    return page
 
 
 def _faults(mode: str, given: Mapping[str, Any]) -> Faults | None:
@@ -228,102 +202,3 @@ def _command(
 
 def _switch(name: str, on: bool) -> list[str]:
     return [flag(name if on else f"no_{name}")]
-
-
-def _payload(survey: Survey, result: Run, mode: str) -> dict[str, Any]:
-    from incrowd.report import describe
-
-    budget, live = survey.budget, describe.describe_live(result)
-    return {
-        "question": survey.question,
-        "result": describe.describe_answer(result.result),
-        "interval": describe.describe_interval(result.result),
-        "truth": survey.truth.tolist(),
-        "people": result.result.people,
-        "reports": {"sent": result.collected.sent, "received": result.collected.received},
-        "guarantees": [
-            describe.describe_guarantee(each, budget.delta) for each in result.guarantees
-        ],
-        "budget": {
-            "epsilon": budget.epsilon,
-            "delta": budget.delta,
-            "view": budget.view,
-            "met": survey.met_by(result),
-        },
-        "parameters": describe.describe_parameters(survey.protocol),
-        "cost": describe.describe_cost(result.cost, survey.task),
-        "measured": describe.describe_measured(result),
-        "details": survey.protocol.details(result.collected),
-        "live": live,
-        "mode": mode if live is None else "live",
-        "seed": result.seed,
-        "versions": describe.describe_versions(),
-    }
-
-
-def _write(
-    survey: Survey, result: Run, payload: Mapping[str, Any], page: Path, command: str
-) -> None:
-    from incrowd.report import Document, write
-
-    write(
-        Document(
-            question=survey.question,
-            protocol=survey.protocol,
-            run=result,
-            epsilon=survey.budget.epsilon,
-            delta=survey.budget.delta,
-            view=survey.budget.view,
-            met=payload["budget"]["met"],
-            shares=survey.task.domain == "category",
-            truth=survey.truth,
-            source=survey.text,
-            command=command,
-        ),
-        page,
-    )
-
-
-def _render(console: Console, payload: Mapping[str, Any]) -> None:
-    from incrowd.report.format import count, small, up
-    from incrowd.report.tables import answer_table, facts_table, guarantees_table
-    from incrowd.report.words import facts, live_facts
-
-    budget, reports = payload["budget"], payload["reports"]
-    randomizer = payload["parameters"]["randomizer"]
-    console.print(payload["question"], style="bold", markup=False)
-    console.print(answer_table(payload["result"], payload["interval"], payload["truth"]))
-    console.print(guarantees_table(payload["guarantees"]))
-    kept = "kept" if budget["met"] else "NOT kept"
-    console.print(
-        facts_table(
-            [
-                (
-                    "budget",
-                    f"ε = {budget['epsilon']:g} at δ = {small(budget['delta'])} against "
-                    f"{budget['view']}: {kept}",
-                ),
-                ("people", f"{count(payload['people'])}, ε0 = {up(randomizer['epsilon'])} each"),
-                ("reports", f"{count(reports['received'])} of {count(reports['sent'])} arrived"),
-                ("planned cost", _cost(payload["cost"])),
-                *(
-                    [("measured cost", f"{_cost(measured)}, retries included")]
-                    if (measured := payload["measured"])
-                    else []
-                ),
-                *facts(payload["details"]),
-                *(live_facts(payload["live"]) if payload["live"] else []),
-                *([] if payload["live"] else [("seed", str(payload["seed"]))]),
-                *([("report", payload["report"])] if payload["report"] else []),
-            ]
-        )
-    )
-
-
-def _cost(described: Mapping[str, Any]) -> str:
-    from incrowd.report.format import several
-
-    return (
-        f"{several(described['messages_per_person'], 'message')} and "
-        f"{several(described['bytes_per_person'], 'byte')} per person"
-    )

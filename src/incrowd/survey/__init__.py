@@ -2,7 +2,7 @@
 
 from incrowd.survey.calibrate import Goal, Unknown, calibrate, calibrate_delta, unknowns
 from incrowd.survey.schema import Budget
-from incrowd.survey.survey import Mode, Survey, load
+from incrowd.survey.survey import Mode, Survey, load, load_question
 
 __all__ = [
     "Budget",
@@ -13,5 +13,6 @@ __all__ = [
     "calibrate",
     "calibrate_delta",
     "load",
+    "load_question",
     "unknowns",
 ]

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from incrowd.live.run import LiveRun
     from incrowd.sim import Faults
 
-__all__ = ["DEFAULT_RANDOMIZERS", "Mode", "Progress", "Survey", "load"]
+__all__ = ["DEFAULT_RANDOMIZERS", "Mode", "Progress", "Survey", "load", "load_question"]
 
 Mode = Literal["simulate", "actors"]
 """The whole population at once, or one state machine per participant over a faulty network."""
@@ -95,9 +95,9 @@ class Survey:
         return self.protocol.randomizer
 
     @property
-    def truth(self) -> FloatArray:
-        """The answer that people would have given without protection; known in simulations only."""
-        return self.task.truth(self.values)
+    def truth(self) -> FloatArray | None:
+        """The answer that people would have given without protection, where all are at hand."""
+        return self.task.truth(self.values) if self.values.size else None
 
     def met_by(self, run: Run) -> bool:
         """Whether what really happened still keeps the promise of the budget."""
@@ -185,11 +185,9 @@ def load(
     say = progress or _silent
     say("reading the survey")
     file = read(Path(path))
-    question = file.task.take("question", str, "")
     data = file.path.parent / file.task.take("data", str)
-    column = file.task.take("column", str)
-    task = _task(file.task)
-    _check_protocol(file.protocol)
+    asked = _asked(file)
+    column, task = asked["column"], asked["task"]
     say(f"reading {data.name}")
     values = read_column(data, column)
     try:
@@ -205,18 +203,35 @@ def load(
             raise type(error)(f"{file.path}: {error}") from error
         values = values[kept]
     protocol, solved = _protocol(file, kind, task, len(values), graph, say)
-    return Survey(
-        path=file.path,
-        text=file.text,
-        question=question or f"What is the {_kind(task)} of {column}?",
-        task=task,
-        protocol=protocol,
-        budget=file.budget,
-        values=values,
-        solved=solved,
-        column=column,
-        live=file.live,
-    )
+    return Survey(**asked, protocol=protocol, values=values, solved=solved)
+
+
+def load_question(path: str | Path, people: int, progress: Progress | None = None) -> Survey:
+    """Read a survey file for so many people whose answers are elsewhere; there are no values."""
+    say = progress or _silent
+    say("reading the survey")
+    file = read(Path(path))
+    file.task.take("data", str, "")
+    asked = _asked(file)
+    kind = _protocol_kind(file)
+    protocol, solved = _protocol(file, kind, asked["task"], people, None, say)
+    return Survey(**asked, protocol=protocol, values=np.empty(0, np.str_), solved=solved)
+
+
+def _asked(file: SurveyFile) -> dict[str, Any]:
+    """What a survey file says, whoever answers."""
+    question, column = file.task.take("question", str, ""), file.task.take("column", str)
+    task = _task(file.task)
+    _check_protocol(file.protocol)
+    return {
+        "path": file.path,
+        "text": file.text,
+        "question": question or f"What is the {_kind(task)} of {column}?",
+        "task": task,
+        "budget": file.budget,
+        "column": column,
+        "live": file.live,
+    }
 
 
 def _blamed(faults: Faults | None) -> str:

@@ -1,0 +1,156 @@
+"""What came out of a survey, however it was run: as data, as tables, and as a report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from incrowd.cli.output import note
+from incrowd.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rich.console import Console
+
+    from incrowd.protocols.base import Run
+    from incrowd.survey import Survey
+
+__all__ = ["NoReportOption", "ReportOption", "page_of", "payload_of", "render", "write"]
+
+ReportOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--report",
+        help="Where to write the report; otherwise the survey's name with .report.html, here.",
+        show_default=False,
+    ),
+]
+NoReportOption = Annotated[bool, typer.Option("--no-report", help="Write no report.")]
+
+
+def page_of(file: Path, report: Path | None, no_report: bool) -> Path | None:
+    """Where the report goes; none where none is wanted, or where none can be drawn."""
+    from incrowd.report import require_writable
+    from incrowd.report.plots import require_matplotlib
+
+    if no_report:
+        if report is not None:
+            raise typer.BadParameter("contradicts --no-report", param_hint="'--report'")
+        return None
+    try:
+        require_matplotlib()
+    except MissingExtra:
+        # A report that was asked for must not silently fail to appear; the default one may.
+        if report is not None:
+            raise
+        note("no report without matplotlib: pip install 'incrowd[plot]'")
+        return None
+    page = report or Path(f"{file.stem}.report.html")
+    require_writable(page)
+    return page
+
+
+def payload_of(survey: Survey, result: Run, mode: str) -> dict[str, Any]:
+    """The keys of the JSON output."""
+    from incrowd.report import describe
+
+    budget, live = survey.budget, describe.describe_live(result)
+    return {
+        "question": survey.question,
+        "result": describe.describe_answer(result.result),
+        "interval": describe.describe_interval(result.result),
+        "truth": None if survey.truth is None else survey.truth.tolist(),
+        "people": result.result.people,
+        "reports": {"sent": result.collected.sent, "received": result.collected.received},
+        "guarantees": [
+            describe.describe_guarantee(each, budget.delta) for each in result.guarantees
+        ],
+        "budget": {
+            "epsilon": budget.epsilon,
+            "delta": budget.delta,
+            "view": budget.view,
+            "met": survey.met_by(result),
+        },
+        "parameters": describe.describe_parameters(survey.protocol),
+        "cost": describe.describe_cost(result.cost, survey.task),
+        "measured": describe.describe_measured(result),
+        "details": survey.protocol.details(result.collected),
+        "live": live,
+        "mode": mode if live is None else "live",
+        "seed": result.seed,
+        "versions": describe.describe_versions(),
+    }
+
+
+def write(
+    survey: Survey, result: Run, payload: Mapping[str, Any], page: Path, command: str
+) -> None:
+    """Write the report."""
+    from incrowd.report import Document
+    from incrowd.report import write as write_page
+
+    write_page(
+        Document(
+            question=survey.question,
+            protocol=survey.protocol,
+            run=result,
+            epsilon=survey.budget.epsilon,
+            delta=survey.budget.delta,
+            view=survey.budget.view,
+            met=payload["budget"]["met"],
+            shares=survey.task.domain == "category",
+            truth=survey.truth,
+            source=survey.text,
+            command=command,
+        ),
+        page,
+    )
+
+
+def render(console: Console, payload: Mapping[str, Any]) -> None:
+    """Draw the payload as tables."""
+    from incrowd.report.format import count, small, up
+    from incrowd.report.tables import answer_table, facts_table, guarantees_table
+    from incrowd.report.words import facts, live_facts
+
+    budget, reports = payload["budget"], payload["reports"]
+    randomizer = payload["parameters"]["randomizer"]
+    console.print(payload["question"], style="bold", markup=False)
+    console.print(answer_table(payload["result"], payload["interval"], payload["truth"]))
+    console.print(guarantees_table(payload["guarantees"]))
+    kept = "kept" if budget["met"] else "NOT kept"
+    console.print(
+        facts_table(
+            [
+                (
+                    "budget",
+                    f"ε = {budget['epsilon']:g} at δ = {small(budget['delta'])} against "
+                    f"{budget['view']}: {kept}",
+                ),
+                ("people", f"{count(payload['people'])}, ε0 = {up(randomizer['epsilon'])} each"),
+                ("reports", f"{count(reports['received'])} of {count(reports['sent'])} arrived"),
+                ("planned cost", _cost(payload["cost"])),
+                *(
+                    [("measured cost", f"{_cost(measured)}, retries included")]
+                    if (measured := payload["measured"])
+                    else []
+                ),
+                *facts(payload["details"]),
+                *(live_facts(payload["live"]) if payload["live"] else []),
+                *([] if payload["seed"] is None else [("seed", str(payload["seed"]))]),
+                *([("report", payload["report"])] if payload["report"] else []),
+            ]
+        )
+    )
+
+
+def _cost(described: Mapping[str, Any]) -> str:
+    from incrowd.report.format import several
+
+    return (
+        f"{several(described['messages_per_person'], 'message')} and "
+        f"{several(described['bytes_per_person'], 'byte')} per person"
+    )
