@@ -11,6 +11,7 @@ from typing import ClassVar
 
 __all__ = [
     "BudgetInfeasible",
+    "Declined",
     "EmptyData",
     "FileUnreadable",
     "GraphInvalid",
@@ -30,6 +31,7 @@ __all__ = [
     "NotProven",
     "NumericalFloor",
     "ProtocolFailed",
+    "Refused",
     "UnknownCategory",
     "all_errors",
 ]
@@ -161,12 +163,24 @@ class HubRefused(IncrowdError, RuntimeError):
     exit_code = 63
 
 
+class Refused(IncrowdError):
+    """Something that came over the network is not what it must be."""
+
+    exit_code = 64
+
+
+class Declined(IncrowdError):
+    """A device does not take part in a survey, for its owner's sake."""
+
+    exit_code = 65
+
+
 def all_errors() -> dict[int, type[IncrowdError]]:
     """Every error class by its exit code."""
     found: dict[int, type[IncrowdError]] = {}
     stack: list[type[IncrowdError]] = [IncrowdError]
     while stack:
         kind = stack.pop()
-        found[kind.exit_code] = kind
+        found.setdefault(kind.exit_code, kind)
         stack.extend(kind.__subclasses__())
     return dict(sorted(found.items()))

@@ -41,7 +41,7 @@ def test_a_crowd_gets_its_keys(keys):
     assert (made["name"], made["role"], made["revoked"]) == ("our authority", "authority", 0)
     issue(keys, "hub", "hub", "--host", "hub.example", "--host", "192.0.2.1", role="hub")
     rows = issue(keys, "crowd", "device", "--count", 12)
-    assert [row["name"] for row in rows] == [f"device-{index}" for index in range(12)]
+    assert [row["name"] for row in rows] == [f"device-{index:02}" for index in range(12)]
     ca = load_authority_certificate(Path("ca"))
     for row in rows:
         record = PrivateKeys.load(Path(row["directory"])).record()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from incrowd.live.keys import PrivateKeys, Role
+
+from incrowd.errors import MissingExtra
 
 __all__ = ["app"]
 
@@ -107,15 +110,34 @@ def rotate(
 def revoke(
     names: Annotated[list[str], typer.Argument(help="The names of the parties.")],
     authority: AuthorityOption,
+    hub: Annotated[
+        str | None, typer.Option("--hub", help="Publish the list at this hub too, https://…")
+    ] = None,
     format: FormatOption = Format.table,
 ) -> None:
     """Withdraw the certificates of parties, by writing the authority's revocation list anew."""
     from incrowd.live.authority import REVOKED_FILE, Register
 
     fresh = Register(authority).revoke(names)
-    note(f"give {authority / REVOKED_FILE} to everyone who checks certificates")
+    if hub is None:
+        note(f"give {authority / REVOKED_FILE} to everyone who checks certificates")
+    else:
+        asyncio.run(_publish(hub, authority, (authority / REVOKED_FILE).read_bytes()))
     payload = {"file": str(authority / REVOKED_FILE), "revoked": [f"{each:x}" for each in fresh]}
     emit(payload, lambda console: _render_revoked(console, payload), format)
+
+
+async def _publish(hub: str, authority: Path, crl: bytes) -> None:
+    try:
+        from incrowd.live.client import HubClient
+    except ModuleNotFoundError as error:
+        raise MissingExtra(
+            f"talking to a hub needs {error.name}: install it with pip install 'incrowd[live]'"
+        ) from error
+    from incrowd.live.authority import client_context
+
+    async with HubClient(hub, client_context(authority)) as client:
+        await client.revoke(crl)
 
 
 @app.command()

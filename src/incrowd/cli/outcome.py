@@ -138,8 +138,12 @@ def render(console: Console, payload: Mapping[str, Any]) -> None:
                     if (measured := payload["measured"])
                     else []
                 ),
-                *facts(payload["details"]),
-                *(live_facts(payload["live"]) if payload["live"] else []),
+                # A live run and its protocol may both know the same thing.
+                *dict(
+                    [*facts(payload["details"]), *live_facts(payload["live"])]
+                    if payload["live"]
+                    else facts(payload["details"])
+                ).items(),
                 *([] if payload["seed"] is None else [("seed", str(payload["seed"]))]),
                 *([("report", payload["report"])] if payload["report"] else []),
             ]

@@ -45,6 +45,8 @@ VIEWS = ("curator", "curator+hub", "everyone")
 
 _FAR = 30 * 86_400.0
 """No start lies further ahead than this, in seconds."""
+_LAST_WORDS = 120.0
+"""Whoever collects stops waiting at a deadline, and what it says then still has to arrive."""
 
 
 @dataclass(frozen=True)
@@ -121,8 +123,8 @@ class Started:
 
     @property
     def ends(self) -> float:
-        """When nobody waits for anybody any more, in seconds since 1970."""
-        return self.start.at + self.protocol.lasts(self.offer.spec.timing)
+        """When everyone may leave, in seconds since 1970, if nobody says so before."""
+        return self.start.at + self.protocol.lasts(self.offer.spec.timing) + _LAST_WORDS
 
 
 def examine(

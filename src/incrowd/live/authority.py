@@ -52,6 +52,7 @@ __all__ = [
     "client_context",
     "load_authority_certificate",
     "read_revoked",
+    "renew_keys",
     "revoked_serials",
     "server_context",
 ]
@@ -377,6 +378,11 @@ def _trust(context: ssl.SSLContext, authority: Path, revoked: Path | None) -> No
         context.load_verify_locations(cafile=str(file))
         context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
     context.load_verify_locations(cadata=pem)
+
+
+def renew_keys(context: ssl.SSLContext, keys: Path) -> None:
+    """Use the keys that are in the directory now for the connections to come."""
+    _with_keys(context, keys)
 
 
 def _with_keys(context: ssl.SSLContext, keys: Path) -> ssl.SSLContext:

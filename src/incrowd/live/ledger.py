@@ -22,7 +22,7 @@ from typing import ClassVar, Final
 import msgspec
 
 from incrowd import checks
-from incrowd.errors import FileUnreadable, IncrowdError, InvalidParameter
+from incrowd.errors import Declined, FileUnreadable, InvalidParameter
 from incrowd.live.journal import Entry, Journal
 
 __all__ = ["AlreadyAnswered", "Budget", "Declined", "Ledger", "Line", "OverBudget"]
@@ -30,22 +30,16 @@ __all__ = ["AlreadyAnswered", "Budget", "Declined", "Ledger", "Line", "OverBudge
 _LINE_LIMIT: Final = 1 << 16
 
 
-class Declined(IncrowdError):
-    """A device does not take part in a survey, for its owner's sake."""
-
-    reason: ClassVar[str] = "declined"
-
-
 class OverBudget(Declined):
     """The survey would cost more than is left of its owner's budget."""
 
-    reason = "over budget"
+    reason: ClassVar[str] = "over budget"
 
 
 class AlreadyAnswered(Declined):
     """The device has reported to this survey before."""
 
-    reason = "already answered"
+    reason: ClassVar[str] = "already answered"
 
 
 class Line(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 
-from incrowd.errors import IncrowdError
+from incrowd.errors import Refused
 
 __all__ = ["Reason", "Rejected"]
 
@@ -47,7 +47,7 @@ class Reason(enum.StrEnum):
     """Others were shown another roster, graph or start."""
 
 
-class Rejected(IncrowdError):
+class Rejected(Refused):
     """Something that arrived was refused for a :class:`Reason`."""
 
     def __init__(self, reason: Reason, detail: str = "") -> None:

@@ -54,8 +54,8 @@ __all__ = ["LiveRun", "LiveStatistics", "run_live"]
 
 Say = Callable[[str, int, int], None]
 
-_CELL_SECONDS = 0.0012
-"""What a cell costs a machine that plays everybody, from seal to journal: for choosing rounds."""
+_DEVICE_SECONDS, _CELL_SECONDS = 0.002, 0.0007
+"""What a round costs a machine that plays everybody, per device and per cell, generously."""
 _LEAD_SECONDS = 0.015
 """How long a device takes to compare notes with its contacts, on such a machine."""
 _SHORTEST_ROUND = 0.5
@@ -190,7 +190,8 @@ class _Local:
         return self._concluded(run, started, counts, told, seconds)
 
     def _propose(self, curator: Curator, roster: Any, helpers: Any, timing: Timing) -> Proposal:
-        ends = time.time() + 2 * _START_WITHIN + self.protocol.lasts(timing)
+        lead = len(self.values) * _LEAD_SECONDS
+        ends = time.time() + 3 * _START_WITHIN + lead + self.protocol.lasts(timing)
         return propose(
             self.protocol, self.task, question=self.question, column=self.column,
             delta=self.delta, roster=roster, helpers=helpers, keys=curator.keys,
@@ -200,10 +201,10 @@ class _Local:
     def _round_seconds(self) -> float:
         """Long enough for this machine to play everybody's part."""
         n = len(self.values)
-        per_round = 2.0 * n
+        cells = 2 * n
         if self.options.cover:
-            per_round += sum(len(self.protocol.contacts(person)) for person in range(n))
-        return max(_SHORTEST_ROUND, per_round * _CELL_SECONDS)
+            cells += sum(len(self.protocol.contacts(person)) for person in range(n))
+        return max(_SHORTEST_ROUND, n * _DEVICE_SECONDS + cells * _CELL_SECONDS)
 
     def _concluded(
         self, run: Run, started: Started, counts: Any, told: Sequence[Any], seconds: float

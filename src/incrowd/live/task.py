@@ -270,9 +270,6 @@ def offered_protocol(spec: Spec, graph: Graph | None) -> tuple[Protocol, Task]:
         if parameters.files():
             # A device must not be made to read a file of its own, or to build what is not signed.
             raise Rejected(Reason.malformed, "an offer must not name files")
-        if getattr(parameters, "graph", ""):
-            # Whoever offers a survey must not choose what this machine reads.
-            raise Rejected(Reason.malformed, "a task shows its graph, and names no file")
         randomizer = msgspec.convert(spec.randomizer, _tagged(spec.randomizer, RANDOMIZERS))
         task = msgspec.convert(spec.task, _tagged(spec.task, TASKS))
         task.require(randomizer)

@@ -2,7 +2,8 @@
 
 On SIGTERM or SIGINT the server stops accepting, the hub finishes the commits under way and closes
 its WebSockets with code 1001, and the process ends well. A kill loses nothing either: what was
-answered is in the store, and what was not answered is sent again.
+answered is in the store, and what was not answered is sent again. On SIGHUP the hub takes up a
+certificate that was renewed in its directory, for the connections to come.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ from typing import Final
 import uvicorn
 from starlette.routing import BaseRoute
 
-from incrowd.errors import InvalidParameter
-from incrowd.live.authority import load_authority_certificate, server_context
+from incrowd.errors import FileUnreadable, InvalidParameter
+from incrowd.live.authority import load_authority_certificate, renew_keys, server_context
 from incrowd.live.frames import FRAME_LIMIT
 from incrowd.live.hub.app import Application
+from incrowd.live.hub.events import log
 from incrowd.live.hub.limits import Limits
 from incrowd.live.store import open_store
 
@@ -57,6 +59,8 @@ class HubServer(uvicorn.Server):
             )
         )
         self._application = application
+        self._context = context
+        self._keys = keys
         self._ready = ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -88,6 +92,7 @@ class HubServer(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Stop on a signal and return; being asked to stop is no failure."""
         before = {each: signal.signal(each, self._asked_to_stop) for each in _SIGNALS}
+        before[signal.SIGHUP] = signal.signal(signal.SIGHUP, self._asked_to_renew)
         try:
             yield
         finally:
@@ -97,6 +102,14 @@ class HubServer(uvicorn.Server):
     def _asked_to_stop(self, number: int, frame: FrameType | None) -> None:
         del number, frame
         self.should_exit = True
+
+    def _asked_to_renew(self, number: int, frame: FrameType | None) -> None:
+        del number, frame
+        try:
+            renew_keys(self._context, self._keys)
+            log("keys renewed")
+        except (FileUnreadable, OSError):
+            log("keys not renewed")
 
 
 def run(
