@@ -12,6 +12,7 @@ import re
 import struct
 import textwrap
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, get_args
 
 import msgspec
@@ -141,6 +142,7 @@ def _number(value: float) -> str:
 
 
 @piece
+@cache
 def live_cover() -> str:
     """What cover buys and costs, for the example."""
     survey = ic.survey.load(ROOT / "examples" / "live.toml")

@@ -194,6 +194,12 @@ def survey_live() -> str:
     return _survey("live")
 
 
+@piece
+def survey_spread() -> str:
+    """The survey that is asked step by step."""
+    return _survey("spread/survey")
+
+
 def _survey(name: str) -> str:
     text = (ROOT / "examples" / f"{name}.toml").read_text(encoding="utf-8")
     return f"```toml\n{text.strip()}\n```"

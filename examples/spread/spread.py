@@ -111,7 +111,7 @@ class Service:
         return json.loads(said)
 
     def stop(self) -> None:
-        """Let it finish what it is committing."""
+        """Let it finish what it is committing, and show its last words."""
         self._process.terminate()
         try:
             self._process.wait(STOP_SECONDS)
@@ -119,6 +119,8 @@ class Service:
             self._process.kill()
             self._process.wait()
         if self._process.stdout:
+            for said in self._process.stdout:
+                print(f"{self._what}: {said.strip()}", flush=True)
             self._process.stdout.close()
 
 
@@ -162,7 +164,7 @@ def make_keys(folder: Path, people: int) -> None:
         with (place / "answers.csv").open("w", newline="") as file:
             rows = csv.writer(file)
             rows.writerow(["device", "vote"])
-            rows.writerows((f"{name}-{index}", next(votes)) for index in range(count))
+            rows.writerows((each.name, next(votes)) for each in sorted((place / "keys").iterdir()))
 
 
 def hosts(people: int) -> list[tuple[str, str, int]]:
@@ -179,7 +181,7 @@ def survey_file(folder: Path, transport: str) -> Path:
     """The survey, for this transport."""
     text = (HERE / "survey.toml").read_text(encoding="utf-8")
     file = folder / "survey.toml"
-    file.write_text(text.replace('transport = "direct"', f'transport = "{transport}"'))
+    file.write_text(text.replace('transport = "hub"', f'transport = "{transport}"'))
     return file
 
 
@@ -225,8 +227,9 @@ def ask(network: Network, folder: Path, people: int, transport: str) -> None:
         opened = json.loads(command("open", str(file), "--valid", "1", "--format", "json"))
         survey = opened["survey"]
         print(f"survey {survey} is open, transport {transport}", flush=True)
-        command("watch", survey, "--wait", "60", "--lead", "5", "--listen", CURATOR)
-        print(command("result", survey), flush=True)
+        reached = ("--listen", CURATOR) if transport == "direct" else ()
+        command("watch", survey, "--wait", "60", "--lead", "5", "--no-report", *reached)
+        print(command("result", survey, "--no-report"), flush=True)
         command("close", survey)
 
 

@@ -38,8 +38,7 @@ from incrowd.live.keys import CERTIFICATE_FILE, PrivateKeys, Role
 from incrowd.live.options import LiveOptions
 from incrowd.live.party import unpack_output
 from incrowd.live.service import JOURNAL_FILE
-from incrowd.live.store.base import Counts
-from incrowd.live.store.sqlite import SqliteStore
+from incrowd.live.store import Counts, SqliteStore
 from incrowd.protocols.actor import CURATOR
 from incrowd.protocols.base import Protocol, Run
 from incrowd.protocols.local.protocol import Local
@@ -64,10 +63,10 @@ def truthful(n: int) -> KRR:
     return KRR(categories=n, epsilon=30.0)
 
 
-def walking(n: int, seed: int, rounds: int = ROUNDS) -> NetworkShuffle:
+def walking(n: int, seed: int, rounds: int = ROUNDS, laziness: float = 0.0) -> NetworkShuffle:
     """Everybody's number walks over a random regular graph."""
     graph = graphs.random_regular(n, 4, np.random.default_rng(seed))
-    return NetworkShuffle(graph, truthful(n), rounds=rounds)
+    return NetworkShuffle(graph, truthful(n), rounds=rounds, laziness=laziness)
 
 
 def shuffled(n: int) -> TrustedShuffle:
@@ -135,6 +134,7 @@ class Child:
     said: list[Any] = field(default_factory=list)
     ready: asyncio.Event = field(default_factory=asyncio.Event)
     _process: asyncio.subprocess.Process | None = None
+    vanished: bool = False
     _stopping: bool = False
 
     async def live(self) -> None:
@@ -154,7 +154,7 @@ class Child:
                 await asyncio.sleep(self.pause())
         finally:
             if self._process is not None and self._process.returncode is None:
-                self._process.kill()
+                self.signal(signal.SIGKILL)
                 await self._process.wait()
 
     async def _life(self, doom: Doom | None) -> int:
@@ -178,14 +178,21 @@ class Child:
     def signal(self, number: int) -> None:
         """Send a signal to the life that is lived now, if there is one."""
         self.ready.clear()
-        if self._process is not None:
+        process = self._process
+        if process is not None and process.returncode is None:
+            # Not by the process's own method, which may take its exit status from who waits for it.
             with contextlib.suppress(ProcessLookupError):
-                self._process.send_signal(number)
+                os.kill(process.pid, number)
 
     def stop(self) -> None:
         """Ask it to stop for good."""
         self._stopping = True
         self.signal(signal.SIGTERM)
+
+    def vanish(self) -> None:
+        """Die, and never come back."""
+        self.vanished = self._stopping = True
+        self.signal(signal.SIGKILL)
 
     def _last(self) -> str:
         return self.log.read_text(errors="replace")[-2000:]
@@ -287,15 +294,20 @@ class Stage:
 
     # The survey.
 
-    async def ask(self, shortest: float = 1.5) -> Outcome:
-        """Offer, start, receive and close, as a curator does, with rounds at least so long."""
+    async def ask(
+        self, shortest: float = 1.5, patience: float = 120.0, settling: float | None = None
+    ) -> Outcome:
+        """Offer, start, receive and close, as a curator does, with rounds at least so long.
+
+        Between the last round and handing in are ``settling`` seconds, or else enough for a child
+        to come back.
+        """
         curator = self.curator
         roster = await curator.devices()
         helpers = await curator.helpers(self.protocol.helpers)
-        # Whoever is killed must be back, and heard, before people hand in what they hold.
         length = max(shortest, self.warm_up / 8)
-        settle = math.ceil((self.warm_up + 8) / length)
-        options = LiveOptions(round_seconds=length, settle=settle, patience=120.0)
+        settle = math.ceil((self.warm_up + 8 if settling is None else settling) / length)
+        options = LiveOptions(round_seconds=length, settle=settle, patience=patience)
         proposal = propose(
             self.protocol, self.protocol.question(None), question="Which number?", column="number",
             delta=DELTA, roster=roster, helpers=helpers, keys=curator.keys, options=options,
@@ -314,7 +326,7 @@ class Stage:
         """The totals once everything was delivered; closing would take away what waits."""
         while True:
             progress = await patiently(lambda: self.curator.host.hub.progress(survey))
-            if not progress.waiting:
+            if not progress.waiting or any(child.vanished for child in self.children):
                 return progress
             await asyncio.sleep(0.2)
 
@@ -398,10 +410,11 @@ async def staged(
                         yield stage
                     finally:
                         await stage.curator.close()
-            for child in reversed(stage.children):
-                await child.ready.wait()
-                child.stop()
-                await asyncio.wait([tasks[stage.children.index(child)]])
+            for child, task in reversed([*zip(stage.children, tasks, strict=True)]):
+                if not task.done():
+                    await child.ready.wait()
+                    child.stop()
+                    await asyncio.wait([task])
     assert journal_faults(folder / "curator.journal") == []
 
 

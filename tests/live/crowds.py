@@ -33,7 +33,7 @@ __all__ = ["DELTA", "PLENTY", "QUESTION", "Crowd", "HeldBack", "Process", "crowd
 DELTA = 0.05
 """Large enough for a handful of people to hide anyone."""
 ROUND = 0.4
-LEAD = 1.5
+LEAD = 1.0
 QUESTION = Histogram(categories=("no", "yes"))
 PLENTY = Budget(epsilon=1e6, delta=0.9)
 _TESTS = itertools.count(1)
@@ -130,6 +130,8 @@ class Crowd:
         for keys, path in zip(self.keys, self.paths, strict=True):
             keys.save(path)
         self.processes: list[Process] = []
+        self.guests: list[Connection] = []
+        """Connections that a test made by itself, to be closed at its end."""
 
     async def open(self) -> None:
         name = f"curator-{self.number}-"
@@ -142,7 +144,7 @@ class Crowd:
         await self.curator.open()
 
     async def close(self) -> None:
-        for each in self.processes:
+        for each in (*self.guests, *self.processes):
             await each.close()
         await self.curator.close()
         await self.host.__aexit__(None, None, None)
@@ -161,7 +163,7 @@ class Crowd:
     def proposal(self, protocol: Protocol | None = None, **options: Any) -> Proposal:
         roster = options.pop("roster", None) or self.records
         chosen = LiveOptions(
-            **{"min_crowd": 3, "round_seconds": ROUND, "settle": 2, "patience": 4.0, **options}
+            **{"min_crowd": 3, "round_seconds": ROUND, "settle": 1, "patience": 4.0, **options}
         )
         protocol = protocol or walk(len(roster))
         return propose(

@@ -28,7 +28,7 @@ CURATOR = 0xFFFFFFFF
 
 def cell(number, recipient=7, survey=SURVEY, expires=100.0, body=None):
     name = number.to_bytes(24, "big")
-    return CellRow(survey, name, 3, recipient, expires, name if body is None else body)
+    return CellRow(survey, name, recipient, expires, name if body is None else body)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -51,6 +51,9 @@ class Liar(HubClient):
         found = msgspec.structs.replace(found, task=self._told("task", found.task))
         return msgspec.structs.replace(found, start=self._told("start", found.start))
 
+    async def revocations(self) -> bytes | None:
+        return self._told("crl", await super().revocations())
+
     async def roster(self, survey: bytes) -> bytes:
         return self._told("roster", await super().roster(survey))
 
@@ -138,6 +141,11 @@ def _garbage(crowd: Crowd, proposal: Proposal) -> dict[str, Any]:
     return {"task": lambda _: b"\x91" * 5000}
 
 
+def _revocations(crowd: Crowd, proposal: Proposal) -> dict[str, Any]:
+    """A list on which another authority has put somebody."""
+    return {"crl": lambda _: Authority.create().revoke([1])}
+
+
 @pytest.mark.parametrize(
     ("lies", "reason"),
     [
@@ -151,6 +159,7 @@ def _garbage(crowd: Crowd, proposal: Proposal) -> dict[str, Any]:
         (_own_curator, "forged"),
         (_other_survey, "foreign"),
         (_garbage, "malformed"),
+        (_revocations, "forged"),
     ],
     ids=lambda each: getattr(each, "__name__", None),
 )
@@ -265,17 +274,18 @@ def test_a_device_that_hears_nobody_does_not_begin(hub: LiveHub, tmp_path: Path)
             connection = victim.devices[5].connection
             assert isinstance(connection, HeldBack)
             connection.keeps = lambda cell: cell[1] == COMPARE
-            proposal = await people.offered(patience=1.5)
+            # Reports that walked to the victim would wait there for ever.
+            still = walk(PEOPLE, rounds=0)
+            proposal = await people.offered(protocol=still, patience=1.5)
             started = await people.start(proposal)
             run = await people.conclude(started)
             await until(lambda: None not in victim.refusals(proposal.survey))
             assert victim.refusals(proposal.survey) == ["equivocal"]
             assert victim.silent(proposal.survey)
-            # The others had a majority, and are protected as well as without the victim.
-            assert run.collected.received <= 5
+            # The others heard most of their contacts, and go on.
+            assert run.collected.received == 5
             assert others.refusals(proposal.survey) == [None] * 5
             assert all(len(others.lines(person)) == 1 for person in range(5))
-            assert run.guarantees[0].epsilon(DELTA) > promised(started)["curator"]
 
     asyncio.run(main())
 
@@ -291,7 +301,7 @@ def test_cells_held_back_for_a_while_are_not_lost(hub: LiveHub, tmp_path: Path) 
             connection = victim.devices[5].connection
             assert isinstance(connection, HeldBack)
             connection.keeps = lambda cell: cell[1] == DATA
-            proposal = await people.offered(settle=6)
+            proposal = await people.offered(settle=4)
             started = await people.start(proposal)
             receiving = asyncio.create_task(people.conclude(started))
             # All rounds pass without a single report for the victim.
@@ -311,7 +321,7 @@ def test_who_is_away_shows_in_the_guarantee(hub: LiveHub, tmp_path: Path) -> Non
         async with crowd(hub, tmp_path, PEOPLE) as people:
             await people.process("others", [0, 1, 2, 3, 4])
             sleeper = await people.process("sleeper", [5])
-            proposal = await people.offered()
+            proposal = await people.offered(settle=3)
             started = await people.start(proposal)
             receiving = asyncio.create_task(people.conclude(started))
             party = lambda: sleeper.devices[5].parties.get(proposal.survey)  # noqa: E731

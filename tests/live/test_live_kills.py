@@ -12,6 +12,7 @@ import os
 import signal
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,26 +35,28 @@ from tests.live.chaos_world import (
 PEOPLE = 5
 
 
-def _survey(folder: Path, protocol: Protocol, dooms: dict[str, list[Doom]]) -> None:
+def _survey(folder: Path, protocol: Protocol, dooms: dict[str, list[Doom]]) -> Stage:
     """A survey of processes with such lives; those of a walk come back within the first round."""
 
-    async def main() -> None:
+    async def main() -> Stage:
         async with staged(folder, protocol, hosts=1, dooms=dooms) as stage:
-            outcome = await stage.ask(max(4.0, 2 * stage.warm_up))
-        assert all(not child.dooms for child in stage.children)
+            outcome = await stage.ask(max(6.0, 4 * stage.warm_up))
         assert_exactly_once(stage, outcome)
         if protocol.kind == "network-shuffle":
             assert_accounted(stage, outcome)
+        return stage
 
-    asyncio.run(main())
+    return asyncio.run(main())
 
 
 def test_deaths_around_commits_lose_and_double_nothing(tmp_path):
+    # Each life of the host dies at its first commit, which is the next one of the survey.
     dooms = {
         "hub": [Doom("after", 12), Doom("before", 20)],
-        "host 0": [Doom("before", 1), Doom("after", 2), Doom("before", 3), Doom("after", 4)],
+        "host 0": [Doom(when, 1) for _ in range(3) for when in ("before", "after")],
     }
-    _survey(tmp_path, straight(PEOPLE), dooms)
+    stage = _survey(tmp_path, straight(PEOPLE), dooms)
+    assert [child.deaths for child in stage.children] == [2, 6]
 
 
 @pytest.mark.slow
@@ -88,6 +91,39 @@ def test_those_who_are_asked_to_stop_end_well_and_go_on_later(tmp_path):
         assert [child.deaths for child in stage.children] == [0, 0, 0]
         assert_exactly_once(stage, outcome)
         assert_accounted(stage, outcome)
+
+    asyncio.run(main())
+
+
+def test_those_who_never_come_back_are_not_waited_for_in_vain(tmp_path):
+    async def survey(protocol: Protocol) -> np.ndarray:
+        async def vanish(stage: Stage) -> None:
+            started = await stage.started
+            if protocol.graph is not None:
+                # Without the word of most neighbours nobody begins to walk.
+                await stage.until(0)
+            assert len(started.start.joins) == 6
+            stage.hosts[1].vanish()
+
+        folder = tmp_path / protocol.kind
+        folder.mkdir()
+        async with staged(folder, protocol, hosts=2) as stage:
+            vanishing = asyncio.create_task(vanish(stage))
+            outcome = await stage.ask(patience=5.0, settling=3.0)
+            await vanishing
+        collected: Any = outcome.run.collected
+        if protocol.graph is not None:
+            assert collected.silent.tolist() == 3 * [False] + 3 * [True]
+        return np.bincount(collected.rounds[0], minlength=6)
+
+    async def main() -> None:
+        # Reports that hardly move, since a result needs two that did not go to who vanished.
+        lazy = walking(6, 0, 1, laziness=0.999)
+        local, shuffle, walk = await asyncio.gather(
+            survey(straight(6)), survey(shuffled(6)), survey(lazy)
+        )
+        assert local.tolist() == shuffle.tolist() == 3 * [1] + 3 * [0]
+        assert walk.max() == 1
 
     asyncio.run(main())
 

@@ -155,7 +155,7 @@ def test_a_cell_is_accepted_once(run):
 
 def test_a_malformed_batch_is_refused_whole(run):
     with pytest.raises(InvalidParameter, match="24"):
-        run("put_cells", [cell(1), CellRow(SURVEY, b"short", 0, 0, 1.0, b"")])
+        run("put_cells", [cell(1), CellRow(SURVEY, b"short", 0, 1.0, b"")])
     assert run("counts", None) == Counts(0, 0, 0, 0)
 
 
@@ -349,7 +349,7 @@ class TestSqlite:
             store.transact(lambda t: t.put_cells([cell(n, body=bytes(1024)) for n in range(200)]))
         with sqlite3.connect(where) as database:
             database.execute("PRAGMA writable_schema = ON")
-            database.execute("DELETE FROM sqlite_master WHERE name = 'cells_waiting'")
+            database.execute("DELETE FROM sqlite_master WHERE name = 'bundles_waiting'")
         database.close()
         with open_store(where) as store:
             assert store.integrity()

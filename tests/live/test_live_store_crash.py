@@ -37,7 +37,7 @@ store._commit = killed
 
 def work(tables):
     names = [(10 * current + k).to_bytes(24, "big") for k in range(10)]
-    tables.put_cells([CellRow(bytes(range(16)), n, 3, 7, 100.0, n) for n in names])
+    tables.put_cells([CellRow(bytes(range(16)), n, 7, 100.0, n) for n in names])
     if current == turn and point == "work":
         die()
 

@@ -25,7 +25,7 @@ from cryptography import x509
 from incrowd.errors import IncrowdError
 from incrowd.graphs.graph import Graph
 from incrowd.live import task as tasks
-from incrowd.live.cells import CAPACITY, RECORD
+from incrowd.live.cells import CAPACITY, RECORD, number
 from incrowd.live.keys import KeyRecord, Role, check
 from incrowd.live.links import SEAL
 from incrowd.live.reasons import Reason, Rejected
@@ -63,16 +63,23 @@ class Offer:
     delta: float
 
     @cached_property
+    def serials(self) -> list[int]:
+        """The serial numbers of the certificates on the roster."""
+        return [record.certificate_serial for record in self.roster]
+
+    @cached_property
     def places(self) -> dict[bytes, int]:
         """The place of each identity on the roster."""
         return {record.identity: place for place, record in enumerate(self.roster)}
 
-    def started(self, encoded: bytes, now: float) -> Started:
+    def started(self, encoded: bytes, now: float, revoked: Collection[int] = ()) -> Started:
         """The run that a start describes, or a refusal."""
         signed, start = tasks.read_start(encoded, self.spec, self.digest)
         if not now - _FAR < start.at < now + _FAR:
             raise Rejected(Reason.expired, "the survey is said to start at an impossible time")
         tasks.check_joins(start, self.roster, self.spec.min_crowd)
+        if any(self.serials[place] in revoked for place in start.people):
+            raise Rejected(Reason.revoked, "somebody takes part whose certificate was withdrawn")
         protocol, plan = self.protocol, self.plan
         if len(start.people) < len(self.roster):
             try:
@@ -120,6 +127,11 @@ class Started:
         if done < 0:
             return "comparing", 0, 0
         return ("round", done + 1, rounds) if done < rounds else ("handing in", 0, 0)
+
+    @cached_property
+    def serials(self) -> dict[int, int]:
+        """The serial numbers of everyone's certificates, by their number in cells."""
+        return {number(each): record.certificate_serial for each, record in self.records.items()}
 
     @property
     def ends(self) -> float:

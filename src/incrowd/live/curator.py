@@ -213,12 +213,14 @@ class Curator(Member):
     async def _joins(self, offer: Offer) -> list[Join]:
         """The joins that really are: a hub cannot make them up."""
         found: dict[int, Join] = {}
+        await self.host.refresh()
         for encoded in await patiently(lambda: self.host.hub.joins(offer.spec.survey)):
             try:
                 join = tasks.read_join(encoded, offer.digest, offer.roster)
             except Rejected:
                 continue
-            found[join.number] = join
+            if offer.serials[join.number] not in self.host.revoked:
+                found[join.number] = join
         return [found[number] for number in sorted(found)]
 
     async def _start(self, offer: Offer, joins: list[Join], lead: float) -> Started:

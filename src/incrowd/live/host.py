@@ -187,7 +187,7 @@ class Host:
         """The examined start of a task; computed once, whoever asks."""
         return await self._starts.get(
             (offer.digest, start),
-            lambda: asyncio.to_thread(offer.started, start, self.time()),
+            lambda: asyncio.to_thread(offer.started, start, self.time(), self.revoked),
         )
 
     async def start_of(self, offer: Offer) -> Started:
@@ -240,8 +240,8 @@ class Host:
                     self._shut_out(party, started)
 
     def _shut_out(self, party: Party, started: Started) -> None:
-        for number, record in self.numbered(started).items():
-            if x509.load_der_x509_certificate(record.certificate).serial_number in self.revoked:
+        for number, serial in started.serials.items():
+            if serial in self.revoked:
                 party.revoke(number)
 
     def numbered(self, started: Started) -> Mapping[int, KeyRecord]:

@@ -105,6 +105,11 @@ class KeyRecord(msgspec.Struct, frozen=True, array_like=True):
     certificate: Annotated[bytes, msgspec.Meta(max_length=_CERTIFICATE_LIMIT)]
     signature: Annotated[bytes, msgspec.Meta(min_length=64, max_length=64)]
 
+    @property
+    def certificate_serial(self) -> int:
+        """The number under which the authority may withdraw the certificate."""
+        return x509.load_der_x509_certificate(self.certificate).serial_number
+
     def encode(self) -> bytes:
         """The record as it travels."""
         return _ENCODER.encode(self)

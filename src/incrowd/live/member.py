@@ -22,6 +22,7 @@ survey once, whatever it is offered.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -47,6 +48,8 @@ from incrowd.randomness import system_generator
 
 __all__ = ["Answers", "Device", "Helper", "Member"]
 
+
+_log = logging.getLogger(__name__)
 
 _OVER = "over"
 """The key of the fact that a survey needs nothing more."""
@@ -120,6 +123,9 @@ class Member:
                 await self.host.note(self.identity, survey, _OVER, b"")
             else:
                 await self.host.note(self.identity, survey, "digest", None)
+        except Exception:
+            _log.exception("a part in survey %s ended in an error", survey.hex())
+            self.declined[survey] = "failed"
 
     async def live(self, survey: bytes) -> None:
         """Take part from the offer to the end."""

@@ -1,9 +1,9 @@
 """One party's WebSocket: the greeting, then frames in both directions until either side ends it.
 
 Reading and writing are two tasks. What a frame asks for is committed before it is answered, and a
-few frames may wait for their commits at once; when more are sent, the hub stops reading, and the
-network makes the sender wait. A frame that no party of this program would send ends the connection,
-with the reason as the reason of the close.
+few frames may wait for their commits at once; when more are sent, or more cells than the limits
+allow, the hub stops reading for a while, and the network makes the sender wait. A frame that no
+party of this program would send ends the connection, with the reason as the reason of the close.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import os
 import re
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from incrowd.errors import IncrowdError
 from incrowd.live import frames
@@ -41,6 +41,20 @@ _FLUSH_SECONDS: Final = 5.0
 _ENDPOINT = re.compile(r"(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}")
 _EVERYWHERE: Final = bytes(16)
 """Stands for no survey in particular."""
+
+
+class _Close(NamedTuple):
+    """The last thing in an outbox."""
+
+    code: int
+    reason: str
+
+
+class _Letter(NamedTuple):
+    """A frame of mail in an outbox, and whose it is."""
+
+    data: bytes
+    listener: Listener
 
 
 async def serve(hub: Hub, receive: Receive, send: Send) -> None:
@@ -77,7 +91,7 @@ class Connection:
     def __init__(self, hub: Hub, receive: Receive, send: Send) -> None:
         self._hub = hub
         self._receive, self._send = receive, send
-        self._outbox: asyncio.Queue[bytes | tuple[int, str]] = asyncio.Queue()
+        self._outbox: asyncio.Queue[bytes | _Letter | _Close] = asyncio.Queue()
         self._listeners: dict[bytes, Listener] = {}
         self._wanted: set[bytes] = set()
         self._slots = asyncio.Semaphore(hub.limits.pipeline)
@@ -126,7 +140,7 @@ class Connection:
         """Take nothing more, and close after what waits to be sent."""
         if not self._ending:
             self._ending = True
-            self._outbox.put_nowait((code, reason))
+            self._outbox.put_nowait(_Close(code, reason))
 
     def revoke(self) -> None:
         """Say why, and close."""
@@ -142,7 +156,7 @@ class Connection:
     def leave(self) -> None:
         """Close, because the hub stops."""
         self._ending = True
-        self._outbox.put_nowait((_GOING_AWAY, "the hub stops"))
+        self._outbox.put_nowait(_Close(_GOING_AWAY, "the hub stops"))
 
     def started(self, survey: Survey) -> None:
         """Begin to deliver, if this was asked for before there was anything to deliver."""
@@ -151,12 +165,15 @@ class Connection:
 
     async def _write(self) -> None:
         while True:
-            item = await self._outbox.get()
-            if isinstance(item, tuple):
-                code, reason = item
-                await self._send({"type": "websocket.close", "code": code, "reason": reason})
-                return
-            await self._send_bytes(item)
+            match await self._outbox.get():
+                case _Close(code, reason):
+                    await self._send({"type": "websocket.close", "code": code, "reason": reason})
+                    return
+                case _Letter(data, listener):
+                    await self._send_bytes(data)
+                    self._hub.mailroom.sent(listener)
+                case data:
+                    await self._send_bytes(data)
 
     async def _read(self) -> None:
         while True:
@@ -164,6 +181,8 @@ class Connection:
                 frame = frames.decode_from_party(await self._receive_bytes())
                 if not self._ending:
                     await self._handle(frame)
+                    if debt := self._bucket.debt:
+                        await asyncio.sleep(debt)
             except Rejected as error:
                 self._hub.metrics.reject(error.reason)
                 self.end(_POLICY, str(error.reason))
@@ -172,23 +191,29 @@ class Connection:
     async def _handle(self, frame: frames.FromParty) -> None:
         match frame:
             case frames.Put():
-                await self._later(self._put(frame))
+                await self._later(self._put(frame, self._spend(len(frame.cells))))
             case frames.Took():
+                self._spend_one()
                 await self._later(self._took(frame))
             case frames.Listen():
-                self._spend()
+                self._spend_one()
                 self._wanted.add(frame.survey)
                 survey = self._hub.board.get(frame.survey)
                 if survey is not None:
                     self._listen(survey)
             case frames.Join() | frames.Announce():
-                self._spend()
+                self._spend_one()
                 await self._later(self._said(frame))
             case _:
                 raise Rejected(Reason.malformed)
 
-    def _spend(self) -> None:
-        if not self._bucket.take(1, time.monotonic()):
+    def _spend(self, wanted: int) -> int:
+        """How many of these cells are not beyond all measure."""
+        return self._bucket.take(wanted, time.monotonic())
+
+    def _spend_one(self) -> None:
+        """Frames without cells count as one."""
+        if not self._spend(1):
             raise Rejected(Reason.flooding)
 
     async def _later(self, work: Awaitable[None]) -> None:
@@ -206,9 +231,8 @@ class Connection:
             log("commit failed", logging.ERROR, kind=type(task.exception()).__name__)
             self.end(_TRY_LATER, "the store failed")
 
-    async def _put(self, frame: frames.Put) -> None:
+    async def _put(self, frame: frames.Put, allowed: int) -> None:
         cells, metrics = frame.cells, self._hub.metrics
-        allowed = self._bucket.take(len(cells), time.monotonic())
         refused: Refusals
         try:
             survey, number = self._sender(frame.survey)
@@ -275,12 +299,15 @@ class Connection:
         number = survey.numbers.get(self.identity)
         if number is None:
             return
-        limits = self._hub.limits
-        listener = Listener(
-            (survey.id, number),
-            limits.helper_window if self.identity in survey.helpers else limits.window,
-            lambda mail: self.tell(frames.Mail(survey.id, mail)),
-        )
+
+        def deliver(mail: list[tuple[int, bytes]]) -> None:
+            data = frames.encode(frames.Mail(survey.id, mail))
+            self._outbox.put_nowait(_Letter(data, listener))
+
+        listener = Listener((survey.id, number), self._hub.limits.window, deliver)
+        before = self._listeners.get(survey.id)
+        if before is not None:
+            self._hub.mailroom.leave(before)
         self._listeners[survey.id] = listener
         self._hub.mailroom.listen(listener)
 

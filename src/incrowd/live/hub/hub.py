@@ -31,7 +31,7 @@ __all__ = ["Hub"]
 
 _TICK: Final = 1.0
 _EXPIRE_TICKS: Final = 2
-_RECOUNT_TICKS: Final = 60
+_REGULAR_TICKS: Final = 60
 
 
 class Hub:
@@ -154,12 +154,13 @@ class Hub:
         while True:
             await asyncio.sleep(_TICK)
             tick += 1
+            self.mailroom.widen()
             try:
                 if self._shared:
                     await self._catch_up()
                 if tick % _EXPIRE_TICKS == 0:
                     self._publish(await self.board.close_overdue())
-                    await self._expire(regular=tick % _RECOUNT_TICKS == 0)
+                    await self._expire(regular=tick % _REGULAR_TICKS == 0)
             except IncrowdError as error:
                 # The store is away for a moment; whoever needs it now is told so by an answer.
                 log("store failed", logging.ERROR, kind=type(error).__name__)
@@ -169,6 +170,6 @@ class Hub:
         if not (self._over or regular):
             return
         self._over = False
-        await self.mailroom.expire(time.time() - self.limits.keep_seconds, recount=regular)
+        await self.mailroom.expire(time.time() - self.limits.keep_seconds)
         if not self._shared:
             await self.board.refresh()

@@ -9,21 +9,18 @@ from __future__ import annotations
 from pathlib import Path
 
 from incrowd.errors import InvalidParameter, MissingExtra
-from incrowd.live.store.base import (
-    CellRow,
-    Counts,
-    Store,
-    Tables,
-    TaskRow,
-    TaskSummary,
-)
+from incrowd.live.store.base import Store
 from incrowd.live.store.committer import Committer
+from incrowd.live.store.mailbox import CellRow, Counts, Parcel, Placed
 from incrowd.live.store.sqlite import SqliteStore
+from incrowd.live.store.tables import Tables, TaskRow, TaskSummary
 
 __all__ = [
     "CellRow",
     "Committer",
     "Counts",
+    "Parcel",
+    "Placed",
     "SqliteStore",
     "Store",
     "Tables",

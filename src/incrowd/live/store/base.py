@@ -3,8 +3,9 @@
 A store runs pieces of work, each in one transaction: :meth:`Store.transact` returns when everything
 the work wrote is on stable storage, and leaves nothing behind when the work raises. Transactions
 are serial, also between several processes on the same database: SQLite has one writer, and on
-PostgreSQL every transaction begins by taking one lock. Therefore sequence numbers become visible in
-the order in which they were given out, and a reader that remembers the last one misses nothing.
+PostgreSQL every transaction begins by taking one lock. Therefore places in the mailbox become
+visible in the order in which they were given out, and a reader that remembers the last one misses
+nothing.
 
 A failed commit can have happened all the same, if the connection broke at the wrong moment. Every
 operation of :class:`Tables` may be repeated safely, which is what senders do.
@@ -22,22 +23,16 @@ from types import TracebackType
 from typing import ClassVar, Self, TypeVar
 
 from incrowd.errors import FileUnreadable
-from incrowd.live.store.tables import (
-    CellRow,
-    Counts,
-    Session,
-    Tables,
-    TaskRow,
-    TaskSummary,
-)
+from incrowd.live.store.session import Session
+from incrowd.live.store.tables import Tables
 
-__all__ = ["CellRow", "Counts", "Session", "Store", "Tables", "TaskRow", "TaskSummary"]
+__all__ = ["Store"]
 
 T = TypeVar("T")
 
 # Words in braces differ between the databases. Small columns come first and large ones last, so
-# that reading a state does not walk through a roster. Cells need their two indexes and no more: one
-# for uniqueness, touched when a cell is accepted, and one that only holds what waits.
+# that reading a state does not walk through a roster or a bundle. The one index of the bundles also
+# holds how many cells wait, so that a reader knows which bundles it needs.
 _STEPS = (
     """
     CREATE TABLE members (
@@ -59,17 +54,24 @@ _STEPS = (
         survey {bytes} NOT NULL, number {int} NOT NULL, endpoint {text} NOT NULL,
         PRIMARY KEY (survey, number)
     );
-    CREATE TABLE cells (
-        seq {serial}, state {int} NOT NULL DEFAULT 0, sender {int} NOT NULL,
-        recipient {int} NOT NULL, expires {real} NOT NULL, survey {bytes} NOT NULL,
-        id {bytes} NOT NULL, body {bytes}, UNIQUE (survey, id)
+    CREATE TABLE numbers (bundles {int} NOT NULL);
+    INSERT INTO numbers (bundles) VALUES (0);
+    CREATE TABLE bundles (
+        number {int} PRIMARY KEY, recipient {int} NOT NULL, cells {int} NOT NULL,
+        waiting {int} NOT NULL, expires {real} NOT NULL, survey {bytes} NOT NULL,
+        taken {bytes} NOT NULL, body {bytes} NOT NULL, CHECK (waiting BETWEEN 1 AND cells)
     );
-    CREATE INDEX cells_waiting ON cells (survey, recipient, seq, expires) WHERE state = 0;
+    CREATE INDEX bundles_waiting ON bundles (survey, recipient, number, waiting);
+    CREATE TABLE sessions (
+        survey {bytes} NOT NULL, session {bytes} NOT NULL, seen {bytes} NOT NULL,
+        PRIMARY KEY (survey, session)
+    ) {clustered};
     CREATE TABLE tallies (
-        survey {bytes} PRIMARY KEY, sent {int} NOT NULL, waiting {int} NOT NULL,
-        delivered {int} NOT NULL, expired {int} NOT NULL,
+        survey {bytes} NOT NULL, recipient {int} NOT NULL, sent {int} NOT NULL,
+        waiting {int} NOT NULL, delivered {int} NOT NULL, expired {int} NOT NULL,
+        head {int} NOT NULL, until {real} NOT NULL, PRIMARY KEY (survey, recipient),
         CHECK (waiting >= 0 AND sent = waiting + delivered + expired)
-    )
+    ) {clustered}
     """,
 )
 

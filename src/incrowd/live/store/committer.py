@@ -18,7 +18,8 @@ from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 
 from incrowd.errors import InvalidParameter, ProtocolFailed
-from incrowd.live.store.base import Store, Tables
+from incrowd.live.store.base import Store
+from incrowd.live.store.tables import Tables
 
 __all__ = ["Committer"]
 

@@ -13,21 +13,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
-from itertools import chain
 from typing import Any, ClassVar
 
 import psycopg
 
 from incrowd.errors import FileUnreadable
 from incrowd.live.store.base import Store
-from incrowd.live.store.tables import Session
+from incrowd.live.store.session import Session
 
 __all__ = ["PostgresStore"]
 
 _LOCK = int.from_bytes(b"incrowd\0", "big")
 _CONNECT_SECONDS = 10
-# One statement for many rows takes half the time of one each, and has room for 65535 parameters.
-_ROWS_AT_ONCE = 1024
 # The last two keep a hub that froze inside a transaction from holding up the others for good.
 _SETTINGS = """
     SELECT set_config(name, new, false) FROM (VALUES
@@ -53,14 +50,6 @@ class _PostgresSession(Session):
     def run(self, sql: str, parameters: Sequence[Any] = ()) -> int:
         return self._cursor().execute(_placed(sql), parameters or None).rowcount
 
-    def insert(self, sql: str, rows: Sequence[Sequence[Any]]) -> int:
-        count, marks = 0, self.marks(rows[0])
-        for first in range(0, len(rows), _ROWS_AT_ONCE):
-            some = rows[first : first + _ROWS_AT_ONCE]
-            statement = sql.format(", ".join([marks] * len(some)))
-            count += self.run(statement, list(chain.from_iterable(some)))
-        return count
-
     def many(self, sql: str, rows: Sequence[Sequence[Any]]) -> int:
         cursor = self._cursor()
         cursor.executemany(_placed(sql), rows)
@@ -84,7 +73,7 @@ class PostgresStore(Store):
         "text": 'TEXT COLLATE "C"',
         "int": "BIGINT",
         "real": "DOUBLE PRECISION",
-        "serial": "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+        "clustered": "",
     }
 
     def __init__(self, url: str) -> None:

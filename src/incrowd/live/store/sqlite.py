@@ -3,7 +3,8 @@
 Write-ahead logging with ``synchronous=FULL``: a commit is one append to the log and one flush, and
 it survives a loss of power. The log is copied back into the file every 32 MiB instead of every 4,
 because cells come in batches of hundreds of kilobytes and each copy costs two more flushes. Pages
-hold seven cells of a kilobyte instead of three, and what a savepoint needs to undo stays in memory.
+are of 16 KiB, so that such a batch is a few of them, and what a savepoint needs to undo stays in
+memory.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from typing import Any, ClassVar, Literal
 
 from incrowd.errors import FileUnreadable
 from incrowd.live.store.base import Store
-from incrowd.live.store.tables import Session
+from incrowd.live.store.session import Session
 
 __all__ = ["SqliteStore"]
 
-_PAGE_BYTES = 8192
+_PAGE_BYTES = 16384
 _CHECKPOINT_PAGES = (32 << 20) // _PAGE_BYTES
 _CACHE_KIBIBYTES = 64 << 10
 # Another process may hold the database while it flushes; this is far longer than any flush.
@@ -33,9 +34,6 @@ class _SqliteSession(Session):
 
     def run(self, sql: str, parameters: Sequence[Any] = ()) -> int:
         return self._database.execute(sql, parameters).rowcount
-
-    def insert(self, sql: str, rows: Sequence[Sequence[Any]]) -> int:
-        return self.many(sql.format(self.marks(rows[0])), rows)
 
     def many(self, sql: str, rows: Sequence[Sequence[Any]]) -> int:
         return max(0, self._database.executemany(sql, rows).rowcount)
@@ -52,7 +50,7 @@ class SqliteStore(Store):
         "text": "TEXT",
         "int": "INTEGER",
         "real": "REAL",
-        "serial": "INTEGER PRIMARY KEY",
+        "clustered": "WITHOUT ROWID",
     }
 
     def __init__(
