@@ -4,7 +4,7 @@
    put batches through the group commit at once, every id is new. Beside it, the same rows go into a
    plain SQLite table whose primary key is the id, with the same settings and durability, and each
    of its transactions takes the batches of all callers, which is the most that a group commit can
-   gather. Shown besides: reports of which each comes from a sender of its own, as from a crowd.
+   gather. Once a batch comes from one sender, and once each report from a sender of its own.
 2. Relay: cells through a hub in a process of its own, over TLS and WebSockets: several pairs of
    connections, one of which puts frames of 256 cells while the other takes its mail. Beside it, the
    same frames go through the same server to a route that sends back what it gets and knows nothing.
@@ -34,6 +34,7 @@ import time
 from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import AsyncExitStack, closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -49,7 +50,8 @@ from incrowd.live.hub import server
 from incrowd.live.hub.limits import Limits
 from incrowd.live.keys import PrivateKeys, Role
 from incrowd.live.links import Links
-from incrowd.live.store import CellRow, Committer, SqliteStore
+from incrowd.live.store import CellRow, Committer, SqliteStore, Tables
+from incrowd.protocols.seat import Timing
 
 REPORT_TARGET = 0.5
 RELAY_TARGET = 0.3
@@ -154,7 +156,7 @@ async def group_commits(store: SqliteStore, queues: list[list[list[CellRow]]]) -
 
     async def caller(batches: list[list[CellRow]]) -> None:
         for batch in batches:
-            flags = await committer.do(lambda tables, batch=batch: tables.put_cells(batch))
+            flags = await committer.do(partial(Tables.put_cells, cells=batch))
             if not all(flags):
                 raise RuntimeError("a fresh report was taken for a known one")
 
@@ -301,7 +303,7 @@ def deployment(root: Path, pairs: int) -> Iterator[Deployment]:
         roster=roster_hash,
         graph=None,
         helpers={"curator": curator.record()},
-        timing=task.Timing(),
+        timing=Timing(),
         cover=False,
         transport="hub",
         min_crowd=1,
@@ -410,15 +412,14 @@ def measure_sealing(rounds: int, count: int) -> Pair:
     authority = Authority.create()
     alice, bob = (authority.issue(name, Role.device) for name in ("alice", "bob"))
     links = Links(0, alice, SURVEY, DIGEST, {1: bob.record()})
-    (plain,), _ = cells.pack([(1, MESSAGE)])
+    plain = cells.pack([(1, MESSAGE)])[0][0]
     sealed = links.seal(1, 0, plain)  # the first cell begins the session
     bare, nonce = ChaCha20Poly1305(bytes(32)).encrypt, bytes(12)
     bound = sealed[: cells.HEADER] + DIGEST
     for _ in range(rounds):
         begun = time.process_time()
         for number in range(1, count + 1):
-            (plaintext,), _ = cells.pack([(number, MESSAGE)])
-            links.seal(1, 0, plaintext)
+            links.seal(1, 0, cells.pack([(number, MESSAGE)])[0][0])
         ours = time.process_time()
         for _ in range(count):
             bare(nonce, plain, bound)
@@ -438,35 +439,18 @@ def measure(rounds: int, batches: int, pairs: int) -> list[Result]:
         relayed = measure_relay(folder, rounds, batches, pairs)
     print("sealing cells", file=sys.stderr)
     sealed = measure_sealing(rounds, 1000 * batches)
+    stored = [
+        Result(name, pair.ratio, REPORT_TARGET, "at least", pair.told("reports", "SQLite"))
+        for name, pair in (
+            ("durable reports over bare SQLite", reports),
+            ("the same, a sender for each report", crowd),
+        )
+    ]
+    told = relayed.told("cells", "the echo"), sealed.told("cells", "the cipher")
     return [
-        Result(
-            "durable reports over bare SQLite",
-            reports.ratio,
-            REPORT_TARGET,
-            "at least",
-            reports.told("reports", "SQLite"),
-        ),
-        Result(
-            "the same, a sender for each report",
-            crowd.ratio,
-            None,
-            "at least",
-            crowd.told("reports", "SQLite"),
-        ),
-        Result(
-            "relayed cells over a bare echo",
-            relayed.ratio,
-            RELAY_TARGET,
-            "at least",
-            relayed.told("cells", "the echo"),
-        ),
-        Result(
-            "sealing a cell over the bare cipher",
-            1 / sealed.ratio,
-            SEAL_TARGET,
-            "at most",
-            sealed.told("cells", "the cipher"),
-        ),
+        *stored,
+        Result("relayed cells over a bare echo", relayed.ratio, RELAY_TARGET, "at least", told[0]),
+        Result("sealing over the bare cipher", 1 / sealed.ratio, SEAL_TARGET, "at most", told[1]),
     ]
 
 

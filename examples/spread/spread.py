@@ -27,7 +27,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -65,9 +65,20 @@ class Network:
 
     def __exit__(self, *_: object) -> None:
         for name in (*map(self.name, ADDRESSES), self._bridge):
-            # Interfaces go with the namespace they are in.
             if Path("/run/netns", name).exists():
+                self._end(name)
+                # Interfaces go with the namespace they are in.
                 ip("netns", "del", name)
+
+    @staticmethod
+    def _end(name: str) -> None:
+        """End what still runs on a host: a signal may come while a program is being started."""
+        inside = subprocess.run(
+            ["ip", "netns", "pids", name], check=True, stdout=subprocess.PIPE, text=True
+        )
+        for process in inside.stdout.split():
+            with suppress(ProcessLookupError):
+                os.kill(int(process), signal.SIGKILL)
 
     def name(self, address: str) -> str:
         """The namespace with this address."""
@@ -235,6 +246,7 @@ def ask(network: Network, folder: Path, people: int, transport: str) -> None:
 
 def stop(*_: object) -> NoReturn:
     """A termination signal ends the script as an interrupt does: by way of the clean-up."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # Once is enough: cleaning up takes a moment.
     sys.exit("stopped")
 
 

@@ -68,10 +68,15 @@ class _SystemBits:
         self.capsule: Any = new(ctypes.addressof(table), b"BitGenerator", None)
 
     def _next_word(self, _: Any) -> int:
-        if not self._pool:
-            self._pool += os.urandom(_POOL)
-        word = int.from_bytes(self._pool[-_WORD:], "little")
-        del self._pool[-_WORD:]
+        # numpy cannot be told of a failure, and would go on with whatever is in its registers:
+        # rather no device at all than one that draws what others can guess.
+        try:
+            if not self._pool:
+                self._pool += os.urandom(_POOL)
+            word = int.from_bytes(self._pool[-_WORD:], "little")
+            del self._pool[-_WORD:]
+        except BaseException:
+            os.abort()
         return word
 
     def _next_half(self, state: Any) -> int:

@@ -113,7 +113,8 @@ class Process:
         """Whether nothing of anybody's answer has left, or was paid for."""
         begun = [each.parties[survey] for each in self.devices.values() if survey in each.parties]
         return (
-            not any(party.begun or party.statistics.cells for party in begun)
+            # One cell may tell the curator that there is nothing to wait for.
+            not any(party.begun or party.statistics.cells > 1 for party in begun)
             and not any(row.survey == survey for row in self.journal.parties())
             and not any(entry.survey == survey for entry in self.journal.entries())
         )

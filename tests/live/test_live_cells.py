@@ -121,7 +121,7 @@ bodies = st.lists(
 
 @given(bodies, st.randoms(use_true_random=False))
 def test_messages_survive_packing_reordering_and_repetition(messages, order):
-    plaintexts, left = cells.pack(list(enumerate(messages, 1)))
+    plaintexts, left, _ = cells.pack(list(enumerate(messages, 1)))
     assert not left
     assert all(len(plaintext) == CAPACITY != plaintext.count(0) for plaintext in plaintexts)
     deliveries = list(enumerate(plaintexts)) * 2
@@ -135,38 +135,30 @@ def test_messages_survive_packing_reordering_and_repetition(messages, order):
 
 
 @given(bodies, st.integers(1, 8))
-def test_a_limit_leaves_whole_messages_behind(messages, limit):
-    pending = list(enumerate(messages, 1))
-    reassembler, got = Reassembler(), []
-    if any(cells.cells_needed(len(body)) > limit for body in messages):
-        while cells.cells_needed(len(pending[0][1])) <= limit:
-            with contextlib.suppress(InvalidParameter):
-                pending = cells.pack(pending, limit)[1]
-            pending = pending[1:]
-        with pytest.raises(InvalidParameter, match="allow more cells"):
-            cells.pack(pending, limit)
-        return
+def test_a_limit_cuts_and_goes_on(messages, limit):
+    pending, begun = list(enumerate(messages, 1)), 0
+    reassembler, got, whole = Reassembler(), [], []
     while pending:
-        plaintexts, left = cells.pack(pending, limit)
-        assert len(plaintexts) <= limit
+        plaintexts, left, gone = cells.pack(pending, limit, begun)
+        assert len(plaintexts) == limit or not left
         assert left == pending[len(pending) - len(left) :]
-        assert len(left) < len(pending)
-        # Whatever was packed is complete: nothing waits for the next round.
-        for token, plaintext in enumerate(plaintexts):
-            got += reassembler.feed(SESSION, token, plaintext)
-        assert sorted(reassembler.finished()) == list(range(len(plaintexts)))
-        # The first left behind would not have fitted.
-        if left:
-            assert len(cells.pack(pending[: len(pending) - len(left) + 1])[0]) > limit
-        pending = left
+        assert (len(left), -gone) < (len(pending), -begun)
+        whole += plaintexts
+        pending, begun = left, gone
+    for token, plaintext in enumerate(whole):
+        got += reassembler.feed(SESSION, token, plaintext)
     assert got == messages
+    assert sorted(reassembler.finished()) == list(range(len(whole)))
+    # Cutting wastes nothing: the cells are those that would have been made at once.
+    assert whole == cells.pack(list(enumerate(messages, 1)))[0]
+    assert cells.pack([(1, b"x")], 0) == ([], [(1, b"x")], 0)
 
 
 def test_small_messages_travel_together():
-    plaintexts, _ = cells.pack([(number, bytes(40)) for number in range(1, 16)])
+    plaintexts, _, _ = cells.pack([(number, bytes(40)) for number in range(1, 16)])
     assert len(plaintexts) == 1
-    assert cells.pack([], 3) == ([], [])
-    assert cells.pack([(1, b"a")], 0 + 1) == ([padded(record(1, 0, 1, b"a"))], [])
+    assert cells.pack([], 3) == ([], [], 0)
+    assert cells.pack([(1, b"a")], 0 + 1) == ([padded(record(1, 0, 1, b"a"))], [], 0)
     assert [cells.cells_needed(size) for size in (0, 1, PART, PART + 1, 2 * PART)] == [
         1, 1, 1, 2, 2
     ]  # fmt: skip
@@ -179,7 +171,7 @@ def test_what_no_record_can_say_is_not_packed(message):
 
 
 def test_a_cell_is_finished_when_all_its_messages_are():
-    (first, second, third), _ = cells.pack([(1, b"a"), (2, b"b" * 2 * CAPACITY), (3, b"c")])
+    (first, second, third), _, _ = cells.pack([(1, b"a"), (2, b"b" * 2 * CAPACITY), (3, b"c")])
     reassembler = Reassembler()
     assert reassembler.feed(SESSION, "first", first) == [b"a"]
     assert reassembler.feed(SESSION, "third", third) == [b"c"]
@@ -201,7 +193,7 @@ def test_a_dummy_is_finished_at_once():
 
 
 def test_a_message_far_behind_the_others_still_completes():
-    (first, second), _ = cells.pack([(1, b"b" * CAPACITY)])
+    (first, second), _, _ = cells.pack([(1, b"b" * CAPACITY)])
     reassembler = Reassembler()
     reassembler.feed(SESSION, "first", first)
     assert reassembler.feed(SESSION, "far", padded(record(2**32 - 1, 0, 1, b"f"))) == [b"f"]
@@ -210,7 +202,7 @@ def test_a_message_far_behind_the_others_still_completes():
 
 
 def test_sessions_do_not_mix():
-    plaintexts, _ = cells.pack([(1, bytes(range(256)) * 8)])
+    plaintexts, _, _ = cells.pack([(1, bytes(range(256)) * 8)])
     reassembler = Reassembler()
     for index, plaintext in enumerate(plaintexts[:-1]):
         assert reassembler.feed(b"a", ("a", index), plaintext) == []
@@ -275,7 +267,7 @@ def test_memory_is_bounded():
 
 def test_a_long_row_of_messages_needs_no_more_room_than_one():
     messages = [random.Random(size).randbytes(size) for size in range(1000, 2500, 7)]
-    plaintexts, _ = cells.pack(list(enumerate(messages, 1)))
+    plaintexts, _, _ = cells.pack(list(enumerate(messages, 1)))
     reassembler = Reassembler(limit=2500, begun=1)
     got = [
         body

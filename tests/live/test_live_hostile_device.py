@@ -284,7 +284,7 @@ class Pair:
 
     def say(self, sender: links.Links, *bodies: bytes) -> None:
         numbered = [(sender.next_number(0), body) for body in bodies]
-        plaintexts, left = pack(numbered, None)
+        plaintexts, left, _ = pack(numbered)
         assert not left
         batch = [(each, sender.seal(0, 0, plain)) for each, plain in enumerate(plaintexts)]
         self.party.deliver(batch, 1000.0)

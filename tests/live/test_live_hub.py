@@ -328,23 +328,23 @@ def test_mail_comes_again_until_it_is_taken(world: World) -> None:
             assert [cell for _, cell in third.mail(3)] == [*sent[3:], extra]
 
 
-def test_window_bounds_what_is_untaken(world: World) -> None:
+def test_the_largest_message_arrives_before_any_of_it_is_taken(world: World) -> None:
+    """Nobody can take a part of a message, so the hub must not wait for that."""
     poll = world.poll()
     poll.begin(world.api)
-    survey = poll.spec.survey
+    needed = cells.cells_needed(cells.MESSAGE_LIMIT)
+    sent = [poll.cell(0, 1, counter) for counter in range(needed)]
+    starts = range(0, needed, frames.MOST_CELLS)
     with world.call(poll.people[0]) as caller, world.call(poll.people[1]) as receiver:
-        for batch in range(5):
-            batch_cells = [poll.cell(0, 1, 256 * batch + place) for place in range(256)]
-            assert caller.put(poll, *batch_cells) == {}
-        receiver.say(frames.Listen(survey))
-        pushed = receiver.mail(1024)
-        receiver.say(frames.Join(1, survey, b""))
-        receiver.expect(frames.Stored)
-        assert receiver.idle()
-        receiver.say(frames.Took(survey, [place for place, _ in pushed[:1]]))
-        (more,) = receiver.mail(1)
-        receiver.say(frames.Took(survey, [place for place, _ in [*pushed[1:], more]]))
-        receiver.mail(255)
+        receiver.say(frames.Listen(poll.spec.survey))
+        for start in starts:
+            assert caller.put(poll, *sent[start : start + frames.MOST_CELLS]) == {}
+        mail = receiver.mail(needed)
+        assert [cell for _, cell in mail] == sent
+        places = [place for place, _ in mail]
+        for start in range(0, needed, 4096):
+            receiver.say(frames.Took(poll.spec.survey, places[start : start + 4096]))
+        world.settled(poll, sent=needed, waiting=0, delivered=needed)
 
 
 def test_revoked_are_out_at_once(world: World) -> None:
@@ -461,11 +461,31 @@ def test_flooding_and_full_mailboxes(tmp_path: Path) -> None:
         receiver.say(frames.Took(poll.spec.survey, [mail[0][0]]))
         settled(api, poll, waiting=5)
         assert caller.put(poll, batch[5]) == {}
-        # Four at once, and then one per second: these are more than that.
+        # Four at once, as many again on credit, and then one per second: these are more than that.
         refused = caller.put(poll, *(poll.cell(0, CURATOR, 100 + n) for n in range(20)))
         assert set(refused.values()) == {"flooding"}
         assert 20 - len(refused) == api.metric("cells_accepted_total") - 1
         assert api.metric('cells_rejected_total{reason="flooding"}') == len(refused)
+
+
+def test_who_sends_too_fast_waits_and_loses_nothing(tmp_path: Path) -> None:
+    deployment = Deployment(tmp_path)
+    people, (curator,) = deployment.parties(2), deployment.parties(1, Role.curator, "c")
+    poll = make_poll(people, curator)
+    with (
+        running_hub(deployment, "--rate", "200") as hub,
+        Api(hub, deployment) as api,
+    ):
+        poll.begin(api)
+        with Caller(hub, deployment).greet(people[0]) as caller:
+            # Eight hundred at once; the rest comes at two hundred per second.
+            begun = time.monotonic()
+            for number in range(5):
+                batch = [poll.cell(0, 1, 250 * number + n) for n in range(250)]
+                caller.say(frames.Put(number, poll.spec.survey, batch))
+            assert [caller.expect(frames.Stored).rejected for _ in range(5)] == [[]] * 5
+            assert time.monotonic() - begun >= 1.0
+        assert api.metric("cells_accepted_total") == 1250
 
 
 def test_stop_and_second_start(tmp_path: Path) -> None:
@@ -527,7 +547,7 @@ def test_store_holds_no_plaintext(tmp_path: Path) -> None:
     report = b"a report that nobody but its recipient may read"
     records = {0: people[0].record(), 1: people[1].record()}
     links = [Links(me, people[me], poll.spec.survey, poll.digest, records) for me in range(2)]
-    (plain,), _ = cells.pack([(1, report)])
+    plain = cells.pack([(1, report)])[0][0]
     sealed = links[0].seal(1, 0, plain)
     with running_hub(deployment) as hub, Api(hub, deployment) as api:
         poll.begin(api)

@@ -807,7 +807,7 @@ class TestCurator:
     def test_forgets_what_was_handed_in_once_closed(self):
         curator = self.curator(n=1)
         curator.receive(self.hand_in(0, [self.payload(1, 2)]), 1.0)
-        handed_in, closed = msgspec.msgpack.decode(curator.state(), strict=False)
+        handed_in, _, closed = msgspec.msgpack.decode(curator.state(), strict=False)
         assert closed
         assert handed_in[0][2] == []
 

@@ -24,7 +24,7 @@ from incrowd.cli.outcome import (
     write,
 )
 from incrowd.cli.output import Format, FormatOption, emit, note, progress
-from incrowd.errors import InvalidParameter, MissingExtra
+from incrowd.errors import InvalidCrowd, InvalidParameter, MissingExtra
 from incrowd.live.options import LiveOptions
 
 if TYPE_CHECKING:
@@ -73,6 +73,8 @@ def open_command(
         from incrowd.live.curator import propose, timing_of
 
         devices = await curator.devices()
+        if not devices:
+            raise InvalidCrowd(f"nobody is enrolled at {hub}: start devices first")
         with progress() as say:
             survey = await asyncio.to_thread(
                 surveys.load_question, file, people=len(devices), progress=say
@@ -130,6 +132,12 @@ def watch_command(
         float, typer.Option(help="Seconds between the start's publication and the first round.")
     ] = 10.0,
     nats: NatsOption = "",
+    listen: Annotated[
+        str, typer.Option(help="Where to listen for a survey that travels directly.")
+    ] = "127.0.0.1",
+    advertise: Annotated[
+        str | None, typer.Option(help="What others reach that under, where it differs.")
+    ] = None,
     report: ReportOption = None,
     no_report: NoReportOption = False,
     format: FormatOption = Format.table,
@@ -149,7 +157,9 @@ def watch_command(
             run = await curator.receive(started, lambda _: say(*started.stage(curator.host.time())))
         return _survey(curator, started), run
 
-    survey_, run = _with(hub, authority, keys, state, nats, work)
+    survey_, run = _with(
+        hub, authority, keys, state, nats, work, listen=listen, advertise=advertise
+    )
     _print(survey_, run, page, format)
 
 
@@ -203,6 +213,9 @@ def _with(
     state: Path,
     nats: str,
     work: Callable[[Curator], Awaitable[T]],
+    *,
+    listen: str = "127.0.0.1",
+    advertise: str | None = None,
 ) -> T:
     """Do something as the curator with these keys, connected to the hub."""
     try:
@@ -222,7 +235,8 @@ def _with(
 
     async def connected() -> T:
         with Journal(state / JOURNAL_FILE) as journal:
-            async with Host(Network(hub, authority, nats=nats), journal) as host:
+            network = Network(hub, authority, nats=nats, listen=listen, advertise=advertise)
+            async with Host(network, journal) as host:
                 curator = Curator(mine, host, keys)
                 try:
                     await curator.enrol()

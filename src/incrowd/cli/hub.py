@@ -49,7 +49,9 @@ def hub(
     """Run a registry of keys and a mailbox of sealed cells; it can open none of them."""
     try:
         from incrowd.live.hub import events, limits, server
-    except ImportError as error:
+    except ModuleNotFoundError as error:
+        if str(error.name).startswith("incrowd"):
+            raise
         raise MissingExtra(
             f"the hub needs {error.name}: install it with pip install 'incrowd[live]'"
         ) from error

@@ -43,6 +43,8 @@ CELLS = CellFormat(capacity=CAPACITY, record=RECORD, seal=SEAL)
 VIEWS = ("curator", "curator+hub", "everyone")
 """The views about which every task must promise something."""
 
+_SHORTEST_ROUND = 0.1
+_MOST_ROUNDS = 10_000
 _FAR = 30 * 86_400.0
 """No start lies further ahead than this, in seconds."""
 _LAST_WORDS = 120.0
@@ -78,7 +80,9 @@ class Offer:
         if not now - _FAR < start.at < now + _FAR:
             raise Rejected(Reason.expired, "the survey is said to start at an impossible time")
         tasks.check_joins(start, self.roster, self.spec.min_crowd)
-        if any(self.serials[place] in revoked for place in start.people):
+        serials = [self.serials[place] for place in start.people]
+        serials += [record.certificate_serial for record in self.spec.helpers.values()]
+        if not set(revoked).isdisjoint(serials):
             raise Rejected(Reason.revoked, "somebody takes part whose certificate was withdrawn")
         protocol, plan = self.protocol, self.plan
         if len(start.people) < len(self.roster):
@@ -165,8 +169,8 @@ def examine(
     _check_fit(spec, protocol)
     _check_views(spec.promises)
     delta = min(promise.delta for promise in spec.promises)
-    protocol, plan = _covered(protocol, spec, delta)
     _check_playable(spec, protocol)
+    protocol, plan = _covered(protocol, spec, delta)
     _recompute(protocol, spec.promises)
     return Offer(task, spec, tasks.digest_of(task), people, protocol, plan, asked, delta)
 
@@ -210,11 +214,16 @@ def _check_fit(spec: Spec, protocol: Protocol) -> None:
 
 def _check_playable(spec: Spec, protocol: Protocol) -> None:
     """What is proven about a crowd must be about one that can be played, for a time that ends."""
+    if spec.timing.round_seconds < _SHORTEST_ROUND or spec.timing.settle < 1:
+        # Else the walk could be over before anybody's report has left.
+        raise Rejected(Reason.malformed, "the rounds are too short to be kept")
     try:
         protocol.contacts(0)
         lasts = protocol.lasts(spec.timing)
     except (ArithmeticError, IncrowdError) as error:
         raise Rejected(Reason.malformed, str(error)) from error
+    if protocol.cost().rounds > _MOST_ROUNDS:
+        raise Rejected(Reason.malformed, f"no survey needs more than {_MOST_ROUNDS} rounds")
     if not lasts < _FAR:
         raise Rejected(Reason.malformed, "the survey would take more than a month")
 

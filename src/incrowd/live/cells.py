@@ -157,16 +157,18 @@ def cells_needed(length: int) -> int:
 
 
 def pack(
-    messages: Sequence[tuple[int, bytes]], cells: int | None = None
-) -> tuple[list[bytes], list[tuple[int, bytes]]]:
-    """Plaintexts that carry these numbered messages in order, and the messages left behind.
+    messages: Sequence[tuple[int, bytes]], cells: int | None = None, begun: int = 0
+) -> tuple[list[bytes], list[tuple[int, bytes]], int]:
+    """Plaintexts that carry these numbered messages in order, and the messages that are left.
 
-    At most ``cells`` plaintexts are made. The first message that would not end within them stays
-    behind with all that follow, so that nothing overtakes and nothing starves; a message that could
-    never fit is an error.
+    At most ``cells`` plaintexts are made. A message that does not end within them goes on with the
+    next ones: the last number returned, like ``begun``, says how much of the first message has
+    already gone. So nothing overtakes, nothing starves, and a message may be of any length.
     """
     packed: list[bytes] = []
-    row = b""
+    row = bytearray()
+    if cells == 0:
+        return packed, list(messages), begun
     for index, (message, body) in enumerate(messages):
         total = len(body)
         if not 1 <= message <= _U32 or total > MESSAGE_LIMIT:
@@ -174,47 +176,25 @@ def pack(
                 f"a message needs a number from 1 to 2^32 - 1 and at most {MESSAGE_LIMIT} bytes, "
                 f"got number {message} and {total} bytes"
             )
-        if cells is not None and not _fits(total, len(row), cells - len(packed)):
-            if cells_needed(total) > cells:
-                raise InvalidParameter(
-                    f"a message of {total} bytes needs {cells_needed(total)} cells and only "
-                    f"{cells} may be sent at once: allow more cells at a time"
-                )
-            return _closed(packed, row), list(messages[index:])
-        room = _PART - len(row)
-        offset = 0
-        while room < total - offset:
-            # A part without bytes says nothing, so it is left out.
-            if room > 0:
-                part = body[offset : offset + room]
-                row += _RECORD.pack(message, offset, total, room) + part
-                offset += room
-            packed.append(row.ljust(CAPACITY, b"\0"))
-            row, room = b"", _PART
-        if room < 0:
-            packed.append(row.ljust(CAPACITY, b"\0"))
-            row = b""
-        rest = body[offset:] if offset else body
-        row += _RECORD.pack(message, offset, total, total - offset) + rest
-    return _closed(packed, row), []
-
-
-def _fits(total: int, used: int, cells: int) -> bool:
-    """Whether a message ends within these cells, of which the first is used up to here."""
-    if cells <= 0:
-        return False
-    room = _PART - used
-    if room >= min(1, total):
-        if room >= total:
-            return True
-        total -= room
-    return cells_needed(total) <= cells - 1
-
-
-def _closed(packed: list[bytes], row: bytes) -> list[bytes]:
+        offset = 0 if index else begun
+        while True:
+            room = CAPACITY - len(row) - _RECORD.size
+            # A part without bytes says nothing, unless the whole message has none.
+            if room < min(1, total):
+                packed.append(bytes(row).ljust(CAPACITY, b"\0"))
+                row = bytearray()
+                if len(packed) == cells:
+                    return packed, list(messages[index:]), offset
+                continue
+            length = min(room, total - offset)
+            row += _RECORD.pack(message, offset, total, length)
+            row += body[offset : offset + length]
+            offset += length
+            if offset == total:
+                break
     if row:
-        packed.append(row.ljust(CAPACITY, b"\0"))
-    return packed
+        packed.append(bytes(row).ljust(CAPACITY, b"\0"))
+    return packed, [], 0
 
 
 class Window:

@@ -292,7 +292,7 @@ class Curator(Member):
 def conclude(started: Started, output: bytes) -> Run:
     """Estimate, with the guarantee of what really happened; refused for too small a crowd."""
     protocol, least = started.protocol, started.offer.spec.min_crowd
-    collected = unpack_output(output, protocol.collects)
+    collected = protocol.attested(unpack_output(output, protocol.collects))
     if collected.smallest_crowd < least:
         raise ProtocolFailed(
             f"{collected.smallest_crowd} reports arrived and the task asks for a crowd of at least "

@@ -20,6 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+import msgspec
 from cryptography import x509
 
 from incrowd.errors import HubRefused, HubUnreachable, IncrowdError, InvalidParameter
@@ -45,6 +46,8 @@ __all__ = ["Host", "Network", "keys_for", "patiently"]
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
+_EVERYONE, _REVOKED = b"host", "revoked"
+"""Under whose name, and which, the host notes whom it must not believe any more."""
 _PAUSE = 0.5
 _MOST_PAUSE = 15.0
 _WATCH = 15.0
@@ -112,7 +115,8 @@ class Host:
         self.journal = journal
         self.ledger = Ledger(journal)
         self.player = Player(journal, clock=clock)
-        self.revoked: frozenset[int] = frozenset()
+        self.revoked = _remembered(journal)
+        self._begun = {row.survey for row in journal.parties()}
         self._facts: dict[bytes, dict[bytes, dict[str, bytes]]] = {}
         self._offers = _Once()
         self._starts = _Once()
@@ -179,7 +183,7 @@ class Host:
             roster,
             graph,
             authority=self.authority,
-            revoked=self.revoked,
+            revoked=self._revoked_for(survey),
             now=self.time(),
         )
 
@@ -187,8 +191,18 @@ class Host:
         """The examined start of a task; computed once, whoever asks."""
         return await self._starts.get(
             (offer.digest, start),
-            lambda: asyncio.to_thread(offer.started, start, self.time(), self.revoked),
+            lambda: asyncio.to_thread(
+                offer.started, start, self.time(), self._revoked_for(offer.spec.survey)
+            ),
         )
+
+    def _revoked_for(self, survey: bytes) -> frozenset[int]:
+        """Whose certificates do not count: nobody's in a survey that this process had begun.
+
+        Whoever was revoked since then is shut out of it, but what others entrusted to its devices
+        must not be lost because the process started again.
+        """
+        return frozenset() if survey in self._begun else self.revoked
 
     async def start_of(self, offer: Offer) -> Started:
         """The examined start of a task, once there is one; asked for once, whoever waits."""
@@ -224,8 +238,11 @@ class Host:
     async def refresh(self) -> None:
         """Learn which certificates were withdrawn; a hub can hide a list, but not invent one."""
         crl = await patiently(self.hub.revocations)
-        if crl is not None:
-            self.revoked |= revoked_serials(crl, self.authority)
+        if crl is not None and not (fresh := revoked_serials(crl, self.authority)) <= self.revoked:
+            self.revoked |= fresh
+            # A hub that forgets a list, or shows an older one, must not bring anybody back.
+            serials = msgspec.msgpack.encode([str(each) for each in sorted(self.revoked)])
+            await self.player.write([Fact(_EVERYONE, bytes(16), _REVOKED, serials)])
 
     async def _watch(self) -> None:
         """Look for new revocations, and take nothing more from whom they name."""
@@ -308,6 +325,14 @@ class Host:
         _log.warning("survey %s is declined: %s", survey.hex(), error)
 
 
+def _remembered(journal: Journal) -> frozenset[int]:
+    """The certificates that were known to be withdrawn when the process last ran."""
+    stored = journal.facts(_EVERYONE).get(bytes(16), {}).get(_REVOKED)
+    if stored is None:
+        return frozenset()
+    return frozenset(map(int, msgspec.msgpack.decode(stored, type=list[str])))
+
+
 def keys_for(keys: PrivateKeys, path: Path | None, record: KeyRecord) -> PrivateKeys:
     """The keys that a survey was signed with, which may be the ones before the newest."""
     if record.serial == keys.serial:
@@ -323,7 +348,9 @@ async def patiently(ask: Callable[[], Awaitable[_T]]) -> _T:
     while True:
         try:
             return await ask()
-        except (Unreachable, HubUnreachable):
+        except (Unreachable, HubUnreachable) as error:
+            if pause == _PAUSE:
+                _log.warning("trying again until it works: %s", error)
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311
             pause = min(2 * pause, _MOST_PAUSE)
         except HubRefused as refusal:

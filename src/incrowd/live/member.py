@@ -9,9 +9,9 @@ What happens to a survey, from the point of view of one device or helper:
 * **examined**: everything in the task was checked and every promise recomputed (``admission``);
   its owner's ledger has room for it, and the owner has an answer;
 * **joined**: the device has signed the task's digest, so that all who do stand on one roster;
-* **compared**: at least half of those it will talk to have signed that they see the same start,
-  and until it begins nobody has signed another one, which ends it: nothing has left the device by
-  then. Whose report would walk misses the survey when the first round is over before that, so that
+* **compared**: at least two thirds of those it will talk to have signed that they see the same
+  start; when more than a third sign another one, that ends it: nothing has left the device by then.
+  Whose report would walk misses the survey when the first round is over before that, so that
   nobody can shorten the walk by a late start or by holding back what others sign;
 * **begun**: the ledger's line, the drawn report and the first sealed cells are one commit.
 
@@ -37,6 +37,7 @@ from incrowd.live import task as tasks
 from incrowd.live.admission import Offer, Started
 from incrowd.live.client import Connection
 from incrowd.live.host import Host, keys_for, patiently
+from incrowd.live.journal import Entry
 from incrowd.live.keys import PrivateKeys
 from incrowd.live.ledger import Budget, Declined, Line
 from incrowd.live.party import Party
@@ -51,6 +52,8 @@ __all__ = ["Answers", "Device", "Helper", "Member"]
 
 _log = logging.getLogger(__name__)
 
+_EXCUSE = 10.0
+_LOOK = 1.0
 _OVER = "over"
 """The key of the fact that a survey needs nothing more."""
 
@@ -169,12 +172,22 @@ class Member:
             if not resumed:
                 await self.compare(started, party)
             self.host.player.release(party)
-            await self.until_over(started)
-            # A budget that other surveys have used up meanwhile shows when the part begins.
-            if isinstance(failure := self.host.player.failures.get(party), Declined):
-                raise failure
+            await self.until_over(started, party)
+        except IncrowdError:
+            await self._excuse(started, party)
+            raise
         finally:
             await self.host.leave(party)
+
+    async def _excuse(self, started: Started, party: Party) -> None:
+        """Let the curator know that nothing of this party is on its way, nor ever was."""
+        body = started.protocol.excuse
+        if body is not None and not party.begun and is_device(party.address):
+            party.excuse(body, self.host.time())
+            self.host.player.mark(party)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_EXCUSE):
+                    await self.host.player.drained(party)
 
     async def compare(self, started: Started, party: Party) -> None:
         """Tell those it will talk to which start it sees, and hear it from most of them."""
@@ -192,12 +205,13 @@ class Member:
             raise Rejected(Reason.expired, "it is too late to begin")
         while True:
             seen = self._seen[survey]
-            if any(digest != started.context for digest in seen.values()):
-                raise Rejected(Reason.equivocal, "somebody was shown another start of this survey")
-            agree = sum(peer in seen for peer in wanted)
+            agree = sum(seen.get(peer) == started.context for peer in wanted)
+            others = sum(seen.get(peer, started.context) != started.context for peer in wanted)
+            if 3 * others > len(wanted):
+                raise Rejected(Reason.equivocal, "others were shown another start of this survey")
             # While there is time, also the last ones are heard.
             if agree == len(wanted) or (
-                2 * agree >= len(wanted) and self.host.time() >= started.start.at
+                3 * agree >= 2 * len(wanted) and self.host.time() >= started.start.at
             ):
                 return
             if self.host.time() > latest:
@@ -212,18 +226,23 @@ class Member:
             raise Rejected(Reason.foreign)
         sender = cells.address(header.sender)
         record = started.records.get(sender)
-        if record is None:
+        if record is None or sender not in contacts(started, address):
             raise Rejected(Reason.unknown)
         seen = self._seen[header.survey]
         if sender not in seen:
             seen[sender] = links.read_compare(cell, record)
 
-    async def until_over(self, started: Started) -> None:
+    async def until_over(self, started: Started, party: Party) -> None:
         """Go on answering until it is closed, or nobody can be waiting any more."""
         closed = self.host.news(started.offer.spec.survey).closed
-        with suppress(TimeoutError):
-            async with asyncio.timeout(max(0.0, started.ends - self.host.time())):
-                await closed.wait()
+        failures = self.host.player.failures
+        while (left := started.ends - self.host.time()) > 0 and not closed.is_set():
+            # It may be too late to begin by now, or another survey may have used up the budget.
+            if isinstance(failure := failures.get(party), IncrowdError):
+                raise failure
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(left, _LOOK)):
+                    await closed.wait()
 
 
 class Device(Member):
@@ -260,12 +279,14 @@ class Device(Member):
         address = started.address_of(self.identity)
         if address is None:
             raise Rejected(Reason.foreign, "the survey started without this device")
-        line = self._line(offer, started.start)
-        await self.play(
-            started,
-            self.party(started, address, value),
-            lambda: self.host.ledger.spend(self.identity, self._budget, line),
-        )
+        line, latest = self._line(offer, started.start), _latest_beginning(started, address)
+
+        def spend() -> Entry:
+            if self.host.time() >= latest:
+                raise Rejected(Reason.expired, "it is too late to begin")
+            return self.host.ledger.spend(self.identity, self._budget, line)
+
+        await self.play(started, self.party(started, address, value), spend)
 
     async def _join(self, offer: Offer, place: int) -> None:
         join = tasks.encode_join(tasks.join_task(offer.digest, place, self.keys.identity))

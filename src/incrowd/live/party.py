@@ -28,7 +28,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import pairwise, takewhile
+from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -36,11 +36,21 @@ import numpy as np
 
 from incrowd.errors import InvalidParameter, ProtocolFailed
 from incrowd.live import cells as cell_format
-from incrowd.live.cells import CELL, COMPARE, DUMMY, Header, Reassembler, cells_needed, pack
+from incrowd.live.cells import CELL, COMPARE, DUMMY, Header, Reassembler, pack
 from incrowd.live.journal import Batch, Entry, OutboxRow, PartyRow
 from incrowd.live.links import Links
 from incrowd.live.reasons import Reason, Rejected
-from incrowd.protocols.actor import Actor, Address, Done, Effect, Maker, Message, Send, Wake
+from incrowd.protocols.actor import (
+    CURATOR,
+    Actor,
+    Address,
+    Done,
+    Effect,
+    Maker,
+    Message,
+    Send,
+    Wake,
+)
 from incrowd.protocols.cover import Tick
 
 __all__ = ["Party", "Released", "Statistics", "pack_output", "unpack_output"]
@@ -137,6 +147,8 @@ class _Together:
 class _Waiting(msgspec.Struct, array_like=True):
     number: int
     body: bytes
+    gone: int = 0
+    """How much of it has left, when it is longer than one tick has room for."""
 
 
 @dataclass(eq=False)
@@ -231,6 +243,9 @@ class Party:
         actor.resume(row.state)
         self._links.resume(row.links)
         self._queue = msgspec.msgpack.decode(row.queue, type=dict[int, list[_Waiting]])
+        for queue in self._queue.values():
+            # A new process has new sessions, and no message is put together from two of them.
+            queue[0].gone = 0
         self._under_way = {(to, each.body) for to, row_ in self._queue.items() for each in row_}
         self._alarm, self._tick = row.alarm, row.tick
         self.output = self._said = row.output
@@ -266,6 +281,12 @@ class Party:
     def post(self, cell: bytes) -> None:
         """Send a cell that was made elsewhere, such as a compare cell."""
         self._gathered.cells.append((cell, None))
+
+    def excuse(self, body: bytes, time: float) -> None:
+        """Tell the curator, at once and whatever the plan, that it will never begin."""
+        number = cell_format.number(CURATOR)
+        self._queue[number] = [_Waiting(self._links.next_number(number), body)]
+        self._seal(number, max(0, int(self._now(time) // self._round_seconds)), None)
 
     def revoke(self, number: int) -> None:
         """Take nothing more from this party."""
@@ -389,11 +410,8 @@ class Party:
 
     def _send(self, to: Address, body: bytes) -> None:
         number = cell_format.number(to)
-        if self._plan and cells_needed(len(body)) > self._room[number]:
-            raise ProtocolFailed(
-                f"{self.address} has a message of {cells_needed(len(body))} cells for {to} and a "
-                f"cover plan with room for {self._room[number]}: plan more cells"
-            )
+        if self._plan and not self._room[number]:
+            raise ProtocolFailed("a message is for a party to which the cover plan sends nothing")
         key = number, body
         if key in self._under_way:
             return
@@ -423,13 +441,11 @@ class Party:
         """Cells with the messages that wait for this party: as many as it takes, or ``count``."""
         queue = self._queue.pop(to, [])
         ready = [(each.number, each.body) for each in queue]
-        if count is not None:
-            # Nothing overtakes: a message that has to wait for a larger tick holds up the rest.
-            ready = list(takewhile(lambda each: cells_needed(len(each[1])) <= count, ready))
-        plaintexts, left = pack(ready, count)
+        plaintexts, left, begun = pack(ready, count, queue[0].gone if queue else 0)
         gone = len(ready) - len(left)
-        if queue[gone:]:
+        if left:
             self._queue[to] = queue[gone:]
+            self._queue[to][0].gone = begun
         dummies = 0 if count is None else count - len(plaintexts)
         keys = [(to, each.body) for each in queue[:gone]]
         flight = _Flight(keys, len(plaintexts))

@@ -22,7 +22,7 @@ import msgspec
 from incrowd.errors import FileUnreadable, IncrowdError, InvalidParameter, MissingColumn
 from incrowd.live.host import Host, Network, patiently
 from incrowd.live.journal import Journal
-from incrowd.live.keys import PrivateKeys, Role, private_directory
+from incrowd.live.keys import CERTIFICATE_FILE, PrivateKeys, Role, private_directory
 from incrowd.live.ledger import Budget
 from incrowd.live.member import Answers, Device, Helper, Member
 from incrowd.protocols.actor import is_device
@@ -75,12 +75,20 @@ class AnswerBook:
             raise MissingColumn(
                 f"{path} has several rows and no column {_BY_NAME!r}: name each row's device there"
             )
-        return cls({row[_BY_NAME]: row for row in table})
+        rows = {row[_BY_NAME]: row for row in table}
+        if "" in rows or len(rows) < len(table):
+            raise MissingColumn(f"{path}: every row needs the name of a device of its own")
+        return cls(rows)
 
 
 def key_directories(path: Path, first: int = 0, count: int | None = None) -> list[Path]:
     """One directory of keys, or ``count`` of those in a directory of directories, by name."""
     if count is None:
+        if path.is_dir() and not (path / CERTIFICATE_FILE).exists():
+            raise InvalidParameter(
+                f"{path} holds no keys of its own: name the directory of one device, or say with "
+                "--count how many of those in it to host"
+            )
         return [path]
     try:
         found = sorted(each for each in path.iterdir() if each.is_dir())

@@ -290,6 +290,15 @@ class Protocol(ABC):
         """Who can talk to whom, where that is part of the protocol."""
         return None
 
+    def attested(self, collected: Collected) -> Collected:
+        """What was collected, when everyone is known to have been there at the start."""
+        return collected
+
+    @property
+    def excuse(self) -> bytes | None:
+        """What a device tells the curator when it will not begin after all, where that matters."""
+        return None
+
     def published(self) -> Parameters:
         """The parameters without what only means something on this machine."""
         parameters: Parameters = self.parameters

@@ -27,6 +27,7 @@ from incrowd.randomizers.base import Randomizer, Reports
 __all__ = [
     "ID_BYTES",
     "MOST_TOGETHER",
+    "Absent",
     "Accepted",
     "Batch",
     "BatchAccepted",
@@ -128,6 +129,12 @@ class HandIn(
     missed: list[_Round]
     payloads: list[bytes]
     stuck: _Count
+
+
+class Absent(
+    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="absent"
+):
+    """From a device to the curator: it never began, and nothing of it is on its way."""
 
 
 encode = msgspec.msgpack.Encoder().encode

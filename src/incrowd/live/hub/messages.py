@@ -235,6 +235,9 @@ STATUS_OF: Final[dict[Reason, int]] = {
     Reason.replayed: 409,
     Reason.flooding: 429,
     Reason.full: 429,
+    Reason.unproven: 422,
+    Reason.budget: 409,
+    Reason.equivocal: 409,
 }
 _HOW: Final[dict[Reason, str]] = {
     Reason.malformed: "send what the description at /openapi.json asks for",
@@ -248,6 +251,9 @@ _HOW: Final[dict[Reason, str]] = {
     Reason.replayed: "nothing needs to be done: it was taken in before",
     Reason.flooding: "wait, then send more slowly",
     Reason.full: "wait until the recipient has taken its mail",
+    Reason.unproven: "state only what can be recomputed",
+    Reason.budget: "ask for less",
+    Reason.equivocal: "show everyone the same",
 }
 
 

@@ -26,6 +26,7 @@ from incrowd.live.frames import FRAME_LIMIT
 from incrowd.live.hub.app import Application
 from incrowd.live.hub.events import log
 from incrowd.live.hub.limits import Limits
+from incrowd.live.keys import PrivateKeys, Role
 from incrowd.live.store import open_store
 
 __all__ = ["HubServer", "run"]
@@ -124,6 +125,12 @@ def run(
 ) -> None:
     """Serve until a signal comes; ``ready`` is called with the hub's address when it listens."""
     certificate = load_authority_certificate(authority)
+    mine = PrivateKeys.load(keys)
+    if mine.role is not Role.hub:
+        raise InvalidParameter(
+            f"the keys in {keys} are those of a {mine.role}: make some with 'incrowd keys issue "
+            "--role hub'"
+        )
     with open_store(store) as opened, _listening(host, port) as listener:
         name, number = listener.getsockname()[:2]
         url = f"https://[{name}]:{number}" if ":" in name else f"https://{name}:{number}"

@@ -67,7 +67,7 @@ def _nats() -> ModuleType:
         import nats.js.errors
     except ImportError as error:
         raise MissingExtra(
-            "the NATS transport needs nats-py, which is not installed: pip install 'incrowd[nats]'"
+            "the NATS transport needs nats-py, which is not installed: pip install 'incrowd[live]'"
         ) from error
     return nats
 

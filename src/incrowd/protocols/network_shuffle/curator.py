@@ -1,7 +1,8 @@
 """The curator of a walk: takes in once what each person holds at the end, and who was away when.
 
 It learns who handed in which reports, and nothing of where they had been. A person who does not
-hand in by the deadline is *silent*, and counts as away in every round.
+hand in by the deadline is *silent*, and counts as away in every round. Some of them may have said
+that they never began; of the others nobody knows when they left.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from incrowd.tasks.base import Dummies
 
 __all__ = ["Curator"]
 
-_TO_CURATOR = msgspec.msgpack.Decoder(wire.HandIn)
+_TO_CURATOR = msgspec.msgpack.Decoder(wire.HandIn | wire.Absent)
 
 
 class _Held(msgspec.Struct, array_like=True):
@@ -34,6 +35,7 @@ class _Held(msgspec.Struct, array_like=True):
 
 class _CuratorState(msgspec.Struct, array_like=True):
     handed_in: dict[int, _Held]
+    excused: list[int]
     closed: bool
 
 
@@ -62,6 +64,7 @@ class Curator(Actor):
         self._limit = wire.batch_limit(wire.ID_BYTES + reports.nbytes, people) + 5 * rounds
         self._deadline = Clock.of(rounds, timing).hand_in + timing.patience
         self._handed_in: dict[int, _Held] = {}
+        self._excused: set[int] = set()
         self._closed = False
 
     def start(self, now: float) -> list[Effect]:
@@ -75,6 +78,10 @@ class Curator(Actor):
         if person is None:
             return []
         heard = wire.decode(_TO_CURATOR, message.body, self._limit)
+        if isinstance(heard, wire.Absent):
+            if not self._closed:
+                self._excused.add(person)
+            return self._close(now)
         if heard is None or not self._makes_sense(heard):
             return []
         closing = self._close(now)
@@ -98,7 +105,8 @@ class Curator(Actor):
 
     def _close(self, now: float) -> list[Effect]:
         """Finish if everyone handed in, or the time is up; what was handed in is then forgotten."""
-        if self._closed or (now < self._deadline and len(self._handed_in) < self._people):
+        heard_of = len(self._handed_in.keys() | self._excused)
+        if self._closed or (now < self._deadline and heard_of < self._people):
             return []
         self._closed = True
         collected = self._collected()
@@ -136,6 +144,7 @@ class Curator(Actor):
             holders=held_by,
             away=away if away.any() or silent.any() else None,
             silent=silent if silent.any() else None,
+            unexplained=int(silent.sum()) - len(self._excused - self._handed_in.keys()),
             load=np.bincount(held_by, minlength=self._people) if everything else None,
             lost=max(0, expected - len(reports)) if everything else min(stuck, expected),
         )
@@ -150,9 +159,10 @@ class Curator(Actor):
 
     def state(self) -> bytes:
         """What was handed in, and whether that is all."""
-        return wire.encode(_CuratorState(self._handed_in, self._closed))
+        return wire.encode(_CuratorState(self._handed_in, sorted(self._excused), self._closed))
 
     def resume(self, state: bytes) -> None:
         """Continue with what was handed in."""
         stored = msgspec.msgpack.decode(state, type=_CuratorState)
         self._handed_in, self._closed = stored.handed_in, stored.closed
+        self._excused = set(stored.excused)

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache, partial
-from pathlib import Path
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import msgspec
@@ -47,6 +46,7 @@ from incrowd.protocols.network_shuffle.cover import (
     plan,
 )
 from incrowd.protocols.network_shuffle.mixing import Mixing
+from incrowd.protocols.network_shuffle.named_graph import befriended, graph_named
 from incrowd.protocols.network_shuffle.parameters import NetworkShuffleParameters, Rounds
 from incrowd.protocols.network_shuffle.particulars import load_summary, particulars
 from incrowd.protocols.network_shuffle.simulate import Mode, Walked
@@ -54,7 +54,7 @@ from incrowd.protocols.network_shuffle.walk import Walk
 from incrowd.protocols.pricing import expected_error
 from incrowd.protocols.seat import Seat, Timing
 from incrowd.protocols.trusted_shuffle.privacy import blanket_profile
-from incrowd.protocols.wire import ReportFormat
+from incrowd.protocols.wire import Absent, ReportFormat, encode
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomness import Seeds
 from incrowd.tasks.base import Collected, Task
@@ -83,6 +83,8 @@ class NetworkShuffle(Protocol):
     """How reports move; none when only the stationary law of n people is described."""
     lost: int
     """Reports that never arrived, in a run that happened."""
+    vanished: int
+    """People who were there at the start and never handed in, in a run that happened."""
     cover: NetworkCover | None
     """The timetable of cells, with cover traffic."""
 
@@ -127,7 +129,7 @@ class NetworkShuffle(Protocol):
                 )
             return cls._of(parameters, randomizer, None)
         if graph is None:
-            graph = _load(parameters.graph, _changed(parameters.graph), parameters.n)
+            graph = graph_named(parameters.graph, parameters.n)
         if parameters.n and parameters.n != graph.n:
             named = parameters.graph or "the graph"
             raise InvalidCrowd(
@@ -135,7 +137,7 @@ class NetworkShuffle(Protocol):
                 "one person of the graph"
             )
         if parameters.peers:
-            graph = _befriended(graph, parameters.peers)
+            graph = befriended(graph, parameters.peers)
         counted = msgspec.structs.replace(parameters, n=graph.n)
         return cls._of(counted, randomizer, Walk((graph,), parameters.laziness))
 
@@ -147,9 +149,10 @@ class NetworkShuffle(Protocol):
         walk: Walk | None,
         lost: int = 0,
         cover: NetworkCover | None = None,
+        vanished: int = 0,
     ) -> Self:
         protocol = cls.__new__(cls)
-        protocol._set(parameters, randomizer, walk, lost, cover)
+        protocol._set(parameters, randomizer, walk, lost, cover, vanished)
         return protocol
 
     def _set(
@@ -159,12 +162,14 @@ class NetworkShuffle(Protocol):
         walk: Walk | None,
         lost: int = 0,
         cover: NetworkCover | None = None,
+        vanished: int = 0,
     ) -> None:
         object.__setattr__(self, "parameters", parameters)
         object.__setattr__(self, "randomizer", check_randomizer(randomizer))
         object.__setattr__(self, "walk", walk)
         object.__setattr__(self, "lost", lost)
         object.__setattr__(self, "cover", cover)
+        object.__setattr__(self, "vanished", vanished)
 
     def __repr__(self) -> str:
         """The walk and the randomizer, without the graph."""
@@ -216,6 +221,9 @@ class NetworkShuffle(Protocol):
         """
         who, p = view_of(view), self.parameters
         count = check_colluders(colluders, p.n)
+        if self.vanished:
+            # What they forwarded before they left follows no law that anybody knows.
+            return local_guarantee(self.randomizer, 1, who, count)
         if who == COVERED and (overflow := self.overflow) is not None:
             return covered_guarantee(
                 self.guarantee("curator", colluders), self.randomizer, overflow
@@ -231,6 +239,8 @@ class NetworkShuffle(Protocol):
             colluders=count,
             lost=self.lost,
             absent=self.walk is not None and not self.walk.present,
+            silent=self.walk is not None and self.walk.silent is not None,
+            stationary=p.stationary,
         )
 
     def exposures(self, delta: float, colluders: Colluders) -> privacy.Exposures:
@@ -373,6 +383,17 @@ class NetworkShuffle(Protocol):
             return None
         return self.walk.graphs[0]
 
+    def attested(self, collected: Collected) -> Collected:
+        """Whoever signed that they take part was there, unless they say otherwise."""
+        if not isinstance(collected, Walked):
+            return collected
+        return replace(collected, vanished=collected.unexplained)
+
+    @property
+    def excuse(self) -> bytes | None:
+        """What a device tells the curator when it will not begin after all."""
+        return encode(Absent())
+
     def published(self) -> NetworkShuffleParameters:
         """Without the name of the graph's file; random peers are part of the graph by now."""
         return msgspec.structs.replace(self.parameters, graph="", peers=0)
@@ -450,7 +471,10 @@ class NetworkShuffle(Protocol):
         if not isinstance(collected, Walked):
             raise InvalidParameter("network shuffling concludes from what its own runs collected")
         happened = Walk(walk.graphs, walk.laziness, collected.away, collected.silent)
-        return self._of(self.parameters, self.randomizer, happened, collected.lost, self.cover)
+        return self._of(
+            self.parameters, self.randomizer, happened, collected.lost, self.cover,
+            collected.vanished,
+        )  # fmt: skip
 
     def particulars(
         self, delta: float, guarantee: Guarantee, colluders: Colluders = 0
@@ -463,28 +487,3 @@ class NetworkShuffle(Protocol):
         if not isinstance(collected, Walked):
             return {}
         return load_summary(collected, self.parameters.mode)
-
-
-@lru_cache(maxsize=4)
-def _load(name: str, changed: int, n: int) -> Graph:
-    """The graph of a family, or that of a file as it was when last changed."""
-    from incrowd.graphs import load, named, names_family
-
-    del changed
-    return named(name, n) if names_family(name) else load(name, allow_isolated=True)
-
-
-@lru_cache(maxsize=4)
-def _befriended(graph: Graph, peers: int) -> Graph:
-    """The graph with random peers: always the same ones, so that a run can be repeated."""
-    from incrowd.graphs import with_random_peers
-
-    return with_random_peers(graph, peers, 0)
-
-
-def _changed(path: str) -> int:
-    """When a file last changed; none is as good as any for a file that is not there."""
-    try:
-        return Path(path).stat().st_mtime_ns
-    except OSError:
-        return 0

@@ -30,7 +30,8 @@ class Walked(Collected):
     """What was handed in, by whom, and who was away.
 
     ``holders[i]`` handed in report i. ``away[r, v]``: v missed round r; none when nobody missed
-    any. ``silent`` people never handed in anything. ``load`` counts what everyone held at the end,
+    any. ``silent`` people never handed in anything, and ``unexplained`` is the number of those who
+    did not say that they had never begun. ``load`` counts what everyone held at the end,
     where that is known: in mode ``single`` only a simulation knows. ``lost`` reports were on their
     way when the time was up.
     """
@@ -38,6 +39,9 @@ class Walked(Collected):
     holders: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
     away: Bools | None = None
     silent: Bools | None = None
+    unexplained: int = 0
+    vanished: int = 0
+    """How many of the unexplained are known to have been there at the start."""
     load: NDArray[np.int64] | None = None
     lost: int = 0
 

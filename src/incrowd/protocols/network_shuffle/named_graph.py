@@ -1,0 +1,39 @@
+"""The graph that the parameters name: a file or a family, with random peers where wanted."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+from incrowd.graphs.graph import Graph
+
+__all__ = ["befriended", "graph_named"]
+
+
+def graph_named(name: str, n: int) -> Graph:
+    """The graph of a file as it is now, or that of a family for n people."""
+    return _load(name, _changed(name), n)
+
+
+@lru_cache(maxsize=4)
+def _load(name: str, changed: int, n: int) -> Graph:
+    from incrowd.graphs import load, named, names_family
+
+    del changed
+    return named(name, n) if names_family(name) else load(name, allow_isolated=True)
+
+
+@lru_cache(maxsize=4)
+def befriended(graph: Graph, peers: int) -> Graph:
+    """The graph with random peers: always the same ones, so that a run can be repeated."""
+    from incrowd.graphs import with_random_peers
+
+    return with_random_peers(graph, peers, 0)
+
+
+def _changed(path: str) -> int:
+    """When a file last changed; none is as good as any for a file that is not there."""
+    try:
+        return Path(path).stat().st_mtime_ns
+    except OSError:
+        return 0
