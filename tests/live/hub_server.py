@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import ssl
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import httpx
 import msgspec
+from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
-from websockets.sync.client import ClientConnection, connect
 
 from incrowd.live import cells, frames, task
 from incrowd.live.authority import Authority, client_context
@@ -258,19 +259,27 @@ class Caller:
     """One party's WebSocket, frame by frame."""
 
     def __init__(self, hub: RunningHub, deployment: Deployment) -> None:
-        self._stack = ExitStack()
-        self._socket: ClientConnection = self._stack.enter_context(
-            connect(
-                hub.url.replace("https:", "wss:") + "/v1/cells",
-                ssl=deployment.tls,
-                compression=None,
-                max_size=frames.FRAME_LIMIT,
-                open_timeout=PATIENCE,
-                proxy=None,
-            )
+        # Not the client with threads: its two share one TLS object, and now and then lose bytes.
+        self._runner = asyncio.Runner()
+        self._socket: ClientConnection = self._runner.run(
+            self._connect(hub.url.replace("https:", "wss:") + "/v1/cells", deployment.tls)
         )
         self.news: list[frames.News] = []
         self._aside: list[frames.FromHub] = []
+
+    @staticmethod
+    async def _connect(url: str, tls: ssl.SSLContext) -> ClientConnection:
+        return await connect(
+            url, ssl=tls, compression=None, max_size=frames.FRAME_LIMIT, open_timeout=PATIENCE,
+            ping_interval=None, proxy=None,
+        )  # fmt: skip
+
+    def _recv(self, patience: float = PATIENCE) -> bytes:
+        async def next_frame() -> bytes:
+            async with asyncio.timeout(patience):
+                return await self._socket.recv(decode=False)
+
+        return self._runner.run(next_frame())
 
     def greet(self, keys: PrivateKeys) -> Self:
         nonce = self.expect(frames.Challenge).nonce
@@ -283,7 +292,7 @@ class Caller:
         self.say_bytes(frames.encode(frame))
 
     def say_bytes(self, data: bytes | str) -> None:
-        self._socket.send(data)
+        self._runner.run(self._socket.send(data))
 
     def expect(self, kind: type[T]) -> T:
         """The next frame of this kind; news are gathered, other frames wait for their turn."""
@@ -292,7 +301,7 @@ class Caller:
                 del self._aside[index]
                 return frame
         while True:
-            got = frames.decode_from_hub(self._socket.recv(PATIENCE, decode=False))
+            got = frames.decode_from_hub(self._recv())
             if isinstance(got, frames.News):
                 self.news.append(got)
             if isinstance(got, kind):
@@ -317,7 +326,7 @@ class Caller:
     def idle(self) -> bool:
         """Whether nothing more comes for a moment."""
         try:
-            self._aside.append(frames.decode_from_hub(self._socket.recv(0.2, decode=False)))
+            self._aside.append(frames.decode_from_hub(self._recv(0.2)))
         except TimeoutError:
             return True
         return False
@@ -327,7 +336,7 @@ class Caller:
         count = sum(isinstance(frame, kind) for frame in self._aside)
         try:
             while True:
-                got = frames.decode_from_hub(self._socket.recv(PATIENCE, decode=False))
+                got = frames.decode_from_hub(self._recv())
                 count += isinstance(got, kind)
         except ConnectionClosed:
             return count
@@ -340,7 +349,9 @@ class Caller:
         return self._socket.close_code, reason or ""
 
     def close(self) -> None:
-        self._stack.close()
+        with suppress(RuntimeError):
+            self._runner.run(self._socket.close())
+        self._runner.close()
 
     def __enter__(self) -> Self:
         return self
