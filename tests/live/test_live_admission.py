@@ -157,8 +157,15 @@ def test_two_names_do_not_make_one_key_two_people(office: Office) -> None:
 
 def test_a_revoked_person_makes_no_crowd(office: Office) -> None:
     proposal = office.proposal()
-    refused(Reason.revoked, lambda: office.examine(proposal, revoked=[1, serial(office.people[3])]))
-    assert office.examine(proposal, revoked=[1])
+    offer = office.examine(proposal, revoked=[1, serial(office.people[3])])
+    revoked = [1, serial(office.people[3])]
+    refused(Reason.revoked, lambda: offer.started(office.start(offer, EVERYONE), NOW, revoked))
+    for helper in offer.spec.helpers.values():
+        gone = [helper.certificate_serial]
+        refused(
+            Reason.revoked, lambda who=gone: offer.started(office.start(offer, EVERYONE), NOW, who)
+        )
+    assert offer.started(office.start(offer, [0, 1, 2, 4, 5]), NOW, revoked)
 
 
 def test_a_crowd_is_as_large_as_it_says(office: Office) -> None:

@@ -142,6 +142,16 @@ def test_any_bytes_are_no_record(data):
     assert refusal(KeyRecord.decode, data) is Reason.malformed
 
 
+def test_one_certificate_has_one_encoding():
+    """The number of unused bits before the signature, which a lenient reader would skip."""
+    for seed in range(8):
+        record = CA.issue(f"twice-{seed}", Role.device).record()
+        loose = bytearray(record.certificate)
+        loose[-65] = 1
+        damaged = msgspec.structs.replace(record, certificate=bytes(loose))
+        assert refusal(check, damaged, CA.certificate, NOW) is Reason.malformed
+
+
 @pytest.mark.filterwarnings("ignore::cryptography.utils.CryptographyDeprecationWarning")
 @given(st.lists(st.tuples(st.integers(0, len(RECORD.encode()) - 1), st.integers(1, 255))))
 def test_a_damaged_record_is_refused(flips):

@@ -782,6 +782,28 @@ class TestCurator:
         assert collected.away.all(axis=0).tolist() == [True, False, True]
         assert collected.lost == 0
 
+    def test_who_never_began_is_not_waited_for(self):
+        curator = self.curator()
+        curator.start(0.0)
+        absent = Message(device(2), wire.encode(wire.Absent()))
+        assert curator.receive(absent, 1.0) == []
+        restored = self.curator()
+        restored.resume(curator.state())
+        restored.receive(self.hand_in(0, [self.payload(1, 2)]), 2.0)
+        done = restored.receive(self.hand_in(1, [self.payload(2, 2)]), 2.0)[-1]
+        assert done.output.silent.tolist() == [False, False, True]
+        assert done.output.unexplained == 0
+        assert restored.receive(absent, 3.0) == []
+
+    def test_who_says_nothing_is_unexplained(self):
+        curator = self.curator(patience=60.0)
+        curator.start(0.0)
+        curator.receive(Message(device(2), wire.encode(wire.Absent())), 1.0)
+        curator.receive(self.hand_in(0, [self.payload(1, 2)]), 2.0)
+        (done,) = curator.wake(Clock(5).hand_in + 60)
+        assert done.output.silent.tolist() == [False, True, True]
+        assert done.output.unexplained == 1
+
     def test_what_is_no_report_is_left_out_with_its_holder(self):
         curator = self.curator(n=2)
         good, twice, large, short = (
@@ -815,3 +837,43 @@ class TestCurator:
         """Reports of many bytes pass every limit."""
         protocol = NetworkShuffle(complete(3), Laplace(epsilon=1.0), rounds=2)
         assert run(protocol, np.linspace(0, 1, 3), seed=1).collected.received == 3
+
+
+class TestPeopleWhoLeave:
+    """Passing reports on and then leaving follows no law that is known."""
+
+    @staticmethod
+    def crowd_with_a_path(core=400):
+        clique = np.array([(a, b) for a in range(core) for b in range(a)])
+        path = [(0, core), (core, core + 1), (core + 1, core + 2)]
+        edges = np.vstack([clique, path])
+        return from_edges(edges[:, 0], edges[:, 1], core + 3)
+
+    def left(self, **more):
+        protocol = NetworkShuffle(
+            self.crowd_with_a_path(), KRR(categories=2, epsilon=2.0), rounds=3
+        )
+        n = protocol.parameters.n
+        silent = np.arange(n) >= n - 3
+        run = protocol.simulate(np.zeros(n, int), seed=1)
+        return protocol, replace(
+            run.collected, silent=silent, away=np.tile(silent, (3, 1)), unexplained=3, **more
+        )
+
+    def test_a_simulation_names_the_assumption(self):
+        protocol, collected = self.left()
+        promise = protocol.realised(collected).guarantee()
+        assert "whoever never handed in was gone from the start" in promise.assumptions
+
+    def test_a_live_run_claims_nothing_beyond_the_randomizer(self):
+        """What person 0 hands in after such an end tells of those on the path: δ(1) ≥ 0.0035."""
+        protocol, collected = self.left()
+        assert protocol.realised(collected).guarantee().delta(1.0) < 0.0035
+        happened = protocol.realised(protocol.attested(collected))
+        for view in ("curator", "curator+hub", "everyone"):
+            assert happened.guarantee(view).delta(1.0) > 0.0035
+
+    def test_who_said_that_they_never_began_is_believed(self):
+        protocol, collected = self.left()
+        excused = replace(collected, unexplained=0)
+        assert protocol.realised(protocol.attested(excused)).guarantee().delta(1.0) < 0.0035

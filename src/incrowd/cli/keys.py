@@ -61,7 +61,7 @@ def issue(
     name: Annotated[str, typer.Option(help="What to call the party.")],
     count: Annotated[
         int | None,
-        typer.Option(min=1, help="Make this many: NAME-0, NAME-1, …, each in its own directory."),
+        typer.Option(min=1, help="Make this many: NAME-00, NAME-01, …, each in its own directory."),
     ] = None,
     host: Annotated[
         list[str] | None, typer.Option(help="A name or address it is called by; may be repeated.")

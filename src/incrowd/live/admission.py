@@ -161,7 +161,8 @@ def examine(
         check(record, authority, now, revoked, role)
     people = tasks.decode_roster(roster, spec.roster)
     for record in people:
-        check(record, authority, now, revoked, Role.device)
+        # Whoever was revoked cannot be in a start; that they were asked harms nobody.
+        check(record, authority, now, (), Role.device)
     if len(people) != spec.people or spec.people < spec.min_crowd:
         raise Rejected(Reason.malformed, "the roster does not have the people that were promised")
     shown = _graph(spec, graph)

@@ -472,6 +472,11 @@ def _problem(answer: bytes) -> str:
 
 def _no_answer(url: str, error: BaseException) -> str:
     what = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+    if "CERTIFICATE_VERIFY_FAILED" in what:
+        return (
+            f"the hub at {url} is not certified by the authority that is trusted here ({what}): "
+            "check --authority, and the --host for which its keys were made"
+        )
     return f"the hub at {url} does not answer ({what}): check the address, and that the hub runs"
 
 

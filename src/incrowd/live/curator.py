@@ -41,7 +41,7 @@ _ROUND = 2.0
 _LEAD = 5.0
 _PAUSE = 0.2
 _ANSWERS = 10.0
-_ABOUT, _OUTPUT = "about", "output"
+_ABOUT, _DIGEST, _OUTPUT = "about", "digest", "output"
 """The keys of what a curator notes about its surveys."""
 
 
@@ -91,6 +91,11 @@ def propose(
     expires: float,
 ) -> Proposal:
     """Sign a survey of the people on the roster; person i of the protocol is the i-th of them."""
+    if protocol.randomizer.assumption:
+        raise InvalidParameter(
+            f"devices refuse {protocol.randomizer.kind}, which is drawn in floating point: choose "
+            "krr, onebit or another randomizer that answers with whole numbers"
+        )
     if protocol.parameters.n != len(roster):
         raise InvalidCrowd(
             f"the protocol is set up for {protocol.parameters.n} people, and {len(roster)} are on "
@@ -177,6 +182,8 @@ class Curator(Member):
     async def open_survey(self, proposal: Proposal, about: bytes = b"") -> None:
         """Offer the survey to everyone on its roster; ``about`` is kept for the curator itself."""
         await self.host.note(self.identity, proposal.survey, _ABOUT, about)
+        digest = tasks.digest_of(proposal.signed)
+        await self.host.note(self.identity, proposal.survey, _DIGEST, digest)
         signed = tasks.encode_signed(proposal.signed)
         await patiently(lambda: self.host.hub.offer(signed, proposal.roster, proposal.graph))
 
@@ -194,6 +201,8 @@ class Curator(Member):
         everyone = len(offer.roster)
         while True:
             found = await patiently(lambda: self.host.hub.survey(survey))
+            if found.state == "closed":
+                raise ProtocolFailed("the survey is closed: open it anew")
             if found.start is not None:
                 return await self.host.started(offer, found.start)
             if progress is not None:
@@ -274,8 +283,8 @@ class Curator(Member):
 
     async def close_survey(self, survey: bytes) -> None:
         """Tell everyone that it is over; what is on its way then is lost."""
-        offer = await self.host.offer(survey)
-        body = sign_close(offer.digest, self.keys.identity)
+        digest = self.host.facts(self.identity)[survey][_DIGEST]
+        body = sign_close(digest, self.keys.identity)
         await patiently(lambda: self.host.hub.finish(survey, body))
 
     async def result(self, survey: bytes) -> tuple[Started, Run]:

@@ -40,6 +40,7 @@ from incrowd.live.transports.hub import HubTransport
 
 if TYPE_CHECKING:
     from incrowd.live.member import Member
+    from incrowd.live.transports.direct import EndpointBook
 
 __all__ = ["Host", "Network", "keys_for", "patiently"]
 
@@ -121,6 +122,7 @@ class Host:
         self._offers = _Once()
         self._starts = _Once()
         self._playing: dict[Party, Started] = {}
+        self._books: dict[bytes, EndpointBook] = {}
         self._watching: asyncio.Task[None] | None = None
         self._news: dict[bytes, _News] = {}
         self._numbered: dict[bytes, dict[int, KeyRecord]] = {}
@@ -286,12 +288,14 @@ class Host:
             return NatsTransport(self.network.nats, survey, party.number)
         from incrowd.live.transports.direct import (
             DirectTransport,
+            EndpointBook,
             HubDirectory,
             mutual_contexts,
         )
 
         if member.path is None:
             raise InvalidParameter("the direct transport needs keys that are in a directory")
+        book = self._books.setdefault(survey, EndpointBook(self.hub, survey))
         identities = {number: each.identity for number, each in self.numbered(started).items()}
         return DirectTransport(
             survey,
@@ -299,7 +303,7 @@ class Host:
             identities,
             self.authority,
             mutual_contexts(member.path, self.network.authority),
-            HubDirectory(self.hub, member.connection, survey),
+            HubDirectory(self.hub, member.connection, survey, book),
             host=self.network.listen,
             advertise=self.network.advertise,
             revoked=lambda: self.revoked,

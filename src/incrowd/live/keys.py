@@ -238,6 +238,9 @@ def check(
         key = certificate.public_key()
     except BAD_X509 as error:
         raise Rejected(Reason.malformed, f"{record.name!r} has no certificate: {error}") from None
+    if record.certificate[-65:] != b"\0" + certificate.signature:
+        # A bit string may say that its last bits do not count: one certificate, two encodings.
+        raise Rejected(Reason.malformed, f"the certificate of {record.name!r} is not in DER")
     name, granted = check_certificate(certificate, authority, now, revoked)
     if (
         name != record.name

@@ -5,6 +5,9 @@ Privacy losses add up: whoever has taken part in surveys of (ε₁, δ₁), (ε�
 surveys were chosen). A device keeps these sums below its owner's budget. Sums are exact: doubles
 are added as fractions, so that no rounding ever makes room.
 
+A line is what was promised at the start. People who leave later can weaken that, which no device
+can know; only the local ε holds whatever happens, and ``local_epsilon`` bounds its sum.
+
 A line is written in the same transaction as the first report (see ``journal``), hence there is no
 report without its line. A survey is answered once: its identifier is refused ever after, also under
 another digest. Lines are never changed or removed, and their hash chain is checked when the ledger
@@ -24,6 +27,7 @@ import msgspec
 from incrowd import checks
 from incrowd.errors import Declined, FileUnreadable, InvalidParameter
 from incrowd.live.journal import Entry, Journal
+from incrowd.privacy.guarantee import view_of
 
 __all__ = ["AlreadyAnswered", "Budget", "Declined", "Ledger", "Line", "OverBudget"]
 
@@ -88,6 +92,7 @@ class Budget:
 
     def __post_init__(self) -> None:
         """Refuse budgets that bound nothing."""
+        view_of(self.view)
         if not checks.number(self.epsilon, "the budget's epsilon") > 0:
             raise InvalidParameter(f"the budget's epsilon must be positive, got {self.epsilon!r}")
         if not 0 <= checks.number(self.delta, "the budget's delta") < 1:

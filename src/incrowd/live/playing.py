@@ -233,7 +233,14 @@ class _Seat:
         if self.party.begun:
             self.party.wake(now)
         elif not self.held and now >= self.party.origin:
-            self.party.begin(now, None if self.spend is None else self.spend())
+            try:
+                entry = None if self.spend is None else self.spend()
+            except IncrowdError as refusal:
+                # Nothing has begun, so nothing is broken: it just stays where it is.
+                self.held = True
+                self._player.failures[self.party] = refusal
+                return
+            self.party.begin(now, entry)
 
     @property
     def due(self) -> float | None:

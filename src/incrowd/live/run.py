@@ -18,11 +18,12 @@ import csv
 import math
 import os
 import shutil
+import signal
 import socket
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
     AsyncExitStack,
@@ -33,17 +34,18 @@ from contextlib import (
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 from numpy.typing import NDArray
 
-from incrowd.errors import MissingExtra, ProtocolFailed
+from incrowd.errors import HubUnreachable, MissingExtra, ProtocolFailed
 from incrowd.live.admission import Started
 from incrowd.live.authority import Authority, Register
 from incrowd.live.curator import Curator, Proposal, propose, timing_of
 from incrowd.live.host import Host, Network
 from incrowd.live.journal import Journal
-from incrowd.live.keys import CERTIFICATE_FILE, PrivateKeys, Role
+from incrowd.live.keys import CERTIFICATE_FILE, PrivateKeys, Role, private_directory
 from incrowd.live.options import LiveOptions
 from incrowd.protocols.actor import CURATOR
 from incrowd.protocols.base import Protocol, Run
@@ -56,6 +58,7 @@ Say = Callable[[str, int, int], None]
 
 _DEVICE_SECONDS, _CELL_SECONDS = 0.002, 0.0007
 """What a round costs a machine that plays everybody, per device and per cell, generously."""
+_HANDSHAKE_SECONDS = 0.02
 _LEAD_SECONDS = 0.015
 """How long a device takes to compare notes with its contacts, on such a machine."""
 _SHORTEST_ROUND = 0.5
@@ -122,10 +125,35 @@ def run_live(
         progress or (lambda *_: None),
     )  # fmt: skip
     try:
-        return asyncio.run(run.run())
+        return asyncio.run(_until_told(run.run()))
     finally:
         if keep is None:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+async def _until_told(work: Coroutine[Any, Any, LiveRun]) -> LiveRun:
+    """Do the work, or undo it when the process is asked to end."""
+    doing = asyncio.create_task(work)
+    told = asyncio.Event()
+
+    def stop() -> None:
+        told.set()
+        doing.cancel()
+
+    loop = asyncio.get_running_loop()
+    # Only the main thread can be told by signals; elsewhere somebody else looks after them.
+    with suppress(ValueError, RuntimeError):
+        loop.add_signal_handler(signal.SIGTERM, stop)
+    try:
+        return await doing
+    except asyncio.CancelledError:
+        if told.is_set():
+            raise SystemExit(128 + signal.SIGTERM) from None
+        raise
+    finally:
+        if not doing.done():
+            doing.cancel()
+            await asyncio.gather(doing, return_exceptions=True)
 
 
 @dataclass(frozen=True)
@@ -150,8 +178,9 @@ class _Local:
             hub = await stack.enter_async_context(self._process("hub", *self._hub_words()))
             url = (await hub.said(_START_WITHIN))["url"]
             nats = self.options.nats
-            if self.options.transport == "nats" and not nats:
-                nats = await stack.enter_async_context(self._nats())
+            if self.options.transport == "nats":
+                nats = nats or await stack.enter_async_context(self._nats())
+                await _reachable(nats)
             network = Network(url, self._authority / CERTIFICATE_FILE, nats=nats)
             self.say("enrolling", 0, n)
             workers = [
@@ -178,10 +207,14 @@ class _Local:
         started = await curator.gather(
             proposal.survey,
             wait=_START_WITHIN,
-            lead=1.0 + len(roster) * _LEAD_SECONDS,
+            lead=self._lead(),
             progress=lambda done, total: self.say("joining", done, total),
         )
-        run = await curator.receive(started, lambda _: self.say(*started.stage(time.time())))
+        try:
+            run = await curator.receive(started, lambda _: self.say(*started.stage(time.time())))
+        except ProtocolFailed as error:
+            told = [await worker.stop() for worker in workers]
+            raise ProtocolFailed(f"{error}{_declined(told)}") from error
         seconds = time.time() - started.start.at
         counts = await curator.host.hub.progress(proposal.survey)
         await curator.close_survey(proposal.survey)
@@ -190,21 +223,28 @@ class _Local:
         return self._concluded(run, started, counts, told, seconds)
 
     def _propose(self, curator: Curator, roster: Any, helpers: Any, timing: Timing) -> Proposal:
-        lead = len(self.values) * _LEAD_SECONDS
-        ends = time.time() + 3 * _START_WITHIN + lead + self.protocol.lasts(timing)
+        ends = time.time() + 3 * _START_WITHIN + self._lead() + self.protocol.lasts(timing)
         return propose(
             self.protocol, self.task, question=self.question, column=self.column,
             delta=self.delta, roster=roster, helpers=helpers, keys=curator.keys,
             options=self.options, timing=timing, expires=ends,
         )  # fmt: skip
 
+    def _lead(self) -> float:
+        """Long enough for everybody to compare notes, and to get to know each other for that."""
+        seconds = 1.0 + len(self.values) * _LEAD_SECONDS
+        if self.options.transport == "direct":
+            seconds += self._links() * _HANDSHAKE_SECONDS
+        return seconds
+
     def _round_seconds(self) -> float:
         """Long enough for this machine to play everybody's part."""
         n = len(self.values)
-        cells = 2 * n
-        if self.options.cover:
-            cells += sum(len(self.protocol.contacts(person)) for person in range(n))
+        cells = 2 * n + (self._links() if self.options.cover else 0)
         return max(_SHORTEST_ROUND, n * _DEVICE_SECONDS + cells * _CELL_SECONDS)
+
+    def _links(self) -> int:
+        return sum(len(self.protocol.contacts(person)) for person in range(len(self.values)))
 
     def _concluded(
         self, run: Run, started: Started, counts: Any, told: Sequence[Any], seconds: float
@@ -244,7 +284,7 @@ class _Local:
 
     def _prepare(self) -> None:
         """Keys for everybody, and everybody's answer, each where its owner's process finds it."""
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_directory(self.folder)
         Authority.create().save(self._authority)
         register = Register(self._authority)
         for role, name in ((Role.hub, "hub"), (Role.curator, "curator")):
@@ -339,6 +379,31 @@ class _Local:
             yield process
         finally:
             await process.end()
+
+
+async def _reachable(url: str) -> None:
+    """Find out now, rather than when nothing has arrived, that nobody is there."""
+    place = urlsplit(url)
+    try:
+        async with asyncio.timeout(5.0):
+            _, writer = await asyncio.open_connection(place.hostname, place.port or 4222)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise HubUnreachable(
+            f"no NATS server answers at {url} ({error}): check the address"
+        ) from error
+    writer.close()
+    with suppress(OSError):
+        await writer.wait_closed()
+
+
+def _declined(told: Sequence[Any]) -> str:
+    """How many devices did not take part, by their reasons."""
+    counts: dict[str, int] = {}
+    for each in told:
+        for reason, count in each["declined"].items():
+            counts[reason] = counts.get(reason, 0) + count
+    listed = ", ".join(f"{count} {reason}" for reason, count in sorted(counts.items()))
+    return f" (devices that declined: {listed})" if listed else ""
 
 
 @dataclass

@@ -56,6 +56,10 @@ class AnswerBook:
 
     rows: Mapping[str, Mapping[str, str]]
 
+    def knows(self, name: str) -> bool:
+        """Whether this device has answers."""
+        return name in self.rows or "" in self.rows
+
     def of(self, name: str) -> Answers:
         """The answers of one device."""
         row = self.rows.get(name, self.rows.get("", {}))
@@ -135,6 +139,12 @@ async def serve(
                 members.append(
                     Device(keys, host, path, answers=answers.of(keys.name), budget=budget)
                 )
+            unheard = [each.keys.name for each in members if not answers.knows(each.keys.name)]
+            if unheard:
+                _log.warning(
+                    "%d of %d devices have no answers and will decline, such as %s: name them in "
+                    "the column %r", len(unheard), len(members), unheard[0], _BY_NAME
+                )  # fmt: skip
             members += [Helper(_keys(path, Role.helper), host, path) for path in helpers]
             opening = asyncio.create_task(_open(members))
             stopping = asyncio.create_task(stop.wait())

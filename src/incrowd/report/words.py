@@ -113,11 +113,7 @@ def live_facts(live: Mapping[str, Any]) -> list[tuple[str, str]]:
             f"{several(live['cells_per_device'], 'cell')} and "
             f"{several(live['bytes_per_device'], 'byte')} per device{share}",
         ),
-        (
-            "on the way",
-            f"{count(live['delivered'])} cells delivered, {count(live['expired'])} expired, "
-            f"{count(live['in_flight'])} never fetched",
-        ),
+        *_at_the_hub(live),
         ("refused", settings(refused) if refused else "nothing"),
         ("rounds missed", count(live["missed_rounds"])),
         ("time", f"{plain(live['seconds'], 3)} seconds{_rounds(live['round_seconds'])}"),
@@ -144,6 +140,19 @@ def said(name: str, value: Any) -> str:
     if isinstance(value, float) and name.endswith(_BOUNDS):
         return up(value)
     return plain(value) if isinstance(value, float) else _setting(value)
+
+
+def _at_the_hub(live: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What became of the cells that the hub held; on other ways it holds none."""
+    if live["transport"] != "hub":
+        return []
+    return [
+        (
+            "at the hub",
+            f"{count(live['delivered'])} cells delivered, those of comparing and answering "
+            f"included, {count(live['expired'])} expired, {count(live['in_flight'])} not fetched",
+        )
+    ]
 
 
 def _rounds(seconds: float | None) -> str:

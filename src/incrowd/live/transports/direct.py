@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 import ssl
 import time
 from collections import OrderedDict, defaultdict
@@ -41,7 +42,13 @@ from incrowd.live.transports.peers import (
     next_frame,
 )
 
-__all__ = ["DirectTransport", "Directory", "HubDirectory", "mutual_contexts"]
+__all__ = [
+    "DirectTransport",
+    "Directory",
+    "EndpointBook",
+    "HubDirectory",
+    "mutual_contexts",
+]
 
 _REMEMBERED: Final = 65_536
 """How many answers that nobody waited for are kept for when the same cells are sent again."""
@@ -61,14 +68,48 @@ class Directory(Protocol):
         """Where that party listens, if it said; ``fresh`` asks anew instead of remembering."""
 
 
+class EndpointBook:
+    """Everybody's endpoints in one survey, as the hub lists them.
+
+    All parties of a process share it, and it asks the hub no more often than ``least`` seconds: at
+    the start of a survey everybody looks for everybody at once.
+    """
+
+    def __init__(self, client: HubClient, survey: bytes, *, least: float = 0.3) -> None:
+        self.known: dict[str, str] = {}
+        self._client = client
+        self._survey = survey
+        self._least = least
+        self._asking = asyncio.Lock()
+        self._asked = -math.inf
+
+    async def renew(self) -> None:
+        """Ask the hub, unless somebody has just done so."""
+        async with self._asking:
+            now = asyncio.get_running_loop().time()
+            if now < self._asked + self._least:
+                return
+            try:
+                self.known = await self._client.endpoints(self._survey)
+            except (HubUnreachable, HubRefused) as error:
+                raise Unreachable(str(error)) from error
+            self._asked = asyncio.get_running_loop().time()
+
+
 class HubDirectory:
     """The directory that the hub keeps for a survey."""
 
-    def __init__(self, client: HubClient, connection: Connection, survey: bytes) -> None:
+    def __init__(
+        self,
+        client: HubClient,
+        connection: Connection,
+        survey: bytes,
+        book: EndpointBook | None = None,
+    ) -> None:
         self._client = client
         self._connection = connection
         self._survey = survey
-        self._known: dict[str, str] = {}
+        self._book = book or EndpointBook(client, survey)
 
     async def announce(self, endpoint: str) -> None:
         """Tell the hub."""
@@ -83,12 +124,9 @@ class HubDirectory:
     async def find(self, number: int, *, fresh: bool) -> str | None:
         """Ask the hub for everybody's endpoints, unless this one is remembered."""
         party = address(number)
-        if fresh or party not in self._known:
-            try:
-                self._known = await self._client.endpoints(self._survey)
-            except (HubUnreachable, HubRefused) as error:
-                raise Unreachable(str(error)) from error
-        return self._known.get(party)
+        if fresh or party not in self._book.known:
+            await self._book.renew()
+        return self._book.known.get(party)
 
 
 def mutual_contexts(keys: Path, authority: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:

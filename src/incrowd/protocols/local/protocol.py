@@ -58,8 +58,8 @@ class Local(ReportingProtocol):
         )
 
     def guarantees(self) -> tuple[Guarantee, ...]:
-        """The curator, who sees who said what, and everyone: the same."""
-        return self.guarantee("curator"), self.guarantee("everyone")
+        """The curator, who sees who said what, alone and with the hub, and everyone: the same."""
+        return tuple(self.guarantee(view) for view in ("curator", "curator+hub", "everyone"))
 
     def collect(self, values: NDArray[Any], seeds: Seeds) -> Collected:
         """Everyone's reports at once."""

@@ -85,9 +85,8 @@ class TrustedShuffle(ReportingProtocol):
         )
 
     def guarantees(self) -> tuple[Guarantee, ...]:
-        """The curator, with the hub under cover, with the shuffler, and everyone."""
-        hub = () if self.cover is None else ("curator+hub",)
-        views = ("curator", *hub, "curator+shuffler", "everyone")
+        """The curator, with the hub, with the shuffler, and everyone."""
+        views = ("curator", "curator+hub", "curator+shuffler", "everyone")
         return tuple(self.guarantee(view) for view in views)
 
     def covered(self, delta: float, cells: CellFormat) -> tuple[Self, ReportCover]:
