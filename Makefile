@@ -65,6 +65,7 @@ docs-figures: setup
 bench: $(VENV)/.test .venv-bench/.done
 	$(BIN)/python benchmarks/shuffle.py
 	$(BIN)/python benchmarks/walk.py
+	$(BIN)/python benchmarks/live.py
 	.venv-bench/bin/python benchmarks/randomizers.py
 
 experiments: setup

@@ -209,12 +209,12 @@ class TestReprs:
         run = ic.Local(ic.OneBit(epsilon=1.0), n=3).simulate([0, 1, 0.5], seed=7)
         value, low, high = (f"{x[0]:.3g}" for x in (run.result.value, *run.interval))
         assert repr(run) == (
-            f"Run(Answer(mean = {value} in [{low}, {high}]; people = 3), seed = 7, 2 guarantees)"
+            f"Run(Answer(mean = {value} in [{low}, {high}]; people = 3), seed = 7, 3 guarantees)"
         )
 
     def test_run_of_many_rows_stays_short(self):
         many = ic.KRR(categories=500, epsilon=4.0)
         run = ic.TrustedShuffle(many, n=1000).simulate(np.arange(1000) % 500, seed=7)
-        assert "… 500 rows; people = 1000), seed = 7, 3 guarantees)" in repr(run)
+        assert "… 500 rows; people = 1000), seed = 7, 4 guarantees)" in repr(run)
         assert len(repr(run)) < 300
         assert repr(run.collected) == "Collected(1000 of 1000 reports, rounds = 1)"

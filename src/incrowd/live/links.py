@@ -127,14 +127,12 @@ class Links:
         self._windows: dict[bytes, tuple[int, Window]] = {}
         self._sessions: dict[int, int] = {}
         self._numbers: dict[int, int] = {}
-        self._changed: set[bytes] = set()
         _ALIVE.add(self)
 
     def next_number(self, recipient: int) -> int:
         """The number of the next message to this party: 1, 2, … and never one twice."""
         number = self._numbers.get(recipient, 0) + 1
         self._numbers[recipient] = number
-        self._changed.add(_NUMBER.pack(recipient))
         return number
 
     def seal(self, recipient: int, round: int, plaintext: bytes) -> bytes:
@@ -179,34 +177,10 @@ class Links:
     def mark(self, session: bytes, counter: int) -> None:
         """Never open this cell again."""
         self._windows[session][1].add(counter)
-        self._changed.add(session)
 
     def revoke(self, number: int) -> None:
         """Open nothing more from this party."""
         self._revoked.add(number)
-
-    def changes(self) -> dict[bytes, bytes]:
-        """The rows of the state that are new since this was last asked, by their key.
-
-        A party with many links stores rows instead of everything at every commit.
-        """
-        changed, self._changed = self._changed, set()
-        return {key: self._row(key) for key in changed}
-
-    def restore(self, rows: Mapping[bytes, bytes]) -> None:
-        """Continue from stored rows; sessions of mine begin anew."""
-        self._out, self._in, self._changed = {}, {}, set()
-        self._windows, self._sessions, self._numbers = {}, {}, {}
-        for key, row in rows.items():
-            if len(key) == _NUMBER.size == len(row):
-                self._numbers[_NUMBER.unpack(key)[0]] = _NUMBER.unpack(row)[0]
-                continue
-            try:
-                seen = _SEEN.decode(row)
-            except msgspec.DecodeError as error:
-                raise Rejected(Reason.malformed, f"not a state of links: {error}") from None
-            self._windows[key] = seen.sender, Window(seen.base, int.from_bytes(seen.bits, "big"))
-            self._sessions[seen.sender] = self._sessions.get(seen.sender, 0) + 1
 
     def state(self) -> bytes:
         """The windows of marked cells and the message numbers; no key is in it."""
@@ -221,7 +195,21 @@ class Links:
             rows = _ROWS.decode(state)
         except msgspec.DecodeError as error:
             raise Rejected(Reason.malformed, f"not a state of links: {error}") from None
-        self.restore(rows)
+        self._restore(rows)
+
+    def _restore(self, rows: Mapping[bytes, bytes]) -> None:
+        self._out, self._in = {}, {}
+        self._windows, self._sessions, self._numbers = {}, {}, {}
+        for key, row in rows.items():
+            if len(key) == _NUMBER.size == len(row):
+                self._numbers[_NUMBER.unpack(key)[0]] = _NUMBER.unpack(row)[0]
+                continue
+            try:
+                seen = _SEEN.decode(row)
+            except msgspec.DecodeError as error:
+                raise Rejected(Reason.malformed, f"not a state of links: {error}") from None
+            self._windows[key] = seen.sender, Window(seen.base, int.from_bytes(seen.bits, "big"))
+            self._sessions[seen.sender] = self._sessions.get(seen.sender, 0) + 1
 
     def _row(self, key: bytes) -> bytes:
         """A session's window, or the last message number of a recipient."""
@@ -266,7 +254,6 @@ class Links:
                 raise Rejected(Reason.flooding, f"party {sender} has begun {SESSIONS} sessions")
             self._sessions[sender] = count + 1
             seen = self._windows[session] = sender, Window()
-            self._changed.add(session)
         prefix = cells.prefix(cells.DATA, self._survey, sender, self._me)
         found = self._in[session] = _Inbound(prefix, wrapped, key, seen[1])
         return found

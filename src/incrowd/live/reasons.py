@@ -41,8 +41,6 @@ class Reason(enum.StrEnum):
     """There is no room for it now; it may be sent again."""
     unproven = "unproven"
     """A promise is stated that cannot be recomputed."""
-    budget = "budget"
-    """Taking part would spend more than the person allows, or spend twice on one survey."""
     equivocal = "equivocal"
     """Others were shown another roster, graph or start."""
 

@@ -236,7 +236,6 @@ STATUS_OF: Final[dict[Reason, int]] = {
     Reason.flooding: 429,
     Reason.full: 429,
     Reason.unproven: 422,
-    Reason.budget: 409,
     Reason.equivocal: 409,
 }
 _HOW: Final[dict[Reason, str]] = {
@@ -252,7 +251,6 @@ _HOW: Final[dict[Reason, str]] = {
     Reason.flooding: "wait, then send more slowly",
     Reason.full: "wait until the recipient has taken its mail",
     Reason.unproven: "state only what can be recomputed",
-    Reason.budget: "ask for less",
     Reason.equivocal: "show everyone the same",
 }
 
