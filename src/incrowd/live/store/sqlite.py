@@ -9,6 +9,7 @@ memory.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Sequence
 from contextlib import suppress
@@ -57,6 +58,11 @@ class SqliteStore(Store):
         self, path: str | Path, *, synchronous: Literal["FULL", "NORMAL", "OFF"] = "FULL"
     ) -> None:
         """Anything but ``FULL`` can lose acknowledged cells when the power fails."""
+        try:
+            # Who talks to whom is in it; SQLite gives the files beside it the same permissions.
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        except OSError as error:
+            raise _unusable(path, error) from error
         try:
             # Autocommit: transactions begin and end where the store says so.
             self._database = sqlite3.connect(
