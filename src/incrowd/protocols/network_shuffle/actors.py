@@ -213,13 +213,15 @@ class Device(Actor):
         return hop.round < self._clock.rounds and sender in near and fits
 
     def _take_in(self, sender: Address, hop: wire.Hop, now: float) -> list[Effect]:
-        effects: list[Effect] = [Send(sender, wire.encode(wire.Passed(hop.id)))]
-        # After handing in, reports that come are lost; the answer lets their sender stop.
         seen = self._seen.setdefault(sender, {})
-        if hop.id not in seen and not self._handed_in:
+        if hop.id not in seen:
+            if self._handed_in:
+                # It comes too late to be handed in, so it is not answered: what was is counted.
+                return []
             self._held.setdefault(hop.round + 1, []).extend(hop.payloads)
-        seen[hop.id] = None
-        return effects + self._progress(now)
+            seen[hop.id] = None
+        answer: list[Effect] = [Send(sender, wire.encode(wire.Passed(hop.id)))]
+        return answer + self._progress(now)
 
     def _settle(self, neighbour: Address, id_: bytes) -> bool:
         waiting = self._waiting.get(neighbour)
