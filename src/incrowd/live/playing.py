@@ -211,6 +211,7 @@ class _Seat:
         self.transport = transport
         self.spend = spend
         self.held = held
+        self.begins = party.origin
         self.serving: asyncio.Task[None] | None = None
         self.scheduled: float | None = None
         self.failed = False
@@ -232,7 +233,7 @@ class _Seat:
         """Begin, or do what is due."""
         if self.party.begun:
             self.party.wake(now)
-        elif not self.held and now >= self.party.origin:
+        elif not self.held and now >= self.begins:
             try:
                 entry = None if self.spend is None else self.spend()
             except IncrowdError as refusal:
@@ -246,7 +247,7 @@ class _Seat:
     def due(self) -> float | None:
         if self.party.begun:
             return self.party.due
-        return None if self.held else self.party.origin
+        return None if self.held else self.begins
 
     def _arrived(self, id_: int, refused: Reason | None) -> None:
         self.party.arrived(id_, refused)
@@ -319,9 +320,13 @@ class Player:
         seat.serving = self._spawn(self._serve(seat))
 
     def release(self, party: Party) -> None:
-        """Let a party begin that was held."""
+        """Let a party begin that was held: now, so that not everybody begins in one moment.
+
+        Before its origin an actor gets ready, and waits for the time by itself.
+        """
         seat = self._seats[party]
         seat.held = False
+        seat.begins = min(party.origin, self._clock())
         self._schedule(seat)
 
     async def drained(self, party: Party) -> None:

@@ -56,10 +56,10 @@ __all__ = ["LiveRun", "LiveStatistics", "run_live"]
 
 Say = Callable[[str, int, int], None]
 
-_DEVICE_SECONDS, _CELL_SECONDS = 0.002, 0.0007
+_DEVICE_SECONDS, _CELL_SECONDS = 0.0025, 0.0007
 """What a round costs a machine that plays everybody, per device and per cell, generously."""
 _HANDSHAKE_SECONDS = 0.02
-_LEAD_SECONDS = 0.015
+_LEAD_SECONDS = 0.025
 """How long a device takes to compare notes with its contacts, on such a machine."""
 _SHORTEST_ROUND = 0.5
 _START_WITHIN = 120.0

@@ -22,8 +22,8 @@ from incrowd.live.store.session import Session
 
 __all__ = ["SqliteStore"]
 
-_PAGE_BYTES = 16384
-_CHECKPOINT_PAGES = (32 << 20) // _PAGE_BYTES
+_PAGE_BYTES = 65536
+_CHECKPOINT_PAGES = (128 << 20) // _PAGE_BYTES
 _CACHE_KIBIBYTES = 64 << 10
 # Another process may hold the database while it flushes; this is far longer than any flush.
 _BUSY_SECONDS = 30.0
