@@ -87,8 +87,14 @@ def test_every_sum_is_bounded(journal, costs, message):
 def test_without_a_promise_for_the_view_the_local_guarantee_counts(journal):
     ledger = Ledger(journal)
     with pytest.raises(OverBudget, match="to 2, over the budget of 1"):
-        ledger.allows(OWNER, Budget(1.0, 1e-6), line(1, view="contact"))
-    ledger.allows(OWNER, Budget(1.0, 1e-6, view="contact"), line(1, view="contact"))
+        ledger.allows(OWNER, Budget(1.0, 1e-6), line(1, view="peer"))
+    ledger.allows(OWNER, Budget(1.0, 1e-6, view="peer"), line(1, view="peer"))
+
+
+def test_a_view_that_nobody_has_bounds_nothing():
+    with pytest.raises(InvalidParameter, match="unknown view 'king'"):
+        Budget(1.0, 1e-6, view="king")
+    assert Budget(1.0, 1e-6, view="hub+curator").view == "curator+hub"
 
 
 def test_a_survey_is_answered_once(journal):

@@ -92,7 +92,8 @@ class Budget:
 
     def __post_init__(self) -> None:
         """Refuse budgets that bound nothing."""
-        view_of(self.view)
+        # Promises name their views in this order.
+        object.__setattr__(self, "view", "+".join(sorted(view_of(self.view))))
         if not checks.number(self.epsilon, "the budget's epsilon") > 0:
             raise InvalidParameter(f"the budget's epsilon must be positive, got {self.epsilon!r}")
         if not 0 <= checks.number(self.delta, "the budget's delta") < 1:
