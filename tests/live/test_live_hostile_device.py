@@ -194,7 +194,6 @@ def test_what_others_say_of_the_start_must_be_signed_by_them(hub: LiveHub, tmp_p
     asyncio.run(main())
 
 
-@pytest.mark.slow  # It waits until a host looks for revocations by itself.
 def test_who_is_revoked_is_out_at_once(
     hub: LiveHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -242,6 +242,9 @@ class Host:
         crl = await patiently(self.hub.revocations)
         if crl is not None and not (fresh := revoked_serials(crl, self.authority)) <= self.revoked:
             self.revoked |= fresh
+            # At once: whoever learns of the list may count on it.
+            for party, started in self._playing.items():
+                self._shut_out(party, started)
             # A hub that forgets a list, or shows an older one, must not bring anybody back.
             serials = msgspec.msgpack.encode([str(each) for each in sorted(self.revoked)])
             await self.player.write([Fact(_EVERYONE, bytes(16), _REVOKED, serials)])
@@ -250,13 +253,9 @@ class Host:
         """Look for new revocations, and take nothing more from whom they name."""
         while True:
             await asyncio.sleep(_WATCH)
-            before = self.revoked
             # A hub that is away, or lies, must not end the watch.
             with suppress(IncrowdError):
                 await self.refresh()
-            if self.revoked != before:
-                for party, started in self._playing.items():
-                    self._shut_out(party, started)
 
     def _shut_out(self, party: Party, started: Started) -> None:
         for number, serial in started.serials.items():
