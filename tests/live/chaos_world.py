@@ -295,18 +295,18 @@ class Stage:
     # The survey.
 
     async def ask(
-        self, shortest: float = 1.5, patience: float = 120.0, settling: float | None = None
+        self, shortest: float = 4.0, patience: float = 120.0, settling: float | None = None
     ) -> Outcome:
         """Offer, start, receive and close, as a curator does, with rounds at least so long.
 
         Between the last round and handing in are ``settling`` seconds, or else enough for a child
-        to come back.
+        to come back to a machine that is far busier than when everything was started.
         """
         curator = self.curator
         roster = await curator.devices()
         helpers = await curator.helpers(self.protocol.helpers)
         length = max(shortest, self.warm_up / 8)
-        settle = math.ceil((self.warm_up + 8 if settling is None else settling) / length)
+        settle = math.ceil((2 * self.warm_up + 16 if settling is None else settling) / length)
         options = LiveOptions(round_seconds=length, settle=settle, patience=patience)
         proposal = propose(
             self.protocol, self.protocol.question(None), question="Which number?", column="number",
@@ -430,7 +430,8 @@ def assert_exactly_once(stage: Stage, outcome: Outcome) -> None:
     """Everybody's report is in the result once, every ledger has its line, and totals add up."""
     run, survey = outcome.run, outcome.started.offer.spec.survey
     (reports,) = run.collected.rounds
-    np.testing.assert_array_equal(np.bincount(reports, minlength=stage.n), np.ones(stage.n))
+    counted = np.bincount(reports, minlength=stage.n)
+    np.testing.assert_array_equal(counted, np.ones(stage.n), err_msg=str(run.collected))
     for counts in (outcome.progress, stage.counts(survey)):
         assert counts.sent == counts.delivered + counts.waiting + counts.expired > 0
     assert outcome.progress.sent == outcome.progress.delivered

@@ -361,7 +361,8 @@ class TestSqlite:
         with open_store(str(path)) as store:
             assert store.transact(lambda t: t.counts()).sent == 1
 
-    def test_what_is_no_store_is_refused(self, tmp_path):
+    def test_what_is_no_store_is_refused(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)  # SQLite's name for no file is, to a file system, a name
         (tmp_path / "text").write_text("not a database\n" * 100)
         for bad in (tmp_path / "text", tmp_path / "missing" / "a.db", tmp_path):
             with pytest.raises(FileUnreadable, match="cannot be opened"):
