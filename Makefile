@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 PINS := pyproject.toml requirements/constraints.txt
 INSTALL = $(PIP) install -c requirements/constraints.txt -e
 
-.PHONY: setup run test slow lint docs docs-figures bench experiments experiments-network lock clean
+.PHONY: setup learn run test slow lint docs docs-figures bench experiments experiments-network lock clean
 
 setup: $(VENV)/.run
 
@@ -20,6 +20,13 @@ $(VENV)/.run: $(PINS) | $(BIN)/python
 
 $(VENV)/.test: $(PINS) $(VENV)/.run
 	$(INSTALL) '.[live,plot,networkx,test]'
+	@touch $@
+
+# Neural networks need torch, which is large: only who trains them, and the full tests, install it.
+learn: $(VENV)/.learn
+
+$(VENV)/.learn: $(PINS) $(VENV)/.run
+	$(INSTALL) '.[live,plot,learn]'
 	@touch $@
 
 $(VENV)/.lint: $(PINS) $(VENV)/.test
@@ -77,8 +84,8 @@ experiments-network: setup
 	$(BIN)/python -m experiments.network_real
 
 # Renew the pins from what the newest versions resolve to.
-lock: $(VENV)/.lint $(VENV)/.docs
-	$(BIN)/python -m pip freeze --exclude-editable --exclude pip --exclude setuptools > requirements/constraints.txt
+lock: $(VENV)/.lint $(VENV)/.docs $(VENV)/.learn
+	$(BIN)/python -m pip freeze --exclude-editable --exclude pip --exclude setuptools | sed 's/+cpu$$//' > requirements/constraints.txt
 
 clean:
 	rm -rf $(VENV) .venv-bench site out

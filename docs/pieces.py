@@ -63,6 +63,10 @@ COMMANDS = {
     " --eps0 1 --delta 1e-6 --colluders 0.01",
     "account-network-stationary": "account network-shuffle --stationary --n 1e6 --eps0 1"
     " --delta 1e-6",
+    "account-check-in": "account check-in --n 1e6 --rate 0.01 --rounds 1000 --eps0 2 --delta 1e-6",
+    "calibrate-check-in": "calibrate check-in --n 1e6 --rate 0.01 --eps0 2 --delta 1e-6"
+    " --epsilon 0.1",
+    "run-check-in": "run examples/check_in.toml --seed 7 --no-report",
     "check-commute": "config check examples/commute.toml",
     "run-commute": "run examples/commute.toml --seed 7 --no-report",
     "run-friends": "run examples/friends.toml --seed 7 --no-report",
@@ -75,7 +79,13 @@ COMMANDS = {
 }
 """Commands whose output a page shows, run at the root of the project."""
 
-TYPES = {float: "number", int: "whole number", str: "text", bool: "true or false"}
+TYPES = {
+    float: "number",
+    int: "whole number",
+    str: "text",
+    bool: "true or false",
+    tuple: "file, or list of numbers",
+}
 
 Piece = Callable[[], str]
 PIECES: dict[str, Piece] = {}
@@ -299,7 +309,7 @@ def _default(field: Field) -> str:
     if field.required:
         return "required"
     if field.default_text is not None:
-        return field.default_text
+        return field.default_text or "required"
     if isinstance(field.default, bool):
         return str(field.default).lower()
     return f"`{field.shown_default}`" if field.shown_default else "none"

@@ -72,6 +72,7 @@ REASONS = {
     "httpx": "what a party asks of the hub besides cells",
     "psycopg": "a hub's store in PostgreSQL",
     "nats-py": "surveys that travel over NATS",
+    "torch": "neural networks and the gradients of each person; linear models need none",
     "matplotlib": "the figures of the HTML report",
     "networkx": "only to read graphs that were made with it",
     "pytest": "the tests",

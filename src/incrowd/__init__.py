@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from incrowd import errors, graphs, privacy, protocols, randomizers, report, sim, survey, tasks
     from incrowd.privacy import Guarantee
     from incrowd.protocols import Cost, Protocol, Run
+    from incrowd.protocols.check_in import CheckIn
+    from incrowd.protocols.check_in.learning import CheckInSGD
     from incrowd.protocols.local import Local
     from incrowd.protocols.network_shuffle import NetworkShuffle
     from incrowd.protocols.trusted_shuffle import TrustedShuffle
@@ -40,6 +42,8 @@ __all__ = [
     "OUE",
     "RR",
     "SUE",
+    "CheckIn",
+    "CheckInSGD",
     "Cost",
     "Gaussian",
     "Generic",
@@ -72,11 +76,15 @@ _PACKAGES = frozenset(
     {"errors", "graphs", "privacy", "protocols", "randomizers", "report", "sim", "survey", "tasks"}
 )
 _HOMES = ("randomizers", "tasks", "privacy", "protocols")
+_LEARNERS = {"CheckInSGD": "incrowd.protocols.check_in.learning"}
+"""Protocols that learn, each in a module that is not needed for anything else."""
 
 
 def __getattr__(name: str) -> Any:
     if name in _PACKAGES:
         return import_module(f"incrowd.{name}")
+    if name in _LEARNERS:
+        return getattr(import_module(_LEARNERS[name]), name)
     if name in __all__:
         protocols = import_module("incrowd.protocols")
         for kind, home in protocols.PROTOCOLS.items():

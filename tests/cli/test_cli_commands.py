@@ -64,8 +64,10 @@ def test_account_states_what_the_library_proves(incrowd: Call) -> None:
 
 def test_every_protocol_is_accounted_and_calibrated(incrowd: Call) -> None:
     for kind in PROTOCOLS:
+        fields = fields_of(load(kind).parameters_type)
         # What walks over a graph is here accounted without one, as perfectly mixed.
-        more = ("--stationary",) if "stationary" in fields_of(load(kind).parameters_type) else ()
+        more = ("--stationary",) if "stationary" in fields else ()
+        more += ("--rate", 0.5) if "rate" in fields else ()
         promised = answer(incrowd, "account", kind, "--eps0", 0.5, *CROWD, *more)
         assert 0 < promised["epsilon"] <= 0.5
         solved = answer(incrowd, "calibrate", kind, "--epsilon", 0.25, *CROWD, *more)

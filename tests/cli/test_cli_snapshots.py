@@ -65,6 +65,13 @@ RESULTS = {
         *("calibrate", "network-shuffle", "--graph", "crowd.txt", "--epsilon", "0.6"),
         *("--eps0", "1", "--delta", "1e-3", "--randomizer", "krr", "--categories", "5"),
     ),
+    "account-check-in": (
+        *("account", "check-in", "--rate", "0.1", "--rounds", "20", "--eps0", "2", *CROWD),
+    ),
+    "calibrate-check-in-rounds": (
+        *("calibrate", "check-in", "--rate", "0.1", "--eps0", "2", "--epsilon", "0.2", *CROWD),
+    ),
+    "run-check-in": ("run", EXAMPLES / "check_in.toml", "--seed", "7", "--no-report"),
     "run-friends": ("run", EXAMPLES / "friends.toml", "--seed", "7", "--no-report"),
     "account-network-shuffle-family": (
         *("account", "network-shuffle", "--graph", "regular:8", "--n", "60", "--rounds", "6"),

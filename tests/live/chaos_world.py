@@ -1,9 +1,9 @@
 """A whole survey of processes that are killed and started again while it runs.
 
-Hub and device hosts are the real commands in processes of their own; the curator is in this one,
-and everybody reaches the hub through a proxy that makes trouble. Everyone's answer is a number of
-their own, in a survey that practically never lies, so that the result says which reports arrived
-and how often. A child that dies is examined and started again on the same files.
+Hub, device hosts and helpers are the real commands in processes of their own; the curator is in
+this one, and everybody reaches the hub through a proxy that makes trouble. Everyone's answer is a
+number of their own, in a survey that practically never lies, so that the result says which reports
+arrived and how often. A child that dies is examined and started again on the same files.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -41,6 +41,7 @@ from incrowd.live.service import JOURNAL_FILE
 from incrowd.live.store import Counts, SqliteStore
 from incrowd.protocols.actor import CURATOR
 from incrowd.protocols.base import Protocol, Run
+from incrowd.protocols.check_in.protocol import CheckIn
 from incrowd.protocols.local.protocol import Local
 from incrowd.protocols.network_shuffle.actors import HandedIn
 from incrowd.protocols.network_shuffle.protocol import NetworkShuffle
@@ -48,6 +49,8 @@ from incrowd.protocols.trusted_shuffle.protocol import TrustedShuffle
 from incrowd.randomizers import KRR
 from tests.live.chaos import ChaosProxy, ProxyRates
 from tests.live.nats_server import free_port
+
+_T = TypeVar("_T")
 
 ROOT = Path(__file__).parents[2]
 DELTA = 1e-5
@@ -77,6 +80,11 @@ def shuffled(n: int) -> TrustedShuffle:
 def straight(n: int) -> Local:
     """Everybody's number goes to the curator."""
     return Local(truthful(n), n=n)
+
+
+def checked_in(n: int, rounds: int = 3, rate: float = 1.0) -> CheckIn:
+    """In every round the numbers of those who are in go through a shuffler."""
+    return CheckIn(truthful(n), n=n, rounds=rounds, rate=rate)
 
 
 class Doom(NamedTuple):
@@ -235,6 +243,7 @@ class Stage:
             lambda: self.rng.uniform(0, 0.5),
         )
         self.hosts = [self._host(index, hosts) for index in range(hosts)]
+        self.helpers = [self._helper(name) for name in protocol.helpers if name != CURATOR]
         self.curator: Curator
 
     @property
@@ -247,7 +256,7 @@ class Stage:
 
     @property
     def children(self) -> list[Child]:
-        return [self.hub, *self.hosts]
+        return [self.hub, *self.hosts, *self.helpers]
 
     def _prepare(self) -> None:
         Authority.create().save(self.folder / "authority")
@@ -270,20 +279,22 @@ class Stage:
 
     def _host(self, index: int, hosts: int) -> Child:
         first, last = (self.n * each // hosts for each in (index, index + 1))
-        state = self.folder / f"host-{index}"
         words = [
-            *("device", "--authority", str(self.authority), "--any-budget"),
-            *("--answers", str(self.folder / "answers.csv"), "--state", str(state)),
+            *("--answers", str(self.folder / "answers.csv"), "--any-budget"),
             *("--keys", str(self.folder / "devices")),
             *("--first", str(first), "--count", str(last - first)),
         ]
-        for helper in self.protocol.helpers if index == 0 else ():
-            if helper != CURATOR:
-                words += ["--helper", str(self.folder / helper)]
+        return self._devices(f"host {index}", f"host-{index}", words)
+
+    def _helper(self, name: str) -> Child:
+        return self._devices(name, f"helper-{name}", ["--helper", str(self.folder / name)])
+
+    def _devices(self, name: str, folder: str, words: list[str]) -> Child:
+        state = self.folder / folder
         return Child(
-            f"host {index}",
-            words,
-            self.folder / f"host-{index}.log",
+            name,
+            ["device", "--authority", str(self.authority), "--state", str(state), *words],
+            self.folder / f"{folder}.log",
             lambda: journal_faults(state / JOURNAL_FILE),
             lambda: self.rng.uniform(0, 1.0),
         )
@@ -295,7 +306,11 @@ class Stage:
     # The survey.
 
     async def ask(
-        self, shortest: float = 4.0, patience: float = 120.0, settling: float | None = None
+        self,
+        shortest: float = 4.0,
+        patience: float = 120.0,
+        settling: float | None = None,
+        cover: bool = False,
     ) -> Outcome:
         """Offer, start, receive and close, as a curator does, with rounds at least so long.
 
@@ -307,7 +322,7 @@ class Stage:
         helpers = await curator.helpers(self.protocol.helpers)
         length = max(shortest, self.warm_up / 8)
         settle = math.ceil((2 * self.warm_up + 16 if settling is None else settling) / length)
-        options = LiveOptions(round_seconds=length, settle=settle, patience=patience)
+        options = LiveOptions(cover=cover, round_seconds=length, settle=settle, patience=patience)
         proposal = propose(
             self.protocol, self.protocol.question(None), question="Which number?", column="number",
             delta=DELTA, roster=roster, helpers=helpers, keys=curator.keys, options=options,
@@ -363,14 +378,14 @@ class Stage:
                 lines += [(entry.owner, entry.survey) for entry in journal.entries()]
         return lines
 
-    def handed_in(self) -> dict[int, HandedIn]:
+    def outputs(self, kind: type[_T]) -> dict[int, _T]:
         """What the devices know at the end, by person."""
         found = {}
         for path in self.journals():
             with Journal(path, readonly=True) as journal:
                 for row in journal.parties():
                     if row.number < self.n and row.output is not None:
-                        found[row.number] = unpack_output(row.output, HandedIn)
+                        found[row.number] = unpack_output(row.output, kind)
         return found
 
 
@@ -392,8 +407,8 @@ async def staged(
     for child in stage.children:
         child.dooms += (dooms or {}).get(child.name, [])
     async with asyncio.timeout(LIMIT), stage.proxy:
-        for host in stage.hosts:
-            host.words = [*host.words, "--hub", stage.url]
+        for child in (*stage.hosts, *stage.helpers):
+            child.words = [*child.words, "--hub", stage.url]
         began = time.monotonic()
         async with asyncio.TaskGroup() as lives:
             tasks = [lives.create_task(child.live()) for child in stage.children]
@@ -428,10 +443,16 @@ def journal_faults(path: Path) -> list[str]:
 
 def assert_exactly_once(stage: Stage, outcome: Outcome) -> None:
     """Everybody's report is in the result once, every ledger has its line, and totals add up."""
-    run, survey = outcome.run, outcome.started.offer.spec.survey
+    run = outcome.run
     (reports,) = run.collected.rounds
     counted = np.bincount(reports, minlength=stage.n)
     np.testing.assert_array_equal(counted, np.ones(stage.n), err_msg=str(run.collected))
+    assert_totals(stage, outcome)
+
+
+def assert_totals(stage: Stage, outcome: Outcome) -> None:
+    """Whatever was sent is delivered, and every ledger has its line, once."""
+    survey = outcome.started.offer.spec.survey
     for counts in (outcome.progress, stage.counts(survey)):
         assert counts.sent == counts.delivered + counts.waiting + counts.expired > 0
     assert outcome.progress.sent == outcome.progress.delivered
@@ -444,7 +465,7 @@ def assert_accounted(stage: Stage, outcome: Outcome) -> None:
     """The guarantee of a walk is that of the rounds in which people really were there."""
     collected: Any = outcome.run.collected
     protocol: Any = stage.protocol
-    knows = stage.handed_in()
+    knows = stage.outputs(HandedIn)
     assert sorted(knows) == list(range(stage.n))
     away = np.zeros((protocol.cost().rounds, stage.n), bool)
     for person, handed_in in knows.items():

@@ -43,7 +43,6 @@ from incrowd.tasks import Histogram, Mean
 
 DELTA = 1e-6
 RUNS = 300
-REPORTS = msgspec.msgpack.Decoder(wire.Report)
 
 CONCRETE: list[Randomizer] = [
     RR(epsilon=1.0),
@@ -121,6 +120,10 @@ class ProtocolContract:
     """Inherit, set ``kind``, and implement nothing else unless the protocol asks for it."""
 
     kind: str
+    message: type = wire.Report
+    """What a device sends in a round."""
+    begins = 0.0
+    """A time at which a device that begins sends everything at once."""
 
     def make(self, randomizer: Randomizer, n: int, rounds: int = 1) -> Protocol:
         cls = load(self.kind)
@@ -399,7 +402,7 @@ class ProtocolContract:
         cast = self.cast()
         for address, make in cast.items():
             actor = make()
-            actor.start(0.0)
+            actor.start(self.begins)
             before = actor.state()
 
             throw_at(actor, [*cast, "stranger", ""])
@@ -411,7 +414,9 @@ class ProtocolContract:
         cast = self.cast()
         actors = {address: make() for address, make in cast.items()}
         waiting = [
-            (address, effect) for address, actor in actors.items() for effect in actor.start(0.0)
+            (address, effect)
+            for address, actor in actors.items()
+            for effect in actor.start(self.begins)
         ]
         seen = Counter()
         while waiting:
@@ -435,7 +440,7 @@ class ProtocolContract:
         cast = self.cast()
         for make in cast.values():
             actor = make()
-            actor.start(0.0)
+            actor.start(self.begins)
             copy = make()
             copy.resume(actor.state())
             assert copy.state() == actor.state()
@@ -443,8 +448,8 @@ class ProtocolContract:
 
     def test_retries_repeat_the_same_bytes(self):
         actor = self.cast()[device(1)]()
-        first = [effect.body for effect in actor.start(0.0) if hasattr(effect, "body")]
-        pauses, now = [], 0.0
+        first = [effect.body for effect in actor.start(self.begins) if hasattr(effect, "body")]
+        pauses, now = [], self.begins
         for _ in range(9):
             alarm = actor.wake(now)[-1].at
             pauses.append(alarm - now)
@@ -458,8 +463,8 @@ class ProtocolContract:
 
     def test_a_device_believes_only_answers_to_its_own_reports(self):
         actor = self.cast()[device(1)]()
-        sent = [effect for effect in actor.start(0.0) if hasattr(effect, "body")]
-        own = wire.decode(REPORTS, sent[0].body, 1 << 10)
+        sent = [effect for effect in actor.start(self.begins) if hasattr(effect, "body")]
+        own = msgspec.msgpack.decode(sent[0].body, type=self.message)
         before = actor.state()
         for answer in (
             wire.Accepted(0, bytes(16)),

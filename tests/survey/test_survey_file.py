@@ -1,6 +1,7 @@
 """Survey files: what is read, what is filled in, and where exactly something is wrong."""
 
 import gzip
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -71,6 +72,54 @@ def test_randomizers_by_default(write: Write) -> None:
         write(task=MEAN, protocol='kind = "local"', randomizer='kind = "laplace"\nepsilon = 0.5')
     )
     assert laplace.randomizer == Laplace(epsilon=0.5)
+
+
+CHECK_IN = 'kind = "check-in"\nrate = 0.5\nrounds = '
+
+
+def test_the_budget_pays_for_rounds(write: Write) -> None:
+    given = 'kind = "krr"\nepsilon = 1.0'
+    loaded = survey.load(write(protocol=CHECK_IN + '"budget"', randomizer=given))
+    rounds = loaded.protocol.parameters.rounds
+    assert not loaded.solved
+    assert rounds > 1
+    assert loaded.protocol.guarantee().epsilon(1e-6) <= 1
+    with pytest.raises(errors.BudgetInfeasible):
+        survey.load(write(protocol=f"{CHECK_IN}{rounds + 1}", randomizer=given))
+
+
+def test_a_budget_that_pays_for_no_round_is_refused(write: Write) -> None:
+    poor = {"budget": "epsilon = 0.001\ndelta = 1e-12", "randomizer": "epsilon = 2.0"}
+    with pytest.raises(errors.BudgetInfeasible, match="no rounds between 1 and"):
+        survey.load(write(protocol=CHECK_IN + '"budget"', **poor))
+
+
+@pytest.mark.parametrize(
+    ("protocol", "said"),
+    [
+        (CHECK_IN + '"budget"', "protocol.rounds: budget needs randomizer.epsilon"),
+        ('kind = "check-in"\nrate = "budget"\nrounds = "budget"', "only one of rounds, rate"),
+        ('kind = "shuffle"\nadaptive = "budget"', "protocol.adaptive: only one of rounds can be"),
+    ],
+)
+def test_the_budget_can_choose_one_thing_only(write: Write, protocol: str, said: str) -> None:
+    with pytest.raises(errors.InvalidConfig) as caught:
+        survey.load(write(protocol=protocol, randomizer=None))
+    assert said in str(caught.value)
+
+
+def test_everyone_may_have_a_rate_of_their_own(write: Write, tmp_path: Path) -> None:
+    (tmp_path / "rates.txt").write_text("0.25\n" * 45 + "0.5\n" * 45)
+    loaded = survey.load(write(protocol='kind = "check-in"\nrates = "rates.txt"'))
+    assert loaded.protocol.parameters.rates == (0.25,) * 45 + (0.5,) * 45
+    for text, said in (
+        ("0.25\n" * 9, "rates has 9 entries for n = 90"),
+        ("0.25\nhalf\n", "rates.txt: line 2: 'half' is not a number"),
+        ("0.25\n" * 89 + "1.5\n", "rates must be above 0 and at most 1, got 1.5"),
+    ):
+        (tmp_path / "rates.txt").write_text(text)
+        with pytest.raises(errors.IncrowdError, match=re.escape(said)):
+            survey.load(write(protocol='kind = "check-in"\nrates = "rates.txt"'))
 
 
 def test_rounds_and_questions(write: Write) -> None:
@@ -183,7 +232,10 @@ CONFIG = [
     ({"budget": TABLES["budget"] + "\neps = 1"}, "budget.eps: unknown key"),
     ({"budget": 'epsilon = "1"\ndelta = 1e-6'}, "budget.epsilon: expected number, got text"),
     ({"protocol": 'kind = "shufle"'}, "protocol.kind: unknown kind 'shufle'; did you mean shuffle"),
-    ({"protocol": 'kind = "swift-shuffle"'}, "'swift-shuffle'; known: local, network-shuffle, "),
+    (
+        {"protocol": 'kind = "swift-shuffle"'},
+        "'swift-shuffle'; known: check-in, local, net",
+    ),
     ({"protocol": 'kind = "shuffle"\nround = 2'}, "protocol.round: unknown key; did you mean roun"),
     (
         {"protocol": 'kind = "shuffle"\nrounds = "2"'},

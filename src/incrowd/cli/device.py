@@ -21,10 +21,11 @@ __all__ = ["device"]
 def device(
     hub: Annotated[str, typer.Option(help="Address of the hub, https://…")],
     authority: Annotated[Path, typer.Option(help="Certificate of the authority to trust.")],
-    keys: Annotated[
-        Path, typer.Option(help="Directory of this device's keys; with --count, of all of theirs.")
-    ],
     state: Annotated[Path, typer.Option(help="Directory for the journal and the ledger.")],
+    keys: Annotated[
+        Path | None,
+        typer.Option(help="Directory of this device's keys; with --count, of all of theirs."),
+    ] = None,
     answers: Annotated[
         Path | None,
         typer.Option(help="Table of answers (CSV): one row, or one per name in column device."),
@@ -50,7 +51,8 @@ def device(
         int, typer.Option(help="With --count: number of the first one, by name.", min=0)
     ] = 0,
     helper: Annotated[
-        list[Path] | None, typer.Option(help="Keys of a helper to host too, such as a shuffler.")
+        list[Path] | None,
+        typer.Option(help="Keys of a helper to host, such as a shuffler; without --keys, alone."),
     ] = None,
     nats: Annotated[str, typer.Option(help="Server for surveys that travel over NATS.")] = "",
     listen: Annotated[
@@ -70,7 +72,11 @@ def device(
     from incrowd.live.ledger import Budget
     from incrowd.live.service import key_directories, serve
 
-    if (epsilon is None) != any_budget:
+    if keys is None and not helper:
+        raise typer.BadParameter(
+            "say whose keys to host, or give those of a --helper", param_hint="'--keys'"
+        )
+    if keys is not None and (epsilon is None) != any_budget:
         raise typer.BadParameter(
             "give the owners' budget, or --any-budget to take part whatever it costs",
             param_hint="'--epsilon'",
@@ -90,7 +96,7 @@ def device(
         serve(
             network,
             state,
-            key_directories(keys, first, count),
+            [] if keys is None else key_directories(keys, first, count),
             answers=_book(answers, answer or []),
             budget=budget,
             helpers=helper or [],

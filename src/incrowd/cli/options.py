@@ -26,6 +26,7 @@ from incrowd.errors import FileUnreadable, IncrowdError, InvalidParameter
 from incrowd.protocols.base import Colluders, Protocol
 from incrowd.randomizers import RANDOMIZERS
 from incrowd.randomizers.base import Randomizer
+from incrowd.survey.data import read_numbers
 from incrowd.survey.fields import Field, fields_of
 
 __all__ = [
@@ -199,7 +200,7 @@ def build_parameters(kind: type[Protocol], given: Mapping[str, Any]) -> Any:
     """The protocol's parameters from the options; those left out keep their defaults."""
     fields = fields_of(kind.parameters_type)
     values = {
-        name: str(given[name]) if field.path else given[name]
+        name: _read(field, given[name])
         for name, field in fields.items()
         if given.get(name) is not None
     }
@@ -215,6 +216,12 @@ def build_parameters(kind: type[Protocol], given: Mapping[str, Any]) -> Any:
             if name not in values and str(error).startswith(f"{flag(name)} "):
                 raise MissingOption(name, field.description) from error
         raise
+
+
+def _read(field: Field, value: Any) -> Any:
+    if field.type is tuple:
+        return read_numbers(value)
+    return str(value) if field.path else value
 
 
 def build_protocol(kind: type[Protocol], given: Mapping[str, Any]) -> Protocol:
@@ -286,7 +293,8 @@ def field_option(
 ) -> inspect.Parameter:
     """The option that sets one field of a description; none when it is not given.
 
-    ``switch``: a truth value can also be set to false, by ``--no-``.
+    ``switch``: a truth value can also be set to false, by ``--no-``, as one that is true unless it
+    is told otherwise always can.
     """
     name = name or field.name
     described = text or sentence(field.description)
@@ -297,7 +305,7 @@ def field_option(
         parser, metavar = partial(number_or_word, field), "|".join((number, *field.words))
         option = _option(name, described, panel, parser=parser, metavar=metavar)
         return keyword(name, Annotated[str | None, option], None)
-    if switch and field.type is bool:
+    if field.type is bool and (switch or field.default):
         both = typer.Option(
             f"{flag(name)}/{flag(f'no_{name}')}",
             help=described,
@@ -307,7 +315,7 @@ def field_option(
         return keyword(name, Annotated[bool | None, both], None)
     if field.type in (int, float):
         return keyword(name, number_option(name, described, field.type, panel), None)
-    kind = Path if field.path else field.type
+    kind = Path if field.path or field.type is tuple else field.type
     return keyword(name, Annotated[kind | None, _option(name, described, panel)], None)
 
 

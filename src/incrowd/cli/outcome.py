@@ -62,6 +62,7 @@ def payload_of(survey: Survey, result: Run, mode: str) -> dict[str, Any]:
         "question": survey.question,
         "result": describe.describe_answer(result.result),
         "interval": describe.describe_interval(result.result),
+        "refined": describe.describe_refined(result, budget.delta),
         "truth": None if survey.truth is None else survey.truth.tolist(),
         "people": result.result.people,
         "reports": {"sent": result.collected.sent, "received": result.collected.received},
@@ -113,13 +114,16 @@ def write(
 def render(console: Console, payload: Mapping[str, Any]) -> None:
     """Draw the payload as tables."""
     from incrowd.report.format import count, small, up
-    from incrowd.report.tables import answer_table, facts_table, guarantees_table
+    from incrowd.report.tables import answer_table, facts_table, guarantees_table, refined_table
     from incrowd.report.words import facts, live_facts
 
     budget, reports = payload["budget"], payload["reports"]
     randomizer = payload["parameters"]["randomizer"]
     console.print(payload["question"], style="bold", markup=False)
     console.print(answer_table(payload["result"], payload["interval"], payload["truth"]))
+    if len(payload["refined"]) > 1:
+        labels = [row["label"] for row in payload["result"]]
+        console.print(refined_table(payload["refined"], labels))
     console.print(guarantees_table(payload["guarantees"]))
     kept = "kept" if budget["met"] else "NOT kept"
     console.print(

@@ -2,7 +2,8 @@
 
     this process ── curator ──────────┐
     hub process ── store ─────────────┼── loopback, TLS 1.3
-    host processes ── devices, helpers┘
+    host processes ── devices ────────┤
+    a process each ── helpers ────────┘
 
 Everything is as it is between machines: keys and certificates from an authority that is made for
 the occasion, a durable hub, devices with journals and ledgers. Only the authority's key and the
@@ -184,8 +185,8 @@ class _Local:
             network = Network(url, self._authority / CERTIFICATE_FILE, nats=nats)
             self.say("enrolling", 0, n)
             workers = [
-                await stack.enter_async_context(self._process(f"host {index}", *words))
-                for index, words in enumerate(self._worker_words(network))
+                await stack.enter_async_context(self._process(name, *words))
+                for name, words in self._worker_words(network)
             ]
             for worker in workers:
                 await worker.said(_START_WITHIN)
@@ -310,11 +311,10 @@ class _Local:
             "--store", str(self.folder / "hub.sqlite"), "--port", "0",
         ]  # fmt: skip
 
-    def _worker_words(self, network: Network) -> list[list[str]]:
-        """The command of each host process; helpers live with the first devices."""
+    def _worker_words(self, network: Network) -> list[tuple[str, list[str]]]:
+        """Name and command of each process that hosts devices, and of each helper's own."""
         common = [
             "device", "--hub", network.hub, "--authority", str(self._authority / CERTIFICATE_FILE),
-            "--answers", str(self.folder / "answers.csv"), "--any-budget",
         ]  # fmt: skip
         if network.nats:
             common += ["--nats", network.nats]
@@ -324,14 +324,17 @@ class _Local:
             first, last = (n * each // self.hosts for each in (index, index + 1))
             words = [
                 *common, "--state", str(self.folder / f"host-{index}"),
+                "--answers", str(self.folder / "answers.csv"), "--any-budget",
                 "--keys", str(self.folder / "devices"),
                 "--first", str(first), "--count", str(last - first),
             ]  # fmt: skip
-            if index == 0:
-                for helper in self.protocol.helpers:
-                    if helper != CURATOR:
-                        words += ["--helper", str(self.folder / helper)]
-            found.append(words)
+            found.append((f"host {index}", words))
+        # Whoever looks after a helper has neither people's keys nor their answers.
+        for helper in self.protocol.helpers:
+            if helper != CURATOR:
+                state = str(self.folder / f"{helper}-state")
+                keys = str(self.folder / helper)
+                found.append((helper, [*common, "--state", state, "--helper", keys]))
         return found
 
     @asynccontextmanager

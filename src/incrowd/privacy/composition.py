@@ -23,13 +23,13 @@ from incrowd import checks
 from incrowd.errors import InvalidParameter, NumericalFloor
 from incrowd.privacy.guarantee import Profile
 
-__all__ = ["ComposedProfile", "LossDistribution", "connect_the_dots"]
+__all__ = ["MOST_POINTS", "ComposedProfile", "LossDistribution", "connect_the_dots", "joined"]
 
 _NEGLIGIBLE = 1e-15
 """Curves are followed until δ is this small; the rest becomes infinite loss."""
 _NOISE = 1e-14
 """Allowed for rounding in the fast convolution, per round, and charged to δ."""
-_MOST_POINTS = 2_000_000
+MOST_POINTS = 2_000_000
 _MOST_LOSS = 600.0
 _ATTACKED_ROUNDS = 10_000
 """Attacks are followed for this many rounds; what they attain then holds for more as well."""
@@ -45,6 +45,13 @@ class LossDistribution:
     infinite: float
     pessimistic: bool = True
     """Whether losses err upwards (for bounds) or downwards (for attacks)."""
+
+    def heights(self) -> NDArray[np.float64]:
+        """The curve δ at the grid points, as sums of positive terms."""
+        t = np.exp(self.interval * (self.first + np.arange(self.mass.size)))
+        beyond = np.cumsum((self.mass / t)[::-1])[::-1][1:]
+        rise = np.cumsum((np.diff(t) * beyond)[::-1])[::-1]
+        return self.infinite + np.append(rise, 0.0)
 
     def to_dp_accounting(self) -> Any:
         """The same as a ``dp_accounting`` privacy-loss distribution."""
@@ -74,13 +81,19 @@ def connect_the_dots(
     height = np.array([curve(float(loss)) for loss in losses])
     if losses[-1] >= greatest_loss:
         height[-1] = 0.0
+    return joined(interval, -last, height)
+
+
+def joined(interval: float, first: int, height: NDArray[np.float64]) -> LossDistribution:
+    """The same from upper bounds at consecutive grid points, of which ``first`` is the first."""
+    losses = interval * (first + np.arange(height.size))
     height = np.minimum.accumulate(height)  # the curve falls: earlier bounds hold later too
     t = np.exp(losses)
     kept = _convex_minorant(np.concatenate([[0.0], t]), np.concatenate([[1.0], height]))[1:] - 1
     slope = np.diff(height[kept], prepend=1.0) / np.diff(t[kept], prepend=0.0)
     bend = np.zeros(losses.size)
     bend[kept] = np.diff(slope, append=0.0)
-    return LossDistribution(interval, -last, np.maximum(bend, 0.0) * t, float(height[-1]))
+    return LossDistribution(interval, first, np.maximum(bend, 0.0) * t, float(height[-1]))
 
 
 def _convex_minorant(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -103,9 +116,9 @@ def _reach(curve: Callable[[float], float], interval: float, greatest_loss: floa
     first, last = 0, min(8, most)
     while last < most and curve(interval * last) > _NEGLIGIBLE:
         first, last = last, min(2 * last, most)
-        if last > _MOST_POINTS:
+        if last > MOST_POINTS:
             raise NumericalFloor(
-                f"a privacy curve needs more than {_MOST_POINTS:,} grid points of {interval:.1e}: "
+                f"a privacy curve needs more than {MOST_POINTS:,} grid points of {interval:.1e}: "
                 "compose profiles of more similar size"
             )
     while last - first > 1:
@@ -153,7 +166,8 @@ class ComposedProfile(Profile):
                 f"delta = {delta!r} is below {10 * self._noise:.1e}, the least that this many "
                 "composed rounds can certify: ask for a larger delta or fewer rounds"
             )
-        own = float(self.distribution.get_epsilon_for_delta(delta - self._noise))
+        with np.errstate(over="ignore"):
+            own = float(self.distribution.get_epsilon_for_delta(delta - self._noise))
         return min(own * (1 + 1e-12), self.greatest_loss)
 
     def lower(self, delta: float) -> float | None:
@@ -166,8 +180,10 @@ class ComposedProfile(Profile):
         if rounds > 1 and best is not None:
             for losses in part.attained():
                 many = losses.to_dp_accounting().self_compose(min(rounds, _ATTACKED_ROUNDS))
-                found = float(many.get_epsilon_for_delta(delta + self._noise))
-                best = max(best, found * (1 - 1e-12))
+                with np.errstate(over="ignore"):
+                    found = float(many.get_epsilon_for_delta(delta + self._noise))
+                # Beyond the range of doubles nothing is told; it is infinite for no other reason.
+                best = max(best, found * (1 - 1e-12)) if math.isfinite(found) else best
         return best
 
     @property

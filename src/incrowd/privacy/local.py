@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = ["LocalProfile"]
 
+_FARTHEST = 1e5
+"""An ε beyond every other."""
+
 
 @dataclass(frozen=True)
 class LocalProfile(Profile):
@@ -34,8 +37,12 @@ class LocalProfile(Profile):
         return min(1.0, self.randomizer.local_delta(checks.number(epsilon, "epsilon")))
 
     def epsilon(self, delta: float) -> float:
-        """The smallest ε on the curve, rounded up; ε0 itself when δ is too small to matter."""
-        checks.delta(delta)
+        """The smallest ε on the curve, rounded up; ε0 itself when δ is too small to matter.
+
+        Infinite where the randomizer has more δ than this at every ε.
+        """
+        if self.delta(_FARTHEST) > checks.delta(delta):
+            return math.inf
         ceiling = self.randomizer.epsilon
         if self.delta(ceiling) <= delta:
             return crossing(self.delta, delta, ceiling / 2, ceiling).within
@@ -53,7 +60,10 @@ class LocalProfile(Profile):
     def _crowd_of_one(self) -> ShuffleProfile:
         from incrowd.privacy.shuffle import ShuffleProfile
 
-        return ShuffleProfile(self.randomizer.blanket(), 1, self, self.randomizer.attack())
+        # Alone, every law of a pair says the same; not every randomizer has a blanket.
+        attacks = self.randomizer.attack()
+        law = attacks[0] if attacks else self.randomizer.blanket()
+        return ShuffleProfile(law, 1, self, attacks)
 
     @property
     def greatest_loss(self) -> float:

@@ -8,7 +8,8 @@ with equality when all others hold one value and the law is taken under their ow
 functional gives the proven bound (from ``Randomizer.blanket``) and the exact attack (from
 ``Randomizer.attack``). Proofs: ``docs/theory/blanket.md``; generic randomizers:
 ``docs/theory/generic.md``; adaptive ones: ``docs/theory/clones.md``; the numerical method, which
-encloses the functional rigorously: ``docs/theory/fourier.md``.
+encloses the functional rigorously: ``docs/theory/fourier.md``. Where few outcomes are likely they
+are listed instead: ``incrowd.privacy.listed``.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from incrowd.randomizers.law import PairLaw
 
 if TYPE_CHECKING:
     from incrowd.privacy.composition import LossDistribution
+    from incrowd.privacy.listed import Outcomes
 
 _Curve = Callable[[float], Bracket]
 
@@ -47,6 +49,9 @@ _LISTABLE = 30_000
 _MANY_ATOMS = 200
 """Laws with more atoms come from continuous noise: nothing to resolve by finer smoothing."""
 _FLOOR = 1e-280
+_FINER = 2048
+_MOST_CELLS = 1 << 17
+"""Losses that are listed for attacks are rounded down to cells, a share of a deviation each."""
 
 
 def clones_law(epsilon: float) -> PairLaw:
@@ -189,7 +194,10 @@ class ShuffleProfile(Profile):
     @property
     def interval(self) -> float:
         """A grid spacing fine enough to compose this profile a thousand times."""
-        return min(self.deviation / 40, self.cap.interval)
+        listed = _listed(self.law, self.n) if self.law.symmetric else None
+        # Where most rounds tell nothing, it is the others that the grid must resolve.
+        scale = self.deviation if listed is None else max(self.deviation, listed.scale)
+        return min(scale / 40, self.cap.interval)
 
 
 @lru_cache(maxsize=8)
@@ -198,6 +206,9 @@ def _dominating(profile: ShuffleProfile, interval: float) -> LossDistribution:
     from incrowd.privacy.composition import connect_the_dots
 
     law, scale = profile.law, profile.deviation * profile.n
+    listed = _listed(law, profile.n) if law.symmetric else None
+    if listed is not None:
+        return listed.above(interval)
 
     @cache
     def above(epsilon: float) -> Bracket:
@@ -225,6 +236,13 @@ def _attained(profile: ShuffleProfile) -> tuple[LossDistribution, ...]:
     found = []
     for law in profile.distinct_attacks:
         deviation = math.sqrt(float(law.mass @ (law.a - law.b) ** 2) / profile.n)
+        listed = _listed(law, profile.n)
+        if listed is not None:
+            cell = max(deviation / _FINER, listed.widest / _MOST_CELLS)
+            found.append(listed.below(cell))
+            if not law.symmetric:
+                found.append(listed.swapped().below(cell))
+            continue
         scale = deviation * profile.n
         one_way = cache(partial(functional, law, profile.n, scale=scale))
         other_way = cache(partial(functional, law.swapped(), profile.n, scale=scale))
@@ -236,6 +254,12 @@ def _attained(profile: ShuffleProfile) -> tuple[LossDistribution, ...]:
 
             found.append(dots_below(curve, deviation, profile.greatest_loss))
     return tuple(found)
+
+
+def _listed(law: PairLaw, n: int, most: int | None = None) -> Outcomes | None:
+    from incrowd.privacy.listed import MANY, likely_outcomes
+
+    return likely_outcomes(law, n, most or MANY) if n > 1 else None
 
 
 def _either_way(
@@ -250,6 +274,11 @@ def _either_way(
     if epsilon < 0:
         there = _either_way(law, n, -epsilon, tolerance=tolerance, scale=scale)
         return _mirrored(there, epsilon)
+    if scale is None and (listed := _listed(law, n, _LISTABLE)) is not None:
+        forth, back = listed.bracket(epsilon), listed.swapped().bracket(epsilon)
+        found = Bracket(max(forth.lower, back.lower), max(forth.upper, back.upper))
+        if found.upper - found.lower <= min(tolerance, _TOLERANCE) * found.upper:
+            return found
     forth = functional(law, n, epsilon, tolerance, scale)
     if law.symmetric:
         return forth

@@ -15,6 +15,7 @@ from incrowd.protocols.base import Cost, Parameters, Protocol, Run
 __all__ = ["PROTOCOLS", "Cost", "Parameters", "Protocol", "Run", "load"]
 
 PROTOCOLS: Final[dict[str, str]] = {
+    "check-in": "incrowd.protocols.check_in:CheckIn",
     "local": "incrowd.protocols.local:Local",
     "network-shuffle": "incrowd.protocols.network_shuffle:NetworkShuffle",
     "shuffle": "incrowd.protocols.trusted_shuffle:TrustedShuffle",

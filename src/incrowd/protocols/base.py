@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, Self, get_type_hints
@@ -40,6 +40,7 @@ __all__ = [
     "Parameters",
     "Progress",
     "Protocol",
+    "Refined",
     "RoundParameters",
     "Run",
     "Safe",
@@ -61,14 +62,19 @@ Progress = Callable[[int, int], None]
 
 
 def parameter(
-    description: str, solve: Safe | None = None, *, path: bool = False, default: str | None = None
+    description: str,
+    solve: Safe | None = None,
+    *,
+    most: float | None = None,
+    path: bool = False,
+    default: str | None = None,
 ) -> Any:
     """Metadata of one field of ``Parameters``: its help text, and which side of it is safe.
 
-    ``path``: it names a file, relative to the survey that does. ``default``: what to say of its
-    default where the value itself does not.
+    ``most``: the largest value that makes sense. ``path``: it names a file, relative to the survey
+    that does. ``default``: what to say of its default where the value itself does not.
     """
-    extra = {"solve": solve, "path": path, "default": default}
+    extra = {"solve": solve, "most": most, "path": path, "default": default}
     return msgspec.Meta(description=description, extra=extra)
 
 
@@ -168,6 +174,15 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True)
+class Refined:
+    """The answer as it was after some of the rounds, with the promise that covered it then."""
+
+    rounds: int
+    result: Answer
+    guarantee: Guarantee
+
+
+@dataclass(frozen=True)
 class Run:
     """What came out of a protocol, with the promise that covers it."""
 
@@ -176,6 +191,8 @@ class Run:
     cost: Cost
     collected: Collected
     seed: int | None
+    refined: tuple[Refined, ...]
+    """How the answer became sharper, where a protocol asks round after round."""
 
     def __repr__(self) -> str:
         """The result in short, the seed that repeats it, and how many promises cover it."""
@@ -204,6 +221,8 @@ class Protocol(ABC):
     """The parties besides people's devices."""
     collects: ClassVar[type[Collected]] = Collected
     """What its curator ends up with."""
+    refines: ClassVar[bool] = False
+    """Whether each round has an answer of its own, which those before make sharper."""
 
     parameters: Any
     randomizer: Randomizer
@@ -351,7 +370,21 @@ class Protocol(ABC):
             cost=happened.cost(),
             collected=collected,
             seed=seed,
+            refined=tuple(self._refined(collected, task)) if self.refines else (),
         )
+
+    def _refined(self, collected: Collected, task: Task) -> Iterator[Refined]:
+        """The answers after 1, 2, 5, 10, 20 … of the rounds, from the first that has one."""
+        held = len(collected.rounds)
+        steps = sorted({held, *(m * 10**e for e in range(len(str(held))) for m in (1, 2, 5))})
+        for rounds in steps:
+            so_far = collected.first(rounds)
+            if rounds <= held and so_far.received:
+                yield Refined(
+                    rounds,
+                    task.estimate(so_far, self.randomizer),
+                    self.realised(so_far).guarantee(),
+                )
 
     def simulate(
         self, values: NDArray[Any], *, task: Task | None = None, seed: int | None = None

@@ -5,9 +5,10 @@ Three parts that the collecting protocols share:
 * :class:`Outbox` keeps what was sent and not yet answered, and sends the same bytes again after
   growing pauses. Nothing is ever drawn anew for a retry, so a repeated message reveals nothing.
 * :class:`Intake` takes in at most one report per person and round, and remembers which, so that a
-  repeated report is answered as the first time. A round closes when everyone reported or at the
+  repeated report is answered as the first time. A round closes when everyone reported or at its
   deadline; a report that comes later is refused, so that its device can stop.
-* :class:`Reporter` is the device of these protocols: it draws its reports once, at the start.
+* :class:`Reporter` is the device of these protocols: it draws its reports once, at the start, and
+  sends each when its time has come.
 
 Together with a runtime that makes state and effects durable before carrying them out, a report that
 was answered ``Accepted`` is counted exactly once, and any other at most once.
@@ -16,7 +17,7 @@ was answered ``Accepted`` is counted exactly once, and any other at most once.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -135,22 +136,28 @@ class _Round(msgspec.Struct, array_like=True):
 class IntakeState(msgspec.Struct, array_like=True):
     """What an intake stores."""
 
-    deadline: float
+    deadlines: list[float]
     rounds: list[_Round]
 
 
 class Intake:
-    """Takes in one report per person of the roster and round, and answers."""
+    """Takes in one report per person of the roster and round, and answers.
+
+    Who sends one with an empty payload has been heard of, and nothing more.
+    """
 
     def __init__(self, roster: Iterable[Address], rounds: int) -> None:
         self._roster = frozenset(roster)
         self._rounds = [_Round({}, {}, False) for _ in range(rounds)]
         self._open = set(range(rounds))
-        self._deadline = np.inf
+        self._deadlines = [np.inf] * rounds
 
-    def begin(self, deadline: float) -> None:
-        """Every round that is still open closes at this time."""
-        self._deadline = deadline
+    def begin(self, deadline: float | Sequence[float]) -> None:
+        """Every round that is still open closes at this time, or each at its own."""
+        if isinstance(deadline, Sequence):
+            self._deadlines = list(deadline)
+        else:
+            self._deadlines = [deadline] * len(self._rounds)
 
     def offer(self, sender: Address, report: wire.Report) -> list[Effect]:
         """Take the report in, or not, and answer; strangers get no answer."""
@@ -167,7 +174,8 @@ class Intake:
         into = self._rounds[report.round]
         if not into.closed and sender not in into.ids:
             into.ids[sender] = report.id
-            into.payloads[sender] = report.payload
+            if report.payload:
+                into.payloads[sender] = report.payload
         return into.ids.get(sender) == report.id
 
     def close(self, now: float) -> list[tuple[int, list[bytes]]]:
@@ -176,11 +184,10 @@ class Intake:
         Every round is handed out once. Who sent what is forgotten; the ids of a closed round are
         kept to answer repeated reports.
         """
-        over = now >= self._deadline
         ready = []
         for number in sorted(self._open):
             into = self._rounds[number]
-            if over or len(into.ids) == len(self._roster):
+            if now >= self._deadlines[number] or len(into.ids) == len(self._roster):
                 self._open.remove(number)
                 into.closed = True
                 senders = sorted(into.payloads, key=into.ids.__getitem__)
@@ -188,18 +195,22 @@ class Intake:
                 into.payloads = {}
         return ready
 
+    def heard(self, number: int) -> int:
+        """Of how many people something came in this round."""
+        return len(self._rounds[number].ids)
+
     @property
     def due(self) -> float | None:
-        """The deadline while some round is open."""
-        return self._deadline if self._open else None
+        """The next deadline of a round that is open."""
+        return min((self._deadlines[number] for number in self._open), default=None)
 
     def state(self) -> IntakeState:
         """What to store."""
-        return IntakeState(self._deadline, self._rounds)
+        return IntakeState(self._deadlines, self._rounds)
 
     def resume(self, state: IntakeState) -> None:
         """Continue from what was stored."""
-        self._deadline, self._rounds = state.deadline, state.rounds
+        self._deadlines, self._rounds = state.deadlines, state.rounds
         self._open = {number for number, into in enumerate(state.rounds) if not into.closed}
 
 
@@ -213,6 +224,7 @@ class Receipt:
 
 class _ReporterState(msgspec.Struct, array_like=True):
     ids: list[bytes]
+    later: dict[int, bytes]
     outbox: OutboxState
     accepted: list[int]
     refused: list[int]
@@ -222,7 +234,7 @@ class Reporter(Actor):
     """A device that sends one report per round to the party that collects.
 
     The value is randomized once per round, at the start; from then on only bytes are repeated.
-    Subclasses say who collects, and in which form that party holds a report.
+    Subclasses say who collects, in which form that party holds a report, and when each leaves.
     """
 
     collector: ClassVar[Address]
@@ -244,6 +256,7 @@ class Reporter(Actor):
         self._rounds = rounds
         self._rng = rng
         self._ids: list[bytes] = []
+        self._later: dict[int, bytes] = {}
         self._outbox = Outbox(backoff)
         self._accepted: list[int] = []
         self._refused: list[int] = []
@@ -252,16 +265,34 @@ class Reporter(Actor):
     def payload(self, report: bytes) -> bytes:
         """What the collecting party gets to hold: the report, or a sealed one."""
 
-    def start(self, now: float) -> list[Effect]:
-        """Draw and send every report."""
+    def reports(self) -> Sequence[bytes | None]:
+        """A fresh report of the value for each round, or none where there is nothing to say."""
         values = np.repeat(self._value, self._rounds, axis=0)
-        reports = wire.pack(self._randomizer.randomize(values, self._rng))
+        return wire.pack(self._randomizer.randomize(values, self._rng))
+
+    def message(self, number: int, id_: bytes, report: bytes | None) -> bytes | None:
+        """What is sent in a round, if anything is."""
+        if report is None:
+            return None
+        return wire.encode(wire.Report(number, id_, self.payload(report)))
+
+    def window(self, number: int) -> tuple[float, float]:
+        """From when the message of a round may leave, and since when it would be too late.
+
+        Neither may be earlier than in the round before.
+        """
+        del number
+        return -np.inf, np.inf
+
+    def start(self, now: float) -> list[Effect]:
+        """Draw every report, and send those whose time has come."""
+        reports = self.reports()
         self._ids = [self._rng.bytes(wire.ID_BYTES) for _ in reports]
-        effects: list[Effect] = []
         for number, (id_, report) in enumerate(zip(self._ids, reports, strict=True)):
-            body = wire.encode(wire.Report(number, id_, self.payload(report)))
-            effects.append(self._outbox.put(number, self.collector, body, now))
-        return effects + wake_at(self._outbox.due)
+            body = self.message(number, id_, report)
+            if body is not None:
+                self._later[number] = body
+        return self.wake(now)
 
     def receive(self, message: Message, now: float) -> list[Effect]:
         """Stop sending what was answered; finish when everything was."""
@@ -275,24 +306,43 @@ class Reporter(Actor):
             return []
         accepted = isinstance(answer, wire.Accepted)
         (self._accepted if accepted else self._refused).append(answer.round)
-        if len(self._outbox):
-            return wake_at(self._outbox.due)
-        return [Done(Receipt(tuple(sorted(self._accepted)), tuple(sorted(self._refused))))]
+        return self._what_next()
 
     def wake(self, now: float) -> list[Effect]:
-        """Send again what was not answered."""
-        return self._outbox.retry(now) + wake_at(self._outbox.due)
+        """Send again what was not answered, and for the first time what is due."""
+        effects = self._outbox.retry(now)
+        while self._later:
+            number = next(iter(self._later))
+            opens, closes = self.window(number)
+            if now < opens:
+                break
+            body = self._later.pop(number)
+            if now < closes:
+                effects.append(self._outbox.put(number, self.collector, body, now))
+            else:
+                self._refused.append(number)
+        return effects + self._what_next()
+
+    def _what_next(self) -> list[Effect]:
+        if self._later:
+            opens, _ = self.window(next(iter(self._later)))
+            return wake_at(self._outbox.due, opens)
+        done = Done(Receipt(tuple(sorted(self._accepted)), tuple(sorted(self._refused))))
+        return wake_at(self._outbox.due) or [done]
 
     def state(self) -> bytes:
-        """The identifiers, the reports that wait for an answer, and the answers."""
+        """The identifiers, the reports that wait for their time or an answer, and the answers."""
         return wire.encode(
-            _ReporterState(self._ids, self._outbox.state(), self._accepted, self._refused)
+            _ReporterState(
+                self._ids, self._later, self._outbox.state(), self._accepted, self._refused
+            )
         )
 
     def resume(self, state: bytes) -> None:
         """Continue with the same identifiers and the same bytes."""
         stored = msgspec.msgpack.decode(state, type=_ReporterState)
         self._ids, self._accepted, self._refused = stored.ids, stored.accepted, stored.refused
+        self._later = stored.later
         self._outbox.resume(stored.outbox)
 
 

@@ -25,7 +25,7 @@ _ENTRIES = 1 << 24
 """No pilot estimates more than this many entries; wider randomizers get fewer people."""
 
 
-def expected_error(randomizer: Randomizer, reports: int) -> float | None:
+def expected_error(randomizer: Randomizer, reports: float) -> float | None:
     """The root mean square standard error of the coordinates, from this many reports.
 
     None for the generic randomizer, which cannot draw, and for one so wide that even a pilot of a

@@ -31,6 +31,8 @@ __all__ = [
     "Accepted",
     "Batch",
     "BatchAccepted",
+    "CheckIn",
+    "Gathering",
     "HandIn",
     "Hop",
     "Passed",
@@ -38,6 +40,7 @@ __all__ = [
     "Report",
     "ReportFormat",
     "batch_limit",
+    "check_in_bytes",
     "decode",
     "encode",
     "envelope_bytes",
@@ -89,6 +92,34 @@ class Batch(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     """From the shuffler to the curator: the reports of one round, permuted, and nothing else."""
 
     round: _Round
+    payloads: list[bytes]
+
+
+class CheckIn(
+    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="check-in"
+):
+    """From a device to the shuffler: what it has to say in one round.
+
+    ``void``: its owner stays away, and the payload is noise. Neither changes the length.
+    """
+
+    round: _Round
+    id: _Id
+    void: bool
+    payload: bytes
+
+
+class Gathering(
+    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="gathering"
+):
+    """From the shuffler to the curator: the reports of one round, permuted.
+
+    ``present`` counts the people who were there, also those who stayed away by their coin; none
+    means that the round was not held, and then there are no reports.
+    """
+
+    round: _Round
+    present: _Count
     payloads: list[bytes]
 
 
@@ -240,3 +271,8 @@ def envelope_bytes(payload: int, rounds: int) -> int:
     No report of an earlier round is larger. Sealing is not counted.
     """
     return len(encode(Report(rounds - 1, bytes(ID_BYTES), bytes(payload))))
+
+
+def check_in_bytes(payload: int, rounds: int) -> int:
+    """The size of a :class:`CheckIn`, void or not, likewise."""
+    return len(encode(CheckIn(rounds - 1, bytes(ID_BYTES), False, bytes(payload))))

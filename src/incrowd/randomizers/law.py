@@ -89,6 +89,21 @@ class PairLaw:
         """
         return PairLaw(self.a / share, self.b / share, self.mass * share, self.escaped)
 
+    def thinned(self, rate: float) -> PairLaw:
+        """The law when everyone, the victim included, sends a report only with this probability.
+
+        Who sends none sends the symbol *void*, which is as likely for every input: masses shrink,
+        and the rest of the blanket is void at (1, 1). See ``docs/theory/check_in.md``.
+        """
+        if rate == 1:
+            return self
+        return PairLaw(
+            np.append(self.a, 1.0),
+            np.append(self.b, 1.0),
+            np.append(self.mass * rate, 1.0 - rate),
+            self.escaped * rate,
+        )
+
     @cached_property
     def symmetric(self) -> bool:
         """Whether exchanging ``x0`` and ``x1`` leaves the law unchanged."""

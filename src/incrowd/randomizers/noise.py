@@ -34,7 +34,7 @@ from incrowd.randomizers._lattice import check_realisable
 from incrowd.randomizers.base import Domain, Estimate, FloatArray, Randomizer, Reports
 from incrowd.randomizers.law import PairLaw
 
-__all__ = ["Gaussian", "Laplace", "gaussian_delta"]
+__all__ = ["Gaussian", "Laplace", "gaussian_delta", "gaussian_deltas", "gaussian_pair"]
 
 _HALF_BINS = 750
 _GRID = 2.0**20
@@ -178,32 +178,56 @@ class Gaussian(Randomizer, frozen=True, tag="gaussian"):
 
     def attack(self) -> tuple[PairLaw, ...]:
         """All others at 0, or all at 1, merged downwards; the tails are merged too."""
-        sigma = self.sigma
-        inner = _edges(
-            -_CUT * sigma,
-            1 + _CUT * sigma,
-            centre=2.0,
-            spread=math.sqrt(3) * sigma,
-            bins=2 * _HALF_BINS,
-        )
-        edges = np.concatenate([[-np.inf], inner, [np.inf]])
-        mass, other = _normal_mass(edges, sigma), _normal_mass(edges - 1, sigma)
-        at_0 = PairLaw.of(1.0, other / mass, mass)
+        at_0 = gaussian_pair(self.sigma)
         return at_0, at_0.swapped()
 
 
-def gaussian_delta(epsilon: float, sigma: float) -> float:
-    """δ(ε) of one unit of shift under N(0, σ²), for any real ε, rounded up.
+def gaussian_pair(sigma: float, *, spread: bool = False, top: float | None = None) -> PairLaw:
+    """The law of (1, X) with X = dN(1, σ²)/dN(0, σ²), under N(0, σ²): the victim among zeros.
 
-    Φ(1/(2σ) − εσ) − e^ε·Φ(−1/(2σ) − εσ), as Φ(u)·(1 − e^x) with x = ε + ln Φ(v) − ln Φ(u), plus
-    what rounding in x can hide.
+    Merged downwards, tails included; what lies above ``top`` is the last atom. With ``spread`` it
+    is upwards instead: the lower tail goes to X = 0 and to its edge; X is cut at ``top``, and what
+    N(1, σ²) has there is ``escaped``.
     """
-    upper = float(log_ndtr(1 / (2 * sigma) - epsilon * sigma))
-    lower = float(log_ndtr(-1 / (2 * sigma) - epsilon * sigma))
+    inner = _edges(
+        -_CUT * sigma,
+        1 + _CUT * sigma if top is None else top,
+        centre=2.0,
+        spread=math.sqrt(3) * sigma,
+        bins=2 * _HALF_BINS,
+    )
+    edges = np.concatenate([[-np.inf], inner, [np.inf]])
+    mass, other = _normal_mass(edges, sigma), _normal_mass(edges - 1, sigma)
+    if not spread:
+        return PairLaw.of(1.0, other / mass, mass)
+    x = np.concatenate([[0.0], np.exp((2 * inner - 1) / (2 * sigma**2))])
+    up = np.clip((other - x * mass)[:-1] / np.diff(x), 0.0, mass[:-1])
+    spread_mass = np.append(mass[:-1] - up, mass[-1])
+    spread_mass[1:] += up
+    return PairLaw.of(1.0, x, spread_mass, float(other[-1]))
+
+
+def gaussian_delta(epsilon: float, sigma: float) -> float:
+    """δ(ε) of one unit of shift under N(0, σ²), for any real ε, rounded up."""
+    return float(gaussian_deltas(np.float64(epsilon), np.float64(sigma))[1])
+
+
+def gaussian_deltas(
+    epsilon: FloatArray | np.float64, sigma: FloatArray | np.float64
+) -> tuple[FloatArray, FloatArray]:
+    """The same for many at once: each δ(ε) rounded down, and rounded up.
+
+    Φ(1/(2σ) − εσ) − e^ε·Φ(−1/(2σ) − εσ), as Φ(u)·(1 − e^x) with x = ε + ln Φ(v) − ln Φ(u), minus
+    or plus what rounding in x can hide.
+    """
+    upper = log_ndtr(0.5 / sigma - epsilon * sigma)
+    lower = log_ndtr(-0.5 / sigma - epsilon * sigma)
     exponent = epsilon + lower - upper
-    hidden = 2.0**-50 * (1 + abs(epsilon) + abs(lower) + abs(upper))
-    exact = math.exp(upper) * (hidden - math.expm1(min(exponent, 0.0)))
-    return min(1.0, max(exact, sys.float_info.min))
+    hidden = 2.0**-50 * (1 + np.abs(epsilon) - lower - upper)
+    fallen = -np.expm1(np.minimum(exponent, 0.0))
+    share = np.exp(upper)
+    down = np.maximum(share * (fallen - hidden), 0.0)
+    return down, np.clip(share * (fallen + hidden), sys.float_info.min, 1.0)
 
 
 @lru_cache(maxsize=256)

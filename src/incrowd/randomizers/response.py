@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from incrowd import checks
-from incrowd.errors import InvalidEpsilon, InvalidParameter
+from incrowd.errors import InvalidDelta, InvalidEpsilon, InvalidParameter, NotProven
 from incrowd.randomizers import _inputs
 from incrowd.randomizers._categorical import Categorical, from_support
 from incrowd.randomizers._lattice import (
@@ -34,21 +34,41 @@ _LARGEST_EXPONENT = 300.0
 
 
 class Generic(Randomizer, frozen=True, tag="generic"):
-    """Any pure ε0-randomizer, used by everyone alike: for accounting only.
+    """Any (ε0, δ0)-randomizer, used by everyone alike: for accounting only. δ0 is 0 unless given.
 
     Its laws are those of the worst one. Every ε0-randomizer has a, b in [1, E] under its envelope;
     moving the points to the corners of that square and then to (E, 1) and (1, E) are
     mean-preserving spreads, so that (E, 1) and (1, E) with mass 1/(E + 1) each dominates all of
-    them, at every ε and in both directions (``docs/theory/generic.md``).
+    them, at every ε and in both directions (``docs/theory/generic.md``). With a δ0 there is no
+    blanket; a crowd is close to one of pure randomizers (``docs/theory/check_in.md``).
     """
+
+    # A field in place of the base's property, as in the Gaussian.
+    delta: float = 0.0
 
     domain: ClassVar[Domain] = "category"
 
     def __post_init__(self) -> None:
-        """Refuse an ε0 whose exponential leaves the range of doubles."""
+        """Refuse an ε0 whose exponential leaves the range of doubles, and a δ0 that is none."""
         checks.epsilon(self.epsilon)
         if self.epsilon > _LARGEST_EXPONENT:
             raise InvalidEpsilon(f"epsilon must be at most {_LARGEST_EXPONENT:g}")
+        if not 0 <= checks.number(self.delta, "delta") < 1:
+            raise InvalidDelta(f"delta must be 0 or more and below 1, got {self.delta!r}")
+
+    def pure(self) -> Generic:
+        """The same without δ0."""
+        return Generic(epsilon=self.epsilon)
+
+    def local_delta(self, epsilon: float) -> float:
+        """δ0, and the curve of a pure one on the rest: that of the worst (ε0, δ0)-randomizer."""
+        if not self.delta:
+            return super().local_delta(epsilon)
+        if epsilon < 0:  # the other direction, which has the same curve, says it
+            found = -math.expm1(epsilon) + math.exp(epsilon) * self.local_delta(-epsilon)
+        else:
+            found = self.delta + (1 - self.delta) * super().local_delta(epsilon)
+        return min(1.0, found * (1 + 2.0**-50))
 
     @property
     def report_bytes(self) -> int:
@@ -71,7 +91,12 @@ class Generic(Randomizer, frozen=True, tag="generic"):
         )
 
     def blanket(self) -> PairLaw:
-        """(E, 1) and (1, E), mass 1/(E + 1) each."""
+        """(E, 1) and (1, E), mass 1/(E + 1) each; refused with a δ0, which leaves no blanket."""
+        if self.delta:
+            raise NotProven(
+                "this crowd is accounted for pure randomizers only, and the generic one has "
+                f"delta = {self.delta:g}: set it to 0, or choose a concrete randomizer"
+            )
         return response_blanket(math.exp(self.epsilon), 2)
 
     def attack(self) -> tuple[PairLaw, ...]:

@@ -87,6 +87,23 @@ def describe_interval(answer: Answer) -> dict[str, Any]:
     }
 
 
+def describe_refined(run: Run, delta: float) -> list[dict[str, Any]]:
+    """The answer after some of the rounds, and what was promised then; empty where it has no sense.
+
+    The numbers are in the order of the result's rows.
+    """
+    return [
+        {
+            "rounds": each.rounds,
+            "epsilon": each.guarantee.epsilon(delta),
+            "estimate": each.result.value.tolist(),
+            "low": each.result.low.tolist(),
+            "high": each.result.high.tolist(),
+        }
+        for each in run.refined
+    ]
+
+
 def describe_cost(cost: Cost, task: Task) -> dict[str, Any]:
     """What taking part costs each person as planned; the error is in the units of the answer."""
     described: dict[str, Any] = msgspec.to_builtins(cost)

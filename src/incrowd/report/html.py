@@ -25,7 +25,7 @@ from incrowd.report.describe import (
     lower_bound,
 )
 from incrowd.report.format import count, down, guess, percent, plain, round_up, several, small, up
-from incrowd.report.plots import MOST_ROWS, answer_figure, profile_figure
+from incrowd.report.plots import MOST_ROWS, answer_figure, profile_figure, refined_figure
 from incrowd.report.style import STYLE
 from incrowd.report.words import (
     facts,
@@ -89,6 +89,7 @@ def render(document: Document) -> str:
     """The whole page."""
     parts = (
         _answer(document),
+        _refined(document),
         _promises(document),
         _profile(document),
         _assumptions(document),
@@ -180,6 +181,13 @@ def _answer(document: Document) -> str:
         if bool((answer.value < 0).any())
         else ""
     )
+    covered = (
+        "The intervals cover the noise that protects people and the luck of who was in, each "
+        "number on its own."
+        if document.run.collected.sampled
+        else "The intervals cover the noise that protects people, each number on its own; they do "
+        "not cover how the people were chosen."
+    )
     figure = _figure(
         answer_figure(answer, truth, shares=shares),
         "Estimates with confidence limits"
@@ -192,9 +200,37 @@ def _answer(document: Document) -> str:
     return _section(
         "The answer",
         f"<p>Each person’s report is noisy on purpose; over many people the noise averages out, "
-        f"and what it adds is removed. {told} The intervals cover the noise that protects people, "
-        f"each number on its own; they do not cover how the people were chosen.{negative}</p>"
+        f"and what it adds is removed. {told} {covered}{negative}</p>"
         f"{figure}{_table(head, rows, caption='The same in numbers')}",
+    )
+
+
+def _refined(document: Document) -> str:
+    """How the answer became sharper; nothing where it was asked for once."""
+    refined = document.run.refined
+    if len(refined) < 2:
+        return ""
+    shown = percent if document.shares else plain
+    rows = [
+        [
+            several(each.rounds, "round"),
+            up(each.guarantee.epsilon(document.delta)),
+            shown(max(each.result.standard_error.tolist())),
+        ]
+        for each in refined
+    ]
+    return _section(
+        "Round by round",
+        "<p>Every round asked a fresh random crowd. Each made the answer sharper and the promise "
+        "weaker, which is why the budget ends the survey.</p>"
+        + _figure(
+            refined_figure(refined, shares=document.shares),
+            "Estimates after some of the rounds: "
+            + "; ".join(f"{row[0]} with a standard error of {row[2]}" for row in rows),
+            f"The largest estimates, with the {document.run.result.confidence:.0%} interval of "
+            "each as a band. The axis of rounds is logarithmic.",
+        )
+        + _table(["", "ε until then", "largest standard error"], rows, "The same in numbers"),
     )
 
 

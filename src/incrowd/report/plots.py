@@ -26,10 +26,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from incrowd.protocols.base import Refined
     from incrowd.randomizers.base import FloatArray
     from incrowd.tasks.base import Answer
 
-__all__ = ["MOST_ROWS", "answer_figure", "profile_figure", "require_matplotlib"]
+__all__ = [
+    "MOST_ROWS",
+    "answer_figure",
+    "profile_figure",
+    "refined_figure",
+    "require_matplotlib",
+]
 
 MOST_ROWS = 40
 """How many labels a figure shows; the largest ones, when there are more."""
@@ -81,6 +88,31 @@ def answer_figure(answer: Answer, truth: FloatArray | None, *, shares: bool) -> 
         axes.tick_params(axis="y", length=0, labelsize=11)
         _legend(axes, figure)
         return _svg(figure, "answer")
+
+
+def refined_figure(refined: Sequence[Refined], *, shares: bool) -> str:
+    """The largest estimates after some of the rounds, with their confidence limits as bands."""
+    scale = 100 ** int(shares)
+    last = refined[-1].result
+    rounds = [each.rounds for each in refined]
+    with _canvas(height=3.6) as (figure, axes):
+        for marker, row in zip(_SERIES, np.argsort(-last.value, kind="stable"), strict=False):
+            value, low, high = (
+                scale * np.array([limit[row] for limit in limits])
+                for limits in zip(*(_limits(each.result) for each in refined), strict=True)
+            )
+            axes.fill_between(rounds, low, high, color=marker, alpha=0.15, linewidth=0)
+            label = last.labels[row].replace("$", r"\$")
+            axes.plot(
+                rounds, value, color=marker, linewidth=2.0, marker="o", markersize=4, label=label
+            )
+        axes.set_xscale("log")
+        axes.set_xticks(rounds, [plain(each) for each in rounds])
+        axes.set_xlabel("rounds")
+        axes.set_ylabel("share of people, %" if shares else "mean")
+        axes.grid(visible=True, axis="y", color=_GRID, linewidth=0.8)
+        _legend(axes, figure)
+        return _svg(figure, "refined")
 
 
 def profile_figure(guarantees: Sequence[Guarantee], delta: float) -> str:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from incrowd.report.format import count, down, plain, small, up
+from incrowd.report.format import count, down, plain, several, small, up
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["answer_table", "facts_table", "guarantees_table"]
+__all__ = ["answer_table", "facts_table", "guarantees_table", "refined_table"]
+
+_SHOWN = 4
+"""How many answers a row of estimates has room for."""
 
 
 def facts_table(facts: Iterable[tuple[str, str]]) -> Table:
@@ -39,6 +42,23 @@ def answer_table(
         numbers = [row["estimate"], interval["low"][index], interval["high"][index]]
         numbers += [] if truth is None else [truth[index]]
         table.add_row(Text(row["label"]), *(plain(number) for number in numbers))
+    return table
+
+
+def refined_table(refined: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> Table:
+    """The estimates after some of the rounds, each ± half of its interval, and ε until then."""
+    from rich.text import Text
+
+    shown = labels[:_SHOWN]
+    table = _table("after", "ε")
+    for label in shown:
+        table.add_column(Text(label), justify="right")
+    if len(labels) > len(shown):
+        table.add_column("…")
+    for each in refined:
+        limits = zip(each["estimate"], each["low"], each["high"], strict=True)
+        cells = [f"{plain(value, 3)} ± {plain((high - low) / 2, 1)}" for value, low, high in limits]
+        table.add_row(several(each["rounds"], "round"), up(each["epsilon"]), *cells[:_SHOWN])
     return table
 
 

@@ -58,7 +58,7 @@ class Unknown:
     safe: Safe
     whole: bool
     cap: float | None = None
-    """A limit set by the user, itself allowed."""
+    """A limit, itself allowed."""
     saturates: bool = False
     """Whether more of it is known to stop helping: what the protocol can choose by itself."""
 
@@ -92,7 +92,11 @@ def unknowns(kind: type[Protocol]) -> dict[str, Unknown]:
     for field in fields_of(kind.parameters_type).values():
         if field.solve is not None:
             found[field.name] = Unknown(
-                field.name, field.solve, whole=field.type is int, saturates=bool(field.words)
+                field.name,
+                field.solve,
+                whole=field.type is int,
+                cap=field.most,
+                saturates=bool(field.words),
             )
     return found
 

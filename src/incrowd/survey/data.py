@@ -19,9 +19,9 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from incrowd.errors import EmptyData, FileUnreadable, MissingColumn
+from incrowd.errors import EmptyData, FileUnreadable, InvalidParameter, MissingColumn
 
-__all__ = ["read_column"]
+__all__ = ["read_column", "read_numbers"]
 
 _OTHER_SEPARATORS = {";": "';'", "\t": "tabs"}
 
@@ -32,6 +32,25 @@ def read_column(path: Path, column: str) -> NDArray[np.str_]:
     if not cells.size:
         raise EmptyData(f"{path}: no rows after the header; a survey needs at least one person")
     return cells
+
+
+def read_numbers(path: Path) -> tuple[float, ...]:
+    """The numbers of a file that holds nothing else, one per line; blank lines mean nothing."""
+    try:
+        lines = path.read_text("utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not UTF-8 text"
+        raise FileUnreadable(f"{path}: cannot read the numbers: {reason}") from error
+    found = []
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            try:
+                found.append(float(line))
+            except ValueError:
+                raise InvalidParameter(
+                    f"{path}: line {number}: {line.strip()!r} is not a number: write one per line"
+                ) from None
+    return tuple(found)
 
 
 def _cells(path: Path, column: str) -> Iterator[str]:

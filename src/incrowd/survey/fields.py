@@ -16,7 +16,13 @@ from incrowd.protocols.base import Safe
 
 __all__ = ["Field", "fields_of"]
 
-_SPOKEN = {int: "whole number", float: "number", bool: "truth value", str: "text"}
+_SPOKEN = {
+    int: "whole number",
+    float: "number",
+    bool: "truth value",
+    str: "text",
+    tuple: "list of numbers",
+}
 
 
 @dataclass(frozen=True)
@@ -25,7 +31,7 @@ class Field:
 
     name: str
     type: Any
-    """A class, or a ``Literal`` of the words that are allowed."""
+    """A class, or a ``Literal`` of the words that are allowed; ``tuple`` for a list of numbers."""
     required: bool
     default: Any
     description: str = ""
@@ -34,6 +40,8 @@ class Field:
     """What may be said instead of a number, to leave it open."""
     path: bool = False
     """Whether the value names a file."""
+    most: float | None = None
+    """The largest value that makes sense."""
     default_text: str | None = None
     """What to say of the default where the value itself does not."""
 
@@ -54,7 +62,7 @@ class Field:
         """The default, for people; nothing where there is none to speak of."""
         if self.default_text is not None:
             return self.default_text
-        return "" if self.default is None else str(self.default)
+        return "" if self.default in (None, ()) else str(self.default)
 
 
 def fields_of(description: type[msgspec.Struct]) -> dict[str, Field]:
@@ -73,6 +81,7 @@ def fields_of(description: type[msgspec.Struct]) -> dict[str, Field]:
             solve=extra.get("solve"),
             words=words,
             path=bool(extra.get("path")),
+            most=extra.get("most"),
             default_text=extra.get("default"),
         )
     return found
@@ -85,6 +94,8 @@ def _unwrap(hint: Any) -> tuple[Any, tuple[str, ...], msgspec.Meta | None]:
         hint, *extras = get_args(hint)
         meta = next((each for each in extras if isinstance(each, msgspec.Meta)), None)
     words: tuple[str, ...] = ()
+    if get_origin(hint) is tuple:
+        return tuple, words, meta
     if not isinstance(hint, type) and get_origin(hint) is not Literal:
         parts = get_args(hint)
         words = tuple(

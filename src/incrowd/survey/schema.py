@@ -25,6 +25,7 @@ from incrowd.errors import FileUnreadable, IncrowdError, InvalidConfig, Malforme
 from incrowd.graphs import names_family
 from incrowd.live.options import LiveOptions
 from incrowd.privacy.guarantee import view_of
+from incrowd.survey.data import read_numbers
 from incrowd.survey.fields import fields_of
 
 __all__ = ["Budget", "Section", "SurveyFile", "read"]
@@ -108,10 +109,13 @@ class Section:
     def resolve(self, folder: Path, description: type[msgspec.Struct]) -> None:
         """Let the fields that name files name them from this folder.
 
-        A family of graphs stands where a file could, and is in no folder.
+        A family of graphs stands where a file could, and is in no folder. Where a list of numbers
+        is wanted, a name is that of the file which holds them.
         """
         for name, field in fields_of(description).items():
             value = self.values.get(name)
+            if field.type is tuple and isinstance(value, str):
+                self.values[name] = read_numbers(folder / value)
             if field.path and value and isinstance(value, str) and not names_family(value):
                 self.values[name] = str(folder / value)
 

@@ -4,7 +4,8 @@
 before anybody answers: every value is encoded, the randomizer is checked against the task, and the
 budget against the guarantee. What the protocol leaves open is planned for the δ of the budget. An
 ε0 that the file leaves out is solved for: the largest one, and so the most accurate answer, that
-keeps the promise.
+keeps the promise. With a given ε0, ``rounds = "budget"`` asks for as many rounds as the budget pays
+for.
 
 The number of people is counted from the data. A randomizer that the file leaves out is k-ary
 randomized response for a histogram (one small number per report, and the smallest error as long as
@@ -42,7 +43,7 @@ from incrowd.protocols import load as load_protocol
 from incrowd.protocols.base import Protocol, Run
 from incrowd.randomizers import RANDOMIZERS, Generic
 from incrowd.randomizers.base import FloatArray, Randomizer
-from incrowd.survey.calibrate import LOCAL_EPSILON, Goal, calibrate
+from incrowd.survey.calibrate import LOCAL_EPSILON, Goal, Unknown, calibrate, unknowns
 from incrowd.survey.data import read_column
 from incrowd.survey.fields import fields_of
 from incrowd.survey.part import part_of
@@ -61,6 +62,10 @@ Mode = Literal["simulate", "actors"]
 
 DEFAULT_RANDOMIZERS = {"histogram": "krr", "mean": "onebit"}
 """What each kind of task uses when the file names no randomizer; also the tasks one column asks."""
+
+
+BUDGET = "budget"
+"""In a survey file, in place of a number such as the rounds: the most that the budget allows."""
 
 
 class Progress(Interface):
@@ -292,14 +297,18 @@ def _protocol(
     say: Progress,
 ) -> tuple[Protocol, bool]:
     """The protocol of the survey, planned, and whether its ε0 was solved for."""
-    parameters = file.protocol.build(kind.parameters_type, n=people)
+    section = file.protocol
+    stretched = _stretched(section, kind)
+    if stretched is None:
+        section.build(kind.parameters_type, n=people)
     randomizer = _randomizer(file.randomizer, task)
     goal = _goal(file.budget)
     stage = "checking the promise against the budget"
     say(stage)
 
-    def build(eps0: Any) -> Protocol:
+    def build(eps0: Any, **more: Any) -> Protocol:
         drawn = randomizer(eps0)
+        parameters = section.build(kind.parameters_type, n=people, **more)
         try:
             made = kind.make(parameters, drawn, graph)
             return made.planned(
@@ -309,6 +318,10 @@ def _protocol(
             raise type(error)(f"{file.path}: protocol: {error}") from error
 
     given = file.randomizer.values.get("epsilon")
+    if given is None and stretched is not None:
+        raise section.fail(
+            stretched.name, f"{BUDGET} needs randomizer.epsilon: the budget can choose only one"
+        )
     if given is None:
         unknown = replace(LOCAL_EPSILON, cap=file.budget.local_epsilon)
         _, protocol = calibrate(build, unknown, goal)
@@ -319,6 +332,12 @@ def _protocol(
             f"{file.path}: randomizer.epsilon: {given:g} exceeds budget.local_epsilon {cap:g}; "
             "lower it, or leave it out to have it solved"
         )
+    if stretched is not None:
+        name, whole = stretched.name, stretched.whole
+        _, protocol = calibrate(
+            lambda value: build(given, **{name: int(value) if whole else value}), stretched, goal
+        )
+        return protocol, False
     protocol = build(given)
     reached = goal.reached(protocol)
     if reached > goal.epsilon:
@@ -328,6 +347,19 @@ def _protocol(
             "or leave it out to have it solved"
         )
     return protocol, False
+
+
+def _stretched(section: Section, kind: type[Protocol]) -> Unknown | None:
+    """The parameter that is to be as large as the budget allows, where the file says so."""
+    solvable = {name: each for name, each in unknowns(kind).items() if each.safe == "max"}
+    named = [name for name, value in section.values.items() if value == BUDGET]
+    if not named:
+        return None
+    if len(named) > 1 or named[0] not in solvable:
+        raise section.fail(
+            named[-1], f"only one of {', '.join(list(solvable)[1:])} can be set to {BUDGET}"
+        )
+    return solvable[named[0]]
 
 
 def _randomizer_kind(section: Section, task: Task) -> type[Randomizer]:

@@ -9,9 +9,9 @@ row per label, in the units of the raw column; nothing is clipped.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import msgspec
 import numpy as np
@@ -46,8 +46,11 @@ class Collected:
     ``rounds`` holds the reports that arrived, one array per round, in an order that says nothing.
     ``sent`` counts the reports that people were asked for over all rounds; those that are not in
     ``rounds`` were ``dropped``. Where ``dummies`` are among them, the others are a random sample of
-    what people sent.
+    what people sent. ``sampled`` says that who reports is drawn at random anyway, so that an answer
+    about everybody has to allow for that as well.
     """
+
+    sampled: ClassVar[bool] = False
 
     rounds: tuple[Reports, ...]
     sent: int
@@ -76,6 +79,11 @@ class Collected:
     def smallest_crowd(self) -> int:
         """The number of reports in the round that had the fewest."""
         return min(self.crowds, default=0)
+
+    def first(self, rounds: int) -> Self:
+        """What the first rounds alone brought."""
+        kept = self.rounds[:rounds]
+        return replace(self, rounds=kept, sent=self.sent * len(kept) // len(self.rounds))
 
     def pooled(self) -> Reports:
         """The reports of all rounds together; refuses when there is none."""
@@ -165,6 +173,9 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
         estimate = randomizer.estimate(reports)
         if collected.dummies is not None:
             estimate = _without_dummies(estimate, reports, randomizer, collected.dummies)
+        elif collected.sampled and len(reports) > 1:
+            variance = _spread(estimate, reports, randomizer)
+            estimate = replace(estimate, variance=np.maximum(variance, estimate.variance))
         estimate = self.in_units(estimate)
         low, high = estimate.interval(confidence)
         return Answer(
@@ -187,14 +198,25 @@ def _without_dummies(
 ) -> Estimate:
     """The estimate for everyone, from a random sample of them among dummies.
 
-    Which people are in the sample, and how many dummies there are, is random too. So the variance
-    is that of independent draws from all the reports, taken from the spread between batches of
-    them; it is a little too large, because a sample without replacement varies less.
+    Which people are in the sample, and how many dummies there are, is random too.
     """
     kept = 1 - dummies.share
-    count = max(2, min(_BATCHES, len(reports) // 2))
     if kept <= 0 or len(reports) < 2:
         raise ProtocolFailed("only dummies are left, so there is nothing to estimate")
+    return Estimate(
+        value=np.asarray((estimate.value - dummies.share * dummies.center) / kept),
+        variance=np.asarray(_spread(estimate, reports, randomizer) / kept**2),
+        reports=estimate.reports,
+    )
+
+
+def _spread(estimate: Estimate, reports: Reports, randomizer: Randomizer) -> FloatArray:
+    """The variance of the estimate when the reports are independent draws from all of them.
+
+    It is taken from the spread between batches, and is a little too large for a sample without
+    replacement, which varies less.
+    """
+    count = max(2, min(_BATCHES, len(reports) // 2))
     edges = np.linspace(0, len(reports), count + 1).astype(int)
     batches = np.array(
         [randomizer.estimate(reports[begin:end]).value for begin, end in pairwise(edges)]
@@ -202,11 +224,8 @@ def _without_dummies(
     weights = np.diff(edges).reshape(-1, *(1,) * (batches.ndim - 1)) / len(reports)
     # Each batch mean has variance v over its size: this average of squares estimates v.
     spread = (weights * len(reports) * (batches - estimate.value) ** 2).sum(axis=0) / (count - 1)
-    return Estimate(
-        value=np.asarray((estimate.value - dummies.share * dummies.center) / kept),
-        variance=np.asarray(spread / len(reports) / kept**2),
-        reports=estimate.reports,
-    )
+    variance: FloatArray = np.asarray(spread / len(reports))
+    return variance
 
 
 def _fitting(domain: Domain) -> str:

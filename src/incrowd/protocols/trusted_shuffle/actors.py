@@ -110,10 +110,17 @@ class Shuffler(Actor):
     def _forward(self, now: float) -> list[Effect]:
         effects: list[Effect] = []
         for number, payloads in self._intake.close(now):
-            order = self._generator(number).permutation(len(payloads))
-            batch = wire.Batch(number, [payloads[place] for place in order])
-            effects.append(self._outbox.put(number, CURATOR, wire.encode(batch), now))
+            batch = wire.encode(self._batch(number, payloads))
+            effects.append(self._outbox.put(number, CURATOR, batch, now))
         return effects + self._what_next()
+
+    def _batch(self, number: int, payloads: list[bytes]) -> msgspec.Struct:
+        """What the curator gets of a round."""
+        return wire.Batch(number, self._permuted(number, payloads))
+
+    def _permuted(self, number: int, payloads: list[bytes]) -> list[bytes]:
+        order = self._generator(number).permutation(len(payloads))
+        return [payloads[place] for place in order]
 
     def _what_next(self) -> list[Effect]:
         due = wake_at(self._intake.due, self._outbox.due)

@@ -11,60 +11,136 @@ The curator sees the multiset of n reports. Two theorems, one function each:
 Neither is ever above what the randomizer promises alone. A colluder knows and reveals their own
 report, so m of them leave a crowd of n − m. A view that includes the shuffler knows who sent each
 report, so only the randomizer protects.
+
+A generic randomizer with a δ0 is close to a pure one, and a crowd of them to a crowd of pure ones
+(:func:`distance`); that is charged. See ``docs/theory/check_in.md``.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from functools import lru_cache
 
 from incrowd.errors import NotProven
 from incrowd.privacy import ComposedProfile, Guarantee, LocalProfile, ShuffleProfile, clones_law
 from incrowd.privacy.guarantee import Profile
+from incrowd.privacy.near import NearProfile
+from incrowd.privacy.thinned import thinned
 from incrowd.protocols.local.privacy import drawing, local_guarantee
 from incrowd.randomizers import Generic
 from incrowd.randomizers.base import Randomizer
+from incrowd.randomizers.law import PairLaw
 
-__all__ = ["blanket_profile", "clones_profile", "shuffle_guarantee"]
+__all__ = [
+    "AMPLIFIED_VIEW",
+    "HONEST_SHUFFLER",
+    "SAME_RANDOMIZER",
+    "SOME_RANDOMIZER",
+    "any_randomizer",
+    "blanket_profile",
+    "clones_profile",
+    "colluding",
+    "distance",
+    "near_pure",
+    "shuffle_guarantee",
+    "victim_law",
+]
 
 _BLANKET = "privacy blanket (docs/theory/blanket.md)"
 _CLONES = "clones (docs/theory/clones.md)"
 
-_HONEST_SHUFFLER = "the shuffler permutes uniformly and does not collude with the view"
-_SAME_RANDOMIZER = "every other person uses the same randomizer honestly"
-_SOME_RANDOMIZER = "every other person uses some randomizer with the same epsilon honestly"
+HONEST_SHUFFLER = "the shuffler permutes uniformly and does not collude with the view"
+SAME_RANDOMIZER = "every other person uses the same randomizer honestly"
+SOME_RANDOMIZER = "every other person uses some randomizer with the same epsilon honestly"
 _FREE_PARTICIPATION = "who takes part does not depend on the data"
 _ALL_ARRIVE = "all n reports of a round arrive; a run restates the promise for those that did"
 
-_AMPLIFIED_VIEW = frozenset({"curator"})
+AMPLIFIED_VIEW = frozenset({"curator"})
 
 
 @lru_cache(maxsize=32)
-def blanket_profile(randomizer: Randomizer, crowd: int) -> Profile:
-    """One round with the same randomizer for everyone in a crowd of this size."""
-    return ShuffleProfile(
-        randomizer.blanket(), crowd, LocalProfile(randomizer), randomizer.attack()
-    )
+def blanket_profile(randomizer: Randomizer, crowd: int, rate: float = 1.0) -> Profile:
+    """One round with the same randomizer for everyone in a crowd of this size.
+
+    ``rate`` is the chance of each person, the victim included, to take part in it.
+    """
+    return _crowd_profile(randomizer, crowd, rate, adaptive=False)
 
 
 @lru_cache(maxsize=32)
-def clones_profile(randomizer: Randomizer, crowd: int) -> Profile:
+def clones_profile(randomizer: Randomizer, crowd: int, rate: float = 1.0) -> Profile:
     """One round in which each person may use another randomizer with the same ε0."""
-    return ShuffleProfile(
-        clones_law(randomizer.epsilon),
-        crowd,
-        LocalProfile(any_randomizer(randomizer)),
-        randomizer.attack(),
+    return _crowd_profile(randomizer, crowd, rate, adaptive=True)
+
+
+def _crowd_profile(randomizer: Randomizer, crowd: int, rate: float, *, adaptive: bool) -> Profile:
+    law = victim_law(randomizer, adaptive).thinned(rate)
+    alone = any_randomizer(randomizer) if adaptive else randomizer
+    return near_pure(
+        alone,
+        lambda same: ShuffleProfile(
+            law, crowd, LocalProfile(thinned(same, rate)), thinned(randomizer, rate).attack()
+        ),
+        LocalProfile(thinned(alone, rate)),
+        distance(alone, crowd, adaptive=adaptive) * rate,
     )
 
 
-def any_randomizer(randomizer: Randomizer) -> Randomizer:
+def victim_law(randomizer: Randomizer, adaptive: bool) -> PairLaw:
+    """The law of the victim's report among those of the others, without any δ0."""
+    if adaptive:
+        return clones_law(randomizer.epsilon)
+    return (pure_of(randomizer) or randomizer).blanket()
+
+
+def near_pure(
+    randomizer: Randomizer,
+    crowd_of: Callable[[Randomizer], Profile],
+    alone: Profile,
+    far: float,
+) -> Profile:
+    """The curve of a crowd of this randomizer; with a δ0, that of the pure one, charged."""
+    pure = pure_of(randomizer)
+    return crowd_of(randomizer) if pure is None else NearProfile(crowd_of(pure), far, alone)
+
+
+def any_randomizer(randomizer: Randomizer) -> Generic:
     """What stands for every randomizer with the ε0 of this one; refuses those with a δ0."""
+    if isinstance(randomizer, Generic):
+        return randomizer
     if randomizer.delta > 0:
         raise NotProven(
             f"adaptive shuffling is proven for pure randomizers only, and {randomizer.kind} has "
-            f"delta = {randomizer.delta:g}: choose another randomizer or adaptive = false"
+            f"delta = {randomizer.delta:g}: choose adaptive = false, or the generic randomizer "
+            "with the same epsilon and delta"
         )
     return Generic(epsilon=randomizer.epsilon)
+
+
+def pure_of(randomizer: Randomizer) -> Generic | None:
+    """The pure randomizer that a generic one with a δ0 is close to; none for all others."""
+    if isinstance(randomizer, Generic) and randomizer.delta > 0:
+        return randomizer.pure()
+    return None
+
+
+def distance(randomizer: Randomizer, crowd: int, *, adaptive: bool) -> float:
+    """How far, in total variation, a crowd of (ε0, δ0)-randomizers is from one of pure ones.
+
+    δ0/(E + 1) for the victim, and for everyone else δ0/E to be a clone, twice that to hold up the
+    blanket. Rounded up.
+    """
+    top = math.exp(randomizer.epsilon)
+    each = (1 if adaptive else 2) / top
+    return randomizer.delta * (1 / (top + 1) + (crowd - 1) * each) * (1 + 2.0**-48)
+
+
+def colluding(colluders: int, crowd: int) -> tuple[str, ...]:
+    """What is said of colluders, if there are any."""
+    if not colluders:
+        return ()
+    return (f"{colluders} colluding people reveal their own reports, leaving a crowd of {crowd}",)
 
 
 def shuffle_guarantee(
@@ -77,26 +153,22 @@ def shuffle_guarantee(
     colluders: int,
 ) -> Guarantee:
     """What is proven against a view, over all rounds."""
-    if view != _AMPLIFIED_VIEW:
+    if view != AMPLIFIED_VIEW:
         alone = any_randomizer(randomizer) if adaptive else randomizer
         return local_guarantee(alone, rounds, view, colluders)
     crowd = n - colluders
     one_round = clones_profile if adaptive else blanket_profile
-    assumptions = [
-        _HONEST_SHUFFLER,
-        _SOME_RANDOMIZER if adaptive else _SAME_RANDOMIZER,
-        _FREE_PARTICIPATION,
-        _ALL_ARRIVE,
-        *drawing(randomizer),
-    ]
-    if colluders:
-        assumptions.append(
-            f"{colluders} colluding people reveal their own reports, leaving a crowd of {crowd}"
-        )
     return Guarantee(
         profile=ComposedProfile(((one_round(randomizer, crowd), rounds),)),
         view=view,
         theorem=_CLONES if adaptive else _BLANKET,
-        assumptions=tuple(assumptions),
+        assumptions=(
+            HONEST_SHUFFLER,
+            SOME_RANDOMIZER if adaptive else SAME_RANDOMIZER,
+            _FREE_PARTICIPATION,
+            _ALL_ARRIVE,
+            *drawing(randomizer),
+            *colluding(colluders, crowd),
+        ),
         colluders=colluders,
     )

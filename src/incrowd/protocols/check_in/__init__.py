@@ -1,0 +1,6 @@
+"""A random crowd each round: people join by their own coin, and a shuffler forwards the reports."""
+
+from incrowd.protocols.check_in.parameters import CheckInParameters
+from incrowd.protocols.check_in.protocol import CheckIn
+
+__all__ = ["CheckIn", "CheckInParameters"]

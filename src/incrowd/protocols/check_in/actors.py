@@ -1,0 +1,198 @@
+"""The participants of a shuffled check-in.
+
+    device ── CheckIn(round, id, void?, [report sealed to the curator]) ──▶ shuffler
+    device ◀── Accepted | Refused ───────────────────────────────────────── shuffler
+            shuffler ── Gathering(round, present, permuted [report]s) ──▶ curator
+            shuffler ◀── BatchAccepted ─────────────────────────────────── curator
+
+Rounds follow the public clock: round r opens r rounds after the start. A device flips its coin for
+every round at the start, and draws a report where it is in; coins and reports are durable from then
+on, and only bytes are repeated. In each round it sends one message: with dummies, void ones look
+the same on the way, and only the shuffler, who sees nothing but sealed reports, can tell.
+
+The shuffler closes a round when everyone was heard of, or when it has been over for the time in
+which what is late comes in. With dummies it knows how many people were there, and a round with
+fewer than it must have is dropped unread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from incrowd.protocols import wire
+from incrowd.protocols.actor import CURATOR, SHUFFLER, Address, Done, Effect, Message, Sealer, Send
+from incrowd.protocols.check_in.cover import closes
+from incrowd.protocols.check_in.simulate import CheckedIn
+from incrowd.protocols.delivery import Reporter, wake_at
+from incrowd.protocols.seat import Timing
+from incrowd.protocols.trusted_shuffle import actors as shuffle
+from incrowd.randomizers.base import Randomizer
+
+__all__ = ["Curator", "Device", "Shuffler"]
+
+_TO_SHUFFLER = msgspec.msgpack.Decoder(wire.CheckIn)
+_TO_CURATOR = msgspec.msgpack.Decoder(wire.Gathering)
+_STEP = 2.0**-53
+
+
+class Device(Reporter):
+    """Sends one message per round to the shuffler: a report, or a dummy when it stays away."""
+
+    collector: ClassVar[Address] = SHUFFLER
+
+    def __init__(
+        self,
+        value: NDArray[Any],
+        randomizer: Randomizer,
+        rounds: int,
+        *,
+        report_bytes: int,
+        rate: float,
+        dummies: bool,
+        share: float,
+        rng: np.random.Generator,
+        sealer: Sealer,
+        timing: Timing,
+    ) -> None:
+        """``share`` of a round has passed when this device sends in it."""
+        super().__init__(value, randomizer, rounds, rng=rng, sealer=sealer, backoff=timing.backoff)
+        self._report_bytes = report_bytes
+        self._rate = rate
+        self._dummies = dummies
+        self._share = share
+        self._timing = timing
+
+    def reports(self) -> Sequence[bytes | None]:
+        """One for each round in which the coin says so."""
+        # The generator draws multiples of its step: so compared, nobody is in more often than said.
+        joins = self._rng.random(self._rounds) + _STEP <= self._rate
+        values = np.repeat(self._value, np.count_nonzero(joins), axis=0)
+        drawn = iter(wire.pack(self._randomizer.randomize(values, self._rng)))
+        return [next(drawn) if joined else None for joined in joins]
+
+    def payload(self, report: bytes) -> bytes:
+        """The report, sealed so that the shuffler cannot read it."""
+        return self.sealer.seal(CURATOR, report)
+
+    def message(self, number: int, id_: bytes, report: bytes | None) -> bytes | None:
+        """A report, or noise of the same length."""
+        if report is None and not self._dummies:
+            return None
+        payload = self.payload(bytes(self._report_bytes) if report is None else report)
+        if report is None:
+            payload = self._rng.bytes(len(payload))
+        return wire.encode(wire.CheckIn(number, id_, report is None, payload))
+
+    def window(self, number: int) -> tuple[float, float]:
+        """From its time in the round until the round is over for good."""
+        opens = (number + self._share) * self._timing.round_seconds
+        return opens, closes(number, self._timing)
+
+
+class Shuffler(shuffle.Shuffler):
+    """Hands each round on, permuted and without the dummies, with the number of people in it."""
+
+    def __init__(
+        self,
+        roster: Iterable[Address],
+        report_bytes: int,
+        rounds: int,
+        *,
+        least: int,
+        dummies: bool,
+        generator: Callable[[int], np.random.Generator],
+        timing: Timing,
+    ) -> None:
+        """A round with fewer than ``least`` people is dropped, where dummies tell how many."""
+        people = frozenset(roster)
+        super().__init__(people, report_bytes, rounds, generator=generator, timing=timing)
+        self._asked = len(people)
+        self._least = least
+        self._dummies = dummies
+        self._deadlines = [closes(number, timing) for number in range(rounds)]
+
+    def start(self, now: float) -> list[Effect]:
+        """Open every round; the clock is the public one, whenever this party begins."""
+        del now
+        self._intake.begin(self._deadlines)
+        return wake_at(self._intake.due)
+
+    def receive(self, message: Message, now: float) -> list[Effect]:
+        """What somebody has to say in a round, or the curator's word that a batch is safe."""
+        if message.sender == CURATOR:
+            return super().receive(message, now)
+        said = wire.decode(_TO_SHUFFLER, message.body, self._limit)
+        if said is None:
+            return []
+        report = wire.Report(said.round, said.id, b"" if said.void else said.payload)
+        effects = self._intake.offer(message.sender, report)
+        return effects + self._forward(now) if effects else []
+
+    def _batch(self, number: int, payloads: list[bytes]) -> wire.Gathering:
+        # Without dummies nobody can tell who stayed away from who was not there.
+        present = self._intake.heard(number) if self._dummies else self._asked
+        if present < self._least:
+            return wire.Gathering(number, 0, [])
+        return wire.Gathering(number, present, self._permuted(number, payloads))
+
+
+class _Came(msgspec.Struct, array_like=True):
+    present: int
+    sent: int
+    payloads: list[bytes]
+
+
+class _CuratorState(msgspec.Struct, array_like=True):
+    rounds: dict[int, _Came]
+
+
+class Curator(shuffle.Curator):
+    """Accepts what came of each round, once, and is done after the last."""
+
+    def __init__(
+        self, people: int, reports: wire.ReportFormat, rounds: int, *, sealer: Sealer
+    ) -> None:
+        super().__init__(people, reports, rounds, sealer=sealer)
+        self._came: dict[int, _Came] = {}
+
+    def receive(self, message: Message, now: float) -> list[Effect]:
+        """Take in what came of a round, once, and answer every time."""
+        del now
+        limit = wire.batch_limit(self._reports.nbytes, self._people)
+        if message.sender != SHUFFLER:
+            return []
+        batch = wire.decode(_TO_CURATOR, message.body, limit)
+        if batch is None or batch.round >= self._rounds:
+            return []
+        if not len(batch.payloads) <= batch.present <= self._people:
+            return []
+        effects: list[Effect] = [Send(SHUFFLER, wire.encode(wire.BatchAccepted(batch.round)))]
+        if batch.round not in self._came:
+            self._came[batch.round] = _Came(
+                batch.present, len(batch.payloads), wire.opened(self._sealer, batch.payloads)
+            )
+            if len(self._came) == self._rounds:
+                effects.append(Done(self._collected()))
+        return effects
+
+    def _collected(self) -> CheckedIn:
+        came = [self._came[number] for number in range(self._rounds)]
+        held = [each for each in came if each.present > 0]
+        return CheckedIn(
+            rounds=tuple(self._reports.unpack(each.payloads) for each in held),
+            sent=sum(each.sent for each in held),
+            present=tuple(each.present for each in held),
+        )
+
+    def state(self) -> bytes:
+        """What came of the rounds so far."""
+        return wire.encode(_CuratorState(self._came))
+
+    def resume(self, state: bytes) -> None:
+        """Continue with the rounds that came."""
+        self._came = msgspec.msgpack.decode(state, type=_CuratorState).rounds

@@ -1,0 +1,55 @@
+"""The timetable of a check-in, and its cover traffic: the same cells from everyone in each round.
+
+With dummies a device sends one message per round, void or not, and all are of one length. So
+nothing is ever drawn about how many cells a round takes, and nothing can overflow: which round a
+message travels in depends on the clock and on who was away, and never on a coin or a report. See
+``docs/theory/cover.md``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from incrowd.protocols.actor import SHUFFLER, Address, is_device, person_of
+from incrowd.protocols.cover import CellFormat, CoverPlan, Tick, phase, with_pause
+from incrowd.protocols.seat import Timing
+from incrowd.protocols.wire import check_in_bytes
+
+__all__ = ["CheckInCover", "check_in_cover", "closes"]
+
+
+def closes(number: int, timing: Timing) -> float:
+    """When a round is over for good: what comes later is refused."""
+    return (number + 1 + timing.settle) * timing.round_seconds
+
+
+@dataclass(frozen=True)
+class CheckInCover(CoverPlan):
+    """A tick in every round and as long as the last is open, each with room for two messages.
+
+    So a device that was away catches up with what is late, instead of being late for ever.
+    """
+
+    rounds: int
+    cells: int
+    overflow: float = 0.0
+
+    def ticks(self, address: Address, timing: Timing) -> list[Tick]:
+        """The ticks of a device."""
+        if not is_device(address):
+            return []
+        first = phase(person_of(address))
+        return [
+            Tick((first + turn) * timing.round_seconds, {SHUFFLER: self.cells})
+            for turn in range(self.rounds + timing.settle)
+        ]
+
+    def paced(self, timing: Timing) -> Timing:
+        """A message is repeated only when its round is over, to learn what became of it."""
+        return with_pause(timing, closes(0, timing))
+
+
+def check_in_cover(payload: int, rounds: int, cells: CellFormat) -> CheckInCover:
+    """The plan for reports of this size, sealed."""
+    message = check_in_bytes(payload + cells.seal, rounds)
+    return CheckInCover(rounds, cells.needed(message, message))

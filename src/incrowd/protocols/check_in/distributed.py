@@ -1,0 +1,404 @@
+"""Check-in without a shuffler: the server sees only the noisy sum of whoever is in.
+
+In each round everyone joins with probability ``rate``. Who is in clips a vector to norm C, adds
+N(0, s²C²·I), and a secure aggregation shows the server the sum of the k noisy vectors, and k.
+Given k, the crowd is a uniform k-subset and the noise of the sum has variance k·s²·C². Replacing
+one person's vector moves the sum by at most 2C, and only if that person is in: with q = k/n and δ_G
+the curve of a Gaussian shift by 2/(s√k),
+
+    δ_k(ε) = q·δ_G(ln(1 + (e^ε − 1)/q)),   ε ≥ 0,
+
+which is attained (all others at one end, the victim at either). The curve of a round is its mean
+over k ~ Bin(n, rate), with k = 0 included, where nothing is seen. Rounds compose as losses, and
+what is sent in one may depend on those before. Proofs, and the Rényi form with which it is
+compared: ``docs/theory/distributed_check_in.md``.
+
+Invariant: no k is dropped. Far from its mean, k is taken in blocks: the noise of the smallest and
+the share q of the largest k of a block, weighed with a Chernoff bound.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from incrowd import checks
+from incrowd.errors import InvalidCrowd, InvalidParameter
+from incrowd.privacy import (
+    Bracket,
+    ComposedProfile,
+    Guarantee,
+    LossDistribution,
+    connect_the_dots,
+    view_of,
+)
+from incrowd.privacy.guarantee import Profile
+from incrowd.privacy.search import crossing
+from incrowd.protocols.base import Cost
+from incrowd.randomizers.noise import gaussian_deltas
+from incrowd.randomness import Seeds
+
+__all__ = [
+    "DistributedCheckIn",
+    "SummedProfile",
+    "distributed_guarantee",
+    "distributed_renyi",
+]
+
+FloatArray = NDArray[np.float64]
+
+_THEOREM = "sum of a random crowd (docs/theory/distributed_check_in.md)"
+_ASSUMPTIONS = (
+    "secure aggregation shows the server each round's sum and number of people, and nothing else",
+    "everyone in a round clips and adds their own share of the noise honestly",
+    "everyone joins each round by a coin of their own, whatever the data",
+    "noise is drawn from its real-valued law, which floating-point numbers approximate",
+)
+_AMPLIFIED_VIEW = frozenset({"curator"})
+
+_RARE = 45.0
+"""Crowds that Bernstein's inequality puts below e^−45 are taken in growing blocks."""
+_BLOCKS = 1500
+_GROWTH = 10
+_LEAST = 1e-290
+_LEAST_NOISE = 1e-3
+_SLIP = 1e-9
+"""A relative allowance for rounding in binomial chances: up to 10^12 people it is below half."""
+_MOST_PEOPLE = 10**12
+_ULPS = 2.0**-48
+_CELLS = 1 << 20
+_CHUNK = 256
+_NEGLIGIBLE = 1e-15
+_MOST_POINTS = 20_000
+_FOLLOWED = 30
+_GREATEST = 700.0
+
+_Kernel = Callable[[FloatArray, FloatArray, FloatArray, bool], FloatArray]
+
+
+@dataclass(frozen=True, eq=False)
+class _Crowds:
+    """All possible numbers of people in a round, in blocks from ``fewest`` to ``most``.
+
+    ``chance`` is the log of an upper bound of each block's probability; those marked ``sure`` are
+    exact up to rounding, and the only ones that may be counted on from below.
+    """
+
+    fewest: FloatArray
+    most: FloatArray
+    chance: FloatArray
+    sure: NDArray[np.bool_]
+
+
+@lru_cache(maxsize=16)
+def _crowds(n: int, rate: float) -> _Crowds:
+    """K = 1 … n; that nobody comes tells nothing, and is left to the callers."""
+    from scipy.special import rel_entr
+    from scipy.stats import binom  # imported late: it takes longer than most answers
+
+    if rate == 1:
+        everyone = np.array([float(n)])
+        return _Crowds(everyone, everyone, np.zeros(1), np.array([True]))
+    mean = n * rate
+    half = math.sqrt(2 * _RARE * mean * (1 - rate)) + _RARE
+    low, high = max(1, math.floor(mean - half)), min(n, math.ceil(mean + half))
+    width = math.ceil((high - low + 1) / _BLOCKS)
+    starts = np.arange(low, high + 1, width)
+    mass = np.add.reduceat(binom.pmf(np.arange(low, high + 1), n, rate), starts - low)
+    below, above = _outwards(low, 1), _outwards(high + 1, n + 1)
+    fewest = np.concatenate([below[:0:-1], starts, above[:-1]]).astype(np.float64)
+    most = np.append(fewest[1:] - 1, n)
+    # P(K ≤ k) ≤ exp(−n·KL(k/n ‖ rate)) below the mean, and P(K ≥ k) likewise above it.
+    nearest = np.clip(mean, fewest, most) / n
+    chance = -n * (rel_entr(nearest, rate) + rel_entr(1 - nearest, 1 - rate)) * (1 - _SLIP)
+    sure = np.zeros(fewest.size, np.bool_)
+    sure[below.size - 1 :][: starts.size] = mass > _LEAST
+    chance[sure] = np.log(mass[mass > _LEAST]) + _SLIP
+    return _Crowds(fewest, most, chance, sure)
+
+
+def _outwards(first: int, last: int) -> NDArray[np.int64]:
+    """Edges from ``first`` to ``last``, up or down, in steps of a tenth and at least one."""
+    edges = [first]
+    while edges[-1] != last:
+        step = max(1, edges[-1] // _GROWTH)
+        edges.append(min(last, edges[-1] + step) if last > first else max(last, edges[-1] - step))
+    return np.array(edges)
+
+
+@dataclass(frozen=True)
+class SummedProfile(Profile):
+    """One round with ``n`` people, each in with probability ``rate``, noise ``sigma`` times C each.
+
+    The curve is exact at ε ≥ 0 up to the blocks, and mirrored below: both directions are covered.
+    ``lower`` and ``attained`` are what the worst data set gives away.
+    """
+
+    n: int
+    rate: float
+    sigma: float
+
+    def __post_init__(self) -> None:
+        """Refuse an empty crowd, a rate that is no chance, and noise that is none."""
+        if checks.crowd(self.n) > _MOST_PEOPLE:
+            raise InvalidCrowd(f"n must be at most {_MOST_PEOPLE:,} people here, got {self.n}")
+        if not 0 < checks.number(self.rate, "rate") <= 1:
+            raise InvalidParameter(f"rate must be above 0 and at most 1, got {self.rate!r}")
+        if not _LEAST_NOISE <= checks.number(self.sigma, "sigma") <= 1 / _LEAST_NOISE:
+            raise InvalidParameter(
+                f"sigma must lie between {_LEAST_NOISE:g} and {1 / _LEAST_NOISE:g}, "
+                f"got {self.sigma!r}"
+            )
+
+    def delta(self, epsilon: float) -> float:
+        """The curve at any real ε, rounded up."""
+        return float(self.deltas(np.array([checks.number(epsilon, "epsilon")]))[0])
+
+    def deltas(self, epsilons: FloatArray) -> FloatArray:
+        """Many points of the curve at once."""
+        size = np.abs(epsilons)
+        found = self._mean(_joined, size, up=True)
+        mirrored = (-np.expm1(-size) + np.exp(-size) * found) * (1 + 2.0**-50)
+        return np.minimum(np.where(epsilons < 0, mirrored, found), 1.0)
+
+    def epsilon(self, delta: float) -> float:
+        """The smallest ε on the curve, rounded up."""
+        return crossing(self.delta, checks.delta(delta), self.deviation).within
+
+    def lower(self, delta: float) -> float | None:
+        """The same for the worst data set, rounded down."""
+        return crossing(
+            lambda epsilon: self.forth(epsilon).lower, checks.delta(delta), self.deviation
+        ).above
+
+    def forth(self, epsilon: float) -> Bracket:
+        """The exact curve from "all hold −u but the victim, who holds u" to "all hold −u"."""
+        return self._attack(epsilon, _joined, _left)
+
+    def back(self, epsilon: float) -> Bracket:
+        """The exact curve of the opposite direction; it is the smaller one at ε > 0."""
+        return self._attack(epsilon, _left, _joined)
+
+    def _attack(self, epsilon: float, ahead: _Kernel, behind: _Kernel) -> Bracket:
+        size = np.array([abs(epsilon)])
+        kernel = ahead if epsilon >= 0 else behind
+        low, high = (float(self._mean(kernel, size, up=up)[0]) for up in (False, True))
+        if epsilon >= 0:
+            return Bracket(low, high)
+        certain, t = -math.expm1(epsilon), math.exp(epsilon)
+        slip = 2.0**-50
+        return Bracket((certain + t * low) * (1 - slip), (certain + t * high) * (1 + slip))
+
+    def _mean(self, kernel: _Kernel, epsilons: FloatArray, *, up: bool) -> FloatArray:
+        """The mean of a curve over the number of people, at ε ≥ 0, rounded up or down.
+
+        A curve grows with the share q and falls with the noise, so a block's ends enclose it.
+        """
+        crowds = _crowds(self.n, self.rate)
+        kept = slice(None) if up else crowds.sure
+        share, noisy = (crowds.most, crowds.fewest) if up else (crowds.fewest, crowds.most)
+        share, sigma = share[kept] / self.n, self.sigma / 2 * np.sqrt(noisy[kept])
+        weight = np.exp(crowds.chance[kept] - (0.0 if up else 3 * _SLIP))
+        height = max(1, _CELLS // share.size)
+        found = [
+            kernel(epsilons[start : start + height, None], share, sigma, up) @ weight
+            for start in range(0, epsilons.size, height)
+        ]
+        return np.concatenate(found)
+
+    @cached_property
+    def deviation(self) -> float:
+        """The scale of one round's privacy loss: q·2/(s√k), with the shift taken as at most 1."""
+        crowds = _crowds(self.n, self.rate)
+        shift = np.minimum(2 / (self.sigma * np.sqrt(crowds.fewest)), 1.0)
+        return math.sqrt(float(np.exp(crowds.chance) @ (crowds.most / self.n * shift) ** 2))
+
+    @cached_property
+    def interval(self) -> float:
+        """A share of the deviation, unless the tail of the losses is too long for such a grid."""
+        return max(self.deviation / 40, self.reach / _MOST_POINTS)
+
+    @cached_property
+    def reach(self) -> float:
+        """A loss beyond which the curve is negligible."""
+        return crossing(self.delta, _NEGLIGIBLE, 8 * self.deviation, tolerance=0.1).within
+
+    def losses(self, interval: float) -> LossDistribution:
+        """Losses that dominate, from a curve that is worked out for many points at once."""
+        return _dominating(self, interval)
+
+    def attained(self) -> Sequence[LossDistribution]:
+        """What the worst data set attains, in both directions."""
+        return _attained(self)
+
+
+@lru_cache(maxsize=8)
+def _dominating(profile: SummedProfile, interval: float) -> LossDistribution:
+    """Connect the dots of the curve; kept, since solving for rounds asks again."""
+
+    @cache
+    def chunk(number: int) -> FloatArray:
+        return profile.deltas(interval * (number * _CHUNK + np.arange(_CHUNK, dtype=np.float64)))
+
+    def curve(epsilon: float) -> float:
+        number, place = divmod(round(epsilon / interval), _CHUNK)
+        return float(chunk(number)[place])
+
+    return connect_the_dots(curve, interval)
+
+
+@lru_cache(maxsize=8)
+def _attained(profile: SummedProfile) -> tuple[LossDistribution, ...]:
+    from incrowd.privacy.attained import dots_below
+
+    # Where few people are in, rare losses are far larger than the deviation: follow those too.
+    scale = max(profile.deviation, profile.reach / _FOLLOWED)
+    return tuple(dots_below(curve, scale, math.inf) for curve in (profile.forth, profile.back))
+
+
+def _joined(epsilon: FloatArray, share: FloatArray, sigma: FloatArray, up: bool) -> FloatArray:
+    """From q·P + (1 − q)·Q to Q, with P and Q one unit apart: q·δ_G(ln(1 + (e^ε − 1)/q))."""
+    inner = epsilon + np.log1p((1 - share) / share * -np.expm1(-epsilon))
+    inner = inner * (1 - _ULPS if up else 1 + _ULPS)
+    found: FloatArray = share * gaussian_deltas(inner, sigma)[int(up)]
+    return found * (1 + _ULPS if up else 1 - _ULPS)
+
+
+def _left(epsilon: FloatArray, share: FloatArray, sigma: FloatArray, up: bool) -> FloatArray:
+    """From Q to q·P + (1 − q)·Q: r·δ_G(ln(q·e^ε/r)) with r = 1 − (1 − q)·e^ε, if positive."""
+    grown = np.expm1(np.minimum(epsilon, _GREATEST)) * (1 - share)
+    rest = share - grown + (1 if up else -1) * _ULPS * (share + grown)
+    rest = np.maximum(rest, 0.0)
+    inner = epsilon + np.log(share) - np.log(np.maximum(rest, sys.float_info.min))
+    inner = np.maximum(inner * (1 - _ULPS if up else 1 + _ULPS), 0.0)
+    found: FloatArray = rest * gaussian_deltas(inner, sigma)[int(up)]
+    return found
+
+
+def distributed_renyi(orders: Sequence[int], *, n: int, rate: float, sigma: float) -> FloatArray:
+    """Upper bounds of one round's Rényi divergences at whole orders λ ≥ 2, rounded up.
+
+    ln E_k[1 + Σ_j C(λ, j)·(k/n)^j·ζ_k(j)]/(λ − 1), j from 2 to λ, where with x = 4/(ks²)
+    ζ_k(2) = min{4(e^x − 1), 2e^x} and ζ_k(j) = 2e^{j(j − 1)x/2} above ("Subsampled Rényi
+    Differential Privacy and Analytical Moments Accountant", Wang, Balle, Kasiviswanathan, for each
+    k, with k = 0 included).
+    """
+    from scipy.special import gammaln, logsumexp
+
+    profile = SummedProfile(n, rate, sigma)
+    crowds = _crowds(profile.n, profile.rate)
+    log_share, per = np.log(crowds.most / n), 4 / (crowds.fewest * sigma**2)
+    # ln min{4(e^x − 1), 2e^x} without overflow.
+    second = np.minimum(math.log(4) + per + np.log(-np.expm1(-per)), math.log(2) + per)
+    found = []
+    for order in orders:
+        top = checks.integer(order, "a Rényi order", 2)
+        j = np.arange(2, top + 1)[:, None]
+        ways = gammaln(top + 1) - gammaln(j + 1) - gammaln(top - j + 1)
+        term = math.log(2) + j * (j - 1) / 2 * per
+        term[0] = second
+        total = float(logsumexp(ways + j * log_share + term + crowds.chance))
+        found.append(float(np.logaddexp(0.0, total)) / (top - 1) * (1 + _SLIP))
+    return np.array(found)
+
+
+def distributed_guarantee(
+    *,
+    n: int,
+    rate: float,
+    rounds: int,
+    sigma: float,
+    view: str | Iterable[str] = "curator",
+    colluders: int = 0,
+) -> Guarantee:
+    """What is proven of ``rounds`` sums, against a view.
+
+    ``sigma`` is each person's noise over the clipping norm. Whoever sees single noisy vectors sees
+    a crowd of one. A colluder knows and subtracts their own vector and noise.
+    """
+    parties = view_of(view)
+    if checks.integer(colluders, "colluders", 0) >= checks.crowd(n):
+        raise InvalidCrowd(f"colluders must leave someone of n = {n} people, got {colluders}")
+    crowd = n - colluders if parties == _AMPLIFIED_VIEW else 1
+    assumptions: tuple[str, ...] = _ASSUMPTIONS if parties == _AMPLIFIED_VIEW else _ASSUMPTIONS[1:]
+    if colluders:
+        assumptions += (
+            f"{colluders} colluding people reveal their own vectors and noise, leaving {crowd}",
+        )
+    return Guarantee(
+        profile=ComposedProfile(((SummedProfile(crowd, rate, sigma), rounds),)),
+        view=parties,
+        theorem=_THEOREM,
+        assumptions=assumptions,
+        colluders=colluders,
+    )
+
+
+@dataclass(frozen=True)
+class DistributedCheckIn:
+    """``rounds`` noisy sums of clipped vectors, each of a random crowd: accounted and simulated.
+
+    There is no live form: a secure aggregation would have to be trusted or built.
+    """
+
+    n: int
+    rate: float
+    rounds: int
+    sigma: float
+    """The standard deviation of each person's noise, as a multiple of ``clip``."""
+    clip: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Refuse what describes no mechanism."""
+        SummedProfile(self.n, self.rate, self.sigma)
+        checks.integer(self.rounds, "rounds", 1)
+        if checks.number(self.clip, "clip") <= 0:
+            raise InvalidParameter(f"clip must be a positive norm, got {self.clip!r}")
+
+    def guarantee(self, view: str | Iterable[str] = "curator", colluders: int = 0) -> Guarantee:
+        """Amplified against the curator; a crowd of one against whoever sees single vectors."""
+        return distributed_guarantee(
+            n=self.n,
+            rate=self.rate,
+            rounds=self.rounds,
+            sigma=self.sigma,
+            view=view,
+            colluders=colluders,
+        )
+
+    def cost(self, dimension: int) -> Cost:
+        """One vector of doubles per round in which the person is in; the error is of one round."""
+        messages = self.rate * self.rounds
+        return Cost(
+            rounds=self.rounds,
+            messages_per_person=messages,
+            bytes_per_person=messages * 8 * checks.integer(dimension, "dimension", 1),
+            expected_error=self.sigma * self.clip / math.sqrt(self.n * self.rate),
+        )
+
+    def simulate(self, vectors: NDArray[np.floating[Any]], seed: int | None = None) -> FloatArray:
+        """The mean of the rows of ``vectors``, as each round gives it; NaN if nobody came."""
+        rows = np.asarray(vectors, np.float64)
+        if rows.ndim != 2 or rows.shape[0] != self.n or not np.isfinite(rows).all():
+            raise InvalidParameter(
+                f"vectors must be finite numbers, one row for each of n = {self.n} people, "
+                f"got shape {rows.shape}"
+            )
+        norm = np.linalg.norm(rows, axis=1, keepdims=True)
+        clipped = rows * np.minimum(1.0, self.clip / np.maximum(norm, sys.float_info.min))
+        seeds, means = Seeds(seed), np.full((self.rounds, rows.shape[1]), np.nan)
+        for number in range(self.rounds):
+            joins = seeds.generator("coin", number).random(self.n) < self.rate
+            k = int(np.count_nonzero(joins))
+            if k:
+                noise = seeds.generator("device", number).standard_normal(rows.shape[1])
+                total = joins.astype(np.float64) @ clipped
+                means[number] = (total + math.sqrt(k) * self.sigma * self.clip * noise) / k
+        return means

@@ -1,0 +1,206 @@
+"""Shuffled check-in: in every round a random crowd answers, through a shuffler.
+
+Each person joins each round with some probability, by a coin of their own; who is in randomizes
+their value afresh and sends it to a shuffler, which forwards the round in random order. Nobody
+chooses the crowd, and nobody is told who was in it. Liew, Hasegawa and Takahashi, "Privacy
+Amplification via Shuffled Check-Ins"; what is proven is in ``docs/theory/check_in.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import msgspec
+from numpy.typing import NDArray
+
+from incrowd.errors import InvalidParameter, NotProven, ProtocolFailed
+from incrowd.graphs.graph import Graph
+from incrowd.privacy.guarantee import Guarantee, view_of
+from incrowd.protocols.actor import CURATOR, SHUFFLER, Actor, Address, device, person_of
+from incrowd.protocols.base import (
+    Colluders,
+    Cost,
+    Parameters,
+    Protocol,
+    check_colluders,
+    check_randomizer,
+)
+from incrowd.protocols.check_in import privacy, simulate
+from incrowd.protocols.check_in.cover import check_in_cover, closes
+from incrowd.protocols.check_in.parameters import CheckInParameters
+from incrowd.protocols.cover import COVERED, CellFormat, CoverPlan, against_hub, phase
+from incrowd.protocols.pricing import expected_error
+from incrowd.protocols.seat import Seat, Timing
+from incrowd.protocols.wire import ReportFormat, check_in_bytes
+from incrowd.randomizers.base import Randomizer
+from incrowd.randomness import Seeds
+from incrowd.tasks.base import Collected
+
+__all__ = ["CheckIn"]
+
+
+@dataclass(frozen=True, init=False)
+class CheckIn(Protocol):
+    """In each of ``rounds`` rounds everyone takes part with probability ``rate``."""
+
+    kind: ClassVar[str] = "check-in"
+    summary: ClassVar[str] = "a random crowd each round, through a shuffler"
+    parameters_type: ClassVar[type[Parameters]] = CheckInParameters
+    helpers: ClassVar[tuple[Address, ...]] = (SHUFFLER, CURATOR)
+    collects: ClassVar[type[Collected]] = simulate.CheckedIn
+    refines: ClassVar[bool] = True
+
+    randomizer: Randomizer
+    parameters: CheckInParameters
+    cover: CoverPlan | None
+    """The timetable of cells, with cover traffic."""
+
+    def __init__(self, randomizer: Randomizer, **parameters: Any) -> None:
+        """The parameters are those of :class:`CheckInParameters`: n, rate, rounds and more."""
+        object.__setattr__(self, "randomizer", check_randomizer(randomizer))
+        object.__setattr__(self, "parameters", CheckInParameters(**parameters))
+        object.__setattr__(self, "cover", None)
+
+    @classmethod
+    def make(cls, parameters: Any, randomizer: Randomizer, graph: Graph | None = None) -> Self:
+        """Build from parameters; there is no graph."""
+        del graph
+        return cls(randomizer, **msgspec.structs.asdict(parameters))
+
+    def guarantee(self, view: str = "curator", colluders: Colluders = 0) -> Guarantee:
+        """Amplified by rate and crowd against the curator; ε0 for views with the shuffler.
+
+        With cover, a hub that helps the curator adds nothing.
+        """
+        if self.cover is not None and view_of(view) == COVERED:
+            alone = self.guarantee("curator", colluders)
+            return against_hub(alone, alone.profile)
+        return privacy.check_in_guarantee(
+            self.randomizer,
+            self.parameters,
+            view_of(view),
+            check_colluders(colluders, self.parameters.crowd),
+        )
+
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """The curator, with the hub, with the shuffler, and everyone."""
+        views = ("curator", "curator+hub", "curator+shuffler", "everyone")
+        return tuple(self.guarantee(view) for view in views)
+
+    def particulars(
+        self, delta: float, guarantee: Guarantee, colluders: Colluders = 0
+    ) -> dict[str, Any]:
+        """How many people a round is expected to have."""
+        del delta, guarantee, colluders
+        return {"participants_expected": self.parameters.participants_expected}
+
+    def details(self, collected: Collected) -> dict[str, Any]:
+        """How many people took part in the rounds that were held, and how many were heard of."""
+        crowds = collected.crowds
+        return {
+            "rounds_held": len(crowds),
+            "participants_fewest": min(crowds),
+            "participants_mean": collected.received / len(crowds),
+            "participants_most": max(crowds),
+            "rounds_empty": crowds.count(0),
+        }
+
+    def cost(self) -> Cost:
+        """One message per round with dummies; else one per round in which the person is in."""
+        chosen = self.parameters
+        answers = chosen.participants_expected * chosen.rounds
+        messages = chosen.rounds if chosen.dummies else answers / chosen.n
+        return Cost(
+            rounds=chosen.rounds,
+            messages_per_person=messages,
+            bytes_per_person=messages * check_in_bytes(self.randomizer.report_bytes, chosen.rounds),
+            expected_error=expected_error(self.randomizer, answers),
+        )
+
+    def collect(self, values: NDArray[Any], seeds: Seeds) -> Collected:
+        """Everyone's rounds at once."""
+        self.check_crowd(values)
+        rates, rounds = self.parameters.each_rate(), self.parameters.rounds
+        return simulate.collect(self.randomizer, values, rates, rounds, seeds)
+
+    def realised(self, collected: Collected) -> Self:
+        """The rounds that were held, each with the smallest number of people heard of in any.
+
+        Without dummies nobody knows who was there, and the crowd is everyone.
+        """
+        present = [people for people in getattr(collected, "present", ()) if people > 0]
+        if not present:
+            raise ProtocolFailed(
+                "no round was held, since too few people were heard of: lower least, or give "
+                "people more time"
+            )
+        least = min(present) if self.parameters.dummies else 0
+        happened = msgspec.structs.replace(self.parameters, rounds=len(present), least=least)
+        return self._under(self.cover, happened)
+
+    def among(self, people: Sequence[int]) -> Self:
+        """A smaller crowd, each with their own rate."""
+        rates = tuple(self.parameters.rates[person] for person in people if self.parameters.rates)
+        fewer = msgspec.structs.replace(self.parameters, n=len(people), rates=rates)
+        return self.make(fewer, self.randomizer)
+
+    def covered(self, delta: float, cells: CellFormat) -> tuple[Self, CoverPlan]:
+        """With the same cells from everyone to the shuffler in each round; that needs no δ."""
+        del delta
+        if not self.parameters.dummies:
+            raise NotProven(
+                "cover needs dummies: without them the shuffler's answers show who stayed away; "
+                "set dummies = true, or leave cover out"
+            )
+        plan = check_in_cover(self.randomizer.report_bytes, self.parameters.rounds, cells)
+        return self._under(plan, self.parameters), plan
+
+    def _under(self, cover: CoverPlan | None, parameters: CheckInParameters) -> Self:
+        same = self.make(parameters, self.randomizer)
+        object.__setattr__(same, "cover", cover)
+        return same
+
+    def lasts(self, timing: Timing) -> float:
+        """Until the last round is over for good, and the curator has got it."""
+        return closes(self.parameters.rounds - 1, timing) + super().lasts(timing)
+
+    def contacts(self, person: int) -> tuple[Address, ...]:
+        """The shuffler."""
+        del person
+        return (SHUFFLER,)
+
+    def party(self, address: Address, seat: Seat) -> Actor:
+        """One person's device, the shuffler, or the curator."""
+        from incrowd.protocols.check_in.actors import Curator, Device, Shuffler
+
+        chosen, reports = self.parameters, ReportFormat.of(self.randomizer)
+        if address == CURATOR:
+            return Curator(chosen.n, reports, chosen.rounds, sealer=seat.sealer)
+        if address == SHUFFLER:
+            return Shuffler(
+                [device(person) for person in range(chosen.n)],
+                reports.nbytes,
+                chosen.rounds,
+                least=chosen.fewest,
+                dummies=chosen.dummies,
+                generator=seat.generator,
+                timing=seat.timing,
+            )
+        if seat.value is None:
+            raise InvalidParameter("a device needs its owner's value")
+        person = person_of(address)
+        return Device(
+            seat.value,
+            self.randomizer,
+            chosen.rounds,
+            report_bytes=reports.nbytes,
+            rate=chosen.rate_of(person),
+            dummies=chosen.dummies,
+            # Under cover the cells leave at the device's time, and what is in them is there before.
+            share=phase(person) if self.cover is None else 0.0,
+            rng=seat.generator(),
+            sealer=seat.sealer,
+            timing=seat.timing,
+        )

@@ -1,0 +1,114 @@
+"""Shuffled check-in on the command line."""
+
+import json
+from pathlib import Path
+
+import pytest
+from cli_helpers import EXAMPLES, Call
+from test_cli_errors import assert_fails
+
+from incrowd import errors
+
+ACCOUNT = ("account", "check-in", "--n", "1e4", "--eps0", "2", "--delta", "1e-4")
+
+
+def answer(incrowd: Call, *words: object) -> dict:
+    ended = incrowd(*words, "--format", "json")
+    assert ended.code == 0, ended.err
+    return json.loads(ended.out)
+
+
+def test_what_an_account_says(incrowd: Call) -> None:
+    said = answer(incrowd, *ACCOUNT, "--rate", "0.01", "--rounds", "100")
+    assert said["participants_expected"] == 100
+    assert 0 < said["lower_bound"] <= said["epsilon"] <= 0.0737
+    assert said["parameters"]["rate"] == 0.01
+
+
+def test_the_traffic_of_those_who_stay_away(incrowd: Call) -> None:
+    words = (*ACCOUNT, "--rate", "0.1")
+    with_dummies, without = (answer(incrowd, *words, *more) for more in ((), ("--no-dummies",)))
+    assert with_dummies["epsilon"] == without["epsilon"]
+    assert with_dummies["assumptions"] != without["assumptions"]
+    assert any("traffic" in each for each in without["assumptions"])
+
+
+@pytest.mark.parametrize(
+    ("left_out", "words", "worse"),
+    [
+        ("rate", ("--rounds", "10"), 1.001),
+        ("rounds", ("--rate", "0.05"), 1.01),
+    ],
+)
+def test_what_is_solved_for_is_safe_and_most(
+    incrowd: Call, left_out: str, words: tuple[str, ...], worse: float
+) -> None:
+    goal = ("calibrate", *ACCOUNT[1:], "--epsilon", "0.1")
+    value = answer(incrowd, *goal, *words)["value"]
+    reached, beyond = (
+        answer(incrowd, *ACCOUNT, *words, f"--{left_out}", each)["epsilon"]
+        for each in (value, max(value + 1, round(value * worse)) if value > 1 else value * worse)
+    )
+    assert reached <= 0.1 < beyond
+
+
+def test_no_more_than_everyone_can_take_part(incrowd: Call) -> None:
+    words = ("calibrate", *ACCOUNT[1:], "--epsilon", "1.5", "--rounds", "2")
+    assert answer(incrowd, *words)["value"] == 1
+
+
+@pytest.mark.parametrize("rate", ["0", "-0.1", "1.5", "nan"])
+def test_a_rate_that_is_no_chance(incrowd: Call, rate: str) -> None:
+    ended = incrowd(*ACCOUNT, "--rate", rate)
+    assert_fails(ended, errors.InvalidParameter, "--rate ")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--least", "1.5"), "--least must be a whole number of people or a share"),
+        (("--least", "-1"), "--least must be"),
+        (("--least", "1e9"), "--least must be at most the n = 10000"),
+        (("--least", "0.9", "--no-dummies"), "--least needs dummies"),
+    ],
+)
+def test_a_crowd_that_cannot_be_counted_on(
+    incrowd: Call, words: tuple[str, ...], said: str
+) -> None:
+    ended = incrowd(*ACCOUNT, "--rate", "0.1", *words)
+    assert ended.code in (errors.InvalidParameter.exit_code, errors.InvalidCrowd.exit_code)
+    assert said in ended.err
+    assert ended.err.count("\n") == 1
+
+
+def test_a_rate_is_needed(incrowd: Call) -> None:
+    ended = incrowd(*ACCOUNT)
+    assert_fails(ended, 2, "missing option --rate")
+
+
+def test_rates_from_a_file(incrowd: Call, tmp_path: Path) -> None:
+    file = tmp_path / "rates.txt"
+    file.write_text("0.01\n" * 5000 + "0.02\n" * 5000)
+    said = answer(incrowd, *ACCOUNT, "--rates", file)
+    assert said["participants_expected"] == pytest.approx(150)
+    alike = [answer(incrowd, *ACCOUNT, "--rate", rate)["epsilon"] for rate in ("0.01", "0.02")]
+    assert alike[0] < said["epsilon"] < 2 * alike[1]
+    both = incrowd(*ACCOUNT, "--rates", file, "--rate", "0.1")
+    assert_fails(both, errors.InvalidParameter, "rate and rates say the same")
+    missing = incrowd(*ACCOUNT, "--rates", tmp_path / "none.txt")
+    assert_fails(missing, errors.FileUnreadable, "none.txt: cannot read the numbers")
+
+
+def test_a_survey_refines_its_answer_until_the_budget_is_spent(incrowd: Call) -> None:
+    said = answer(incrowd, "run", EXAMPLES / "check_in.toml", "--seed", 1, "--no-report")
+    refined = said["refined"]
+    rounds = [each["rounds"] for each in refined]
+    assert rounds == sorted(rounds)
+    assert rounds[-1] == said["parameters"]["rounds"] == said["details"]["rounds_held"]
+    assert [each["epsilon"] for each in refined] == sorted(each["epsilon"] for each in refined)
+    width = [each["high"][0] - each["low"][0] for each in refined]
+    assert width[-1] < width[0] / 2
+    assert refined[-1]["estimate"] == [row["estimate"] for row in said["result"]]
+    assert refined[-1]["epsilon"] <= said["budget"]["epsilon"]
+    table = incrowd("run", EXAMPLES / "check_in.toml", "--seed", 1, "--no-report")
+    assert f"{rounds[-1]} rounds" in table.out
