@@ -1,0 +1,251 @@
+"""How the gradients of a round become one average, and what that costs in privacy.
+
+A :class:`Channel` is where learners differ: it takes the per-example gradients of the people who
+are in, returns an estimate of their average, and states the guarantee of a number of rounds.
+
+*Reports* (:class:`VectorReports`): everyone sends a vector of their own. A gradient g, clipped to
+length C, is put on the sphere of one more dimension as (g/C, √(1 − ‖g‖²/C²)); PrivUnit randomizes
+that unit vector, which is ε0-private for every pair of records; the first coordinates of the
+unbiased estimate times C are an unbiased estimate of the average clipped gradient. As the error
+grows with the dimension, gradients may first be projected on a random subspace from public
+randomness: then the projected gradient is clipped, reported and mapped back, and training stays in
+the subspace through its start.
+
+*Sums*: only a noisy sum leaves. Its noise is Gaussian with σ·C in every coordinate.
+
+Whether the number of people in a round is public decides what an empty round may do: where it is
+(``counted``), nobody reports and nothing happens; where it is not, the curator adds the same noise
+as ever to nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from incrowd import checks
+from incrowd.errors import InvalidParameter, NotProven
+from incrowd.privacy import ComposedProfile, Guarantee, LocalProfile
+from incrowd.privacy.guarantee import EVERYONE
+from incrowd.privacy.thinned import thinned
+from incrowd.randomizers.base import FloatArray
+from incrowd.randomizers.privunit import PrivUnit
+from incrowd.randomness import Seeds
+from incrowd.tasks.learning.features import orthonormal
+from incrowd.tasks.learning.gradients import Batch, clip_weights
+from incrowd.tasks.learning.privacy import SubsampledGaussian
+
+__all__ = [
+    "REAL_NOISE",
+    "CentralNoise",
+    "Channel",
+    "Crowd",
+    "LocalReports",
+    "NoPrivacy",
+    "VectorReports",
+    "check_clip",
+]
+
+REAL_NOISE = "noise is drawn from its real-valued law, which floating-point numbers approximate"
+
+_WRITTEN_AT_ONCE = 1 << 22
+"""Numbers of gradients that are written down at once. Results depend on it: the streams do."""
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """How many people there are, how often each is in, and how many parameters a gradient has."""
+
+    people: int
+    rate: float
+    size: int
+
+
+class Channel(ABC):
+    """Carries gradients; the privacy of one round, and of many, is stated here."""
+
+    counted: ClassVar[bool]
+    """Whether the number of people in each round is part of what is released."""
+
+    @abstractmethod
+    def average(self, batch: Batch, crowd: Crowd, seeds: Seeds, number: int) -> FloatArray | None:
+        """An estimate of the average clipped gradient in round ``number``; none from nobody."""
+
+    @abstractmethod
+    def guarantee(self, crowd: Crowd, rounds: int) -> Guarantee:
+        """What is proven of this many rounds."""
+
+    @abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """What makes two channels the same, in types that JSON has."""
+
+
+@dataclass(frozen=True)
+class NoPrivacy(Channel):
+    """The average itself, clipped only if asked: what privacy is compared with."""
+
+    clip: float | None = None
+    counted: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        """Refuse a length that is none."""
+        if self.clip is not None:
+            check_clip(self.clip)
+
+    def average(self, batch: Batch, crowd: Crowd, seeds: Seeds, number: int) -> FloatArray | None:
+        """The mean over those who are in."""
+        del crowd, seeds, number
+        return batch.summed(self.clip) / batch.count if batch.count else None
+
+    def guarantee(self, crowd: Crowd, rounds: int) -> Guarantee:
+        """There is none."""
+        del crowd, rounds
+        raise NotProven("training without noise promises no privacy: choose another learner")
+
+    def describe(self) -> dict[str, Any]:
+        """The clipping length."""
+        return {"channel": "plain", "clip": self.clip}
+
+
+@dataclass(frozen=True)
+class CentralNoise(Channel):
+    """A trusted curator sums what it is sent and adds one Gaussian noise: private SGD as usual.
+
+    The sum is divided by the expected number of people, because the real one is not released.
+    """
+
+    clip: float
+    sigma: float
+    counted: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        """Refuse lengths and noise that are none."""
+        check_clip(self.clip)
+        SubsampledGaussian(1.0, self.sigma)
+
+    def average(self, batch: Batch, crowd: Crowd, seeds: Seeds, number: int) -> FloatArray | None:
+        """The noisy sum over the expected number of people, also when nobody is in."""
+        noise = seeds.generator("noise", number).standard_normal(crowd.size)
+        total = batch.summed(self.clip) + self.clip * self.sigma * noise
+        return np.asarray(total / (crowd.people * crowd.rate))
+
+    def guarantee(self, crowd: Crowd, rounds: int) -> Guarantee:
+        """Against whoever sees the model after every round."""
+        return Guarantee(
+            profile=ComposedProfile(((SubsampledGaussian(crowd.rate, self.sigma), rounds),)),
+            view=frozenset({"analyst"}),
+            theorem="sampled Gaussian noise, replace-one (docs/learning.md)",
+            assumptions=(
+                "the curator is trusted with all records and adds the noise as described",
+                "nobody else learns who, or how many, were in a round",
+                REAL_NOISE,
+            ),
+        )
+
+    def describe(self) -> dict[str, Any]:
+        """Clipping length and noise."""
+        return {"channel": "central", "clip": self.clip, "sigma": self.sigma}
+
+
+@dataclass(frozen=True)
+class VectorReports(Channel):
+    """Everyone's own randomized vector; subclasses say who is kept from seeing whose it is."""
+
+    clip: float
+    epsilon0: float
+    projection: int | None = None
+    counted: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        """Refuse lengths, epsilons and dimensions that are none."""
+        check_clip(self.clip)
+        checks.epsilon(self.epsilon0, "epsilon0")
+        if self.projection is not None:
+            checks.integer(self.projection, "projection", 1)
+
+    def randomizer(self, size: int) -> PrivUnit:
+        """PrivUnit on the sphere that clipped gradients of this size are put on."""
+        kept = size if self.projection is None else self.projection
+        if kept > size:
+            raise InvalidParameter(
+                f"projection keeps {kept} of {size} parameters: lower it, or leave it out"
+            )
+        return PrivUnit(epsilon=self.epsilon0, dimension=kept + 1)
+
+    def average(self, batch: Batch, crowd: Crowd, seeds: Seeds, number: int) -> FloatArray | None:
+        """Randomize some people after the other, and average the unbiased estimates."""
+        if not batch.count:
+            return None
+        randomizer, rng = self.randomizer(crowd.size), seeds.generator("device", number)
+        subspace = self._subspace(crowd.size, seeds)
+        total = np.zeros(randomizer.dimension - 1)
+        step = max(1, _WRITTEN_AT_ONCE // crowd.size)
+        for gradients, norms in batch.blocks:
+            for first in range(0, len(gradients), step):
+                some = slice(first, first + step)
+                rows, lengths = gradients.rows(some), norms[some]
+                if subspace is not None:
+                    rows = rows @ subspace
+                    lengths = np.linalg.norm(rows, axis=1)
+                reports = randomizer.randomize(self.on_sphere(rows, lengths), rng)
+                total += randomizer.estimate(reports).value[:-1] * len(rows)
+        found = np.asarray(total * (self.clip / batch.count))
+        return found if subspace is None else np.asarray(subspace @ found)
+
+    def on_sphere(self, rows: NDArray[Any], lengths: FloatArray) -> FloatArray:
+        """Clipped gradients over C, with the coordinate that makes their length one."""
+        there = np.empty((len(rows), rows.shape[1] + 1))
+        scaled = there[:, :-1]
+        np.multiply(rows, (clip_weights(lengths, self.clip) / self.clip)[:, None], out=scaled)
+        inside = np.einsum("ij,ij->i", scaled, scaled)
+        there[:, -1] = np.sqrt(np.maximum(1.0 - inside, 0.0))
+        return there
+
+    def _subspace(self, size: int, seeds: Seeds) -> FloatArray | None:
+        return None if self.projection is None else _subspace(seeds.root, size, self.projection)
+
+    def describe(self) -> dict[str, Any]:
+        """Clipping length, ε0 and subspace."""
+        return {
+            "channel": type(self).__name__,
+            "clip": self.clip,
+            "epsilon0": self.epsilon0,
+            "projection": self.projection,
+        }
+
+
+@dataclass(frozen=True)
+class LocalReports(VectorReports):
+    """Reports that everybody may see, with their senders: only the randomizer protects."""
+
+    def guarantee(self, crowd: Crowd, rounds: int) -> Guarantee:
+        """ε0 for each round a person happens to be in."""
+        randomizer = self.randomizer(crowd.size)
+        one = LocalProfile(thinned(randomizer, crowd.rate))
+        return Guarantee(
+            profile=ComposedProfile(((one, rounds),)),
+            view=EVERYONE,
+            theorem="local randomizer (docs/theory/local.md)",
+            assumptions=(
+                "the person's own device flips its coin and runs the randomizer as described",
+                randomizer.assumption,
+            ),
+        )
+
+
+@lru_cache(maxsize=2)
+def _subspace(root: int, size: int, kept: int) -> FloatArray:
+    return orthonormal(size, kept, Seeds(root))
+
+
+def check_clip(clip: float) -> float:
+    """The length that gradients are clipped to."""
+    if not (checks.number(clip, "clip") > 0 and math.isfinite(1 / clip)):
+        raise InvalidParameter(f"clip must be above 0, got {clip!r}")
+    return float(clip)

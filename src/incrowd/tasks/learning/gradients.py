@@ -1,0 +1,152 @@
+"""Per-example gradients, and what is done to them before anything leaves a device.
+
+One person's gradient has unbounded length, so it is *clipped*: g becomes g·min(1, C/‖g‖), of length
+at most C. How far one person can move a sum, and so every guarantee of learning, depends on C
+alone.
+
+A sum of clipped gradients is Σ w_i·g_i with w_i = min(1, C/‖g_i‖). Linear models have gradients
+r_i ⊗ x_i: the lengths are ‖r_i‖·‖x_i‖ and the sum is one matrix product, without ever writing down
+people × parameters numbers. Rows are written down only where each person's own vector is reported.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from incrowd.randomizers.base import FloatArray
+
+__all__ = ["Batch", "DenseGradients", "Gradients", "OuterGradients", "clip_weights"]
+
+_TINY = np.finfo(np.float64).tiny
+
+
+class Gradients(ABC):
+    """The gradients of the people of one round; the first axis is the person."""
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """How many people."""
+
+    @abstractmethod
+    def norms(self) -> FloatArray:
+        """The length of each gradient, never below the true one; infinite where it is none."""
+
+    @abstractmethod
+    def combined(self, weights: FloatArray) -> FloatArray:
+        """Σ w_i·g_i, flat."""
+
+    @abstractmethod
+    def rows(self, people: slice) -> NDArray[Any]:
+        """Some people's gradients written down, one flat row each."""
+
+
+@dataclass(frozen=True, eq=False)
+class DenseGradients(Gradients):
+    """Gradients that are written down already."""
+
+    matrix: NDArray[np.floating[Any]]
+
+    def __len__(self) -> int:
+        """One row each."""
+        return len(self.matrix)
+
+    def norms(self) -> FloatArray:
+        """Row by row."""
+        return _lengths(self.matrix)
+
+    def combined(self, weights: FloatArray) -> FloatArray:
+        """One matrix product."""
+        return np.asarray(weights.astype(self.matrix.dtype) @ self.matrix, np.float64)
+
+    def rows(self, people: slice) -> NDArray[Any]:
+        """As they are."""
+        return self.matrix[people]
+
+
+@dataclass(frozen=True, eq=False)
+class OuterGradients(Gradients):
+    """Gradients r_i ⊗ x_i, flat with the index of x running fastest."""
+
+    residuals: FloatArray
+    inputs: NDArray[np.floating[Any]]
+    intercept: bool
+    """Whether a 1 stands after the last number of each x."""
+
+    def __len__(self) -> int:
+        """One residual each."""
+        return len(self.residuals)
+
+    def norms(self) -> FloatArray:
+        """‖r‖·‖x‖, the length of an outer product."""
+        inputs = np.hypot(_lengths(self.inputs), self.intercept)
+        with np.errstate(over="ignore"):
+            return np.asarray(_lengths(self.residuals) * inputs)
+
+    def combined(self, weights: FloatArray) -> FloatArray:
+        """(w·R)ᵀX: people are summed over by one product."""
+        weighted = weights[:, None] * self.residuals
+        total = np.asarray(weighted.T.astype(self.inputs.dtype) @ self.inputs, np.float64)
+        return np.asarray(self._flat(total[None], weighted.sum(axis=0)[None])[0])
+
+    def rows(self, people: slice) -> NDArray[Any]:
+        """The outer products, written down."""
+        residuals = self.residuals[people]
+        inputs = np.asarray(self.inputs[people], np.float64)
+        return self._flat(residuals[:, :, None] * inputs[:, None, :], residuals)
+
+    def _flat(self, slopes: FloatArray, offsets: FloatArray) -> FloatArray:
+        if self.intercept:
+            slopes = np.concatenate([slopes, offsets[:, :, None]], axis=2)
+        return slopes.reshape(len(slopes), -1)
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """The gradients of a round with their lengths, as many people at a time as memory allows.
+
+    Can be gone through once.
+    """
+
+    count: int
+    """How many people are in the round."""
+    size: int
+    """How many parameters there are."""
+    blocks: Iterable[tuple[Gradients, FloatArray]]
+
+    def summed(self, clip: float | None) -> FloatArray:
+        """The sum of the gradients, clipped to this length if there is one."""
+        total = np.zeros(self.size)
+        for gradients, norms in self.blocks:
+            weights = np.ones(len(norms)) if clip is None else clip_weights(norms, clip)
+            total += gradients.combined(weights)
+        return total
+
+
+def clip_weights(norms: FloatArray, clip: float) -> FloatArray:
+    """min(1, C/‖g‖) for each gradient."""
+    return np.asarray(clip / np.maximum(norms, clip))
+
+
+def _lengths(rows: NDArray[np.floating[Any]]) -> FloatArray:
+    """The length of each row, raised by what rounding can hide: n·u/2 of a sum of n squares.
+
+    Clipping divides by it, so no clipped gradient is longer than it should be.
+    """
+    hidden = (rows.shape[1] / 2 + 4) * float(np.finfo(rows.dtype).eps)
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = np.asarray(np.einsum("ij,ij->i", rows, rows), np.float64)
+        found = np.sqrt(squares)
+        # Squares that leave the range of the type: these rows are measured on their own scale.
+        away = ~np.isfinite(squares) | (squares < np.finfo(rows.dtype).tiny / hidden)
+        if away.any():
+            some = np.asarray(rows[away], np.float64)
+            scale = np.maximum(np.abs(some).max(axis=1, initial=0.0), _TINY)
+            lengths = scale * np.linalg.norm(some / scale[:, None], axis=1)
+            found[away] = np.where(np.isnan(lengths), np.inf, lengths)
+    return np.asarray(found * (1 + hidden))

@@ -1,0 +1,196 @@
+"""Neural networks: any ``torch.nn.Module``, with per-example gradients by ``torch.func``.
+
+``vmap(grad(loss))`` runs the module once for all people of a round and keeps their gradients apart.
+Layers that mix people, such as batch normalisation, have no gradient of one person and are refused.
+The module is used in evaluation mode: nothing in it draws, so a person's gradient is a function of
+the person's record and of the parameters, and nothing else.
+
+Torch is imported when the first model is made: ``pip install 'incrowd[learn]'``.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from incrowd import checks
+from incrowd.errors import InvalidParameter, MissingExtra, ProtocolFailed
+from incrowd.randomizers.base import FloatArray
+from incrowd.randomness import Seeds
+from incrowd.tasks.learning.gradients import DenseGradients, Gradients
+from incrowd.tasks.learning.models import Model, class_codes, class_labels
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["TorchModule"]
+
+_MOST_NUMBERS = 1 << 25
+"""Numbers of gradients that torch writes down at once."""
+_PREDICTED_AT_ONCE = 4096
+
+
+class TorchModule(Model):
+    """A classifier made of a torch module that returns one score per class.
+
+    ``module`` is a module, whose parameters are where training starts, or a function that makes
+    one; that is called with torch's generator seeded from the root seed of the training. The module
+    is never changed, and parameters that need no gradient stay as they are. Gradients are in single
+    precision; parameters are kept in double.
+    """
+
+    def __init__(
+        self,
+        module: torch.nn.Module | Callable[[], torch.nn.Module],
+        *,
+        classes: int | Sequence[Any],
+    ) -> None:
+        """Refuse what makes no module."""
+        _load_torch()
+        class_labels(classes)
+        if not callable(module):
+            raise InvalidParameter(
+                f"module must be a torch module or a function that makes one, got {module!r}"
+            )
+        self.module = module
+        self.classes = classes
+        self._net: torch.nn.Module | None = None
+
+    def __repr__(self) -> str:
+        """The kind of module and the number of classes."""
+        name = getattr(self.module, "__name__", type(self.module).__name__)
+        return f"TorchModule({name}, classes = {class_labels(self.classes).size})"
+
+    def start(self, shape: tuple[int, ...], seeds: Seeds) -> FloatArray:
+        """The parameters of the module as it is given, or as it is made."""
+        torch = _load_torch()
+        if isinstance(self.module, torch.nn.Module):
+            net = copy.deepcopy(self.module)
+        else:
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(int(seeds.generator("module").integers(2**63)))
+                net = self.module()
+            checks.instance(net, torch.nn.Module, "what module makes", "torch.nn.Linear(4, 2)")
+        self._net = net.eval()
+        self._check(shape)
+        parts = [each.detach().reshape(-1).double().numpy() for _, each in self._trained()]
+        return np.concatenate(parts)
+
+    def _check(self, shape: tuple[int, ...]) -> None:
+        """Refuse modules without a gradient of one person, or for other records or classes."""
+        torch, count = _load_torch(), class_labels(self.classes).size
+        for each in self._made.modules():
+            if "BatchNorm" in type(each).__name__:
+                raise InvalidParameter(
+                    f"the module has a {type(each).__name__}, which mixes people, so nobody has a "
+                    "gradient of their own: use GroupNorm or LayerNorm"
+                )
+        if not self._trained():
+            raise InvalidParameter("the module has no parameters that are to be trained")
+        blank = torch.zeros((1, *shape), dtype=torch.float32)
+        try:
+            with torch.no_grad():
+                scores = self._made(blank)
+            if tuple(scores.shape) == (1, count):
+                # One person's gradient, for modules that torch cannot take apart.
+                own = dict(self._trained())
+                torch.func.vmap(torch.func.grad(self._loss), in_dims=(None, 0, 0))(
+                    own, blank, torch.zeros(1, dtype=torch.int64)
+                )
+        except (RuntimeError, TypeError, ValueError, IndexError) as wrong:
+            first = str(wrong).splitlines()[0]
+            raise InvalidParameter(f"the module takes no records of {shape}: {first}") from wrong
+        if tuple(scores.shape) != (1, count):
+            raise InvalidParameter(
+                f"the module must return {count} scores per record, one per class, got "
+                f"{tuple(scores.shape[1:])}"
+            )
+
+    def _trained(self) -> list[tuple[str, Any]]:
+        """The parameters that are to be trained, by name; frozen ones stay as they are."""
+        return [each for each in self._made.named_parameters() if each[1].requires_grad]
+
+    @property
+    def _made(self) -> torch.nn.Module:
+        if self._net is None:
+            raise ProtocolFailed("the module is not started yet: call start first")
+        return self._net
+
+    def targets(self, labels: NDArray[Any]) -> NDArray[Any]:
+        """Positions among the classes."""
+        return class_codes(self.classes, labels)
+
+    def gradients(
+        self, theta: FloatArray, records: NDArray[Any], targets: NDArray[Any]
+    ) -> Gradients:
+        """All of these people at once."""
+        torch = _load_torch()
+        each = torch.func.vmap(torch.func.grad(self._loss), in_dims=(None, 0, 0))
+        found = each(self._parameters(theta), self._tensor(records), torch.from_numpy(targets))
+        flat = torch.cat([part.reshape(len(records), -1) for part in found.values()], dim=1)
+        return DenseGradients(flat.numpy())
+
+    def at_once(self, size: int) -> int:
+        """As many as fit in memory."""
+        return max(1, _MOST_NUMBERS // size)
+
+    def losses(self, theta: FloatArray, records: NDArray[Any], targets: NDArray[Any]) -> FloatArray:
+        """Cross-entropy of the scores."""
+        torch = _load_torch()
+        scores = torch.from_numpy(self._scores(theta, records))
+        found = torch.nn.functional.cross_entropy(
+            scores, torch.from_numpy(targets), reduction="none"
+        )
+        values: FloatArray = found.double().numpy()
+        return values
+
+    def predict(self, theta: FloatArray, records: NDArray[Any]) -> NDArray[Any]:
+        """The class with the largest score."""
+        codes = self._scores(theta, records).argmax(axis=1)
+        return np.asarray(class_labels(self.classes)[codes])
+
+    def describe(self) -> dict[str, Any]:
+        """The layers, and the classes as texts."""
+        labels = [str(each) for each in class_labels(self.classes).tolist()]
+        return {"model": "TorchModule", "layers": repr(self._made), "classes": labels}
+
+    def _loss(self, parameters: dict[str, Any], record: Any, target: Any) -> Any:
+        torch = _load_torch()
+        scores = torch.func.functional_call(self._made, parameters, (record[None],))
+        return torch.nn.functional.cross_entropy(scores, target[None])
+
+    def _scores(self, theta: FloatArray, records: NDArray[Any]) -> NDArray[np.float32]:
+        torch, parameters = _load_torch(), self._parameters(theta)
+        found = []
+        with torch.no_grad():
+            for first in range(0, len(records), _PREDICTED_AT_ONCE):
+                some = self._tensor(records[first : first + _PREDICTED_AT_ONCE])
+                found.append(torch.func.functional_call(self._made, parameters, (some,)).numpy())
+        return np.concatenate(found)
+
+    def _tensor(self, records: NDArray[Any]) -> Any:
+        return _load_torch().from_numpy(np.ascontiguousarray(records, np.float32))
+
+    def _parameters(self, theta: FloatArray) -> dict[str, Any]:
+        """The flat vector cut into the tensors of the module."""
+        flat = _load_torch().from_numpy(theta.astype(np.float32))
+        parts: dict[str, Any] = {}
+        begin = 0
+        for name, each in self._trained():
+            parts[name] = flat[begin : begin + each.numel()].view(each.shape)
+            begin += each.numel()
+        return parts
+
+
+def _load_torch() -> Any:
+    try:
+        import torch
+    except ImportError as missing:
+        raise MissingExtra(
+            "neural networks need torch: pip install 'incrowd[learn]', or use a linear model"
+        ) from missing
+    return torch

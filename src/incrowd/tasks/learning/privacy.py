@@ -1,0 +1,108 @@
+"""The curve of a round of learning with a trusted curator.
+
+It speaks of *replace-one* neighbours, like everything else here: the number of people is known, and
+one person's record is another one. Published figures for private SGD usually speak of *adding or
+removing* a person, which a fixed noise hides about twice as well: the two do not compare.
+
+Each person is in with probability γ, the curator adds N(0, σ²C²) to the sum of the clipped
+gradients, and nobody else learns who or how many were in. Divide by C. Given everything about the
+others, the release has the law P = (1 − γ)N(0) + γN(u) or Q = (1 − γ)N(0) + γN(v) up to a
+common shift, with ‖u‖, ‖v‖ ≤ 1. For a set S with N(0)(S) = Φ(s), N(u)(S) ≤ Φ(s + 1/σ) and N(v)(S) ≥
+Φ(s − 1/σ) by the Neyman–Pearson lemma, and the half-space across u = −v of length 1 attains both at
+once. So for every α the largest P(S) − α·Q(S) is that of numbers, u = 1 and v = −1. There P/Q rises
+with the release z and equals α = e^ε at
+
+    z = σ²(ε/2 + asinh((1 − γ)·sinh(ε/2)·e^{1/(2σ²)}/γ)),
+
+which makes the curve exact in closed form; by symmetry it is that of both directions. See
+``docs/learning.md``.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import dataclass
+
+from scipy.special import log_ndtr
+
+from incrowd import checks
+from incrowd.errors import InvalidParameter
+from incrowd.privacy.guarantee import Profile
+from incrowd.privacy.search import crossing
+
+__all__ = ["SubsampledGaussian", "check_rate"]
+
+_LEAST_SIGMA = 0.1
+_GREATEST = 700.0
+"""The largest ε whose exponential is a double."""
+_ROUNDING = 2.0**-46
+"""Relative to the sum of the terms: their exponents reach some hundreds, each good to 2⁻⁵³."""
+_PER_DEVIATION = 20
+_MOST_POINTS = 400_000
+_FAR = 8.5
+"""Standard deviations beyond which the noise has less than 1e-16 of its mass."""
+
+
+@dataclass(frozen=True)
+class SubsampledGaussian(Profile):
+    """One round of a trusted curator: noise of σ times the clipping length on a random sum."""
+
+    rate: float
+    sigma: float
+
+    def __post_init__(self) -> None:
+        """Refuse chances that are none and noise that hides nothing."""
+        check_rate(self.rate)
+        if checks.number(self.sigma, "sigma") < _LEAST_SIGMA:
+            raise InvalidParameter(
+                f"sigma must be at least {_LEAST_SIGMA}, got {self.sigma!r}: less hides nobody"
+            )
+
+    def delta(self, epsilon: float) -> float:
+        """The exact curve, rounded up."""
+        if checks.number(epsilon, "epsilon") < -_GREATEST:
+            return 1.0
+        epsilon = min(epsilon, _GREATEST)  # the curve falls: an earlier point bounds later ones
+        rate, sigma = self.rate, self.sigma
+        cut = sigma * self._place(epsilon)
+        stay = -(1 - rate) * math.expm1(epsilon) * math.exp(log_ndtr(-cut))
+        here = rate * math.exp(log_ndtr(1 / sigma - cut))
+        there = rate * math.exp(epsilon + log_ndtr(-1 / sigma - cut))
+        exact = stay + here - there
+        hidden = _ROUNDING * (abs(stay) + here + there)
+        return min(1.0, max(exact + hidden, sys.float_info.min))
+
+    def _place(self, epsilon: float) -> float:
+        """z/σ²: where the ratio of the two laws is e^ε."""
+        out = (1 - self.rate) / self.rate * math.exp(1 / (2 * self.sigma**2))
+        return epsilon / 2 + math.asinh(out * math.sinh(epsilon / 2))
+
+    def epsilon(self, delta: float) -> float:
+        """The smallest ε on the curve, rounded up."""
+        checks.delta(delta)
+        guess = self._deviation * math.sqrt(2 * math.log(1 / delta))
+        return crossing(self.delta, delta, max(guess, 1e-12)).within
+
+    @property
+    def _deviation(self) -> float:
+        """About the standard deviation of a privacy loss."""
+        spread = 2 * math.sqrt(math.sinh(min(1 / self.sigma**2, 300.0)))
+        return min(self.rate * spread, 2 / self.sigma)
+
+    @property
+    def interval(self) -> float:
+        """A share of the deviation, but no more points than can be convolved in seconds."""
+        top = _FAR / self.sigma + 1 / (2 * self.sigma**2)
+        # The loss at z is at most ln(1 − γ + γ·e^{(2z−1)/(2σ²)}) + ln(1/(1 − γ)).
+        above = math.log1p(self.rate * math.expm1(min(top, 700.0)))
+        below = min(top, -math.log1p(-self.rate)) if self.rate < 1 else top
+        reach = above + below
+        return max(self._deviation / _PER_DEVIATION, reach / _MOST_POINTS)
+
+
+def check_rate(rate: float) -> float:
+    """The chance to be in a round: above 0 and at most 1."""
+    if not 0 < checks.number(rate, "rate") <= 1:
+        raise InvalidParameter(f"rate must be above 0 and at most 1, got {rate!r}")
+    return float(rate)

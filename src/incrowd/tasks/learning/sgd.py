@@ -1,0 +1,448 @@
+"""Stochastic gradient descent in rounds: one trainer, whatever way the gradients travel.
+
+In round t each person is in by a coin of their own, with probability ``rate`` (Poisson sampling);
+those who are compute the gradient of their own loss at the public parameters θ_t; a
+:class:`~incrowd.tasks.learning.channels.Channel` turns these into one average; and
+
+    v ← momentum·v + average + penalty(θ),   θ ← θ − learning_rate(t)·v.
+
+Everything after the channel is post-processing. Rounds compose adaptively: that θ_t depends on
+earlier rounds is what adaptive composition allows.
+
+Invariants. A round is applied and accounted, or neither: a gradient or a parameter that is no
+finite number raises before anything of its round is kept. A round that nobody joined is accounted
+like every other. ``budget=(ε, δ)`` is checked before the first round, and no round is held that
+would exceed it. Randomness is addressed by round and role, so a result depends on the root seed
+alone, not on interruptions; a checkpoint continues bit for bit.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import hashlib
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from incrowd import checks
+from incrowd.errors import (
+    BudgetInfeasible,
+    EmptyData,
+    InvalidParameter,
+    NotANumber,
+    ProtocolFailed,
+)
+from incrowd.privacy import Guarantee
+from incrowd.randomizers.base import FloatArray
+from incrowd.randomness import Seeds
+from incrowd.tasks.learning import checkpoint as files
+from incrowd.tasks.learning.channels import Channel, Crowd
+from incrowd.tasks.learning.checkpoint import State
+from incrowd.tasks.learning.gradients import Batch, Gradients
+from incrowd.tasks.learning.models import Model
+from incrowd.tasks.learning.privacy import check_rate
+from incrowd.tasks.learning.progress import Told, shown
+
+__all__ = ["SGD", "Round"]
+
+_MOST_SEED = 2**63 - 1
+_RECENT = 3
+"""How much the running average prefers late rounds: weight ∝ t³ or so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What became known of one round; nothing here is more than the guarantee covers."""
+
+    participants: int | None
+    """How many were in, or none where that stays hidden."""
+    step: float
+    """How far the parameters moved."""
+    learning_rate: float
+
+
+@dataclass(kw_only=True, eq=False)
+class SGD(ABC):
+    """Base of the learners; subclasses add the parameters of their channel.
+
+    ``rate`` is everybody's chance to be in a round; ``learning_rate`` a number or a function of the
+    round, from 0; ``average`` returns a running average of the iterates that prefers late ones
+    (weights of polynomial decay) in place of the last. With ``checkpoint`` the state is saved every
+    ``every`` rounds and at the end, and ``fit`` continues where a file of the same configuration
+    stopped. ``budget`` is a pair (ε, δ): training ends before it is exceeded. ``progress`` is
+    ``True`` for a bar, or a function of rounds done and rounds in all.
+    """
+
+    model: Model
+    rounds: int
+    rate: float
+    learning_rate: float | Callable[[int], float]
+    momentum: float = 0.0
+    average: bool = False
+    seed: int | None = None
+    budget: tuple[float, float] | None = None
+    checkpoint: str | Path | None = None
+    every: int = 100
+    progress: bool | Told = False
+
+    def __post_init__(self) -> None:
+        """Refuse settings that describe no training."""
+        self._check()
+        self._state: State | None = None
+        self._crowd: Crowd | None = None
+        self._shape: tuple[int, ...] = ()
+        self._configuration: dict[str, Any] = {}
+        self._given = self._model = self.model
+        self._channel = self.channel()
+
+    def _check(self) -> None:
+        checks.instance(self.model, Model, "model", "Softmax(classes=10)")  # type: ignore[type-abstract]
+        checks.integer(self.rounds, "rounds", 1)
+        check_rate(self.rate)
+        checks.integer(self.every, "every", 1)
+        if not 0 <= checks.number(self.momentum, "momentum") < 1:
+            raise InvalidParameter(f"momentum must be at least 0 and below 1, got {self.momentum}")
+        if self.seed is not None:
+            checks.integer(self.seed, "seed", 0)
+            if self.seed > _MOST_SEED:
+                raise InvalidParameter(f"seed must be below 2^63, got {self.seed!r}")
+        if not callable(self.learning_rate):
+            self._learning_rate(0)
+        if self.budget is not None:
+            try:
+                epsilon, delta = self.budget
+            except (TypeError, ValueError) as wrong:
+                raise InvalidParameter(
+                    f"budget must be a pair (epsilon, delta), got {self.budget!r}"
+                ) from wrong
+            checks.epsilon(epsilon)
+            checks.delta(delta)
+        self.channel()
+
+    @abstractmethod
+    def channel(self) -> Channel:
+        """How gradients travel, and what that costs."""
+
+    # ---- what is promised
+
+    def promise(self, shape: tuple[int, ...], rounds: int | None = None) -> Guarantee:
+        """What training on records of this shape, people first, would promise; reads no data."""
+        size = copy.copy(self.model).start(tuple(shape[1:]), Seeds(self.seed or 0)).size
+        crowd = Crowd(checks.crowd(shape[0]), self.rate, size)
+        return self.channel().guarantee(crowd, int(self.rounds if rounds is None else rounds))
+
+    @property
+    def guarantee_(self) -> Guarantee:
+        """What is proven of the rounds that were held."""
+        state, crowd = self._held()
+        return self._channel.guarantee(crowd, state.rounds)
+
+    def epsilon(self, delta: float) -> float:
+        """A proven ε of the rounds that were held, at this δ."""
+        return self.guarantee_.epsilon(delta)
+
+    # ---- what was learned
+
+    @property
+    def parameters_(self) -> FloatArray:
+        """The flat vector of parameters that predicts."""
+        state, _ = self._fitted()
+        return (state.average if self.average else state.parameters).copy()
+
+    @property
+    def rounds_(self) -> int:
+        """How many rounds were held."""
+        return self._fitted()[0].rounds
+
+    @property
+    def seed_(self) -> int:
+        """The root seed."""
+        return self._fitted()[0].root
+
+    @property
+    def history_(self) -> tuple[Round, ...]:
+        """What became known of each round."""
+        state, _ = self._fitted()
+        columns = (state.arrays[name].tolist() for name in ("participants", "steps", "rates"))
+        return tuple(
+            Round(people if people >= 0 else None, step, speed)
+            for people, step, speed in zip(*columns, strict=True)
+        )
+
+    def predict(self, records: ArrayLike) -> NDArray[Any]:
+        """One label or number per record."""
+        return self._model.predict(self.parameters_, self._known(records))
+
+    def score(self, records: ArrayLike, labels: ArrayLike) -> float:
+        """Accuracy, or R² of a regression, on records that need not be those of the training."""
+        return self._model.score(self.parameters_, self._known(records), np.asarray(labels))
+
+    def loss(self, records: ArrayLike, labels: ArrayLike) -> float:
+        """The mean loss on these records, without the penalty."""
+        targets = self._model.targets(np.asarray(labels))
+        return float(self._model.losses(self.parameters_, self._known(records), targets).mean())
+
+    def _known(self, records: ArrayLike) -> NDArray[Any]:
+        """Records of the shape that was trained on."""
+        self._fitted()
+        rows = _records(records)
+        if rows.shape[1:] != self._shape:
+            raise InvalidParameter(
+                f"the model was trained on records {self._shape}, got {rows.shape[1:]}"
+            )
+        return rows
+
+    # ---- training
+
+    def fit(self, records: ArrayLike, labels: ArrayLike) -> Self:
+        """Train for all rounds from the start, or from the checkpoint where there is one."""
+        self._check()
+        self._state = self._crowd = None
+        return self._train(records, labels, None)
+
+    def partial_fit(self, records: ArrayLike, labels: ArrayLike, rounds: int = 1) -> Self:
+        """Hold some more rounds with the same people, whatever ``self.rounds`` says."""
+        self._check()
+        return self._train(records, labels, checks.integer(rounds, "rounds", 1))
+
+    def _train(self, records: ArrayLike, labels: ArrayLike, more: int | None) -> Self:
+        rows, targets = _records(records), self.model.targets(np.asarray(labels))
+        if len(rows) != len(targets):
+            raise InvalidParameter(
+                f"there are {len(rows)} records and {len(targets)} labels: give one label each"
+            )
+        self._begin(rows)
+        state, crowd = self._fitted()
+        last = self._last_round(state, crowd, more)
+        state.participants = _room(state.participants, last)
+        state.steps, state.rates = _room(state.steps, last), _room(state.rates, last)
+        seeds, channel = Seeds(state.root), self._channel
+        with shown(self.progress) as tell:
+            while state.rounds < last:
+                # One assignment: whatever interrupts training, a round is kept whole or not at all.
+                state = self._state = self._round(state, crowd, channel, seeds, rows, targets)
+                if state.rounds == last or state.rounds % self.every == 0:
+                    self._save(state)
+                tell(state.rounds, last)
+        return self
+
+    def _begin(self, rows: NDArray[Any]) -> None:
+        """Where training stands: as it was left, as the checkpoint says, or at the start."""
+        if self._state is not None:
+            self._continue(rows, self._state)
+            return
+        path = None if self.checkpoint is None else Path(self.checkpoint)
+        saved = path if path is not None and path.exists() else None
+        root = files.root_of(saved) if saved is not None and self.seed is None else self.seed
+        seeds = Seeds(root)
+        # A copy: what a model makes of a seed belongs to this training alone.
+        self._given, self._model = self.model, copy.copy(self.model)
+        start = self._model.start(rows.shape[1:], seeds)
+        configuration = self._describe(rows, seeds.root)
+        configuration["start"] = hashlib.sha256(start.tobytes()).hexdigest()
+        if saved is not None:
+            state = files.load(saved, configuration, start.size)
+            self._same_learning_rates(saved, state)
+        else:
+            state = State.at(start, seeds.root)
+        self._shape, self._crowd = rows.shape[1:], Crowd(len(rows), self.rate, start.size)
+        self._configuration, self._channel, self._state = configuration, self.channel(), state
+
+    def _continue(self, rows: NDArray[Any], state: State) -> None:
+        """Refuse other people, and settings other than those that the spent rounds had."""
+        if self.model is not self._given:
+            raise InvalidParameter("training began with another model: fit anew")
+        for name, here in self._describe(rows, state.root).items():
+            if (there := self._configuration[name]) != here:
+                raise InvalidParameter(
+                    f"training began with {name} = {there!r}, got {here!r}: go on as it began, or "
+                    "fit anew"
+                )
+
+    def _describe(self, rows: NDArray[Any], root: int) -> dict[str, Any]:
+        """What every round depends on, in types that JSON has."""
+        described = {
+            "learner": type(self).__name__,
+            **self._model.describe(),
+            **self.channel().describe(),
+            "rate": self.rate,
+            "momentum": self.momentum,
+            "average": self.average,
+            "records": list(rows.shape),
+            "seed": root,
+        }
+        return {
+            name: value.item() if isinstance(value, np.generic) else value
+            for name, value in described.items()
+        }
+
+    def _same_learning_rates(self, path: Path, state: State) -> None:
+        for number, there in enumerate(state.rates.tolist()):
+            if self._learning_rate(number) != there:
+                raise InvalidParameter(
+                    f"{path} is the checkpoint of another training, which differs in learning_rate "
+                    f"({there!r} there in round {number}): give the same settings, or another path"
+                )
+
+    def _last_round(self, state: State, crowd: Crowd, more: int | None) -> int:
+        """The round to stop before, within the budget."""
+        wanted = int(self.rounds) if more is None else state.rounds + more
+        if state.rounds > wanted:
+            raise InvalidParameter(
+                f"the checkpoint {self.checkpoint} has {state.rounds} rounds, which are already "
+                f"spent, and rounds = {wanted}: raise rounds, or give another path"
+            )
+        if self.budget is None:
+            return wanted
+        epsilon, delta = self.budget
+        last = _most_rounds(self._channel, crowd, wanted, epsilon, delta)
+        if last == 0 or last < state.rounds or (last == state.rounds < wanted and more is not None):
+            raise BudgetInfeasible(
+                f"the budget of epsilon = {epsilon:g} at delta = {delta:g} is met by {last} "
+                f"rounds, and {state.rounds} were held: raise the budget, or add noise"
+            )
+        return last
+
+    def _round(
+        self,
+        state: State,
+        crowd: Crowd,
+        channel: Channel,
+        seeds: Seeds,
+        rows: NDArray[Any],
+        targets: NDArray[Any],
+    ) -> State:
+        """What one round makes of a state, which itself still stands for the rounds before."""
+        number = state.rounds
+        inside = np.nonzero(seeds.generator("coin", number).random(crowd.people) < crowd.rate)[0]
+        blocks = self._blocks(state, inside, rows, targets)
+        batch = Batch(inside.size, crowd.size, blocks)
+        found = channel.average(batch, crowd, seeds, number)
+        speed, step = self._learning_rate(number), 0.0
+        after = dataclasses.replace(state, rounds=number + 1)
+        if found is not None:
+            with np.errstate(over="ignore", invalid="ignore"):
+                after.velocity = self.momentum * state.velocity + found
+                after.velocity += self._model.penalty(state.parameters)
+                after.parameters = state.parameters - speed * after.velocity
+                step = speed * float(np.linalg.norm(after.velocity))
+            if not (np.isfinite(after.parameters).all() and math.isfinite(step)):
+                raise _diverged(number, "a parameter")
+            share = (_RECENT + 1) / (number + 1 + _RECENT)
+            after.average = (1 - share) * state.average + share * after.parameters
+        state.participants[number] = inside.size if channel.counted else -1
+        state.steps[number], state.rates[number] = step, speed
+        return after
+
+    def _blocks(
+        self,
+        state: State,
+        inside: NDArray[np.intp],
+        rows: NDArray[Any],
+        targets: NDArray[Any],
+    ) -> Iterator[tuple[Gradients, FloatArray]]:
+        """The gradients of those inside, some people at a time."""
+        step = self._model.at_once(state.parameters.size)
+        for first in range(0, inside.size, step):
+            some = inside[first : first + step]
+            gradients = self._model.gradients(state.parameters, rows[some], targets[some])
+            norms = gradients.norms()
+            if not np.isfinite(norms).all():
+                raise _diverged(state.rounds, "a gradient")
+            yield gradients, norms
+
+    def _learning_rate(self, number: int) -> float:
+        chosen = self.learning_rate
+        speed = checks.number(chosen(number) if callable(chosen) else chosen, "learning_rate")
+        if speed <= 0:
+            raise InvalidParameter(f"learning_rate must be above 0, got {speed!r}")
+        return speed
+
+    def _save(self, state: State) -> None:
+        if self.checkpoint is not None:
+            files.save(Path(self.checkpoint), state, self._configuration)
+
+    def _fitted(self) -> tuple[State, Crowd]:
+        if self._state is None or self._crowd is None:
+            raise ProtocolFailed(f"this {type(self).__name__} is not trained yet: call fit first")
+        return self._state, self._crowd
+
+    def _held(self) -> tuple[State, Crowd]:
+        state, crowd = self._fitted()
+        if state.rounds == 0:
+            raise ProtocolFailed("no round was held, so nothing was released: fit first")
+        return state, crowd
+
+    # ---- for searches over settings, as scikit-learn does them
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """All settings by name."""
+        del deep
+        return {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
+
+    def set_params(self, **settings: Any) -> Self:
+        """Change settings; what was trained is kept until the next fit."""
+        known = self.get_params()
+        for name in settings:
+            if name not in known:
+                raise InvalidParameter(
+                    f"{type(self).__name__} has no setting {name!r}: "
+                    f"{checks.did_you_mean(name, known)}"
+                )
+        dataclasses.replace(self, **settings)  # refuses what is wrong before anything is changed
+        for name, value in settings.items():
+            setattr(self, name, value)
+        return self
+
+
+def _most_rounds(channel: Channel, crowd: Crowd, wanted: int, epsilon: float, delta: float) -> int:
+    """The most rounds, up to those wanted, that are proven to stay within (ε, δ)."""
+
+    def fits(rounds: int) -> bool:
+        return channel.guarantee(crowd, rounds).epsilon(delta) <= epsilon
+
+    if fits(wanted):
+        return wanted
+    within, beyond = 0, wanted
+    while beyond - within > 1:
+        middle = (within + beyond) // 2
+        within, beyond = (middle, beyond) if fits(middle) else (within, middle)
+    return within
+
+
+def _records(records: ArrayLike) -> NDArray[Any]:
+    """One finite record per person; single and double precision stay what they are."""
+    try:
+        rows = np.asarray(records)
+        if rows.dtype not in (np.float32, np.float64):
+            rows = rows.astype(np.float64)
+    except (TypeError, ValueError) as wrong:
+        raise InvalidParameter("records must be numbers, as many for each person") from wrong
+    if rows.ndim < 2:
+        raise InvalidParameter(
+            f"records must have one row per person and at least two axes, got {rows.shape}"
+        )
+    if len(rows) == 0:
+        raise EmptyData("there are no records: at least one person must be there")
+    if not np.isfinite(rows).all():
+        raise NotANumber("records must be finite numbers: fill in or drop those that are not")
+    return rows
+
+
+def _room(array: NDArray[Any], length: int) -> NDArray[Any]:
+    """The same array with room for more rounds."""
+    return np.concatenate([array, np.zeros(max(0, length - len(array)), array.dtype)])
+
+
+def _diverged(number: int, what: str) -> NotANumber:
+    return NotANumber(
+        f"round {number}: {what} is not a finite number; nothing of this round is kept or spent: "
+        "lower the learning rate or scale the records"
+    )

@@ -1,0 +1,228 @@
+"""Checkpoints: what is interrupted or killed continues bit for bit, or not at all."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+
+import numpy as np
+import pytest
+
+from incrowd.errors import FileUnreadable, InvalidParameter, NotANumber
+from incrowd.tasks.learning import CentralSGD, LocalSGD, Ridge, Softmax
+
+RNG = np.random.default_rng(3)
+LABELS = RNG.integers(0, 3, 200)
+ROWS = RNG.normal(size=(200, 4))
+
+
+def learner(path=None, **changes):
+    settings = {
+        "model": Softmax(classes=3),
+        "rounds": 20,
+        "rate": 0.2,
+        "learning_rate": lambda t: 0.3 / (1 + t),
+        "momentum": 0.5,
+        "average": True,
+        "seed": 9,
+        "clip": 1.0,
+        "sigma": 1.0,
+        "checkpoint": path,
+        "every": 3,
+    }
+    return CentralSGD(**{**settings, **changes})
+
+
+class Stopped(Exception):
+    """Stands for whatever interrupts a training."""
+
+
+def stop_after(rounds):
+    def tell(done, _total):
+        if done == rounds:
+            raise Stopped
+
+    return tell
+
+
+@pytest.mark.parametrize("rounds", [3, 7, 11])
+def test_interrupted_training_continues_bit_for_bit(tmp_path, rounds):
+    whole = learner().fit(ROWS, LABELS)
+    path = tmp_path / "state.npz"
+    with pytest.raises(Stopped):
+        learner(path, progress=stop_after(rounds)).fit(ROWS, LABELS)
+    held = []
+    resumed = learner(path, progress=lambda done, _: held.append(done)).fit(ROWS, LABELS)
+    assert held[0] == rounds // 3 * 3 + 1
+    np.testing.assert_array_equal(resumed.parameters_, whole.parameters_)
+    assert resumed.history_ == whole.history_
+    assert resumed.epsilon(1e-5) == whole.epsilon(1e-5)
+    assert os.listdir(tmp_path) == ["state.npz"]
+
+
+def test_a_drawn_seed_is_kept(tmp_path):
+    path = tmp_path / "state.npz"
+    with pytest.raises(Stopped):
+        learner(path, seed=None, progress=stop_after(7)).fit(ROWS, LABELS)
+    resumed = learner(path, seed=None).fit(ROWS, LABELS)
+    whole = learner(seed=resumed.seed_).fit(ROWS, LABELS)
+    np.testing.assert_array_equal(resumed.parameters_, whole.parameters_)
+
+
+def test_numbers_of_numpy_are_numbers(tmp_path):
+    path = tmp_path / "state.npz"
+    model = Softmax(classes=np.arange(3), l2=np.float64(0.0))
+    changes = {"rate": np.float64(0.2), "clip": np.float32(1.0), "seed": np.int64(9)}
+    learner(path, rounds=5.0, model=model, **changes).fit(ROWS, LABELS)
+    same = learner(path).fit(ROWS, LABELS)
+    np.testing.assert_array_equal(same.parameters_, learner().fit(ROWS, LABELS).parameters_)
+
+
+def test_more_rounds_later(tmp_path):
+    path = tmp_path / "state.npz"
+    learner(path, rounds=10).fit(ROWS, LABELS)
+    longer = learner(path).fit(ROWS, LABELS)
+    np.testing.assert_array_equal(longer.parameters_, learner().fit(ROWS, LABELS).parameters_)
+    done = learner(path, progress=stop_after(1)).fit(ROWS, LABELS)
+    np.testing.assert_array_equal(done.parameters_, longer.parameters_)
+    with pytest.raises(InvalidParameter, match="has 20 rounds, which are already spent"):
+        learner(path, rounds=10).fit(ROWS, LABELS)
+
+
+def test_a_failed_round_leaves_the_checkpoint_alone(tmp_path):
+    path = tmp_path / "state.npz"
+    wild = {"model": Ridge(), "learning_rate": lambda t: 1e-3 if t < 6 else 1e300, "clip": 1e10}
+    with pytest.raises(NotANumber, match="round 6: a parameter"):
+        learner(path, every=1, **wild).fit(ROWS, LABELS)
+    before = path.read_bytes()
+    with pytest.raises(NotANumber, match="round 6: a parameter"):
+        learner(path, every=1, **wild).fit(ROWS, LABELS)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"clip": 2.0}, r"differs in clip \(1.0 there\)"),
+        ({"rate": 0.1, "momentum": 0.0}, r"momentum \(0.5 there\), rate \(0.2 there\)"),
+        ({"seed": 8}, r"seed \(9 there\)"),
+        ({"model": Softmax(classes=3, l2=0.1)}, "l2"),
+        ({"model": Softmax(classes=4)}, "classes"),
+        ({"learning_rate": 0.3}, "differs in learning_rate"),
+    ],
+)
+def test_another_configuration_is_refused(tmp_path, changes, named):
+    path = tmp_path / "state.npz"
+    learner(path).fit(ROWS, LABELS)
+    before = path.read_bytes()
+    with pytest.raises(InvalidParameter, match=named):
+        learner(path, **changes).fit(ROWS, LABELS)
+    assert path.read_bytes() == before
+
+
+def test_another_learner_or_other_data_are_refused(tmp_path):
+    path = tmp_path / "state.npz"
+    learner(path).fit(ROWS, LABELS)
+    settings = learner(path).get_params()
+    del settings["sigma"]
+    with pytest.raises(InvalidParameter, match="channel"):
+        LocalSGD(**settings, epsilon0=1.0).fit(ROWS, LABELS)
+    with pytest.raises(InvalidParameter, match=r"records \(\[200, 4\] there\)"):
+        learner(path).fit(ROWS[:199], LABELS[:199])
+
+
+@pytest.mark.parametrize(
+    "damage", ["cut", "empty", "text", "npy", "bit", "header", "array", "pickle"]
+)
+def test_damaged_files_are_refused(tmp_path, damage):
+    path = tmp_path / "state.npz"
+    learner(path).fit(ROWS, LABELS)
+    whole = path.read_bytes()
+    with np.load(path) as file:
+        arrays = dict(file)
+    if damage == "cut":
+        path.write_bytes(whole[: len(whole) // 2])
+    elif damage == "empty":
+        path.write_bytes(b"")
+    elif damage == "text":
+        path.write_text("not a checkpoint")
+    elif damage == "npy":
+        with path.open("wb") as file:
+            np.save(file, ROWS)
+    elif damage == "bit":
+        with zipfile.ZipFile(path) as file:
+            place = file.getinfo("parameters.npy").header_offset + 200
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+    elif damage == "header":
+        text = arrays["header"].tobytes().replace(b'"rate":0.2', b'"rate":0.3')
+        np.savez(path, **{**arrays, "header": np.frombuffer(text, np.uint8)})
+    elif damage == "array":
+        np.savez(path, **{**arrays, "steps": arrays["steps"][:-1]})
+    else:
+        np.savez(path, **{**arrays, "steps": np.array([{}], dtype=object)})
+    with pytest.raises(FileUnreadable, match="not a whole checkpoint"):
+        learner(path).fit(ROWS, LABELS)
+
+
+def test_places_that_cannot_be_written_are_named(tmp_path):
+    with pytest.raises(FileUnreadable, match=r"cannot write the checkpoint .*nowhere"):
+        learner(tmp_path / "nowhere" / "state.npz").fit(ROWS, LABELS)
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(FileUnreadable, match="cannot read the checkpoint"):
+        learner(tmp_path / "folder").fit(ROWS, LABELS)
+
+
+KILLED = """
+import sys, time
+import numpy as np
+import incrowd as ic
+from incrowd.tasks.learning import Softmax
+
+def slowly(done, total):
+    print(done, flush=True)
+    time.sleep(float(sys.argv[2]))
+
+rng = np.random.default_rng(3)
+labels, rows = rng.integers(0, 3, 200), rng.normal(size=(200, 4))
+learner = ic.CheckInSGD(
+    model=Softmax(classes=3), rounds=30, rate=0.2, learning_rate=0.3, momentum=0.5, clip=1.0,
+    epsilon0=4.0, seed=7, checkpoint=sys.argv[1] or None, every=1,
+    progress=slowly,
+)
+learner.fit(rows, labels)
+np.save(sys.argv[3], learner.parameters_)
+"""
+
+
+def test_killed_training_continues_bit_for_bit(tmp_path):
+    """SIGKILL at whatever moment, several times, then to the end."""
+
+    def run(checkpoint, pause, out):
+        return subprocess.Popen(
+            [sys.executable, "-c", KILLED, str(checkpoint), str(pause), str(out)],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    path, out, whole = (tmp_path / name for name in ("state.npz", "out.npy", "whole.npy"))
+    for after in (4, 13):
+        with run(path, 0.02, out) as process:
+            for line in process.stdout:
+                if int(line) >= after:
+                    break
+            time.sleep(0.013)
+            process.send_signal(signal.SIGKILL)
+        assert process.returncode == -signal.SIGKILL
+        assert path.exists()
+        assert not out.exists()
+    with run(path, 0, out) as process:
+        held = [int(line) for line in process.stdout]
+    assert process.returncode == 0
+    assert held[0] > 13
+    with run("", 0, whole) as process:
+        process.communicate()
+    np.testing.assert_array_equal(np.load(out), np.load(whole))
