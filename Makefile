@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 PINS := pyproject.toml requirements/constraints.txt
 INSTALL = $(PIP) install -c requirements/constraints.txt -e
 
-.PHONY: setup learn run test slow lint docs docs-figures bench experiments experiments-network lock clean
+.PHONY: setup learn run test slow lint docs docs-figures bench experiments experiments-network experiments-learning lock clean
 
 setup: $(VENV)/.run
 
@@ -72,16 +72,22 @@ docs-figures: setup
 bench: $(VENV)/.test .venv-bench/.done
 	$(BIN)/python benchmarks/shuffle.py
 	$(BIN)/python benchmarks/walk.py
+	$(BIN)/python benchmarks/check_in.py
 	$(BIN)/python benchmarks/live.py
 	.venv-bench/bin/python benchmarks/randomizers.py
 
 experiments: setup
 	$(BIN)/python -m experiments.shuffle
 	$(BIN)/python -m experiments.network_shuffle
+	$(BIN)/python -m experiments.check_in
 
 # On real graphs (INCROWD_DATA names their directory): an hour on two idle cores, the first time.
 experiments-network: setup
 	$(BIN)/python -m experiments.network_real
+
+# On MNIST (under INCROWD_DATA): hours on two idle cores; interrupted, it goes on where it was.
+experiments-learning: $(VENV)/.learn
+	$(BIN)/python -m experiments.check_in_learning
 
 # Renew the pins from what the newest versions resolve to.
 lock: $(VENV)/.lint $(VENV)/.docs $(VENV)/.learn
