@@ -19,6 +19,7 @@ __all__ = [
     "integer",
     "number",
     "probability",
+    "rate",
 ]
 
 Kind = TypeVar("Kind")
@@ -61,6 +62,13 @@ def probability(value: float, name: str) -> float:
     """A number in the closed interval [0, 1]."""
     if not (_finite(value) and 0 <= value <= 1):
         raise InvalidParameter(f"{name} must lie between 0 and 1, got {value!r}")
+    return float(value)
+
+
+def rate(value: float, name: str = "rate") -> float:
+    """The chance to take part: above 0 and at most 1."""
+    if not 0 < number(value, name) <= 1:
+        raise InvalidParameter(f"{name} must be above 0 and at most 1, got {value!r}")
     return float(value)
 
 

@@ -219,3 +219,12 @@ def test_large_noise_says_what_it_takes_for_granted():
     protocol = TrustedShuffle(Laplace(epsilon=1.0), n=100)
     assert any("floating-point" in each for each in protocol.guarantee().assumptions)
     assert any("floating-point" in each for each in protocol.guarantee("everyone").assumptions)
+
+
+def test_clones_are_for_places_and_not_for_people():
+    """If everybody else sends a symbol of their own, nobody hides the victim."""
+    victim, n, delta = RR(epsilon=2.0), 1000, 1e-6
+    # Among symbols that nobody else uses, the victim's report is seen as if it were alone.
+    alone = LocalProfile(victim).lower(delta)
+    places = ShuffleProfile(clones_law(2.0), n, LocalProfile(victim)).epsilon(delta)
+    assert places < 0.3 * alone

@@ -96,7 +96,8 @@ class TestCheckIn(ProtocolContract):
                 again = [] if new is None else new.payloads
                 self._came[number] = actors._Came(old.present, old.sent, old.payloads + again)
             complete = len(self._came) == self._rounds
-            return effects + ([Done(self._collected())] if complete else [])
+            came = [self._came[number] for number in sorted(self._came)]
+            return effects + ([Done(self.collected(came))] if complete else [])
 
         monkeypatch.setattr(actors.Curator, "receive", receive)
         self.mutant_must_fail(duplicate=1.0, spread="heavy")

@@ -30,10 +30,23 @@ class TestCurator:
     def test_without_dummies_traffic_is_mentioned(self):
         assert "traffic" in "; ".join(check_in(dummies=False).guarantee().assumptions)
 
+    def test_who_must_be_there_is_said(self):
+        said = {
+            name: "; ".join(check_in(**each).guarantee().assumptions)
+            for name, each in {
+                "counted": {},
+                "uncounted": {"dummies": False},
+                "enforced": {"least": 0.8},
+            }.items()
+        }
+        assert "a run counts those who were" in said["counted"]
+        assert "nobody can check" in said["uncounted"]
+        assert "people are there" not in said["enforced"]
+
     def test_adaptive_uses_thinned_clones(self):
         fixed, adaptive = (check_in(adaptive=each).guarantee() for each in (False, True))
         assert adaptive.theorem == "checked-in clones (docs/theory/check_in.md)"
-        assert "some randomizer" in "; ".join(adaptive.assumptions)
+        assert "not on who they are" in "; ".join(adaptive.assumptions)
         assert fixed.epsilon(DELTA) < adaptive.epsilon(DELTA)
         # Without the coin of the rate it would be far worse.
         assert adaptive.epsilon(DELTA) < 0.3 * check_in(
@@ -85,6 +98,12 @@ class TestDelta0:
             assert charged.epsilon(DELTA) > free.epsilon(DELTA)
             assert charged.epsilon(DELTA) < 1.01 * free.epsilon(DELTA)
             assert charged.lower(DELTA) <= charged.epsilon(DELTA)
+
+    def test_is_paid_in_every_round(self):
+        # Alone and at twice ε0 only the two failures of the randomizer are left.
+        twice = CheckIn(Generic(epsilon=2.5, delta=0.01), n=1, rate=1.0, rounds=2).guarantee()
+        truth = 1 - 0.99**2
+        assert truth <= twice.delta(5.0) <= truth * (1 + 1e-6)
 
     def test_composes_with_other_surveys(self):
         one = check_in(Generic(epsilon=2.0, delta=1e-11)).guarantee()

@@ -62,7 +62,7 @@ def payload_of(survey: Survey, result: Run, mode: str) -> dict[str, Any]:
         "question": survey.question,
         "result": describe.describe_answer(result.result),
         "interval": describe.describe_interval(result.result),
-        "refined": describe.describe_refined(result, budget.delta),
+        "refined": describe.describe_refined(result, budget.delta, budget.view),
         "truth": None if survey.truth is None else survey.truth.tolist(),
         "people": result.result.people,
         "reports": {"sent": result.collected.sent, "received": result.collected.received},

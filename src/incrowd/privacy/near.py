@@ -51,7 +51,9 @@ class NearProfile(Profile):
 
     def charge(self, epsilon: float) -> float:
         """What the distance costs at this ε, rounded up."""
-        return self.distance * (1 + math.exp(min(epsilon, _LARGEST))) * (1 + _ROUND)
+        if epsilon > _LARGEST:
+            return math.inf if self.distance else 0.0
+        return self.distance * (1 + math.exp(epsilon)) * (1 + _ROUND)
 
     def delta(self, epsilon: float) -> float:
         """The base's δ and the charge, or the cap where that is less."""

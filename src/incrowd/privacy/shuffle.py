@@ -55,7 +55,7 @@ _MOST_CELLS = 1 << 17
 
 
 def clones_law(epsilon: float) -> PairLaw:
-    """The law for adaptive or per-person ε0-randomizers: each other report is a clone w.p. e^−ε0.
+    """The law for adaptive ε0-randomizers: each other report is a clone with probability e^−ε0.
 
     Feldman, McMillan and Talwar, "Hiding Among the Clones". A clone is a uniform bit; the victim's
     report is the bit "x0" with probability E/(E+1) or 1/(E+1), where E = e^ε0.

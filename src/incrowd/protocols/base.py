@@ -175,11 +175,11 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Refined:
-    """The answer as it was after some of the rounds, with the promise that covered it then."""
+    """The answer as it was after some of the rounds, and the protocol as it had been run then."""
 
     rounds: int
     result: Answer
-    guarantee: Guarantee
+    protocol: Protocol
 
 
 @dataclass(frozen=True)
@@ -380,11 +380,7 @@ class Protocol(ABC):
         for rounds in steps:
             so_far = collected.first(rounds)
             if rounds <= held and so_far.received:
-                yield Refined(
-                    rounds,
-                    task.estimate(so_far, self.randomizer),
-                    self.realised(so_far).guarantee(),
-                )
+                yield Refined(rounds, task.estimate(so_far, self.randomizer), self.realised(so_far))
 
     def simulate(
         self, values: NDArray[Any], *, task: Task | None = None, seed: int | None = None

@@ -87,7 +87,7 @@ def describe_interval(answer: Answer) -> dict[str, Any]:
     }
 
 
-def describe_refined(run: Run, delta: float) -> list[dict[str, Any]]:
+def describe_refined(run: Run, delta: float, view: str) -> list[dict[str, Any]]:
     """The answer after some of the rounds, and what was promised then; empty where it has no sense.
 
     The numbers are in the order of the result's rows.
@@ -95,7 +95,7 @@ def describe_refined(run: Run, delta: float) -> list[dict[str, Any]]:
     return [
         {
             "rounds": each.rounds,
-            "epsilon": each.guarantee.epsilon(delta),
+            "epsilon": each.protocol.guarantee(view).epsilon(delta),
             "estimate": each.result.value.tolist(),
             "low": each.result.low.tolist(),
             "high": each.result.high.tolist(),

@@ -214,7 +214,7 @@ def _refined(document: Document) -> str:
     rows = [
         [
             several(each.rounds, "round"),
-            up(each.guarantee.epsilon(document.delta)),
+            up(each.protocol.guarantee(document.view).epsilon(document.delta)),
             shown(max(each.result.standard_error.tolist())),
         ]
         for each in refined
@@ -230,7 +230,15 @@ def _refined(document: Document) -> str:
             f"The largest estimates, with the {document.run.result.confidence:.0%} interval of "
             "each as a band. The axis of rounds is logarithmic.",
         )
-        + _table(["", "ε until then", "largest standard error"], rows, "The same in numbers"),
+        + _table(
+            [
+                "",
+                f"ε until then, against {view_title(view_of(document.view))}",
+                "largest standard error",
+            ],
+            rows,
+            "The same in numbers",
+        ),
     )
 
 

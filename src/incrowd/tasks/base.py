@@ -76,6 +76,11 @@ class Collected:
         return tuple(len(reports) for reports in self.rounds)
 
     @property
+    def people(self) -> int:
+        """How many people took part, as far as is known: the reports of the fullest round."""
+        return max(self.crowds)
+
+    @property
     def smallest_crowd(self) -> int:
         """The number of reports in the round that had the fewest."""
         return min(self.crowds, default=0)
@@ -99,8 +104,8 @@ class Collected:
 class Answer:
     """An estimate in the units of the task, one row per label, with confidence limits.
 
-    The limits cover what randomization did to the people who answered; they do not cover how those
-    people were chosen. ``people`` is the number who answered in the fullest round.
+    The limits cover what randomization did to the people who answered. They do not cover how those
+    people were chosen, unless a protocol draws them at random. ``people`` is how many took part.
     """
 
     labels: tuple[str, ...]
@@ -185,7 +190,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
             high=high,
             standard_error=np.sqrt(estimate.variance),
             confidence=confidence,
-            people=max(collected.crowds),
+            people=collected.people,
         )
 
     def in_units(self, estimate: Estimate) -> Estimate:

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from incrowd.protocols import wire
-from incrowd.protocols.actor import CURATOR, SHUFFLER, Address, Done, Effect, Message, Sealer, Send
+from incrowd.protocols.actor import CURATOR, SHUFFLER, Address, Effect, Message, Sealer
 from incrowd.protocols.check_in.cover import closes
 from incrowd.protocols.check_in.simulate import CheckedIn
 from incrowd.protocols.delivery import Reporter, wake_at
@@ -36,7 +36,6 @@ from incrowd.randomizers.base import Randomizer
 __all__ = ["Curator", "Device", "Shuffler"]
 
 _TO_SHUFFLER = msgspec.msgpack.Decoder(wire.CheckIn)
-_TO_CURATOR = msgspec.msgpack.Decoder(wire.Gathering)
 _STEP = 2.0**-53
 
 
@@ -147,52 +146,25 @@ class _Came(msgspec.Struct, array_like=True):
     payloads: list[bytes]
 
 
-class _CuratorState(msgspec.Struct, array_like=True):
-    rounds: dict[int, _Came]
-
-
 class Curator(shuffle.Curator):
     """Accepts what came of each round, once, and is done after the last."""
 
-    def __init__(
-        self, people: int, reports: wire.ReportFormat, rounds: int, *, sealer: Sealer
-    ) -> None:
-        super().__init__(people, reports, rounds, sealer=sealer)
-        self._came: dict[int, _Came] = {}
+    batches: ClassVar[msgspec.msgpack.Decoder[Any]] = msgspec.msgpack.Decoder(wire.Gathering)
+    kept: ClassVar[Any] = _Came
 
-    def receive(self, message: Message, now: float) -> list[Effect]:
-        """Take in what came of a round, once, and answer every time."""
-        del now
-        limit = wire.batch_limit(self._reports.nbytes, self._people)
-        if message.sender != SHUFFLER:
-            return []
-        batch = wire.decode(_TO_CURATOR, message.body, limit)
-        if batch is None or batch.round >= self._rounds:
-            return []
-        if not len(batch.payloads) <= batch.present <= self._people:
-            return []
-        effects: list[Effect] = [Send(SHUFFLER, wire.encode(wire.BatchAccepted(batch.round)))]
-        if batch.round not in self._came:
-            self._came[batch.round] = _Came(
-                batch.present, len(batch.payloads), wire.opened(self._sealer, batch.payloads)
-            )
-            if len(self._came) == self._rounds:
-                effects.append(Done(self._collected()))
-        return effects
+    def possible(self, batch: wire.Gathering) -> bool:
+        """Whether so many people can have been there."""
+        return len(batch.payloads) <= batch.present <= self._people
 
-    def _collected(self) -> CheckedIn:
-        came = [self._came[number] for number in range(self._rounds)]
+    def taken(self, batch: wire.Gathering) -> _Came:
+        """The reports, of how many there were, and how many people were there."""
+        return _Came(batch.present, len(batch.payloads), super().taken(batch))
+
+    def collected(self, came: Sequence[_Came]) -> CheckedIn:
+        """What the rounds that were held have brought."""
         held = [each for each in came if each.present > 0]
         return CheckedIn(
             rounds=tuple(self._reports.unpack(each.payloads) for each in held),
             sent=sum(each.sent for each in held),
             present=tuple(each.present for each in held),
         )
-
-    def state(self) -> bytes:
-        """What came of the rounds so far."""
-        return wire.encode(_CuratorState(self._came))
-
-    def resume(self, state: bytes) -> None:
-        """Continue with the rounds that came."""
-        self._came = msgspec.msgpack.decode(state, type=_CuratorState).rounds

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Annotated
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,6 +14,8 @@ from incrowd.errors import InvalidCrowd, InvalidParameter
 from incrowd.protocols.base import RoundParameters, parameter
 
 __all__ = ["CheckInParameters"]
+
+_ROUND = 2.0**-50
 
 
 class CheckInParameters(RoundParameters, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -38,7 +41,10 @@ class CheckInParameters(RoundParameters, frozen=True, kw_only=True, forbid_unkno
     ] = True
     adaptive: Annotated[
         bool,
-        parameter("the randomizer may differ per person or depend on earlier reports of the round"),
+        parameter(
+            "the randomizer may depend on a report's place in the shuffled round and on those "
+            "before it, never on whose it is"
+        ),
     ] = False
     rates: Annotated[
         tuple[float, ...],
@@ -48,17 +54,19 @@ class CheckInParameters(RoundParameters, frozen=True, kw_only=True, forbid_unkno
     def __post_init__(self) -> None:
         """Refuse rates that are no chances, and rounds or crowds that are none."""
         RoundParameters.__post_init__(self)
-        if self.rates:
+        for name in ("dummies", "adaptive"):
+            checks.instance(getattr(self, name), bool, name, "True")
+        if len(self.rates):
             if self.rate:
                 raise InvalidParameter("rate and rates say the same thing: give only one of them")
             if len(self.rates) != self.n:
                 raise InvalidCrowd(
                     f"rates has {len(self.rates)} entries for n = {self.n} people: give one each"
                 )
-            for each in self.rates:
-                _check_rate(each, "rates")
+            own = tuple(checks.rate(each, "rates") for each in self.rates)
+            msgspec.structs.force_setattr(self, "rates", own)
         else:
-            _check_rate(self.rate, "rate")
+            checks.rate(self.rate)
         least = checks.number(self.least, "least")
         if least < 0 or (least >= 1 and least != round(least)):
             raise InvalidParameter(
@@ -75,7 +83,10 @@ class CheckInParameters(RoundParameters, frozen=True, kw_only=True, forbid_unkno
     @property
     def fewest(self) -> int:
         """A round in which fewer people are heard of is dropped."""
-        return math.ceil(self.least * self.n) if self.least < 1 else int(self.least)
+        if self.least >= 1:
+            return int(self.least)
+        # A share such as 0.55 is a little more or less than what it is meant to be.
+        return math.ceil(self.least * self.n * (1 - _ROUND))
 
     @property
     def crowd(self) -> int:
@@ -94,8 +105,3 @@ class CheckInParameters(RoundParameters, frozen=True, kw_only=True, forbid_unkno
     def participants_expected(self) -> float:
         """How many people a round is expected to have."""
         return sum(self.rates) if self.rates else self.n * self.rate
-
-
-def _check_rate(rate: float, name: str) -> None:
-    if not 0 < checks.number(rate, name) <= 1:
-        raise InvalidParameter(f"{name} must be above 0 and at most 1, got {rate!r}")

@@ -43,6 +43,10 @@ _OWN_COIN = (
     "everyone decides by their own coin, independent of the data, of others and of earlier rounds"
 )
 _LOSS_IS_BLIND = "reports are lost at random and independently of the data, which only helps"
+_ALL_THERE = "all n people are there in every round, in it or not; a run counts those who were"
+_UNCOUNTED = (
+    "all n people are there in every round, in it or not, which without dummies nobody can check"
+)
 _RATES_ARE_KNOWN = "everyone's rate is public and does not depend on the data"
 _TRAFFIC = (
     "without dummies traffic shows who takes part: the rate counts against a curator who does not "
@@ -73,12 +77,20 @@ def check_in_guarantee(
             _OWN_COIN,
             *((_RATES_ARE_KNOWN,) if parameters.rates else ()),
             _LOSS_IS_BLIND,
+            *_presence(parameters),
             *(() if parameters.dummies else (_TRAFFIC,)),
             *drawing(randomizer),
             *colluding(colluders, crowd),
         ),
         colluders=colluders,
     )
+
+
+def _presence(parameters: CheckInParameters) -> tuple[str, ...]:
+    """What is taken for granted of who is there; nothing where too small a crowd is dropped."""
+    if not parameters.dummies:
+        return (_UNCOUNTED,)
+    return () if parameters.fewest else (_ALL_THERE,)
 
 
 def _profile(randomizer: Randomizer, parameters: CheckInParameters, crowd: int) -> Profile:

@@ -8,7 +8,7 @@ Amplification via Shuffled Check-Ins"; what is proven is in ``docs/theory/check_
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -57,10 +57,25 @@ class CheckIn(Protocol):
     cover: CoverPlan | None
     """The timetable of cells, with cover traffic."""
 
-    def __init__(self, randomizer: Randomizer, **parameters: Any) -> None:
-        """The parameters are those of :class:`CheckInParameters`: n, rate, rounds and more."""
+    def __init__(
+        self,
+        randomizer: Randomizer,
+        *,
+        n: int,
+        rate: float = 0.0,
+        rounds: int = 1,
+        least: float = 0,
+        dummies: bool = True,
+        adaptive: bool = False,
+        rates: Iterable[float] = (),
+    ) -> None:
+        """Either one ``rate`` for all, or ``rates``, one per person."""
+        parameters = CheckInParameters(
+            n=n, rate=rate, rounds=rounds, least=least, dummies=dummies, adaptive=adaptive,
+            rates=tuple(rates),
+        )  # fmt: skip
         object.__setattr__(self, "randomizer", check_randomizer(randomizer))
-        object.__setattr__(self, "parameters", CheckInParameters(**parameters))
+        object.__setattr__(self, "parameters", parameters)
         object.__setattr__(self, "cover", None)
 
     @classmethod
@@ -105,6 +120,9 @@ class CheckIn(Protocol):
             "participants_mean": collected.received / len(crowds),
             "participants_most": max(crowds),
             "rounds_empty": crowds.count(0),
+            **(
+                {"weights": "people with a higher rate count more"} if self.parameters.rates else {}
+            ),
         }
 
     def cost(self) -> Cost:
@@ -136,8 +154,9 @@ class CheckIn(Protocol):
                 "no round was held, since too few people were heard of: lower least, or give "
                 "people more time"
             )
-        least = min(present) if self.parameters.dummies else 0
-        happened = msgspec.structs.replace(self.parameters, rounds=len(present), least=least)
+        happened = msgspec.structs.replace(self.parameters, rounds=len(present))
+        if min(present) != self.parameters.crowd:
+            happened = msgspec.structs.replace(happened, least=min(present))
         return self._under(self.cover, happened)
 
     def among(self, people: Sequence[int]) -> Self:

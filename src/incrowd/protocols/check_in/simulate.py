@@ -35,6 +35,11 @@ class CheckedIn(Collected):
         """The number of people in the round that had the fewest, whatever their coins said."""
         return min(self.present, default=0)
 
+    @property
+    def people(self) -> int:
+        """How many people were there, in a round or not."""
+        return max(self.present, default=0)
+
     def first(self, rounds: int) -> Self:
         """What the first rounds alone brought."""
         kept = self.rounds[:rounds]

@@ -12,8 +12,8 @@ all that the curator learns of a round is a multiset of reports.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import ClassVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -45,7 +45,6 @@ __all__ = ["Curator", "Device", "Shuffler"]
 
 _TO_SHUFFLER = msgspec.msgpack.Decoder(wire.Report)
 _FROM_CURATOR = msgspec.msgpack.Decoder(wire.BatchAccepted)
-_TO_CURATOR = msgspec.msgpack.Decoder(wire.Batch)
 
 
 class Device(Reporter):
@@ -137,12 +136,13 @@ class Shuffler(Actor):
         self._outbox.resume(stored.outbox)
 
 
-class _CuratorState(msgspec.Struct, array_like=True):
-    batches: dict[int, list[bytes]]
-
-
 class Curator(Actor):
     """Accepts one batch per round, and is done after the last."""
+
+    batches: ClassVar[msgspec.msgpack.Decoder[Any]] = msgspec.msgpack.Decoder(wire.Batch)
+    """What the shuffler sends."""
+    kept: ClassVar[Any] = list[bytes]
+    """What is remembered of a batch."""
 
     def __init__(
         self, people: int, reports: wire.ReportFormat, rounds: int, *, sealer: Sealer
@@ -151,7 +151,7 @@ class Curator(Actor):
         self._reports = reports
         self._rounds = rounds
         self._sealer = sealer
-        self._batches: dict[int, list[bytes]] = {}
+        self._came: dict[int, Any] = {}
 
     def start(self, now: float) -> list[Effect]:
         """Wait for the shuffler."""
@@ -164,15 +164,16 @@ class Curator(Actor):
         limit = wire.batch_limit(self._reports.nbytes, self._people)
         if message.sender != SHUFFLER:
             return []
-        batch = wire.decode(_TO_CURATOR, message.body, limit)
-        if batch is None or batch.round >= self._rounds or len(batch.payloads) > self._people:
+        batch = wire.decode(self.batches, message.body, limit)
+        if batch is None or batch.round >= self._rounds or not self.possible(batch):
             return []
         answer = wire.BatchAccepted(batch.round)
         effects: list[Effect] = [Send(SHUFFLER, wire.encode(answer))]
-        if batch.round not in self._batches:
-            self._batches[batch.round] = wire.opened(self._sealer, batch.payloads)
-            if len(self._batches) == self._rounds:
-                effects.append(Done(self._collected()))
+        if batch.round not in self._came:
+            self._came[batch.round] = self.taken(batch)
+            if len(self._came) == self._rounds:
+                came = [self._came[number] for number in range(self._rounds)]
+                effects.append(Done(self.collected(came)))
         return effects
 
     def wake(self, now: float) -> list[Effect]:
@@ -180,18 +181,24 @@ class Curator(Actor):
         del now
         return []
 
-    def _collected(self) -> Collected:
+    def possible(self, batch: Any) -> bool:
+        """Whether so many people can have sent it."""
+        return len(batch.payloads) <= self._people
+
+    def taken(self, batch: Any) -> Any:
+        """What to remember of a batch: the reports that were sealed to this party."""
+        return wire.opened(self._sealer, batch.payloads)
+
+    def collected(self, came: Sequence[Any]) -> Collected:
+        """What all rounds brought."""
         return Collected(
-            rounds=tuple(
-                self._reports.unpack(self._batches[number]) for number in range(self._rounds)
-            ),
-            sent=self._people * self._rounds,
+            rounds=tuple(map(self._reports.unpack, came)), sent=self._people * self._rounds
         )
 
     def state(self) -> bytes:
-        """The reports of the rounds that came."""
-        return wire.encode(_CuratorState(self._batches))
+        """What the rounds that came have brought."""
+        return wire.encode(self._came)
 
     def resume(self, state: bytes) -> None:
         """Continue with the rounds that came."""
-        self._batches = msgspec.msgpack.decode(state, type=_CuratorState).batches
+        self._came = msgspec.msgpack.decode(state, type=dict[int, self.kept])  # type: ignore[name-defined]

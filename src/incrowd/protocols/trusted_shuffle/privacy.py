@@ -4,9 +4,10 @@ The curator sees the multiset of n reports. Two theorems, one function each:
 
 * :func:`blanket_profile`: one fixed randomizer for all. Part of every other person's report is
   drawn from a common law, the blanket, and hides the victim's. See ``docs/theory/blanket.md``.
-* :func:`clones_profile`: randomizers that may differ per person, or depend on the reports before
-  them. Each other person is a clone of the victim with probability e^−ε0 ("Hiding Among the
-  Clones", Feldman, McMillan and Talwar). See ``docs/theory/clones.md``.
+* :func:`clones_profile`: people are shuffled first, and the randomizer may depend on the place of a
+  report and on the reports before it, but not on whose it is. Each other person is a clone of the
+  victim with probability e^−ε0 ("Hiding Among the Clones", Feldman, McMillan and Talwar). See
+  ``docs/theory/clones.md``.
 
 Neither is ever above what the randomizer promises alone. A colluder knows and reveals their own
 report, so m of them leave a crowd of n − m. A view that includes the shuffler knows who sent each
@@ -52,7 +53,10 @@ _CLONES = "clones (docs/theory/clones.md)"
 
 HONEST_SHUFFLER = "the shuffler permutes uniformly and does not collude with the view"
 SAME_RANDOMIZER = "every other person uses the same randomizer honestly"
-SOME_RANDOMIZER = "every other person uses some randomizer with the same epsilon honestly"
+SOME_RANDOMIZER = (
+    "every other person honestly uses the randomizer of their place in the shuffled order, which "
+    "may depend on the reports before it but not on who they are"
+)
 _FREE_PARTICIPATION = "who takes part does not depend on the data"
 _ALL_ARRIVE = "all n reports of a round arrive; a run restates the promise for those that did"
 
@@ -70,7 +74,7 @@ def blanket_profile(randomizer: Randomizer, crowd: int, rate: float = 1.0) -> Pr
 
 @lru_cache(maxsize=32)
 def clones_profile(randomizer: Randomizer, crowd: int, rate: float = 1.0) -> Profile:
-    """One round in which each person may use another randomizer with the same ε0."""
+    """One round in which each place in the shuffled order may have another ε0-randomizer."""
     return _crowd_profile(randomizer, crowd, rate, adaptive=True)
 
 

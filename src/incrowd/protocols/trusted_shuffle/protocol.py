@@ -41,7 +41,10 @@ class TrustedShuffleParameters(
 
     adaptive: Annotated[
         bool,
-        parameter("the randomizer may differ per person or depend on earlier reports of the round"),
+        parameter(
+            "the randomizer may depend on a report's place in the shuffled round and on those "
+            "before it, never on whose it is"
+        ),
     ] = False
 
 
