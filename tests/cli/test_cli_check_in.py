@@ -94,9 +94,36 @@ def test_rates_from_a_file(incrowd: Call, tmp_path: Path) -> None:
     alike = [answer(incrowd, *ACCOUNT, "--rate", rate)["epsilon"] for rate in ("0.01", "0.02")]
     assert alike[0] < said["epsilon"] < 2 * alike[1]
     both = incrowd(*ACCOUNT, "--rates", file, "--rate", "0.1")
-    assert_fails(both, errors.InvalidParameter, "rate and rates say the same")
+    assert_fails(both, errors.InvalidParameter, "--rates are in place of one rate")
     missing = incrowd(*ACCOUNT, "--rates", tmp_path / "none.txt")
     assert_fails(missing, errors.FileUnreadable, "none.txt: cannot read the numbers")
+
+
+def test_rounds_are_solved_for_with_rates_too(incrowd: Call, tmp_path: Path) -> None:
+    file = tmp_path / "rates.txt"
+    file.write_text("0.1\n" * 1000)
+    words = ("calibrate", "check-in", "--n", 1000, "--eps0", 2, "--delta", 1e-6, "--epsilon", 0.5)
+    own, same = (answer(incrowd, *words, *each) for each in (("--rates", file), ("--rate", 0.1)))
+    assert own["solved"] == same["solved"] == "rounds"
+    assert own["value"] == same["value"]
+
+
+def test_an_answer_is_not_lost_with_its_report(incrowd: Call) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("there is no /dev/full here to write a report to in vain")
+    words = ("run", EXAMPLES / "check_in.toml", "--seed", 1, "--report", "/dev/full")
+    ended = incrowd(*words, "--format", "json")
+    assert ended.code == errors.FileUnreadable.exit_code
+    assert "cannot write the report" in ended.err
+    said = json.loads(ended.out)
+    assert said["report"] is None
+    assert len(said["result"]) == 5
+
+
+def test_the_expected_error_counts_who_is_in(incrowd: Call) -> None:
+    said = answer(incrowd, "run", EXAMPLES / "check_in.toml", "--seed", 1, "--no-report")
+    found = max(row["standard_error"] for row in said["result"])
+    assert said["cost"]["expected_error"] == pytest.approx(found, rel=0.25)
 
 
 def test_a_survey_refines_its_answer_until_the_budget_is_spent(incrowd: Call) -> None:

@@ -18,8 +18,10 @@ from check_in_enumeration import (
 from enumeration import krr_matrix
 from scipy.stats import binom
 
+from incrowd.errors import InvalidParameter
 from incrowd.protocols.check_in import CheckIn
 from incrowd.protocols.check_in.published import (
+    _log_moments,
     first_cut_delta,
     renyi_divergence,
     renyi_epsilon,
@@ -201,3 +203,62 @@ def test_renyi_epsilon_is_above_what_is_promised():
     assert found > CheckIn(Generic(epsilon=2.0), n=300, rate=0.05, rounds=10).guarantee().epsilon(
         1e-5
     )
+
+
+# What they are asked for
+
+
+def _k_by_k(epsilon0, n, rate, order):
+    """The bound as it stands, for crowds small enough to list."""
+    top, total = math.expm1(epsilon0), 0.0
+    for k in range(1, n + 1):
+        moments = np.exp(_log_moments(epsilon0, k))
+        for j in range(2, order + 1):
+            zeta = moments[j - 2] * min(2.0, top**j)
+            zeta = min(zeta, 4 * (moments[0] - 1)) if j == 2 else zeta
+            total += binom.pmf(k, n, rate) * math.comb(order, j) * (k / n) ** j * zeta
+    return math.log1p(total) / (order - 1)
+
+
+@pytest.mark.parametrize(("epsilon0", "rate"), [(0.1, 0.5), (1.0, 0.1), (3.0, 1.0)])
+def test_the_renyi_form_is_summed_as_it_stands(epsilon0, rate):
+    for order in (2, 5, 30):
+        found = renyi_divergence(epsilon0, 30, rate, order)
+        assert found == pytest.approx(_k_by_k(epsilon0, 30, rate, order), rel=1e-5)
+        assert found >= _k_by_k(epsilon0, 30, rate, order) * (1 - 1e-10)
+
+
+def test_large_crowds_and_large_epsilons_are_no_burden():
+    """A million people take no more than their blocks; nothing overflows."""
+    assert 0 < first_cut_delta(1.0, 10**9, 1e-3, 1e-3) < 1e-3
+    assert 0 < renyi_divergence(1.0, 10**9, 1e-3, 8) < 1e-5
+    assert renyi_divergence(12.0, 50, 0.5, 64) == pytest.approx(12.0, rel=0.2)
+    assert first_cut_delta(1.0, 50, 0.5, 1e5) == 0.0
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: first_cut_delta(math.nan, 10, 0.5, 0.1),
+        lambda: first_cut_delta(1e5, 10, 0.5, 0.1),
+        lambda: first_cut_delta(1.0, 10, 1.5, 0.1),
+        lambda: first_cut_delta(1.0, 10, math.nan, 0.1),
+        lambda: first_cut_delta(1.0, 10, 0.5, -0.1),
+        lambda: first_cut_delta(1.0, 10, 0.5, math.nan),
+        lambda: first_cut_delta(1.0, 2.5, 0.5, 0.1),
+        lambda: renyi_divergence(1.0, 0, 0.5, 2),
+        lambda: renyi_divergence(1.0, 10**14, 0.5, 2),
+        lambda: renyi_divergence(1.0, 10, 0.0, 2),
+        lambda: renyi_divergence(-1.0, 10, 0.5, 2),
+        lambda: renyi_divergence(1.0, 10, 0.5, 2.5),
+        lambda: renyi_divergence(1.0, 10, 0.5, 65),
+        lambda: renyi_epsilon(1.0, 10, 0.5, 0, 1e-5),
+        lambda: renyi_epsilon(1.0, 10, 0.5, math.nan, 1e-5),
+        lambda: renyi_epsilon(1.0, 10, 0.5, 2, math.nan),
+        lambda: renyi_epsilon(1.0, 10, 0.5, 2, 1e-5, orders=()),
+        lambda: renyi_epsilon(1.0, 10, 0.5, 2, 1e-5, orders=(1, 2)),
+    ],
+)
+def test_nonsense_is_refused(call):
+    with pytest.raises(InvalidParameter):
+        call()

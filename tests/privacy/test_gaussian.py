@@ -61,7 +61,15 @@ def test_conversion_of_divergences():
 
 @pytest.mark.parametrize(
     ("orders", "divergences"),
-    [([1.0], [0.1]), ([2.0], [math.nan]), ([2.0, 3.0], [0.1]), ([], [])],
+    [
+        ([1.0], [0.1]),
+        ([math.nan], [0.1]),
+        ([math.inf], [0.1]),
+        ([2.0], [math.nan]),
+        ([2.0], [-0.1]),
+        ([2.0, 3.0], [0.1]),
+        ([], []),
+    ],
 )
 def test_conversion_refuses_nonsense(orders, divergences):
     with pytest.raises(InvalidParameter):
@@ -118,6 +126,20 @@ def test_the_gaussian_profile_composes_to_a_gaussian():
 def test_shifts_that_are_none(shift):
     with pytest.raises(InvalidParameter):
         GaussianProfile(shift)
+
+
+@pytest.mark.parametrize("sigma", [0.0, -1.0, math.inf, math.nan, 1e-9, 1e300])
+def test_noise_that_is_none(sigma):
+    with pytest.raises(InvalidParameter, match="sigma must"):
+        GaussianProfile.replacing(sigma)
+    with pytest.raises(InvalidParameter, match="sigma must"):
+        shuffled_gaussian_renyi([2], n=10, sigma=sigma)
+
+
+def test_shifts_beyond_all_exponentials_are_attacked_without_a_warning():
+    (losses,) = GaussianProfile(300.0).attained()
+    assert np.isfinite(losses.mass).all()
+    assert losses.mass.sum() <= 1 + 1e-12
 
 
 @pytest.mark.parametrize(("n", "sigma"), [(0, 1.0), (10, 0.1), (10, math.nan), (10**11, 1.0)])

@@ -221,6 +221,41 @@ def test_too_many_rounds_for_a_delta_are_refused():
         distributed_guarantee(n=1_000, rate=0.1, rounds=10**6, sigma=10.0).epsilon(1e-9)
 
 
+@pytest.mark.parametrize(
+    ("n", "rate", "rounds", "sigma", "message"),
+    [
+        (9, 1, 45, 0.0109, "a round gives away more than can be composed: raise sigma"),
+        (16, 1, 51_855, 0.01266, "a round gives away more than can be composed: raise sigma"),
+        (100, 0.5, 100_000, 0.01, r"need a grid of \d\d,\d+,\d+ points"),
+    ],
+)
+def test_noise_that_is_too_small_for_the_rounds_is_refused(n, rate, rounds, sigma, message):
+    promise = DistributedCheckIn(n=n, rate=rate, rounds=rounds, sigma=sigma).guarantee()
+    with pytest.raises(NumericalFloor, match=message):
+        promise.epsilon(1e-6)
+
+
+def test_losses_beyond_all_doubles_are_attacked_without_a_warning():
+    promise = DistributedCheckIn(n=44, rate=3.28e-5, rounds=247, sigma=0.0229).guarantee()
+    assert 4000 < promise.lower(2e-9) <= promise.epsilon(2e-9) == math.inf
+
+
+def test_whole_numbers_are_kept_as_such():
+    protocol = DistributedCheckIn(n=3.0, rate=1, rounds=5.0, sigma=1.0)
+    assert protocol == DistributedCheckIn(n=3, rate=1.0, rounds=5, sigma=1.0)
+    assert protocol.simulate(np.ones((3, 2)), seed=1).shape == (5, 2)
+    assert protocol.guarantee(colluders=1.0).epsilon(1e-5) > protocol.guarantee().epsilon(1e-5)
+
+
+def test_long_vectors_are_clipped_as_others_are():
+    protocol = DistributedCheckIn(n=2, rate=1.0, rounds=2, sigma=1.0)
+    for size in (1e200, 1e-200):
+        rows = np.array([[3.0, 4.0], [0.0, 1.0]]) * size
+        means = protocol.simulate(rows, seed=1) - protocol.simulate(np.zeros((2, 2)), seed=1)
+        truth = [0.3, 0.9] if size > 1 else [0.0, 0.0]
+        np.testing.assert_allclose(means, [truth, truth], rtol=1e-12, atol=1e-12)
+
+
 def test_simulated_means_have_the_noise_that_is_promised():
     rng = np.random.default_rng(5)
     vectors = rng.normal(size=(400, 3)) * 5
@@ -255,9 +290,12 @@ def test_what_is_priced():
         {"rate": 1.1},
         {"rate": math.nan},
         {"rounds": 0},
+        {"rounds": 2.5},
+        {"n": True},
         {"sigma": 0.0},
         {"sigma": math.inf},
         {"clip": 0.0},
+        {"clip": 1e-320},
     ],
 )
 def test_nonsense_is_refused(change):
@@ -273,3 +311,5 @@ def test_colluders_must_leave_someone():
         DistributedCheckIn(n=3, rate=0.5, rounds=1, sigma=1.0).simulate(np.ones((2, 2)), 1)
     with pytest.raises(InvalidParameter):
         distributed_renyi([1], n=10, rate=0.5, sigma=1.0)
+    with pytest.raises(InvalidParameter, match="order must be at most 2048"):
+        distributed_renyi([10**9], n=10, rate=0.5, sigma=1.0)

@@ -115,7 +115,7 @@ def test_everyone_may_have_a_rate_of_their_own(write: Write, tmp_path: Path) -> 
     for text, said in (
         ("0.25\n" * 9, "rates has 9 entries for n = 90"),
         ("0.25\nhalf\n", "rates.txt: line 2: 'half' is not a number"),
-        ("0.25\n" * 89 + "1.5\n", "rates must be above 0 and at most 1, got 1.5"),
+        ("0.25\n" * 89 + "1.5\n", "rates (of person 89) must be above 0 and at most 1, got 1.5"),
     ):
         (tmp_path / "rates.txt").write_text(text)
         with pytest.raises(errors.IncrowdError, match=re.escape(said)):

@@ -121,6 +121,22 @@ def test_the_curve_has_two_ends():
     assert 0 < one.delta(1e5) == one.delta(700.0) < 1e-200
 
 
+@pytest.mark.parametrize(
+    ("rate", "sigma", "epsilon"),
+    [(1.0, 50.0, 1.0), (1.0, 50.0, 0.7), (1.0, 20.0, 1.5), (0.9, 30.0, 0.9), (4e-6, 0.157, 210.0)],
+)
+def test_far_out_nothing_is_hidden_by_rounding(rate, sigma, epsilon):
+    """Where terms with large exponents cancel; the cut may be off a little, at no cost."""
+    with mpmath.workdps(60):
+        g, s, e = mpmath.mpf(rate), mpmath.mpf(sigma), mpmath.mpf(epsilon)
+        out = (1 - g) / g * mpmath.exp(1 / (2 * s**2))
+        cut = s * (e / 2 + mpmath.asinh(out * mpmath.sinh(e / 2)))
+        true = (1 - g) * (1 - mpmath.exp(e)) * mpmath.ncdf(-cut) + g * mpmath.ncdf(1 / s - cut)
+        true -= g * mpmath.exp(e) * mpmath.ncdf(-1 / s - cut)
+        found = mpmath.mpf(SubsampledGaussian(rate, sigma).delta(epsilon))
+        assert 0 < true <= found <= true * (1 + mpmath.mpf("1e-8"))
+
+
 def test_everybody_in_is_the_gaussian_mechanism():
     from incrowd.randomizers.noise import gaussian_delta
 
@@ -181,6 +197,7 @@ def test_seen_reports_against_enumeration(rate, rounds):
         (lambda: SubsampledGaussian(0.0, 1.0), InvalidParameter, "rate must be above 0"),
         (lambda: SubsampledGaussian(1.1, 1.0), InvalidParameter, "rate must be above 0"),
         (lambda: SubsampledGaussian(0.1, 0.01), InvalidParameter, "sigma must be at least"),
+        (lambda: SubsampledGaussian(0.1, 1e200), InvalidParameter, "sigma must be at most 1e"),
         (lambda: SubsampledGaussian(0.1, math.nan), InvalidParameter, "sigma must be a finite"),
         (lambda: SubsampledGaussian(0.1, 1.0).epsilon(0), InvalidDelta, "delta must lie"),
     ],

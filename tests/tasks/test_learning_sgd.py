@@ -21,8 +21,10 @@ from incrowd.errors import (
 from incrowd.tasks.learning import (
     SVM,
     CentralSGD,
+    DenseGradients,
     LocalSGD,
     Logistic,
+    OuterGradients,
     PlainSGD,
     Ridge,
     Softmax,
@@ -170,26 +172,63 @@ def test_rounds_without_people_are_accounted():
     assert all(each.step > 0 for each in noisy.history_)
 
 
-def test_what_is_not_finite_is_refused_and_not_kept():
+def test_parameters_that_are_not_finite_are_not_kept_and_the_round_is_spent():
     learner = PlainSGD(**{**COMMON, "model": Ridge(), "learning_rate": 1e150, "rate": 1.0})
-    with pytest.raises(NotANumber, match=r"round \d+: a (gradient|parameter) is not a finite"):
+    with pytest.raises(NotANumber, match=r"round 2: a parameter is not a finite .* as spent"):
         learner.fit(ROWS, LABELS)
     held = learner.rounds_
+    assert held == 3
     assert len(learner.history_) == held
+    assert learner.history_[-1].step == 0.0
     assert np.isfinite(learner.parameters_).all()
     before = learner.parameters_
     with pytest.raises(NotANumber, match=f"round {held}: "):
         learner.partial_fit(ROWS, LABELS)
     np.testing.assert_array_equal(learner.parameters_, before)
-    assert learner.rounds_ == held
+    assert learner.rounds_ == held + 1
 
 
-def test_gradients_beyond_all_numbers_are_refused():
-    learner = central(model=Ridge(), rate=1.0)
-    with pytest.raises(NotANumber, match="round 1: a gradient is not a finite number"):
-        learner.fit(1e200 * ROWS, LABELS)
-    assert learner.rounds_ == 1
+def test_a_spent_round_that_took_no_step_is_promised_too():
+    learner = central(learning_rate=lambda t: 0.5 if t < 4 else 1e308, clip=1e10)
+    with pytest.raises(NotANumber, match="round 4: a parameter"):
+        learner.fit(ROWS, LABELS)
+    assert learner.rounds_ == 5
+    assert learner.epsilon(1e-5) == learner.promise((600, 4), rounds=5).epsilon(1e-5)
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [
+        central(model=Ridge(), rate=1.0, rounds=5),
+        LocalSGD(**{**COMMON, "model": Ridge(), "rate": 1.0, "rounds": 5}, clip=1.0, epsilon0=4.0),
+    ],
+)
+def test_gradients_beyond_all_numbers_count_as_zero(learner):
+    """Whether training goes on, and what is promised, does not depend on one record."""
+    rows = ROWS.copy()
+    rows[7] *= 1e200
+    with np.errstate(all="raise"):
+        learner.fit(rows, LABELS)
+    assert [each.not_finite for each in learner.history_] == [0, 1, 1, 1, 1]
     assert np.isfinite(learner.parameters_).all()
+    assert learner.epsilon(1e-5) == learner.promise((600, 4)).epsilon(1e-5)
+
+
+def test_zero_takes_the_place_of_gradients():
+    gradients = OuterGradients(np.array([[math.inf], [2.0]]), np.ones((2, 3)), intercept=True)
+    lost = ~np.isfinite(gradients.norms())
+    assert lost.tolist() == [True, False]
+    assert gradients.without(lost).rows(slice(0, 2)).tolist() == [[0.0] * 4, [2.0] * 4]
+    assert gradients.without(lost).combined(np.ones(2)).tolist() == [2.0] * 4
+    dense = DenseGradients(np.array([[1.0, np.nan], [3.0, 4.0]], np.float32)).without(lost)
+    assert dense.matrix.dtype == np.float32
+    assert dense.norms() == pytest.approx([0.0, 5.0], rel=1e-5)
+
+
+def test_tiny_records_in_single_precision_do_not_overflow():
+    gradients = OuterGradients(np.array([[1e45]]), np.full((1, 2), 1e-40, np.float32), False)
+    weights = 1.0 / gradients.norms()
+    assert np.linalg.norm(gradients.combined(weights)) == pytest.approx(1.0, rel=1e-4)
 
 
 def test_progress_is_told():
@@ -249,6 +288,16 @@ def test_settings_are_read_and_changed_by_name():
         (lambda: central().fit([[1.0], [1.0, 2.0]], [0, 1]), InvalidParameter, "must be numbers"),
         (lambda: central().predict(ROWS), ProtocolFailed, "CentralSGD is not trained yet"),
         (lambda: central().epsilon(1e-5), ProtocolFailed, "not trained yet: call fit"),
+        (lambda: central().promise((9, 4), 2.9), InvalidParameter, "rounds must be a whole"),
+        (lambda: central().promise((9, 4), True), InvalidParameter, "rounds must be a whole"),
+        (lambda: central().promise((9, 4), 0), InvalidParameter, "rounds must be a whole"),
+        (lambda: central(sigma=1e200), InvalidParameter, "sigma must be at most"),
+        (lambda: central(model=Ridge()).fit(ROWS, LABELS * np.nan), NotANumber, "must be finite"),
+        (
+            lambda: central().partial_fit(ROWS, LABELS).partial_fit(ROWS[::-1], LABELS),
+            InvalidParameter,
+            "training began with data = ",
+        ),
         (lambda: central().promise((0, 4)), InvalidParameter, "n must be a whole number of"),
         (
             lambda: central().partial_fit(ROWS, LABELS).partial_fit(ROWS[:9], LABELS[:9]),

@@ -15,14 +15,7 @@ import msgspec
 import numpy as np
 import typer
 
-from incrowd.cli.outcome import (
-    NoReportOption,
-    ReportOption,
-    page_of,
-    payload_of,
-    render,
-    write,
-)
+from incrowd.cli.outcome import NoReportOption, ReportOption, page_of, payload_of, publish
 from incrowd.cli.output import Format, FormatOption, emit, note, progress
 from incrowd.errors import InvalidCrowd, InvalidParameter, MissingExtra
 from incrowd.live.options import LiveOptions
@@ -270,12 +263,7 @@ def _survey(curator: Curator, started: Started) -> Survey:
 
 def _print(survey: Survey, run: Run, page: Path | None, format: Format) -> None:
     payload = payload_of(survey, run, "live")
-    payload["report"] = None if page is None else str(page)
-    if page is not None:
-        write(survey, run, payload, page, "incrowd curator result")
-    if not payload["budget"]["met"]:
-        note("the budget was not kept: too few reports arrived to hide each person as planned")
-    emit(payload, lambda console: render(console, payload), format)
+    publish(survey, run, payload, page, "incrowd curator result", format)
 
 
 def _opened(payload: dict[str, Any]) -> str:

@@ -76,6 +76,11 @@ def device(
         raise typer.BadParameter(
             "say whose keys to host, or give those of a --helper", param_hint="'--keys'"
         )
+    if keys is None and (epsilon is not None or any_budget or answers or answer or count or first):
+        raise typer.BadParameter(
+            "answers, a budget and a number of devices need the keys of their owners",
+            param_hint="'--keys'",
+        )
     if keys is not None and (epsilon is None) != any_budget:
         raise typer.BadParameter(
             "give the owners' budget, or --any-budget to take part whatever it costs",

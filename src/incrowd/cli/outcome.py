@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from incrowd.cli.output import note
-from incrowd.errors import MissingExtra
+from incrowd.cli.output import Format, emit, note
+from incrowd.errors import IncrowdError, MissingExtra
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from incrowd.protocols.base import Run
     from incrowd.survey import Survey
 
-__all__ = ["NoReportOption", "ReportOption", "page_of", "payload_of", "render", "write"]
+__all__ = ["NoReportOption", "ReportOption", "page_of", "payload_of", "publish"]
 
 ReportOption = Annotated[
     Path | None,
@@ -86,7 +86,7 @@ def payload_of(survey: Survey, result: Run, mode: str) -> dict[str, Any]:
     }
 
 
-def write(
+def _write(
     survey: Survey, result: Run, payload: Mapping[str, Any], page: Path, command: str
 ) -> None:
     """Write the report."""
@@ -111,7 +111,30 @@ def write(
     )
 
 
-def render(console: Console, payload: Mapping[str, Any]) -> None:
+def publish(
+    survey: Survey,
+    result: Run,
+    payload: dict[str, Any],
+    page: Path | None,
+    command: str,
+    format: Format,
+) -> None:
+    """Write the report and print everything; what cannot be written must not cost the answer."""
+    failure = None
+    payload["report"] = None if page is None else str(page)
+    if page is not None:
+        try:
+            _write(survey, result, payload, page, command)
+        except IncrowdError as error:
+            failure, payload["report"] = error, None
+    if not payload["budget"]["met"]:
+        note("the budget was not kept: too few reports arrived to hide each person as planned")
+    emit(payload, lambda console: _render(console, payload), format)
+    if failure is not None:
+        raise failure
+
+
+def _render(console: Console, payload: Mapping[str, Any]) -> None:
     """Draw the payload as tables."""
     from incrowd.report.format import count, small, up
     from incrowd.report.tables import answer_table, facts_table, guarantees_table, refined_table

@@ -225,7 +225,12 @@ def _open(kind: type[Protocol], given: Mapping[str, Any], names: list[str]) -> l
         if error.name not in names:
             raise
         return [error.name]
-    return [name for name in names if getattr(made, name) == fields[name].default]
+    return [
+        name
+        for name in names
+        # An empty default is none: something else was given in its place.
+        if getattr(made, name) == fields[name].default and fields[name].default_text != ""
+    ]
 
 
 def _promised(

@@ -22,15 +22,8 @@ from incrowd.cli.options import (
     signed,
     whole,
 )
-from incrowd.cli.outcome import (
-    NoReportOption,
-    ReportOption,
-    page_of,
-    payload_of,
-    render,
-    write,
-)
-from incrowd.cli.output import Format, FormatOption, emit, note, progress
+from incrowd.cli.outcome import NoReportOption, ReportOption, page_of, payload_of, publish
+from incrowd.cli.output import Format, FormatOption, progress
 from incrowd.survey.fields import fields_of
 
 if TYPE_CHECKING:
@@ -114,13 +107,8 @@ def run(given: Mapping[str, Any]) -> None:
             )
         say("computing the promises")
         payload = payload_of(survey, result, mode)
-        if page is not None:
-            say("writing the report")
-            write(survey, result, payload, page, _command(given, result, faults, live))
-    payload["report"] = None if page is None else str(page)
-    if not payload["budget"]["met"]:
-        note("the budget was not kept: too few reports arrived to hide each person as planned")
-    emit(payload, lambda console: render(console, payload), given["format"])
+    command = _command(given, result, faults, live)
+    publish(survey, result, payload, page, command, given["format"])
 
 
 def _live(given: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -31,6 +31,10 @@ _PER_DEVIATION = 16
 _FINER = 128
 """Rounding losses down costs half a cell per round: cells are this much finer than the grid."""
 _ALONE = 8192
+_GREATEST = 700.0
+"""The largest loss whose exponential is a double, with some room."""
+_FLATTEST = 1e-280
+"""Flatter lines say nothing that is ever asked for, and where they meet is no double."""
 
 
 def losses_of(law: PairLaw) -> LossDistribution:
@@ -48,8 +52,10 @@ def dots_below(
 ) -> LossDistribution:
     """Losses of a discrete pair that lies below ``curve``, a bracket at every real ε.
 
-    ``deviation`` is the scale of the loss; the curve is followed for ten of them.
+    ``deviation`` is the scale of the loss; the curve is followed for ten of them, as long as
+    exponentials are doubles.
     """
+    deviation = min(deviation, _GREATEST / _REACH)
     spacing = deviation / _PER_DEVIATION
     last = math.ceil(min(_REACH * deviation, greatest_loss) / spacing)
     epsilons = spacing * np.arange(-last, last + 1)
@@ -83,7 +89,7 @@ def _lines(t: FloatArray, low: FloatArray, high: FloatArray) -> tuple[FloatArray
     lowered = np.maximum((slope - left_least) * after, (right_most - slope) * before)
     height = low[1:-1] - np.maximum(lowered, 0.0) - slope * t[1:-1]
     # Where the brackets are too wide to tell the chords apart there is no such line.
-    told = (left_most <= right_least) & (slope > -1) & (slope < 0) & (height < 1)
+    told = (left_most <= right_least) & (slope > -1) & (slope < -_FLATTEST) & (height < 1)
     return (
         np.concatenate([[1.0], height[told], [0.0]]),
         np.concatenate([[-1.0], slope[told], [0.0]]),

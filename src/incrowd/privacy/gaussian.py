@@ -62,7 +62,11 @@ class GaussianProfile(Profile):
     @staticmethod
     def replacing(sigma: float) -> GaussianProfile:
         """Vectors clipped to norm C, noise ``sigma``·C on each coordinate, one vector replaced."""
-        return GaussianProfile(2 / checks.number(sigma, "sigma"))
+        if not 2 / _MOST <= checks.number(sigma, "sigma") <= 2 / _LEAST:
+            raise InvalidParameter(
+                f"sigma must lie between {2 / _MOST:g} and {2 / _LEAST:g}, got {sigma!r}"
+            )
+        return GaussianProfile(2 / sigma)
 
     def bracket(self, epsilon: float) -> Bracket:
         """The curve between two doubles."""

@@ -35,6 +35,7 @@ __all__ = [
     "Tick",
     "against_hub",
     "phase",
+    "ticks_per_round",
     "with_pause",
 ]
 
@@ -130,13 +131,7 @@ class ReportCover(CoverPlan):
 
     def ticks(self, address: Address, timing: Timing) -> list[Tick]:
         """The ticks of a device."""
-        if not is_device(address):
-            return []
-        first = phase(person_of(address))
-        return [
-            Tick((first + turn) * timing.round_seconds, {self.collector: self.cells})
-            for turn in range(TICKS)
-        ]
+        return ticks_per_round(address, timing, TICKS, {self.collector: self.cells})
 
     def paced(self, timing: Timing) -> Timing:
         """A repeat, with the same bytes, never shares a tick with what it repeats."""
@@ -156,6 +151,16 @@ def against_hub(curator: Guarantee, profile: Profile, *more: str, without: str =
         theorem=f"{curator.theorem} under cover (docs/theory/cover.md)",
         assumptions=(*kept, *ASSUMPTIONS, *more),
     )
+
+
+def ticks_per_round(
+    address: Address, timing: Timing, rounds: int, cells: Mapping[Address, int]
+) -> list[Tick]:
+    """One tick in each of the first rounds for a device, at its own time; none for others."""
+    if not is_device(address):
+        return []
+    first = phase(person_of(address))
+    return [Tick((first + turn) * timing.round_seconds, cells) for turn in range(rounds)]
 
 
 def with_pause(timing: Timing, least: float) -> Timing:

@@ -34,11 +34,20 @@ from incrowd.randomizers._lattice import check_realisable
 from incrowd.randomizers.base import Domain, Estimate, FloatArray, Randomizer, Reports
 from incrowd.randomizers.law import PairLaw
 
-__all__ = ["Gaussian", "Laplace", "gaussian_delta", "gaussian_deltas", "gaussian_pair"]
+__all__ = [
+    "REAL_NOISE",
+    "Gaussian",
+    "Laplace",
+    "gaussian_delta",
+    "gaussian_deltas",
+    "gaussian_pair",
+]
+
+REAL_NOISE = "noise is drawn from its real-valued law, which floating-point numbers approximate"
+"""What every guarantee that rests on continuous noise assumes."""
 
 _HALF_BINS = 750
 _GRID = 2.0**20
-_REAL_NOISE = "noise is drawn from its real-valued law, which floating-point numbers approximate"
 _CUT = 8.5
 """Standard deviations kept on each side; about 1e-17 lies beyond."""
 
@@ -55,7 +64,7 @@ class Laplace(Randomizer, frozen=True, tag="laplace"):
     @property
     def assumption(self) -> str:
         """The law is that of real numbers."""
-        return _REAL_NOISE
+        return REAL_NOISE
 
     @property
     def report_bytes(self) -> int:
@@ -135,7 +144,7 @@ class Gaussian(Randomizer, frozen=True, tag="gaussian"):
     @property
     def assumption(self) -> str:
         """The law is that of real numbers."""
-        return _REAL_NOISE
+        return REAL_NOISE
 
     @property
     def report_bytes(self) -> int:

@@ -112,9 +112,11 @@ def _header(document: Document) -> str:
     budget = _budgeted(document)
     error = max(answer.standard_error.tolist())
     typical = f"± {plain(100 * error, 2)} points" if document.shares else f"± {plain(error, 3)}"
+    sampled = document.run.collected.sampled
+    luck = " and the luck of who was in" if sampled else " alone"
     tiles = (
         (
-            "People who answered",
+            "People who were there" if sampled else "People who answered",
             count(answer.people),
             f"{several(len(answer.labels), 'number')} estimated",
         ),
@@ -123,8 +125,9 @@ def _header(document: Document) -> str:
             f"ε = {up(budget.epsilon(document.delta))}",
             f"at δ = {small(document.delta)}; the budget was {document.epsilon:g}",
         ),
-        ("Typical error", typical, "one standard error, from the noise alone"),
+        ("Typical error", typical, f"one standard error, from the noise{luck}"),
     )
+    took = "took part, a random crowd of them in each round," if sampled else "answered"
     made = "".join(
         f'<div class="tile"><dt>{escape(name)}</dt><dd>{escape(big)}</dd>'
         f"<dd>{escape(small)}</dd></div>"
@@ -139,7 +142,7 @@ def _header(document: Document) -> str:
     return (
         '<header><p class="eyebrow">A private survey</p>'
         f"<h1>{escape(document.question)}</h1>"
-        f'<p class="lede">{count(answer.people)} people answered through the '
+        f'<p class="lede">{count(answer.people)} people {took} through the '
         f"<b>{escape(protocol.kind)}</b> protocol: {escape(_sentence(protocol.summary))} Each "
         f"answer was randomized on the person’s own device by <b>"
         f"{escape(protocol.randomizer.kind)}</b> with ε0 = {up(protocol.randomizer.epsilon)}. "
@@ -210,12 +213,15 @@ def _refined(document: Document) -> str:
     refined = document.run.refined
     if len(refined) < 2:
         return ""
-    shown = percent if document.shares else plain
+
+    def typical(error: float) -> str:
+        return f"{plain(100 * error, 2)} points" if document.shares else plain(error, 3)
+
     rows = [
         [
             several(each.rounds, "round"),
             up(each.protocol.guarantee(document.view).epsilon(document.delta)),
-            shown(max(each.result.standard_error.tolist())),
+            typical(max(each.result.standard_error.tolist())),
         ]
         for each in refined
     ]

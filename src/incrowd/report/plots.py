@@ -19,7 +19,7 @@ import numpy as np
 from incrowd.errors import MissingExtra, NumericalFloor
 from incrowd.privacy.guarantee import Guarantee
 from incrowd.report.describe import lower_bound
-from incrowd.report.format import plain
+from incrowd.report.format import count, plain
 from incrowd.report.words import view_title
 
 if TYPE_CHECKING:
@@ -49,6 +49,8 @@ _PROPERTIES = {
     _GRID: "var(--line)",
     _TRUTH: "var(--truth)",
 } | {marker: f"var(--series-{index})" for index, marker in enumerate(_SERIES, 1)}
+_LONG = 40
+"""Letters of a name beside which no second one fits."""
 _DELTAS = np.logspace(-12, -2, 11)
 
 
@@ -107,7 +109,8 @@ def refined_figure(refined: Sequence[Refined], *, shares: bool) -> str:
                 rounds, value, color=marker, linewidth=2.0, marker="o", markersize=4, label=label
             )
         axes.set_xscale("log")
-        axes.set_xticks(rounds, [plain(each) for each in rounds])
+        axes.set_xticks(rounds, [count(each) for each in rounds])
+        axes.minorticks_off()
         axes.set_xlabel("rounds")
         axes.set_ylabel("share of people, %" if shares else "mean")
         axes.grid(visible=True, axis="y", color=_GRID, linewidth=0.8)
@@ -202,8 +205,9 @@ def _legend(axes: Axes, figure: Figure) -> None:
     if "estimate" in labels:  # matplotlib puts error bars last; the estimate is what comes first.
         handles, labels = handles[::-1], labels[::-1]
     if len(labels) > 1:
+        columns = 1 if max(map(len, labels)) > _LONG else 2
         figure.legend(
-            handles, labels, loc="outside upper left", ncols=2, frameon=False, fontsize=9.5
+            handles, labels, loc="outside upper left", ncols=columns, frameon=False, fontsize=9.5
         )
 
 

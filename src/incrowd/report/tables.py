@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["answer_table", "facts_table", "guarantees_table", "refined_table"]
 
-_SHOWN = 4
+_SHOWN = 3
 """How many answers a row of estimates has room for."""
 
 
@@ -52,12 +52,12 @@ def refined_table(refined: Sequence[Mapping[str, Any]], labels: Sequence[str]) -
     shown = labels[:_SHOWN]
     table = _table("after", "ε")
     for label in shown:
-        table.add_column(Text(label), justify="right")
+        table.add_column(Text(label), justify="right", no_wrap=True)
     if len(labels) > len(shown):
         table.add_column("…")
     for each in refined:
         limits = zip(each["estimate"], each["low"], each["high"], strict=True)
-        cells = [f"{plain(value, 3)} ± {plain((high - low) / 2, 1)}" for value, low, high in limits]
+        cells = [f"{plain(value, 3)} ± {plain((high - low) / 2, 2)}" for value, low, high in limits]
         table.add_row(several(each["rounds"], "round"), up(each["epsilon"]), *cells[:_SHOWN])
     return table
 

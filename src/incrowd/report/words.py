@@ -27,6 +27,8 @@ __all__ = [
 _BOUNDS = ("epsilon", "exposure")
 """Numbers whose names end so are promises: they are rounded up."""
 _SIZES = "_sizes"
+_MANY = 1000.0
+"""From here on numbers are written out, in whole ones."""
 _SHOWN = 5
 """How many entries of a list are shown."""
 _TRANSPORTS = {
@@ -122,7 +124,7 @@ def live_facts(live: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def settings(parameters: Mapping[str, Any]) -> str:
     """Parameters on one line; those that say nothing are left out."""
-    stated = {name: value for name, value in parameters.items() if value not in ("", None)}
+    stated = {name: value for name, value in parameters.items() if value not in ("", None, (), [])}
     return ", ".join(f"{name} = {_setting(value)}" for name, value in stated.items())
 
 
@@ -139,7 +141,9 @@ def said(name: str, value: Any) -> str:
         return _sizes(name.removesuffix(_SIZES), value) if is_sizes else _first(value)
     if isinstance(value, float) and name.endswith(_BOUNDS):
         return up(value)
-    return plain(value) if isinstance(value, float) else _setting(value)
+    if isinstance(value, float):
+        return count(round(value)) if value >= _MANY else plain(value)
+    return _setting(value)
 
 
 def _at_the_hub(live: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -164,6 +168,8 @@ def _setting(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, int):
         return count(value)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return _first(value)
     return small(value) if isinstance(value, float) else str(value)
 
 

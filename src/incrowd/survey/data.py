@@ -35,21 +35,22 @@ def read_column(path: Path, column: str) -> NDArray[np.str_]:
 
 
 def read_numbers(path: Path) -> tuple[float, ...]:
-    """The numbers of a file that holds nothing else, one per line; blank lines mean nothing."""
+    """The numbers of a file that holds nothing else, one per line; blank ones may end it."""
     try:
-        lines = path.read_text("utf-8-sig").splitlines()
+        lines = path.read_text("utf-8-sig").rstrip().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not UTF-8 text"
         raise FileUnreadable(f"{path}: cannot read the numbers: {reason}") from error
     found = []
     for number, line in enumerate(lines, 1):
-        if line.strip():
-            try:
-                found.append(float(line))
-            except ValueError:
-                raise InvalidParameter(
-                    f"{path}: line {number}: {line.strip()!r} is not a number: write one per line"
-                ) from None
+        try:
+            found.append(float(line))
+        except ValueError:
+            raise InvalidParameter(
+                f"{path}: line {number}: {line.strip()!r} is not a number: write one per line"
+            ) from None
+    if not found:
+        raise EmptyData(f"{path}: the file is empty; write one number per line")
     return tuple(found)
 
 

@@ -334,9 +334,17 @@ def _protocol(
         )
     if stretched is not None:
         name, whole = stretched.name, stretched.whole
-        _, protocol = calibrate(
-            lambda value: build(given, **{name: int(value) if whole else value}), stretched, goal
-        )
+        try:
+            _, protocol = calibrate(
+                lambda value: build(given, **{name: int(value) if whole else value}),
+                stretched,
+                goal,
+            )
+        except BudgetInfeasible as error:
+            raise BudgetInfeasible(
+                f"{file.path}: protocol.{name}: {error}; lower randomizer.epsilon, or raise the "
+                "budget"
+            ) from error
         return protocol, False
     protocol = build(given)
     reached = goal.reached(protocol)

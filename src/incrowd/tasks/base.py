@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from incrowd.errors import EmptyData, InvalidParameter, ProtocolFailed
 from incrowd.randomizers.base import Domain, Estimate, FloatArray, Randomizer, Reports
 
-__all__ = ["Answer", "Collected", "Dummies", "Task"]
+__all__ = ["Answer", "Collected", "Dummies", "Task", "sampling_variance"]
 
 _BATCHES = 1000
 _SHOWN = 3
@@ -179,7 +179,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
         if collected.dummies is not None:
             estimate = _without_dummies(estimate, reports, randomizer, collected.dummies)
         elif collected.sampled and len(reports) > 1:
-            variance = _spread(estimate, reports, randomizer)
+            variance = sampling_variance(estimate, reports, randomizer)
             estimate = replace(estimate, variance=np.maximum(variance, estimate.variance))
         estimate = self.in_units(estimate)
         low, high = estimate.interval(confidence)
@@ -210,12 +210,12 @@ def _without_dummies(
         raise ProtocolFailed("only dummies are left, so there is nothing to estimate")
     return Estimate(
         value=np.asarray((estimate.value - dummies.share * dummies.center) / kept),
-        variance=np.asarray(_spread(estimate, reports, randomizer) / kept**2),
+        variance=np.asarray(sampling_variance(estimate, reports, randomizer) / kept**2),
         reports=estimate.reports,
     )
 
 
-def _spread(estimate: Estimate, reports: Reports, randomizer: Randomizer) -> FloatArray:
+def sampling_variance(estimate: Estimate, reports: Reports, randomizer: Randomizer) -> FloatArray:
     """The variance of the estimate when the reports are independent draws from all of them.
 
     It is taken from the spread between batches, and is a little too large for a sample without

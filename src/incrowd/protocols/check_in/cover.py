@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from incrowd.protocols.actor import SHUFFLER, Address, is_device, person_of
-from incrowd.protocols.cover import CellFormat, CoverPlan, Tick, phase, with_pause
+from incrowd.protocols.actor import SHUFFLER, Address
+from incrowd.protocols.cover import CellFormat, CoverPlan, Tick, ticks_per_round, with_pause
 from incrowd.protocols.seat import Timing
 from incrowd.protocols.wire import check_in_bytes
 
@@ -36,13 +36,8 @@ class CheckInCover(CoverPlan):
 
     def ticks(self, address: Address, timing: Timing) -> list[Tick]:
         """The ticks of a device."""
-        if not is_device(address):
-            return []
-        first = phase(person_of(address))
-        return [
-            Tick((first + turn) * timing.round_seconds, {SHUFFLER: self.cells})
-            for turn in range(self.rounds + timing.settle)
-        ]
+        rounds = self.rounds + timing.settle
+        return ticks_per_round(address, timing, rounds, {SHUFFLER: self.cells})
 
     def paced(self, timing: Timing) -> Timing:
         """A message is repeated only when its round is over, to learn what became of it."""

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from incrowd import checks
-from incrowd.errors import InvalidCrowd, InvalidParameter
+from incrowd.errors import InvalidCrowd, InvalidParameter, NumericalFloor
 from incrowd.privacy import (
     Bracket,
     ComposedProfile,
@@ -40,14 +40,19 @@ from incrowd.privacy import (
     view_of,
 )
 from incrowd.privacy.guarantee import Profile
+from incrowd.privacy.renyi import MOST_ORDER, sampled_excess
 from incrowd.privacy.search import crossing
 from incrowd.protocols.base import Cost
-from incrowd.randomizers.noise import gaussian_deltas
+from incrowd.randomizers.noise import REAL_NOISE, gaussian_deltas
 from incrowd.randomness import Seeds
+from incrowd.tasks.learning.channels import check_clip
+from incrowd.tasks.learning.gradients import clipped
 
 __all__ = [
+    "Crowds",
     "DistributedCheckIn",
     "SummedProfile",
+    "crowds_of",
     "distributed_guarantee",
     "distributed_renyi",
 ]
@@ -59,7 +64,7 @@ _ASSUMPTIONS = (
     "secure aggregation shows the server each round's sum and number of people, and nothing else",
     "everyone in a round clips and adds their own share of the noise honestly",
     "everyone joins each round by a coin of their own, whatever the data",
-    "noise is drawn from its real-valued law, which floating-point numbers approximate",
+    REAL_NOISE,
 )
 _AMPLIFIED_VIEW = frozenset({"curator"})
 
@@ -79,12 +84,15 @@ _NEGLIGIBLE = 1e-15
 _MOST_POINTS = 20_000
 _FOLLOWED = 30
 _GREATEST = 700.0
+_MOST_CONVOLVED = 1 << 24
+"""Points of a composed grid: some seconds, and less than a gigabyte."""
+_LOST = 0.5
 
 _Kernel = Callable[[FloatArray, FloatArray, FloatArray, bool], FloatArray]
 
 
 @dataclass(frozen=True, eq=False)
-class _Crowds:
+class Crowds:
     """All possible numbers of people in a round, in blocks from ``fewest`` to ``most``.
 
     ``chance`` is the log of an upper bound of each block's probability; those marked ``sure`` are
@@ -97,15 +105,25 @@ class _Crowds:
     sure: NDArray[np.bool_]
 
 
-@lru_cache(maxsize=16)
-def _crowds(n: int, rate: float) -> _Crowds:
+def crowds_of(n: int, rate: float) -> Crowds:
     """K = 1 … n; that nobody comes tells nothing, and is left to the callers."""
+    return _crowds(_people(n), checks.rate(rate))
+
+
+def _people(n: int) -> int:
+    if checks.crowd(n) > _MOST_PEOPLE:
+        raise InvalidCrowd(f"n must be at most {_MOST_PEOPLE:,} people here, got {n}")
+    return int(n)
+
+
+@lru_cache(maxsize=16)
+def _crowds(n: int, rate: float) -> Crowds:
     from scipy.special import rel_entr
     from scipy.stats import binom  # imported late: it takes longer than most answers
 
     if rate == 1:
         everyone = np.array([float(n)])
-        return _Crowds(everyone, everyone, np.zeros(1), np.array([True]))
+        return Crowds(everyone, everyone, np.zeros(1), np.array([True]))
     mean = n * rate
     half = math.sqrt(2 * _RARE * mean * (1 - rate)) + _RARE
     low, high = max(1, math.floor(mean - half)), min(n, math.ceil(mean + half))
@@ -121,7 +139,7 @@ def _crowds(n: int, rate: float) -> _Crowds:
     sure = np.zeros(fewest.size, np.bool_)
     sure[below.size - 1 :][: starts.size] = mass > _LEAST
     chance[sure] = np.log(mass[mass > _LEAST]) + _SLIP
-    return _Crowds(fewest, most, chance, sure)
+    return Crowds(fewest, most, chance, sure)
 
 
 def _outwards(first: int, last: int) -> NDArray[np.int64]:
@@ -147,10 +165,8 @@ class SummedProfile(Profile):
 
     def __post_init__(self) -> None:
         """Refuse an empty crowd, a rate that is no chance, and noise that is none."""
-        if checks.crowd(self.n) > _MOST_PEOPLE:
-            raise InvalidCrowd(f"n must be at most {_MOST_PEOPLE:,} people here, got {self.n}")
-        if not 0 < checks.number(self.rate, "rate") <= 1:
-            raise InvalidParameter(f"rate must be above 0 and at most 1, got {self.rate!r}")
+        object.__setattr__(self, "n", _people(self.n))
+        object.__setattr__(self, "rate", checks.rate(self.rate))
         if not _LEAST_NOISE <= checks.number(self.sigma, "sigma") <= 1 / _LEAST_NOISE:
             raise InvalidParameter(
                 f"sigma must lie between {_LEAST_NOISE:g} and {1 / _LEAST_NOISE:g}, "
@@ -251,7 +267,32 @@ def _dominating(profile: SummedProfile, interval: float) -> LossDistribution:
         number, place = divmod(round(epsilon / interval), _CHUNK)
         return float(chunk(number)[place])
 
-    return connect_the_dots(curve, interval)
+    found = connect_the_dots(curve, interval)
+    if found.infinite > _LOST:
+        raise NumericalFloor(
+            f"with n = {profile.n}, rate = {profile.rate:g} and sigma = {profile.sigma:g} a round "
+            "gives away more than can be composed: raise sigma"
+        )
+    return found
+
+
+class _Rounds(ComposedProfile):
+    """Rounds of sums whose composed grid, if it is too large for the memory, is refused."""
+
+    @cached_property
+    def distribution(self) -> Any:
+        """The composed losses."""
+        from dp_accounting.pld import common
+
+        for part, rounds in self.parts:
+            mass = part.losses(self.interval).mass
+            first, last = common.compute_self_convolve_bounds(mass, rounds, _NEGLIGIBLE)
+            if last - first > _MOST_CONVOLVED:
+                raise NumericalFloor(
+                    f"the losses of {rounds} rounds need a grid of {last - first:,} points, more "
+                    f"than {_MOST_CONVOLVED:,}: raise sigma or lower the rounds"
+                )
+        return super().distribution
 
 
 @lru_cache(maxsize=8)
@@ -286,25 +327,21 @@ def distributed_renyi(orders: Sequence[int], *, n: int, rate: float, sigma: floa
     """Upper bounds of one round's Rényi divergences at whole orders λ ≥ 2, rounded up.
 
     ln E_k[1 + Σ_j C(λ, j)·(k/n)^j·ζ_k(j)]/(λ − 1), j from 2 to λ, where with x = 4/(ks²)
-    ζ_k(2) = min{4(e^x − 1), 2e^x} and ζ_k(j) = 2e^{j(j − 1)x/2} above ("Subsampled Rényi
-    Differential Privacy and Analytical Moments Accountant", Wang, Balle, Kasiviswanathan, for each
-    k, with k = 0 included).
+    ζ_k(2) = min{4(e^x − 1), 2e^x} and ζ_k(j) = 2e^{j(j − 1)x/2} above: the bound of
+    :func:`~incrowd.privacy.renyi.sampled_excess` for each k, with k = 0 included.
     """
-    from scipy.special import gammaln, logsumexp
+    from scipy.special import logsumexp
 
     profile = SummedProfile(n, rate, sigma)
     crowds = _crowds(profile.n, profile.rate)
     log_share, per = np.log(crowds.most / n), 4 / (crowds.fewest * sigma**2)
-    # ln min{4(e^x − 1), 2e^x} without overflow.
-    second = np.minimum(math.log(4) + per + np.log(-np.expm1(-per)), math.log(2) + per)
     found = []
     for order in orders:
         top = checks.integer(order, "a Rényi order", 2)
-        j = np.arange(2, top + 1)[:, None]
-        ways = gammaln(top + 1) - gammaln(j + 1) - gammaln(top - j + 1)
-        term = math.log(2) + j * (j - 1) / 2 * per
-        term[0] = second
-        total = float(logsumexp(ways + j * log_share + term + crowds.chance))
+        if top > MOST_ORDER:
+            raise InvalidParameter(f"a Rényi order must be at most {MOST_ORDER}, got {order}")
+        excess = sampled_excess(top, log_share, lambda j: j * (j - 1) / 2 * per)
+        total = float(logsumexp(excess + crowds.chance))
         found.append(float(np.logaddexp(0.0, total)) / (top - 1) * (1 + _SLIP))
     return np.array(found)
 
@@ -323,8 +360,12 @@ def distributed_guarantee(
     ``sigma`` is each person's noise over the clipping norm. Whoever sees single noisy vectors sees
     a crowd of one. A colluder knows and subtracts their own vector and noise.
     """
-    parties = view_of(view)
-    if checks.integer(colluders, "colluders", 0) >= checks.crowd(n):
+    parties, n, colluders = (
+        view_of(view),
+        checks.crowd(n),
+        checks.integer(colluders, "colluders", 0),
+    )
+    if colluders >= n:
         raise InvalidCrowd(f"colluders must leave someone of n = {n} people, got {colluders}")
     crowd = n - colluders if parties == _AMPLIFIED_VIEW else 1
     assumptions: tuple[str, ...] = _ASSUMPTIONS if parties == _AMPLIFIED_VIEW else _ASSUMPTIONS[1:]
@@ -333,7 +374,7 @@ def distributed_guarantee(
             f"{colluders} colluding people reveal their own vectors and noise, leaving {crowd}",
         )
     return Guarantee(
-        profile=ComposedProfile(((SummedProfile(crowd, rate, sigma), rounds),)),
+        profile=_Rounds(((SummedProfile(crowd, rate, sigma), rounds),)),
         view=parties,
         theorem=_THEOREM,
         assumptions=assumptions,
@@ -357,10 +398,10 @@ class DistributedCheckIn:
 
     def __post_init__(self) -> None:
         """Refuse what describes no mechanism."""
-        SummedProfile(self.n, self.rate, self.sigma)
-        checks.integer(self.rounds, "rounds", 1)
-        if checks.number(self.clip, "clip") <= 0:
-            raise InvalidParameter(f"clip must be a positive norm, got {self.clip!r}")
+        one = SummedProfile(self.n, self.rate, self.sigma)
+        rounds, clip = checks.integer(self.rounds, "rounds", 1), check_clip(self.clip)
+        for name, value in (("n", one.n), ("rate", one.rate), ("rounds", rounds), ("clip", clip)):
+            object.__setattr__(self, name, value)
 
     def guarantee(self, view: str | Iterable[str] = "curator", colluders: int = 0) -> Guarantee:
         """Amplified against the curator; a crowd of one against whoever sees single vectors."""
@@ -391,14 +432,13 @@ class DistributedCheckIn:
                 f"vectors must be finite numbers, one row for each of n = {self.n} people, "
                 f"got shape {rows.shape}"
             )
-        norm = np.linalg.norm(rows, axis=1, keepdims=True)
-        clipped = rows * np.minimum(1.0, self.clip / np.maximum(norm, sys.float_info.min))
+        shortened = clipped(rows, self.clip)
         seeds, means = Seeds(seed), np.full((self.rounds, rows.shape[1]), np.nan)
         for number in range(self.rounds):
             joins = seeds.generator("coin", number).random(self.n) < self.rate
             k = int(np.count_nonzero(joins))
             if k:
                 noise = seeds.generator("device", number).standard_normal(rows.shape[1])
-                total = joins.astype(np.float64) @ clipped
+                total = joins.astype(np.float64) @ shortened
                 means[number] = (total + math.sqrt(k) * self.sigma * self.clip * noise) / k
         return means

@@ -58,12 +58,17 @@ class CheckInParameters(RoundParameters, frozen=True, kw_only=True, forbid_unkno
             checks.instance(getattr(self, name), bool, name, "True")
         if len(self.rates):
             if self.rate:
-                raise InvalidParameter("rate and rates say the same thing: give only one of them")
+                raise InvalidParameter(
+                    "rates are in place of one rate for all: give only one of them"
+                )
             if len(self.rates) != self.n:
                 raise InvalidCrowd(
                     f"rates has {len(self.rates)} entries for n = {self.n} people: give one each"
                 )
-            own = tuple(checks.rate(each, "rates") for each in self.rates)
+            own = tuple(
+                checks.rate(each, f"rates (of person {person})")
+                for person, each in enumerate(self.rates)
+            )
             msgspec.structs.force_setattr(self, "rates", own)
         else:
             checks.rate(self.rate)

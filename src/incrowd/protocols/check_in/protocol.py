@@ -134,7 +134,7 @@ class CheckIn(Protocol):
             rounds=chosen.rounds,
             messages_per_person=messages,
             bytes_per_person=messages * check_in_bytes(self.randomizer.report_bytes, chosen.rounds),
-            expected_error=expected_error(self.randomizer, answers),
+            expected_error=expected_error(self.randomizer, answers, sampled=True),
         )
 
     def collect(self, values: NDArray[Any], seeds: Seeds) -> Collected:

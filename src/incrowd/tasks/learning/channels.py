@@ -35,6 +35,7 @@ from incrowd.privacy import ComposedProfile, Guarantee, LocalProfile
 from incrowd.privacy.guarantee import EVERYONE
 from incrowd.privacy.thinned import thinned
 from incrowd.randomizers.base import FloatArray
+from incrowd.randomizers.noise import REAL_NOISE
 from incrowd.randomizers.privunit import PrivUnit
 from incrowd.randomness import Seeds
 from incrowd.tasks.learning.features import orthonormal
@@ -42,7 +43,6 @@ from incrowd.tasks.learning.gradients import Batch, clip_weights
 from incrowd.tasks.learning.privacy import SubsampledGaussian
 
 __all__ = [
-    "REAL_NOISE",
     "CentralNoise",
     "Channel",
     "Crowd",
@@ -51,8 +51,6 @@ __all__ = [
     "VectorReports",
     "check_clip",
 ]
-
-REAL_NOISE = "noise is drawn from its real-valued law, which floating-point numbers approximate"
 
 _WRITTEN_AT_ONCE = 1 << 22
 """Numbers of gradients that are written down at once. Results depend on it: the streams do."""

@@ -7,19 +7,22 @@ moment one whole checkpoint exists.
 
 The format is numpy's ``npz`` without pickles, with one JSON header. The header holds the
 configuration and its digest; a checkpoint of another one is refused by the name of what differs.
-Records are never stored. The root seed is: with it the noise of a simulated training can be drawn
-again, so a checkpoint is for whoever may know the records.
+Records are never stored, only the SHA-256 of all of them together. The root seed is: with it the
+noise of a simulated training can be drawn again, so a checkpoint is for whoever may know the
+records.
 """
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import os
 import tempfile
 import zipfile
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 import numpy as np
@@ -28,11 +31,20 @@ from numpy.typing import NDArray
 from incrowd.errors import FileUnreadable, InvalidParameter
 from incrowd.randomizers.base import FloatArray
 
-__all__ = ["State", "load", "root_of", "save"]
+__all__ = ["State", "check_writable", "digest_of", "load", "root_of", "save"]
 
-_FORMAT = "incrowd learning checkpoint 1"
-_MALFORMED = (KeyError, ValueError, EOFError, zipfile.BadZipFile, msgspec.MsgspecError)
-"""What reading a file that is no checkpoint, or only part of one, can raise."""
+_FORMAT = "incrowd learning checkpoint 2"
+_UNFINISHED = ".part"
+_KINDS = {
+    "parameters": np.float64,
+    "velocity": np.float64,
+    "average": np.float64,
+    "participants": np.int64,
+    "steps": np.float64,
+    "rates": np.float64,
+    "not_finite": np.int64,
+}
+_PER_ROUND = ("participants", "steps", "rates", "not_finite")
 
 
 @dataclass
@@ -50,6 +62,8 @@ class State:
     """How far each round moved the parameters."""
     rates: FloatArray
     """The learning rate of each round."""
+    not_finite: NDArray[np.int64]
+    """How many gradients of each round were no finite numbers, and counted as zero."""
 
     @staticmethod
     def at(start: FloatArray, root: int) -> State:
@@ -63,19 +77,24 @@ class State:
             participants=np.zeros(0, np.int64),
             steps=np.zeros(0),
             rates=np.zeros(0),
+            not_finite=np.zeros(0, np.int64),
         )
 
     @property
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Everything that is an array, by its name in the file."""
+        whole = {name: getattr(self, name) for name in _KINDS}
         return {
-            "parameters": self.parameters,
-            "velocity": self.velocity,
-            "average": self.average,
-            "participants": self.participants[: self.rounds],
-            "steps": self.steps[: self.rounds],
-            "rates": self.rates[: self.rounds],
+            name: array[: self.rounds] if name in _PER_ROUND else array
+            for name, array in whole.items()
         }
+
+    def make_room(self, rounds: int) -> None:
+        """Let the arrays with one number per round reach this many rounds."""
+        for name in _PER_ROUND:
+            array = getattr(self, name)
+            more = np.zeros(max(0, rounds - len(array)), array.dtype)
+            setattr(self, name, np.concatenate([array, more]))
 
 
 class _Header(msgspec.Struct, forbid_unknown_fields=True):
@@ -86,14 +105,32 @@ class _Header(msgspec.Struct, forbid_unknown_fields=True):
     configuration: dict[str, Any]
 
 
+def digest_of(*arrays: NDArray[Any]) -> str:
+    """The SHA-256 of the numbers of these arrays."""
+    found = hashlib.sha256()
+    for array in arrays:
+        found.update(np.ascontiguousarray(array).data)
+    return found.hexdigest()
+
+
+def check_writable(path: Path) -> None:
+    """Refuse a place that no checkpoint can be written to."""
+    try:
+        with _unfinished(path) as file:
+            Path(file.name).unlink()
+    except OSError as wrong:
+        raise _unwritable(path, wrong) from wrong
+
+
 def save(path: Path, state: State, configuration: dict[str, Any]) -> None:
-    """Replace the checkpoint at ``path``, all at once."""
+    """Replace the checkpoint at ``path``, all at once; what a killed save left is removed."""
     header = _Header(_FORMAT, state.root, state.rounds, _digest(configuration), configuration)
     text = np.frombuffer(msgspec.json.encode(header), np.uint8)
     try:
-        with tempfile.NamedTemporaryFile(
-            dir=path.parent, prefix=f".{path.name}.", delete=False
-        ) as file:
+        for left in path.parent.glob(f".{glob.escape(path.name)}.*{_UNFINISHED}"):
+            with suppress(OSError):
+                left.unlink()
+        with _unfinished(path) as file:
             try:
                 np.savez(file, header=text, **state.arrays)  # type: ignore[arg-type]
                 file.flush()
@@ -108,9 +145,17 @@ def save(path: Path, state: State, configuration: dict[str, Any]) -> None:
         finally:
             os.close(folder)
     except OSError as wrong:
-        raise FileUnreadable(
-            f"cannot write the checkpoint {path}: {wrong.strerror or wrong}"
-        ) from wrong
+        raise _unwritable(path, wrong) from wrong
+
+
+def _unfinished(path: Path) -> IO[bytes]:
+    return tempfile.NamedTemporaryFile(
+        dir=path.parent, prefix=f".{path.name}.", suffix=_UNFINISHED, delete=False
+    )
+
+
+def _unwritable(path: Path, wrong: OSError) -> FileUnreadable:
+    return FileUnreadable(f"cannot write the checkpoint {path}: {wrong.strerror or wrong}")
 
 
 def root_of(path: Path) -> int:
@@ -122,16 +167,15 @@ def load(path: Path, configuration: dict[str, Any], size: int) -> State:
     """The state at ``path``; refuses damaged files and those of another configuration."""
     header, arrays = _read(path)
     _compare(path, header, configuration)
-    try:
-        state = State(root=header.root, rounds=header.rounds, **arrays)
-    except TypeError as wrong:
-        raise _damaged(path) from wrong
-    for name, array in state.arrays.items():
-        length = size if name in ("parameters", "velocity", "average") else state.rounds
-        kind = np.int64 if name == "participants" else np.float64
-        if array.shape != (length,) or array.dtype != kind:
+    if arrays.keys() != _KINDS.keys():
+        raise _damaged(path)
+    for name, array in arrays.items():
+        length = header.rounds if name in _PER_ROUND else size
+        if array.shape != (length,) or array.dtype != _KINDS[name]:
             raise _damaged(path)
-    return state
+        if not np.isfinite(array).all():
+            raise _damaged(path)
+    return State(root=header.root, rounds=header.rounds, **arrays)
 
 
 def _read(path: Path) -> tuple[_Header, dict[str, NDArray[Any]]]:
@@ -146,9 +190,12 @@ def _read(path: Path) -> tuple[_Header, dict[str, NDArray[Any]]]:
         raise FileUnreadable(
             f"cannot read the checkpoint {path}: {wrong.strerror or wrong}"
         ) from wrong
-    except _MALFORMED as wrong:
+    except Exception as wrong:
+        # Zip archives, array headers and JSON each fail in ways of their own, and none matters.
         raise _damaged(path) from wrong
     if header.format != _FORMAT or header.digest != _digest(header.configuration):
+        raise _damaged(path)
+    if header.root < 0 or header.root != header.configuration.get("seed"):
         raise _damaged(path)
     return header, arrays
 

@@ -7,6 +7,9 @@ alone.
 A sum of clipped gradients is Σ w_i·g_i with w_i = min(1, C/‖g_i‖). Linear models have gradients
 r_i ⊗ x_i: the lengths are ‖r_i‖·‖x_i‖ and the sum is one matrix product, without ever writing down
 people × parameters numbers. Rows are written down only where each person's own vector is reported.
+
+A gradient that leaves the range of doubles has no direction: it counts as zero, which depends on
+one person's record alone, as clipping does.
 """
 
 from __future__ import annotations
@@ -21,9 +24,11 @@ from numpy.typing import NDArray
 
 from incrowd.randomizers.base import FloatArray
 
-__all__ = ["Batch", "DenseGradients", "Gradients", "OuterGradients", "clip_weights"]
+__all__ = ["Batch", "DenseGradients", "Gradients", "OuterGradients", "clip_weights", "clipped"]
 
 _TINY = np.finfo(np.float64).tiny
+_SINGLE = 1e30
+"""Far enough below the greatest number of single precision to be multiplied and added."""
 
 
 class Gradients(ABC):
@@ -44,6 +49,10 @@ class Gradients(ABC):
     @abstractmethod
     def rows(self, people: slice) -> NDArray[Any]:
         """Some people's gradients written down, one flat row each."""
+
+    def without(self, people: NDArray[np.bool_]) -> Gradients:
+        """The same with zero in the place of these people's gradients."""
+        return DenseGradients(np.where(people[:, None], 0, self.rows(slice(None))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,10 +97,18 @@ class OuterGradients(Gradients):
         with np.errstate(over="ignore"):
             return np.asarray(_lengths(self.residuals) * inputs)
 
+    def without(self, people: NDArray[np.bool_]) -> Gradients:
+        """Their residuals are zero; inputs are finite."""
+        residuals = np.where(people[:, None], 0.0, self.residuals)
+        return OuterGradients(residuals, self.inputs, self.intercept)
+
     def combined(self, weights: FloatArray) -> FloatArray:
         """(w·R)ᵀX: people are summed over by one product."""
         weighted = weights[:, None] * self.residuals
-        total = np.asarray(weighted.T.astype(self.inputs.dtype) @ self.inputs, np.float64)
+        # A residual may be beyond single precision where its record is tiny.
+        single = np.abs(weighted).max(initial=0.0) < _SINGLE
+        kind = self.inputs.dtype if single else np.float64
+        total = np.asarray(weighted.T.astype(kind) @ self.inputs, np.float64)
         return np.asarray(self._flat(total[None], weighted.sum(axis=0)[None])[0])
 
     def rows(self, people: slice) -> NDArray[Any]:
@@ -131,6 +148,11 @@ class Batch:
 def clip_weights(norms: FloatArray, clip: float) -> FloatArray:
     """min(1, C/‖g‖) for each gradient."""
     return np.asarray(clip / np.maximum(norms, clip))
+
+
+def clipped(rows: FloatArray, clip: float) -> FloatArray:
+    """Rows of numbers, shortened to this length where they are longer."""
+    return np.asarray(rows * clip_weights(_lengths(rows), clip)[:, None])
 
 
 def _lengths(rows: NDArray[np.floating[Any]]) -> FloatArray:

@@ -31,13 +31,13 @@ from incrowd.errors import InvalidParameter
 from incrowd.privacy.guarantee import Profile
 from incrowd.privacy.search import crossing
 
-__all__ = ["SubsampledGaussian", "check_rate"]
+__all__ = ["SubsampledGaussian"]
 
-_LEAST_SIGMA = 0.1
+_LEAST_SIGMA, _MOST_SIGMA = 0.1, 1e6
 _GREATEST = 700.0
 """The largest ε whose exponential is a double."""
-_ROUNDING = 2.0**-46
-"""Relative to the sum of the terms: their exponents reach some hundreds, each good to 2⁻⁵³."""
+_ROUNDING = 2.0**-49
+"""Relative to each term, per unit of its exponents, which are good to a few times 2⁻⁵³."""
 _PER_DEVIATION = 20
 _MOST_POINTS = 400_000
 _FAR = 8.5
@@ -53,10 +53,14 @@ class SubsampledGaussian(Profile):
 
     def __post_init__(self) -> None:
         """Refuse chances that are none and noise that hides nothing."""
-        check_rate(self.rate)
+        checks.rate(self.rate)
         if checks.number(self.sigma, "sigma") < _LEAST_SIGMA:
             raise InvalidParameter(
                 f"sigma must be at least {_LEAST_SIGMA}, got {self.sigma!r}: less hides nobody"
+            )
+        if self.sigma > _MOST_SIGMA:
+            raise InvalidParameter(
+                f"sigma must be at most {_MOST_SIGMA:g}, got {self.sigma!r}: more leaves nothing"
             )
 
     def delta(self, epsilon: float) -> float:
@@ -66,11 +70,18 @@ class SubsampledGaussian(Profile):
         epsilon = min(epsilon, _GREATEST)  # the curve falls: an earlier point bounds later ones
         rate, sigma = self.rate, self.sigma
         cut = sigma * self._place(epsilon)
-        stay = -(1 - rate) * math.expm1(epsilon) * math.exp(log_ndtr(-cut))
-        here = rate * math.exp(log_ndtr(1 / sigma - cut))
-        there = rate * math.exp(epsilon + log_ndtr(-1 / sigma - cut))
+        logs = [float(log_ndtr(shift / sigma - cut)) for shift in (0, 1, -1)]
+        # (1 − e^ε)·Φ, with e^ε put to the small Φ before either leaves the range of doubles.
+        stay = math.expm1(-abs(epsilon)) * math.exp(max(epsilon, 0.0) + logs[0])
+        stay *= math.copysign(1 - rate, epsilon)
+        here = rate * math.exp(logs[1])
+        there = rate * math.exp(epsilon + logs[2])
         exact = stay + here - there
-        hidden = _ROUNDING * (abs(stay) + here + there)
+        # What rounding hides grows with the exponents: far out they are large, and terms cancel.
+        terms = (abs(stay), here, there)
+        hidden = _ROUNDING * sum(
+            term * (1 + abs(epsilon) - log) for term, log in zip(terms, logs, strict=True)
+        )
         return min(1.0, max(exact + hidden, sys.float_info.min))
 
     def _place(self, epsilon: float) -> float:
@@ -99,10 +110,3 @@ class SubsampledGaussian(Profile):
         below = min(top, -math.log1p(-self.rate)) if self.rate < 1 else top
         reach = above + below
         return max(self._deviation / _PER_DEVIATION, reach / _MOST_POINTS)
-
-
-def check_rate(rate: float) -> float:
-    """The chance to be in a round: above 0 and at most 1."""
-    if not 0 < checks.number(rate, "rate") <= 1:
-        raise InvalidParameter(f"rate must be above 0 and at most 1, got {rate!r}")
-    return float(rate)

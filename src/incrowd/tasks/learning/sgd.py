@@ -9,11 +9,13 @@ those who are compute the gradient of their own loss at the public parameters θ
 Everything after the channel is post-processing. Rounds compose adaptively: that θ_t depends on
 earlier rounds is what adaptive composition allows.
 
-Invariants. A round is applied and accounted, or neither: a gradient or a parameter that is no
-finite number raises before anything of its round is kept. A round that nobody joined is accounted
-like every other. ``budget=(ε, δ)`` is checked before the first round, and no round is held that
-would exceed it. Randomness is addressed by round and role, so a result depends on the root seed
-alone, not on interruptions; a checkpoint continues bit for bit.
+Invariants. A round is applied and accounted, or neither. A gradient that is no finite number counts
+as zero, which is what a device would have to send: whether training goes on must not depend on one
+record. Parameters that leave the range of doubles depend on released averages alone; training then
+stops before they are taken over, and the round counts as spent. A round that nobody joined is
+accounted like every other. ``budget=(ε, δ)`` is checked before the first round, and no round is
+held that would exceed it. Randomness is addressed by round and role, so a result depends on the
+root seed alone, not on interruptions; a checkpoint continues bit for bit.
 """
 
 from __future__ import annotations
@@ -47,7 +49,6 @@ from incrowd.tasks.learning.channels import Channel, Crowd
 from incrowd.tasks.learning.checkpoint import State
 from incrowd.tasks.learning.gradients import Batch, Gradients
 from incrowd.tasks.learning.models import Model
-from incrowd.tasks.learning.privacy import check_rate
 from incrowd.tasks.learning.progress import Told, shown
 
 __all__ = ["SGD", "Round"]
@@ -59,13 +60,15 @@ _RECENT = 3
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What became known of one round; nothing here is more than the guarantee covers."""
+    """What became known of one round; all but ``not_finite`` is covered by the guarantee."""
 
     participants: int | None
     """How many were in, or none where that stays hidden."""
     step: float
     """How far the parameters moved."""
     learning_rate: float
+    not_finite: int = 0
+    """How many gradients were no finite numbers, and counted as zero: for you, not to publish."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -105,7 +108,7 @@ class SGD(ABC):
     def _check(self) -> None:
         checks.instance(self.model, Model, "model", "Softmax(classes=10)")  # type: ignore[type-abstract]
         checks.integer(self.rounds, "rounds", 1)
-        check_rate(self.rate)
+        checks.rate(self.rate)
         checks.integer(self.every, "every", 1)
         if not 0 <= checks.number(self.momentum, "momentum") < 1:
             raise InvalidParameter(f"momentum must be at least 0 and below 1, got {self.momentum}")
@@ -136,7 +139,8 @@ class SGD(ABC):
         """What training on records of this shape, people first, would promise; reads no data."""
         size = copy.copy(self.model).start(tuple(shape[1:]), Seeds(self.seed or 0)).size
         crowd = Crowd(checks.crowd(shape[0]), self.rate, size)
-        return self.channel().guarantee(crowd, int(self.rounds if rounds is None else rounds))
+        held = checks.integer(self.rounds if rounds is None else rounds, "rounds", 1)
+        return self.channel().guarantee(crowd, held)
 
     @property
     def guarantee_(self) -> Guarantee:
@@ -170,10 +174,11 @@ class SGD(ABC):
     def history_(self) -> tuple[Round, ...]:
         """What became known of each round."""
         state, _ = self._fitted()
-        columns = (state.arrays[name].tolist() for name in ("participants", "steps", "rates"))
+        names = ("participants", "steps", "rates", "not_finite")
+        columns = (state.arrays[name].tolist() for name in names)
         return tuple(
-            Round(people if people >= 0 else None, step, speed)
-            for people, step, speed in zip(*columns, strict=True)
+            Round(people if people >= 0 else None, step, speed, lost)
+            for people, step, speed, lost in zip(*columns, strict=True)
         )
 
     def predict(self, records: ArrayLike) -> NDArray[Any]:
@@ -218,25 +223,33 @@ class SGD(ABC):
             raise InvalidParameter(
                 f"there are {len(rows)} records and {len(targets)} labels: give one label each"
             )
-        self._begin(rows)
+        self._begin(rows, targets)
         state, crowd = self._fitted()
         last = self._last_round(state, crowd, more)
-        state.participants = _room(state.participants, last)
-        state.steps, state.rates = _room(state.steps, last), _room(state.rates, last)
+        if self.checkpoint is not None and state.rounds < last:
+            files.check_writable(Path(self.checkpoint))
+        state.make_room(last)
         seeds, channel = Seeds(state.root), self._channel
         with shown(self.progress) as tell:
             while state.rounds < last:
                 # One assignment: whatever interrupts training, a round is kept whole or not at all.
-                state = self._state = self._round(state, crowd, channel, seeds, rows, targets)
-                if state.rounds == last or state.rounds % self.every == 0:
+                state, moved = self._round(state, crowd, channel, seeds, rows, targets)
+                self._state = state
+                if not moved or state.rounds == last or state.rounds % self.every == 0:
                     self._save(state)
+                if not moved:
+                    raise NotANumber(
+                        f"round {state.rounds - 1}: a parameter is not a finite number; the step "
+                        "is not taken and the round counts as spent: lower the learning rate or "
+                        "scale the records"
+                    )
                 tell(state.rounds, last)
         return self
 
-    def _begin(self, rows: NDArray[Any]) -> None:
+    def _begin(self, rows: NDArray[Any], targets: NDArray[Any]) -> None:
         """Where training stands: as it was left, as the checkpoint says, or at the start."""
         if self._state is not None:
-            self._continue(rows, self._state)
+            self._continue(rows, targets, self._state)
             return
         path = None if self.checkpoint is None else Path(self.checkpoint)
         saved = path if path is not None and path.exists() else None
@@ -245,7 +258,7 @@ class SGD(ABC):
         # A copy: what a model makes of a seed belongs to this training alone.
         self._given, self._model = self.model, copy.copy(self.model)
         start = self._model.start(rows.shape[1:], seeds)
-        configuration = self._describe(rows, seeds.root)
+        configuration = self._describe(rows, targets, seeds.root)
         configuration["start"] = hashlib.sha256(start.tobytes()).hexdigest()
         if saved is not None:
             state = files.load(saved, configuration, start.size)
@@ -255,18 +268,18 @@ class SGD(ABC):
         self._shape, self._crowd = rows.shape[1:], Crowd(len(rows), self.rate, start.size)
         self._configuration, self._channel, self._state = configuration, self.channel(), state
 
-    def _continue(self, rows: NDArray[Any], state: State) -> None:
-        """Refuse other people, and settings other than those that the spent rounds had."""
+    def _continue(self, rows: NDArray[Any], targets: NDArray[Any], state: State) -> None:
+        """Refuse other settings, and other records or labels, than the spent rounds had."""
         if self.model is not self._given:
             raise InvalidParameter("training began with another model: fit anew")
-        for name, here in self._describe(rows, state.root).items():
+        for name, here in self._describe(rows, targets, state.root).items():
             if (there := self._configuration[name]) != here:
                 raise InvalidParameter(
                     f"training began with {name} = {there!r}, got {here!r}: go on as it began, or "
                     "fit anew"
                 )
 
-    def _describe(self, rows: NDArray[Any], root: int) -> dict[str, Any]:
+    def _describe(self, rows: NDArray[Any], targets: NDArray[Any], root: int) -> dict[str, Any]:
         """What every round depends on, in types that JSON has."""
         described = {
             "learner": type(self).__name__,
@@ -276,6 +289,7 @@ class SGD(ABC):
             "momentum": self.momentum,
             "average": self.average,
             "records": list(rows.shape),
+            "data": files.digest_of(rows, targets),
             "seed": root,
         }
         return {
@@ -318,28 +332,34 @@ class SGD(ABC):
         seeds: Seeds,
         rows: NDArray[Any],
         targets: NDArray[Any],
-    ) -> State:
-        """What one round makes of a state, which itself still stands for the rounds before."""
+    ) -> tuple[State, bool]:
+        """What one round makes of a state, which itself still stands for the rounds before.
+
+        And whether it could: parameters that would not be finite stay as they are.
+        """
         number = state.rounds
         inside = np.nonzero(seeds.generator("coin", number).random(crowd.people) < crowd.rate)[0]
         blocks = self._blocks(state, inside, rows, targets)
         batch = Batch(inside.size, crowd.size, blocks)
-        found = channel.average(batch, crowd, seeds, number)
-        speed, step = self._learning_rate(number), 0.0
+        state.not_finite[number] = 0
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = channel.average(batch, crowd, seeds, number)
+        speed, step, moved = self._learning_rate(number), 0.0, True
         after = dataclasses.replace(state, rounds=number + 1)
         if found is not None:
             with np.errstate(over="ignore", invalid="ignore"):
-                after.velocity = self.momentum * state.velocity + found
-                after.velocity += self._model.penalty(state.parameters)
-                after.parameters = state.parameters - speed * after.velocity
-                step = speed * float(np.linalg.norm(after.velocity))
-            if not (np.isfinite(after.parameters).all() and math.isfinite(step)):
-                raise _diverged(number, "a parameter")
-            share = (_RECENT + 1) / (number + 1 + _RECENT)
-            after.average = (1 - share) * state.average + share * after.parameters
+                velocity = self.momentum * state.velocity + found
+                velocity += self._model.penalty(state.parameters)
+                parameters = state.parameters - speed * velocity
+                length = speed * float(np.linalg.norm(velocity))
+            moved = bool(np.isfinite(parameters).all()) and math.isfinite(length)
+            if moved:
+                share = (_RECENT + 1) / (number + 1 + _RECENT)
+                after.velocity, after.parameters, step = velocity, parameters, length
+                after.average = (1 - share) * state.average + share * parameters
         state.participants[number] = inside.size if channel.counted else -1
         state.steps[number], state.rates[number] = step, speed
-        return after
+        return after, moved
 
     def _blocks(
         self,
@@ -354,8 +374,10 @@ class SGD(ABC):
             some = inside[first : first + step]
             gradients = self._model.gradients(state.parameters, rows[some], targets[some])
             norms = gradients.norms()
-            if not np.isfinite(norms).all():
-                raise _diverged(state.rounds, "a gradient")
+            lost = ~np.isfinite(norms)
+            if lost.any():
+                gradients, norms = gradients.without(lost), np.where(lost, 0.0, norms)
+                state.not_finite[state.rounds] += np.count_nonzero(lost)
             yield gradients, norms
 
     def _learning_rate(self, number: int) -> float:
@@ -434,15 +456,3 @@ def _records(records: ArrayLike) -> NDArray[Any]:
     if not np.isfinite(rows).all():
         raise NotANumber("records must be finite numbers: fill in or drop those that are not")
     return rows
-
-
-def _room(array: NDArray[Any], length: int) -> NDArray[Any]:
-    """The same array with room for more rounds."""
-    return np.concatenate([array, np.zeros(max(0, length - len(array)), array.dtype)])
-
-
-def _diverged(number: int, what: str) -> NotANumber:
-    return NotANumber(
-        f"round {number}: {what} is not a finite number; nothing of this round is kept or spent: "
-        "lower the learning rate or scale the records"
-    )
