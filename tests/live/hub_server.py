@@ -294,6 +294,15 @@ class Caller:
     def say_bytes(self, data: bytes | str) -> None:
         self._runner.run(self._socket.send(data))
 
+    def begin_to_leave(self) -> None:
+        """Say goodbye, and stay on the line without waiting for the answer."""
+
+        async def goodbye() -> None:
+            self._socket.protocol.send_close(1000)
+            self._socket.send_data()
+
+        self._runner.run(goodbye())
+
     def expect(self, kind: type[T]) -> T:
         """The next frame of this kind; news are gathered, other frames wait for their turn."""
         for index, frame in enumerate(self._aside):

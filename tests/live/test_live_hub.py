@@ -564,6 +564,19 @@ def test_store_holds_no_plaintext(tmp_path: Path) -> None:
     assert links[1].open(got)[:2] == (0, plain)
 
 
+def test_who_is_half_gone_does_not_keep_the_hub_from_ending_well(tmp_path: Path) -> None:
+    deployment = Deployment(tmp_path)
+    (person,) = deployment.parties(1)
+    with running_hub(deployment) as hub, Api(hub, deployment) as api:
+        api.enrol(person)
+        with Caller(hub, deployment).greet(person) as caller:
+            caller.begin_to_leave()
+            # Answered on another line once the goodbye, which came before, has been taken in.
+            for _ in range(5):
+                api.get("/healthz")
+            assert hub.stop() == 0, hub.log.read_text()
+
+
 def test_two_hubs_on_one_database(tmp_path: Path, postgres_url: str) -> None:  # noqa: F811
     deployment = Deployment(tmp_path)
     people, (curator,) = deployment.parties(3), deployment.parties(1, Role.curator, "c")

@@ -19,6 +19,8 @@ from typing import Final
 
 import uvicorn
 from starlette.routing import BaseRoute
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.protocol import State
 
 from incrowd.errors import FileUnreadable, InvalidParameter
 from incrowd.live.authority import load_authority_certificate, renew_keys, server_context
@@ -37,6 +39,18 @@ _FAREWELL_SECONDS: Final = 0.5
 _BACKLOG: Final = 2048
 
 
+class _Connection(WebSocketsSansIOProtocol):
+    """A WebSocket that can also be shut down while its other end is saying goodbye."""
+
+    def shutdown(self) -> None:
+        """Close; a connection that is closing must not be told so again, which is an error."""
+        if not self.close_sent and self.conn.state in (State.CLOSING, State.CLOSED):
+            self.stop_keepalive()
+            self.transport.close()
+        else:
+            super().shutdown()
+
+
 class HubServer(uvicorn.Server):
     """A server that says when it listens, and drains the hub before it closes connections."""
 
@@ -46,7 +60,7 @@ class HubServer(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 application,
-                ws="websockets-sansio",
+                ws=_Connection,
                 ws_max_size=FRAME_LIMIT,
                 # Sealed bytes do not compress, and compressing leaks what does.
                 ws_per_message_deflate=False,
