@@ -73,6 +73,7 @@ bench: $(VENV)/.test .venv-bench/.done
 	$(BIN)/python benchmarks/shuffle.py
 	$(BIN)/python benchmarks/walk.py
 	$(BIN)/python benchmarks/check_in.py
+	$(BIN)/python benchmarks/token_walk.py
 	$(BIN)/python benchmarks/live.py
 	.venv-bench/bin/python benchmarks/randomizers.py
 
@@ -80,14 +81,17 @@ experiments: setup
 	$(BIN)/python -m experiments.shuffle
 	$(BIN)/python -m experiments.network_shuffle
 	$(BIN)/python -m experiments.check_in
+	$(BIN)/python -m experiments.token_walk
+	$(BIN)/python -m experiments.token_theory
 
 # On real graphs (INCROWD_DATA names their directory): an hour on two idle cores, the first time.
 experiments-network: setup
 	$(BIN)/python -m experiments.network_real
 
-# On MNIST (under INCROWD_DATA): hours on two idle cores; interrupted, it goes on where it was.
+# On MNIST and house prices (under INCROWD_DATA): hours on two idle cores; interrupted, it goes on where it was.
 experiments-learning: $(VENV)/.learn
 	$(BIN)/python -m experiments.check_in_learning
+	$(BIN)/python -m experiments.token_learning
 
 # Renew the pins from what the newest versions resolve to.
 lock: $(VENV)/.lint $(VENV)/.docs $(VENV)/.learn

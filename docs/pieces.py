@@ -40,7 +40,7 @@ from incrowd.protocols import load as load_protocol
 from incrowd.randomizers import RANDOMIZERS
 from incrowd.report.format import count, guess, percent, plain, round_up, up
 from incrowd.survey.fields import Field, fields_of
-from incrowd.survey.survey import DEFAULT_RANDOMIZERS
+from incrowd.survey.survey import COLUMN_TASKS
 from incrowd.tasks import TASKS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -67,6 +67,13 @@ COMMANDS = {
     "calibrate-check-in": "calibrate check-in --n 1e6 --rate 0.01 --eps0 2 --delta 1e-6"
     " --epsilon 0.1",
     "run-check-in": "run examples/check_in.toml --seed 7 --no-report",
+    "account-token": "account token-walk --task sum --n 1000 --steps 1e5 --sigma 4.2247"
+    " --sensitivity 1 --path hidden --delta 1e-6",
+    "account-token-public": "account token-walk --task sum --n 1000 --steps 1e5 --sigma 4.2247"
+    " --sensitivity 1 --path public --delta 1e-6",
+    "calibrate-token": "calibrate token-walk --task sgd --n 2000 --steps 20000 --lipschitz 1"
+    " --path hidden --delta 1e-6 --epsilon 1",
+    "run-token": "run examples/token.toml --seed 7 --no-report",
     "check-commute": "config check examples/commute.toml",
     "run-commute": "run examples/commute.toml --seed 7 --no-report",
     "run-friends": "run examples/friends.toml --seed 7 --no-report",
@@ -326,7 +333,7 @@ def survey_keys() -> str:
             default = default or _default(fields[name])
             rows.append((f"`[{section}]`", f"`{name}`", kind, default, meaning))
 
-    tasks = {name: field for kind in DEFAULT_RANDOMIZERS for name, field in _fields(TASKS[kind])}
+    tasks = {name: field for kind in COLUMN_TASKS for name, field in _fields(TASKS[kind])}
     say("task", ["kind", "data", "column", "question", *tasks], tasks)
     budget = fields_of(ic.survey.Budget)
     say("budget", budget, budget)
@@ -341,9 +348,9 @@ def survey_keys() -> str:
                 told.setdefault(said, []).append(f"`{kind}`")
     for (name, type_, default, meaning), kinds in told.items():
         rows.append(("`[protocol]`", name, type_, default, f"{', '.join(kinds)}: {meaning}"))
-    chosen = ", ".join(f"`{kind}` for a {task}" for task, kind in DEFAULT_RANDOMIZERS.items())
+    chosen = ", ".join(f"`{kind}` for a {task}" for task, kind in ic.Protocol.usual.items())
     rows.append(("`[randomizer]`", "`kind`", "text", chosen, "see [randomizers](randomizers.md)"))
-    domains = {TASKS[task].domain for task in DEFAULT_RANDOMIZERS}
+    domains = {TASKS[task].domain for task in COLUMN_TASKS}
     fields = {
         name: field
         for each in RANDOMIZERS.values()

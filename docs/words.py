@@ -6,7 +6,7 @@ so that the tables stay complete.
 
 from __future__ import annotations
 
-from incrowd.survey.survey import DEFAULT_RANDOMIZERS
+from incrowd.survey.survey import COLUMN_TASKS
 
 PUBLISHED = (
     (
@@ -41,7 +41,7 @@ PUBLISHED = (
 """The published protocols: name, how reports travel (while it is planned), paper."""
 
 KEYS = {
-    ("task", "kind"): ("text", "required", "what is asked: " + " or ".join(DEFAULT_RANDOMIZERS)),
+    ("task", "kind"): ("text", "required", "what is asked: " + " or ".join(COLUMN_TASKS)),
     ("task", "data"): ("text", "required", "a CSV file with a header, beside the survey file"),
     ("task", "column"): ("text", "required", "the column of that file to ask about"),
     ("task", "question"): ("text", "made from the column", "the question, for people to read"),

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from incrowd.protocols.check_in.learning import CheckInSGD
     from incrowd.protocols.local import Local
     from incrowd.protocols.network_shuffle import NetworkShuffle
+    from incrowd.protocols.token_walk.learning import TokenSGD
     from incrowd.protocols.trusted_shuffle import TrustedShuffle
     from incrowd.randomizers import (
         KRR,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
         PrivUnit,
         Randomizer,
     )
-    from incrowd.tasks import Histogram, Mean
+    from incrowd.tasks import Histogram, Mean, Sum
 
 __all__ = [
     "KRR",
@@ -59,6 +60,8 @@ __all__ = [
     "Protocol",
     "Randomizer",
     "Run",
+    "Sum",
+    "TokenSGD",
     "TrustedShuffle",
     "__version__",
     "errors",
@@ -76,7 +79,10 @@ _PACKAGES = frozenset(
     {"errors", "graphs", "privacy", "protocols", "randomizers", "report", "sim", "survey", "tasks"}
 )
 _HOMES = ("randomizers", "tasks", "privacy", "protocols")
-_LEARNERS = {"CheckInSGD": "incrowd.protocols.check_in.learning"}
+_LEARNERS = {
+    "CheckInSGD": "incrowd.protocols.check_in.learning",
+    "TokenSGD": "incrowd.protocols.token_walk.learning",
+}
 """Protocols that learn, each in a module that is not needed for anything else."""
 
 

@@ -85,11 +85,12 @@ def test_any_bytes_are_a_header_or_refused(data):
 
 
 def test_numbers_name_parties():
-    for address in ("device/0", "device/17", "curator", "shuffler"):
+    for address in ("device/0", "device/17", "curator", "shuffler", "courier"):
         assert cells.address(cells.number(address)) == address
     assert cells.number("device/17") == 17
     assert cells.number("curator") == 2**32 - 1
     assert cells.number("shuffler") == 2**32 - 2
+    assert cells.number("courier") == 2**32 - 3
 
 
 @pytest.mark.parametrize(
@@ -104,7 +105,7 @@ def test_strange_addresses_have_no_number(address):
         cells.number(address)
 
 
-@pytest.mark.parametrize("number", [-1, 2**32, 2**32 - 3, 2**32 - 200])
+@pytest.mark.parametrize("number", [-1, 2**32, 2**32 - 4, 2**32 - 200])
 def test_strange_numbers_have_no_address(number):
     assert refusal(cells.address, number) is Reason.unknown
 

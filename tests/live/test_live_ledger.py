@@ -115,7 +115,7 @@ def test_a_line_that_was_never_committed_is_not_there_later(journal):
 
 
 @given(st.lists(st.floats(0, 10), min_size=1, max_size=30))
-def test_sums_are_never_rounded_down(amounts):
+def test_sums_are_neverrounded_down(amounts):
     exact = sum(map(Fraction, amounts))
     assert Fraction(_up(amounts)) >= exact
     assert Fraction(math.nextafter(_up(amounts), -math.inf)) < exact or not exact

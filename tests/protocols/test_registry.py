@@ -29,7 +29,8 @@ def test_every_parameter_says_what_it_is_and_how_it_is_solved(kind):
         field.name: field.type
         for field in msgspec.inspect.type_info(load(kind).parameters_type).fields
     }
-    assert {"n", "rounds"} <= set(described)
+    length = "steps" if kind == "token-walk" else "rounds"
+    assert {"n", length} <= set(described)
     solve = {}
     for name, info in described.items():
         assert isinstance(info, msgspec.inspect.Metadata), name
@@ -37,7 +38,7 @@ def test_every_parameter_says_what_it_is_and_how_it_is_solved(kind):
         solve[name] = info.extra["solve"]
     assert solve["n"] == "min"
     # Rounds of fresh reports cost privacy; rounds of a walk buy it.
-    assert solve["rounds"] == ("min" if kind == "network-shuffle" else "max")
+    assert solve[length] == ("min" if kind == "network-shuffle" else "max")
 
 
 def test_unknown_protocol_names_the_known():

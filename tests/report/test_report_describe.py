@@ -63,7 +63,7 @@ def test_an_epsilon_that_is_known_is_stated() -> None:
 
 def test_the_expected_error_has_the_units_of_the_task() -> None:
     cost = LOCAL(OneBit(epsilon=1.0), n=100).cost()
-    minutes = describe.describe_cost(cost, Mean(bounds=(-60, 60)))
+    minutes = describe.describe_cost(cost, Mean(bounds=(-60, 60)), 100)
     assert minutes["expected_error"] == 120 * cost.expected_error
 
 

@@ -56,7 +56,7 @@ def check(
             "guarantees": [
                 describe_guarantee(each, budget.delta) for each in protocol.guarantees()
             ],
-            "cost": describe_cost(protocol.cost(), survey.task),
+            "cost": describe_cost(protocol.cost(), survey.task, protocol.parameters.n),
             "live": msgspec.to_builtins(survey.live),
         }
 

@@ -180,15 +180,16 @@ def protocol_options(kind: type[Protocol]) -> list[inspect.Parameter]:
 def randomizer_options() -> list[inspect.Parameter]:
     """``--randomizer`` and one option per field that any randomizer has."""
     chosen = Annotated[
-        RandomizerKind,
+        RandomizerKind | None,
         typer.Option(
             "--randomizer",
-            help="What each person does to their answer; generic covers every pure one.",
+            help="What each person does to their answer; generic covers every pure one. "
+            "Default: what the other options say, or else generic.",
             rich_help_panel=_RANDOMIZER_PANEL,
+            show_default=False,
         ),
     ]
-    default = RandomizerKind("generic")
-    options = {"randomizer": keyword("randomizer", chosen, default)}
+    options = {"randomizer": keyword("randomizer", chosen, None)}
     for kind in RANDOMIZERS.values():
         for field in fields_of(kind).values():
             name = _RENAMED.get(field.name, field.name)
@@ -207,34 +208,51 @@ def build_parameters(kind: type[Protocol], given: Mapping[str, Any]) -> Any:
     for name, field in fields.items():
         if field.required and name not in values:
             raise MissingOption(name, field.description)
+    with _missing(fields, values):
+        return _convert(values, kind.parameters_type)
+
+
+@contextmanager
+def _missing(fields: Mapping[str, Field], given: Mapping[str, Any]) -> Iterator[None]:
+    """A default that is refused is none: what it stands for can only be given."""
     try:
         with named_by_flag(fields):
-            return _convert(values, kind.parameters_type)
+            yield
     except InvalidParameter as error:
-        # A default that is refused is none: what it stands for can only be given.
         for name, field in fields.items():
-            if name not in values and str(error).startswith(f"{flag(name)} "):
+            if given.get(name) is None and str(error).startswith(f"{flag(name)} "):
                 raise MissingOption(name, field.description) from error
         raise
 
 
 def _read(field: Field, value: Any) -> Any:
-    if field.type is tuple:
+    if field.type is tuple and field.length is None:
         return read_numbers(value)
     return str(value) if field.path else value
 
 
 def build_protocol(kind: type[Protocol], given: Mapping[str, Any]) -> Protocol:
     """The protocol that the options describe."""
-    parameters, randomizer = build_parameters(kind, given), build_randomizer(given)
-    with named_by_flag(fields_of(kind.parameters_type)):
+    parameters = build_parameters(kind, given)
+    fields = fields_of(kind.parameters_type)
+    implied: str | Randomizer = ""
+    if given["randomizer"] is None:
+        with _missing(fields, given):
+            implied = kind.implied(parameters)
+    randomizer = build_randomizer(given, implied)
+    with named_by_flag(fields):
         return kind.make(parameters, randomizer)
 
 
-def build_randomizer(given: Mapping[str, Any]) -> Randomizer:
-    """The randomizer that the options describe; an option it does not have is refused."""
-    kind = str(given["randomizer"].value)
-    fields = fields_of(RANDOMIZERS[kind])
+def build_randomizer(given: Mapping[str, Any], implied: str | Randomizer) -> Randomizer:
+    """The randomizer that the options describe; an option it does not have is refused.
+
+    ``implied`` is the one to take where none is named, or its kind.
+    """
+    kind = str(given["randomizer"].value) if given["randomizer"] is not None else implied
+    whole = isinstance(kind, Randomizer)
+    named = kind.kind if isinstance(kind, Randomizer) else kind
+    fields = {} if whole else fields_of(RANDOMIZERS[named])
     values: dict[str, Any] = {}
     for parameter in randomizer_options()[1:]:
         name = {short: long for long, short in _RENAMED.items()}.get(parameter.name, parameter.name)
@@ -242,13 +260,16 @@ def build_randomizer(given: Mapping[str, Any]) -> Randomizer:
         if name not in fields:
             if value is not None:
                 raise typer.BadParameter(
-                    f"the {kind} randomizer has no such parameter",
+                    f"the {named} randomizer has no such parameter"
+                    + (" beside those that are given" if whole else ""),
                     param_hint=f"'{flag(parameter.name)}'",
                 )
         elif value is not None:
             values[name] = value
         elif fields[name].required:
-            raise MissingOption(parameter.name, f"the {kind} randomizer needs it")
+            raise MissingOption(parameter.name, f"the {named} randomizer needs it")
+    if isinstance(kind, Randomizer):
+        return kind
     with named_by_flag(values, _RENAMED):
         randomizer: Randomizer = _convert(values, RANDOMIZERS[kind])
     return randomizer
@@ -315,6 +336,9 @@ def field_option(
         return keyword(name, Annotated[bool | None, both], None)
     if field.type in (int, float):
         return keyword(name, number_option(name, described, field.type, panel), None)
+    if field.length is not None:
+        each: Any = tuple[(int,) * field.length]  # type: ignore[misc]
+        return keyword(name, Annotated[each | None, _option(name, described, panel)], None)
     kind = Path if field.path or field.type is tuple else field.type
     return keyword(name, Annotated[kind | None, _option(name, described, panel)], None)
 

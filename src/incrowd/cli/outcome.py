@@ -76,7 +76,7 @@ def payload_of(survey: Survey, result: Run, mode: str) -> dict[str, Any]:
             "met": survey.met_by(result),
         },
         "parameters": describe.describe_parameters(survey.protocol),
-        "cost": describe.describe_cost(result.cost, survey.task),
+        "cost": describe.describe_cost(result.cost, survey.task, result.result.people),
         "measured": describe.describe_measured(result),
         "details": survey.protocol.details(result.collected),
         "live": live,

@@ -36,7 +36,14 @@ from incrowd.report.describe import describe_guarantee, describe_parameters
 from incrowd.report.format import count, guess, percent, round_down, round_up, up
 from incrowd.report.tables import facts_table, guarantees_table
 from incrowd.report.words import facts, settings, view_title
-from incrowd.survey.calibrate import LEAST_DELTA, Goal, calibrate, calibrate_delta, unknowns
+from incrowd.survey.calibrate import (
+    LEAST_DELTA,
+    LOCAL_EPSILON,
+    Goal,
+    calibrate,
+    calibrate_delta,
+    unknowns,
+)
 from incrowd.survey.fields import fields_of
 
 if TYPE_CHECKING:
@@ -174,7 +181,7 @@ def _app(
             *protocol_options(protocol),
             *more,
             keyword("delta", number_option("delta", _DELTA, float), None),
-            keyword("view", _ViewOption, "curator"),
+            keyword("view", _ViewOption, protocol.view),
             keyword("colluders", ColludersOption, "0"),
             *randomizer_options(),
             keyword("format", FormatOption, Format.table),
@@ -198,6 +205,8 @@ def _left_out(kind: type[Protocol], given: Mapping[str, Any]) -> str:
     """The one option to solve for."""
     fields = fields_of(kind.parameters_type)
     solvable = ["delta", *unknowns(kind)]
+    if given["randomizer"] is None and not kind.asks_epsilon0(given):
+        solvable.remove(LOCAL_EPSILON.name)
     absent = [name for name in solvable if given[name] is None]
     needed = [name for name in absent if name not in fields or fields[name].required]
     candidates = needed or _open(kind, given, absent)

@@ -31,7 +31,7 @@ from incrowd.live.links import SEAL
 from incrowd.live.reasons import Reason, Rejected
 from incrowd.live.task import Promise, Spec, Start
 from incrowd.protocols.actor import CURATOR, Address, device
-from incrowd.protocols.base import Protocol
+from incrowd.protocols.base import VIEWS, Protocol
 from incrowd.protocols.cover import CellFormat, CoverPlan
 from incrowd.tasks.base import Task
 
@@ -39,9 +39,6 @@ __all__ = ["CELLS", "VIEWS", "Offer", "Started", "examine", "promises_of"]
 
 CELLS = CellFormat(capacity=CAPACITY, record=RECORD, seal=SEAL)
 """How much fits into a cell, for the plans of cover traffic."""
-
-VIEWS = ("curator", "curator+hub", "everyone")
-"""The views about which every task must promise something."""
 
 _SHORTEST_ROUND = 0.1
 _MOST_ROUNDS = 10_000
@@ -92,7 +89,7 @@ class Offer:
                 raise Rejected(Reason.malformed, str(error)) from error
             protocol, plan = _covered(fewer, self.spec, self.delta)
         if protocol is not self.protocol or start.promises != self.spec.promises:
-            _check_views(start.promises)
+            _check_views(start.promises, self.protocol.views)
             _recompute(protocol, start.promises)
         return Started(self, start, tasks.digest_of(signed), protocol, plan)
 
@@ -168,7 +165,7 @@ def examine(
     shown = _graph(spec, graph)
     protocol, asked = tasks.offered_protocol(spec, shown)
     _check_fit(spec, protocol)
-    _check_views(spec.promises)
+    _check_views(spec.promises, protocol.views)
     delta = min(promise.delta for promise in spec.promises)
     _check_playable(spec, protocol)
     protocol, plan = _covered(protocol, spec, delta)
@@ -180,7 +177,7 @@ def promises_of(protocol: Protocol, delta: float) -> list[Promise]:
     """What is proven about a protocol against each view at this δ."""
     return [
         Promise(view=view, epsilon=protocol.guarantee(view).epsilon(delta), delta=delta)
-        for view in VIEWS
+        for view in protocol.views
     ]
 
 
@@ -229,9 +226,9 @@ def _check_playable(spec: Spec, protocol: Protocol) -> None:
         raise Rejected(Reason.malformed, "the survey would take more than a month")
 
 
-def _check_views(promises: Sequence[Promise]) -> None:
+def _check_views(promises: Sequence[Promise], wanted: Sequence[str]) -> None:
     views = [promise.view for promise in promises]
-    missing = set(VIEWS) - set(views)
+    missing = set(wanted) - set(views)
     if missing:
         raise Rejected(Reason.unproven, f"nothing is promised against {', '.join(sorted(missing))}")
     if len(views) != len(set(views)):

@@ -28,7 +28,7 @@ import msgspec
 
 from incrowd.errors import InvalidParameter
 from incrowd.live.reasons import Reason, Rejected
-from incrowd.protocols.actor import CURATOR, SHUFFLER, Address, device, is_device
+from incrowd.protocols.actor import COURIER, CURATOR, SHUFFLER, Address, device, is_device
 
 __all__ = [
     "CAPACITY",
@@ -117,7 +117,7 @@ def cell_id(cell: bytes) -> bytes:
     return bytes(cell[_SESSION_AT:_ID_END])
 
 
-_HELPERS: Final[tuple[Address, ...]] = (CURATOR, SHUFFLER)
+_HELPERS: Final[tuple[Address, ...]] = (CURATOR, SHUFFLER, COURIER)
 """Parties that are no devices; their numbers count down from the top, so only append here."""
 
 _NUMBERS = {name: _U32 - index for index, name in enumerate(_HELPERS)}

@@ -32,7 +32,10 @@ from weakref import WeakSet
 
 import msgspec
 from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import (
+    X25519PrivateKey,
+    X25519PublicKey,
+)
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 
@@ -54,6 +57,7 @@ _SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
 _SIGNATURE = 64
 _LINK = b"incrowd/link/1\0"
 _SEALER = b"incrowd/sealer/1\0"
+_ONE_TIME = b"incrowd/one-time/1\0"
 _COMPARE = b"incrowd/compare/1\0"
 _NUMBER = struct.Struct(">I")
 _PAIR = struct.Struct(">II")
@@ -318,6 +322,7 @@ class HpkeSealer:
     ) -> None:
         _check_binding(survey, context)
         self._info = _SEALER + survey + context
+        self._one_time = _ONE_TIME + survey + context
         self._mine = self._info + _NUMBER.pack(me)
         self._keys = keys
         self._records = records
@@ -337,6 +342,22 @@ class HpkeSealer:
             return _SUITE.decrypt(sealed, self._keys.hpke, self._mine)
         except InvalidTag:
             raise ValueError("not sealed to this party") from None
+
+    def public_of(self, secret: bytes) -> bytes:
+        """The public half of a one-time key."""
+        return X25519PrivateKey.from_private_bytes(secret).public_key().public_bytes_raw()
+
+    def seal_to(self, public: bytes, plain: bytes) -> bytes:
+        """Bytes that only the owner of this one-time key can open; ``ValueError`` if it is none."""
+        return _SUITE.encrypt(plain, X25519PublicKey.from_public_bytes(public), self._one_time)
+
+    def open_with(self, secret: bytes, sealed: bytes) -> bytes:
+        """The bytes that were sealed to a one-time key; ``ValueError`` when they were not."""
+        try:
+            key = X25519PrivateKey.from_private_bytes(secret)
+            return _SUITE.decrypt(sealed, key, self._one_time)
+        except InvalidTag:
+            raise ValueError("not sealed to this key") from None
 
 
 def compare_cell(

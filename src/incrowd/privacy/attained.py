@@ -22,7 +22,7 @@ from incrowd.privacy.composition import LossDistribution
 from incrowd.privacy.fourier import Bracket
 from incrowd.randomizers.law import PairLaw
 
-__all__ = ["dots_below", "losses_of"]
+__all__ = ["dots_below", "losses_of", "rounded_down"]
 
 FloatArray = NDArray[np.float64]
 
@@ -44,7 +44,7 @@ def losses_of(law: PairLaw) -> LossDistribution:
     chance = (law.a * law.mass)[~certain]
     seen = chance > 0
     cell = float(np.abs(loss[seen]).max()) / _ALONE
-    return _rounded_down(loss[seen], chance[seen], cell, float((law.a * law.mass)[certain].sum()))
+    return rounded_down(loss[seen], chance[seen], cell, float((law.a * law.mass)[certain].sum()))
 
 
 def dots_below(
@@ -66,12 +66,13 @@ def dots_below(
         np.array([each.upper for each in brackets]),
     )
     knots, bends = _envelope(height, slope)
-    return _rounded_down(np.log(knots), knots * bends, spacing / _FINER, 0.0)
+    return rounded_down(np.log(knots), knots * bends, spacing / _FINER, 0.0)
 
 
-def _rounded_down(
+def rounded_down(
     loss: FloatArray, chance: FloatArray, cell: float, infinite: float
 ) -> LossDistribution:
+    """Losses with their chances, each moved down to a grid of this cell."""
     place = np.floor(loss / cell).astype(np.int64)
     first = int(place.min())
     mass = np.bincount(place - first, weights=chance).astype(np.float64)

@@ -23,7 +23,14 @@ from incrowd import checks
 from incrowd.errors import InvalidParameter, NumericalFloor
 from incrowd.privacy.guarantee import Profile
 
-__all__ = ["MOST_POINTS", "ComposedProfile", "LossDistribution", "connect_the_dots", "joined"]
+__all__ = [
+    "MOST_POINTS",
+    "ComposedProfile",
+    "LossDistribution",
+    "connect_the_dots",
+    "convex_minorant",
+    "joined",
+]
 
 _NEGLIGIBLE = 1e-15
 """Curves are followed until δ is this small; the rest becomes infinite loss."""
@@ -89,14 +96,14 @@ def joined(interval: float, first: int, height: NDArray[np.float64]) -> LossDist
     losses = interval * (first + np.arange(height.size))
     height = np.minimum.accumulate(height)  # the curve falls: earlier bounds hold later too
     t = np.exp(losses)
-    kept = _convex_minorant(np.concatenate([[0.0], t]), np.concatenate([[1.0], height]))[1:] - 1
+    kept = convex_minorant(np.concatenate([[0.0], t]), np.concatenate([[1.0], height]))[1:] - 1
     slope = np.diff(height[kept], prepend=1.0) / np.diff(t[kept], prepend=0.0)
     bend = np.zeros(losses.size)
     bend[kept] = np.diff(slope, append=0.0)
     return LossDistribution(interval, first, np.maximum(bend, 0.0) * t, float(height[-1]))
 
 
-def _convex_minorant(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.int64]:
+def convex_minorant(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.int64]:
     """The points on the lower convex hull, first and last included."""
     kept: list[int] = []
     for index in range(x.size):

@@ -18,6 +18,7 @@ PROTOCOLS: Final[dict[str, str]] = {
     "check-in": "incrowd.protocols.check_in:CheckIn",
     "local": "incrowd.protocols.local:Local",
     "network-shuffle": "incrowd.protocols.network_shuffle:NetworkShuffle",
+    "token-walk": "incrowd.protocols.token_walk:TokenWalk",
     "shuffle": "incrowd.protocols.trusted_shuffle:TrustedShuffle",
 }
 """Every protocol by its name in survey files and on the command line: module and class."""

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 __all__ = [
+    "COURIER",
     "CURATOR",
     "SHUFFLER",
     "Actor",
@@ -47,6 +48,7 @@ Address = str
 
 CURATOR: Final[Address] = "curator"
 SHUFFLER: Final[Address] = "shuffler"
+COURIER: Final[Address] = "courier"
 _DEVICE = "device/"
 
 
@@ -104,7 +106,8 @@ Effect = Send | Wake | Done
 class Sealer(Protocol):
     """Seals bytes that others carry, so that only one party can open them.
 
-    Nothing of who sealed them is inside.
+    Nothing of who sealed them is inside. Bytes can also be sealed to a one-time key, of which
+    nobody but its owner knows whose it is: a secret of 32 random bytes, and its public half.
     """
 
     def seal(self, to: Address, plain: bytes) -> bytes:
@@ -112,6 +115,15 @@ class Sealer(Protocol):
 
     def open(self, sealed: bytes) -> bytes:
         """The bytes that were sealed to this party; ``ValueError`` when they were not."""
+
+    def public_of(self, secret: bytes) -> bytes:
+        """The public half of a one-time key, of as many bytes."""
+
+    def seal_to(self, public: bytes, plain: bytes) -> bytes:
+        """Bytes that only the owner of this one-time key can open; ``ValueError`` if it is none."""
+
+    def open_with(self, secret: bytes, sealed: bytes) -> bytes:
+        """The bytes that were sealed to a one-time key; ``ValueError`` when they were not."""
 
 
 class NullSealer:
@@ -124,6 +136,20 @@ class NullSealer:
 
     def open(self, sealed: bytes) -> bytes:
         """The bytes themselves."""
+        return sealed
+
+    def public_of(self, secret: bytes) -> bytes:
+        """The secret itself."""
+        return secret
+
+    def seal_to(self, public: bytes, plain: bytes) -> bytes:
+        """The bytes themselves."""
+        del public
+        return plain
+
+    def open_with(self, secret: bytes, sealed: bytes) -> bytes:
+        """The bytes themselves."""
+        del secret
         return sealed
 
 

@@ -17,6 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal, Self, get_type_hints
 
 import msgspec
@@ -35,6 +36,7 @@ from incrowd.randomness import Seeds
 from incrowd.tasks.base import Answer, Collected, Task
 
 __all__ = [
+    "VIEWS",
     "Colluders",
     "Cost",
     "Parameters",
@@ -59,6 +61,9 @@ Colluders = int | float | Sequence[int]
 
 Progress = Callable[[int, int], None]
 """Is told how much of how much is done."""
+
+VIEWS = ("curator", "curator+hub", "everyone")
+"""The views about which every protocol says something."""
 
 
 def parameter(
@@ -221,6 +226,14 @@ class Protocol(ABC):
     """The parties besides people's devices."""
     collects: ClassVar[type[Collected]] = Collected
     """What its curator ends up with."""
+    view: ClassVar[str] = "curator"
+    """Against whom it protects in the first place: the view of whoever names none."""
+    views: ClassVar[tuple[str, ...]] = VIEWS
+    """The views about which a task must promise something before anybody joins it."""
+    usual: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {"histogram": "krr", "mean": "onebit", "sum": "onebit"}
+    )
+    """The randomizer of each kind of task, where none is named."""
     refines: ClassVar[bool] = False
     """Whether each round has an answer of its own, which those before make sharper."""
 
@@ -234,6 +247,18 @@ class Protocol(ABC):
 
         ``graph`` stands for the file that the parameters name, where it is already at hand.
         """
+
+    @classmethod
+    def implied(cls, parameters: Any) -> str | Randomizer:
+        """The randomizer, or the kind of it, that goes with parameters where none is named."""
+        del parameters
+        return "generic"
+
+    @classmethod
+    def asks_epsilon0(cls, given: Mapping[str, Any]) -> bool:
+        """Whether an ε0 belongs to these settings, rather than noise that they state themselves."""
+        del given
+        return True
 
     @abstractmethod
     def guarantee(self, view: str = "curator", colluders: Colluders = 0) -> Guarantee:

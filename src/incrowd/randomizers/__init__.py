@@ -10,6 +10,9 @@
 | ``onebit`` | numbers in [0, 1] | one bit |
 | ``laplace``, ``gaussian`` | numbers in [0, 1] | the number plus noise |
 | ``privunit`` | unit vectors | a unit vector from a cap |
+
+``GaussianVector`` adds noise to unit vectors for protocols that add them up; it has no blanket, and
+so no place among those that can be shuffled.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from incrowd.randomizers.noise import Gaussian, Laplace
 from incrowd.randomizers.privunit import PrivUnit
 from incrowd.randomizers.response import KRR, RR, Generic, OneBit
 from incrowd.randomizers.unary import OUE, SUE
+from incrowd.randomizers.vector_noise import GaussianVector
 
 __all__ = [
     "KRR",
@@ -34,6 +38,7 @@ __all__ = [
     "Domain",
     "Estimate",
     "Gaussian",
+    "GaussianVector",
     "Generic",
     "HadamardResponse",
     "Laplace",

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from incrowd import checks
+from incrowd.errors import InvalidParameter
 from incrowd.randomizers.law import PairLaw
 
 __all__ = ["Domain", "Estimate", "FloatArray", "Randomizer", "Reports"]
@@ -106,6 +107,26 @@ class Randomizer(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", om
     def estimate(self, reports: Reports) -> Estimate:
         """The unbiased estimate of frequencies or of the mean, from the reports alone."""
         raise NotImplementedError
+
+    def tally(self, reports: Reports) -> FloatArray:
+        """What reports add up to, where their sum is all that is needed; counts of categories."""
+        del reports
+        raise self._no_tally()
+
+    def from_tally(self, tally: FloatArray, reports: int, noise: float) -> Estimate:
+        """The estimate from a sum of reports that somebody else has added up.
+
+        ``noise`` says how many reports' worth of noise is in it: as many as there are reports, or
+        less where not everyone added noise, or more where some added nothing else.
+        """
+        del tally, reports, noise
+        raise self._no_tally()
+
+    def _no_tally(self) -> InvalidParameter:
+        return InvalidParameter(
+            f"reports of {self.kind} cannot be added up on their way: use krr for categories, "
+            "gaussian or laplace for numbers"
+        )
 
     def blanket(self) -> PairLaw:
         """The law of the worst pair of inputs under the largest blanket (upper bounds).

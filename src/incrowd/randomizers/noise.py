@@ -41,6 +41,7 @@ __all__ = [
     "gaussian_delta",
     "gaussian_deltas",
     "gaussian_pair",
+    "on_grid",
 ]
 
 REAL_NOISE = "noise is drawn from its real-valued law, which floating-point numbers approximate"
@@ -48,6 +49,8 @@ REAL_NOISE = "noise is drawn from its real-valued law, which floating-point numb
 
 _HALF_BINS = 750
 _GRID = 2.0**20
+_LEAST_SIGMA, _MOST_SIGMA = 0.23, 2.0**18
+_STATED = 1e-6
 _CUT = 8.5
 """Standard deviations kept on each side; about 1e-17 lies beyond."""
 
@@ -74,11 +77,19 @@ class Laplace(Randomizer, frozen=True, tag="laplace"):
     def randomize(self, values: NDArray[Any], rng: np.random.Generator) -> Reports:
         """Add the noise and round to the grid."""
         numbers = _inputs.numbers(values)
-        return _on_grid(numbers + rng.laplace(0.0, 1 / self.epsilon, numbers.size))
+        return on_grid(numbers + rng.laplace(0.0, 1 / self.epsilon, numbers.size))
 
     def estimate(self, reports: Reports) -> Estimate:
         """The mean of those who answered; given their data its variance is exactly 2/(n·ε0²)."""
-        return _mean(reports, 2 / self.epsilon**2)
+        return self.from_tally(self.tally(reports), len(reports), len(reports))
+
+    def tally(self, reports: Reports) -> FloatArray:
+        """The sum of the reports."""
+        return _sum(reports)
+
+    def from_tally(self, tally: FloatArray, reports: int, noise: float) -> Estimate:
+        """The mean, from a sum."""
+        return _mean(tally, reports, noise * 2 / self.epsilon**2)
 
     def local_delta(self, epsilon: float) -> float:
         """The exact profile of the pair (0, 1): 1 − e^{(ε − ε0)/2} for |ε| ≤ ε0, rounded up."""
@@ -136,6 +147,19 @@ class Gaussian(Randomizer, frozen=True, tag="gaussian"):
         check_realisable(self.epsilon)
         checks.delta(self.delta)
 
+    @classmethod
+    def with_sigma(cls, sigma: float) -> Gaussian:
+        """The one whose noise has this standard deviation, up to one part in 2⁴⁰ above.
+
+        It is stated at δ0 = 10⁻⁶, which says nothing about the noise.
+        """
+        if not _LEAST_SIGMA <= checks.number(sigma, "sigma") <= _MOST_SIGMA:
+            raise InvalidParameter(
+                f"sigma must be between {_LEAST_SIGMA:g} and {_MOST_SIGMA:g} of what it hides, got "
+                f"{sigma!r}"
+            )
+        return cls(epsilon=_epsilon_of_sigma(sigma, _STATED), delta=_STATED)
+
     @property
     def sigma(self) -> float:
         """The standard deviation of the noise."""
@@ -158,11 +182,19 @@ class Gaussian(Randomizer, frozen=True, tag="gaussian"):
     def randomize(self, values: NDArray[Any], rng: np.random.Generator) -> Reports:
         """Add the noise and round to the grid."""
         numbers = _inputs.numbers(values)
-        return _on_grid(numbers + self.sigma * rng.standard_normal(numbers.size))
+        return on_grid(numbers + self.sigma * rng.standard_normal(numbers.size))
 
     def estimate(self, reports: Reports) -> Estimate:
         """The mean of those who answered; given their data its variance is exactly σ²/n."""
-        return _mean(reports, self.sigma**2)
+        return self.from_tally(self.tally(reports), len(reports), len(reports))
+
+    def tally(self, reports: Reports) -> FloatArray:
+        """The sum of the reports."""
+        return _sum(reports)
+
+    def from_tally(self, tally: FloatArray, reports: int, noise: float) -> Estimate:
+        """The mean, from a sum."""
+        return _mean(tally, reports, noise * self.sigma**2)
 
     def blanket(self) -> PairLaw:
         """Spread upwards between 1/2 and 8.5σ beyond 0 (and mirrored); the rest is ``escaped``.
@@ -240,6 +272,19 @@ def gaussian_deltas(
 
 
 @lru_cache(maxsize=256)
+def _epsilon_of_sigma(sigma: float, delta: float) -> float:
+    """An ε whose calibrated σ is this one, or a little more."""
+    low, high = 0.0, 64.0
+    while high - low > 2.0**-46 * high:
+        middle = (low + high) / 2
+        if _calibrated_sigma(middle, delta) < sigma:
+            high = middle
+        else:
+            low = middle
+    return low
+
+
+@lru_cache(maxsize=256)
 def _calibrated_sigma(epsilon: float, delta: float) -> float:
     """The least σ whose δ(ε), rounded up, is at most ``delta``, up to one part in 2⁴⁸ above."""
     low, high = 2.0**-10, 1.0
@@ -297,12 +342,18 @@ def _mirrored(ratio: FloatArray, mass: FloatArray, escaped: float = 0.0) -> Pair
     )
 
 
-def _on_grid(noisy: FloatArray) -> FloatArray:
+def on_grid(noisy: FloatArray) -> FloatArray:
+    """Rounded to multiples of 2⁻²⁰, which hides the low digits of floating-point arithmetic."""
     return np.rint(noisy * _GRID) / _GRID
 
 
-def _mean(reports: Reports, variance: float) -> Estimate:
+def _sum(reports: Reports) -> FloatArray:
     reports = _inputs.received(reports, None, None)
     if not np.isfinite(reports).all():
         raise InvalidParameter("reports must be finite numbers: these come from another randomizer")
-    return Estimate(np.array(reports.mean()), np.array(variance / reports.size), reports.size)
+    return np.array(reports.sum(), np.float64)
+
+
+def _mean(total: FloatArray, reports: int, variance: float) -> Estimate:
+    """The mean from a sum of this variance."""
+    return Estimate(np.asarray(total / reports), np.array(variance / reports**2), reports)

@@ -9,6 +9,7 @@ the pair (a, b) of likelihood ratios takes the values (E, 1), (1, E) and (1, 1) 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
@@ -25,7 +26,7 @@ from incrowd.randomizers._lattice import (
     truth_odds,
     truth_probability,
 )
-from incrowd.randomizers.base import Domain, Estimate, Randomizer, Reports
+from incrowd.randomizers.base import Domain, Estimate, FloatArray, Randomizer, Reports
 from incrowd.randomizers.law import PairLaw
 
 __all__ = ["KRR", "RR", "Generic", "OneBit"]
@@ -127,11 +128,32 @@ class KRR(Categorical, frozen=True, tag="krr"):
 
     def estimate(self, reports: Reports) -> Estimate:
         """Frequencies from the counts of the codes (see ``from_support``)."""
-        reports = _inputs.received(reports, None, self.categories)
+        return self.from_tally(self.tally(reports), len(reports), len(reports))
+
+    def tally(self, reports: Reports) -> FloatArray:
+        """How often each code was reported."""
+        codes = _inputs.received(reports, None, self.categories)
+        return np.bincount(codes, minlength=self.categories).astype(np.float64)
+
+    def from_tally(self, tally: FloatArray, reports: int, noise: float) -> Estimate:
+        """Frequencies from counts; those above the number of reports are uniform elements."""
         keep = keep_probability(self.epsilon, self.categories)
         other = (1 - keep) / self.categories
-        counts = np.bincount(reports, minlength=self.categories)
-        return from_support(counts, len(reports), keep + other, other)
+        blank = (noise - reports) / self.categories
+        found = from_support(tally - blank, reports, keep + other, other)
+        # Uniform elements are multinomial noise of their own.
+        more = blank * (1 - 1 / self.categories) / (reports * keep) ** 2
+        return replace(found, variance=found.variance + more)
+
+    def local_delta(self, epsilon: float) -> float:
+        """The exact profile of any two categories: (E − e^ε)/z for 0 ≤ ε ≤ ε0, rounded up."""
+        if epsilon >= self.epsilon:
+            return 0.0
+        top, here = math.exp(self.epsilon), math.exp(abs(epsilon))
+        exact = max(0.0, (top - here) / (top + self.categories - 1))
+        if epsilon < 0:  # the other direction, which has the same curve, says it
+            exact = -math.expm1(epsilon) + math.exp(epsilon) * exact
+        return min(1.0, exact + 2.0**-50)
 
     def blanket(self) -> PairLaw:
         """(E, 1) and (1, E): 1/z each; (1, 1): (k − 2)/z.

@@ -104,11 +104,11 @@ def describe_refined(run: Run, delta: float, view: str) -> list[dict[str, Any]]:
     ]
 
 
-def describe_cost(cost: Cost, task: Task) -> dict[str, Any]:
+def describe_cost(cost: Cost, task: Task, people: int) -> dict[str, Any]:
     """What taking part costs each person as planned; the error is in the units of the answer."""
     described: dict[str, Any] = msgspec.to_builtins(cost)
     if cost.expected_error is not None:
-        described["expected_error"] = task.scale * cost.expected_error
+        described["expected_error"] = task.scale(people) * cost.expected_error
     return described
 
 

@@ -39,6 +39,7 @@ _TRANSPORTS = {
 _PARTIES = {
     "curator": "whoever receives the reports and computes the answer",
     "shuffler": "whoever mixes the reports before the curator sees them",
+    "courier": "whoever carries tokens from one person to the next, without reading them",
     "hub": "the service that stores and forwards messages",
     "peer": "another participant",
     "analyst": "somebody who knows public side information about people",

@@ -42,6 +42,8 @@ class Field:
     """Whether the value names a file."""
     most: float | None = None
     """The largest value that makes sense."""
+    length: int | None = None
+    """How many numbers a list of them must have, where that is fixed: they are given one by one."""
     default_text: str | None = None
     """What to say of the default where the value itself does not."""
 
@@ -82,9 +84,18 @@ def fields_of(description: type[msgspec.Struct]) -> dict[str, Field]:
             words=words,
             path=bool(extra.get("path")),
             most=extra.get("most"),
+            length=_length(hints[each.name]) if plain is tuple else None,
             default_text=extra.get("default"),
         )
     return found
+
+
+def _length(hint: Any) -> int | None:
+    """How many entries ``Annotated[tuple[int, int] | None, …]`` has; none for any number."""
+    while get_origin(hint) is not tuple:
+        hint = next(each for each in get_args(hint) if get_args(each))
+    entries = get_args(hint)
+    return None if ... in entries else len(entries)
 
 
 def _unwrap(hint: Any) -> tuple[Any, tuple[str, ...], msgspec.Meta | None]:
@@ -94,7 +105,7 @@ def _unwrap(hint: Any) -> tuple[Any, tuple[str, ...], msgspec.Meta | None]:
         hint, *extras = get_args(hint)
         meta = next((each for each in extras if isinstance(each, msgspec.Meta)), None)
     words: tuple[str, ...] = ()
-    if get_origin(hint) is tuple:
+    if tuple in (get_origin(hint), *map(get_origin, get_args(hint))):
         return tuple, words, meta
     if not isinstance(hint, type) and get_origin(hint) is not Literal:
         parts = get_args(hint)

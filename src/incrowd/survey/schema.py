@@ -51,7 +51,8 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
 
     epsilon: float
     delta: float
-    view: str = "curator"
+    view: str = ""
+    """Against whom; left out, whom the protocol protects from in the first place."""
     local_epsilon: float | None = None
     """The most that one report alone may reveal, should every other protection fail."""
 
@@ -59,7 +60,8 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
         """Refuse numbers that are no promise, and views that do not exist."""
         checks.epsilon(self.epsilon)
         checks.delta(self.delta)
-        view_of(self.view)
+        if self.view:
+            view_of(self.view)
         if self.local_epsilon is not None:
             checks.epsilon(self.local_epsilon, "local_epsilon")
 
@@ -114,7 +116,7 @@ class Section:
         """
         for name, field in fields_of(description).items():
             value = self.values.get(name)
-            if field.type is tuple and isinstance(value, str):
+            if field.type is tuple and field.length is None and isinstance(value, str):
                 self.values[name] = read_numbers(folder / value)
             if field.path and value and isinstance(value, str) and not names_family(value):
                 self.values[name] = str(folder / value)

@@ -7,10 +7,10 @@ budget against the guarantee. What the protocol leaves open is planned for the �
 keeps the promise. With a given ε0, ``rounds = "budget"`` asks for as many rounds as the budget pays
 for.
 
-The number of people is counted from the data. A randomizer that the file leaves out is k-ary
-randomized response for a histogram (one small number per report, and the smallest error as long as
-the categories are few) and one-bit rounding for a mean (one bit per report, half the variance of
-Laplace noise at small ε0).
+The number of people is counted from the data. A randomizer that the file leaves out is the usual
+one of the protocol: mostly k-ary randomized response for a histogram (one small number per report,
+and the smallest error as long as the categories are few) and one-bit rounding for a mean or a sum
+(one bit per report, half the variance of Laplace noise at small ε0).
 
 A survey is simulated, played by actors in memory, or run live: by devices of their own over a
 network, with keys, sealed messages and fresh randomness that nobody can repeat.
@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from typing import Protocol as Interface
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -55,14 +56,13 @@ if TYPE_CHECKING:
     from incrowd.live.run import LiveRun
     from incrowd.sim import Faults
 
-__all__ = ["DEFAULT_RANDOMIZERS", "Mode", "Progress", "Survey", "load", "load_question"]
+__all__ = ["Mode", "Progress", "Survey", "load", "load_question"]
 
 Mode = Literal["simulate", "actors"]
 """The whole population at once, or one state machine per participant over a faulty network."""
 
-DEFAULT_RANDOMIZERS = {"histogram": "krr", "mean": "onebit"}
-"""What each kind of task uses when the file names no randomizer; also the tasks one column asks."""
-
+COLUMN_TASKS = ("histogram", "mean", "sum")
+"""The tasks that one column of data can answer."""
 
 BUDGET = "budget"
 """In a survey file, in place of a number such as the rounds: the most that the budget allows."""
@@ -208,7 +208,7 @@ def load(
             raise type(error)(f"{file.path}: {error}") from error
         values = values[kept]
     protocol, solved = _protocol(file, kind, task, len(values), graph, say)
-    return Survey(**asked, protocol=protocol, values=values, solved=solved)
+    return Survey(**asked, protocol=protocol, budget=file.budget, values=values, solved=solved)
 
 
 def load_question(path: str | Path, people: int, progress: Progress | None = None) -> Survey:
@@ -220,7 +220,8 @@ def load_question(path: str | Path, people: int, progress: Progress | None = Non
     asked = _asked(file)
     kind = _protocol_kind(file)
     protocol, solved = _protocol(file, kind, asked["task"], people, None, say)
-    return Survey(**asked, protocol=protocol, values=np.empty(0, np.str_), solved=solved)
+    nobody = np.empty(0, np.str_)
+    return Survey(**asked, protocol=protocol, budget=file.budget, values=nobody, solved=solved)
 
 
 def _asked(file: SurveyFile) -> dict[str, Any]:
@@ -233,7 +234,6 @@ def _asked(file: SurveyFile) -> dict[str, Any]:
         "text": file.text,
         "question": question or f"What is the {_kind(task)} of {column}?",
         "task": task,
-        "budget": file.budget,
         "column": column,
         "live": file.live,
     }
@@ -269,7 +269,7 @@ def _goal(budget: Budget) -> Goal:
 
 
 def _task(section: Section) -> Task:
-    kind = TASKS[section.choose(DEFAULT_RANDOMIZERS)]
+    kind = TASKS[section.choose(COLUMN_TASKS)]
     section.known((*fields_of(kind), "kind", "data", "column", "question"))
     return section.build(kind)
 
@@ -280,11 +280,15 @@ def _check_protocol(section: Section) -> None:
 
 
 def _protocol_kind(file: SurveyFile) -> type[Protocol]:
-    """The class of the protocol; its keys are checked, and files are named from where they are."""
+    """The class of the protocol; its keys are checked, and files are named from where they are.
+
+    A budget that names no view speaks of the protocol's own.
+    """
     section = file.protocol
     kind = load_protocol(section.choose(PROTOCOLS))
     section.known(fields_of(kind.parameters_type))
     section.resolve(file.path.parent, kind.parameters_type)
+    file.budget = msgspec.structs.replace(file.budget, view=file.budget.view or kind.view)
     return kind
 
 
@@ -301,7 +305,7 @@ def _protocol(
     stretched = _stretched(section, kind)
     if stretched is None:
         section.build(kind.parameters_type, n=people)
-    randomizer = _randomizer(file.randomizer, task)
+    randomizer = _randomizer(file, task, kind)
     goal = _goal(file.budget)
     stage = "checking the promise against the budget"
     say(stage)
@@ -370,10 +374,10 @@ def _stretched(section: Section, kind: type[Protocol]) -> Unknown | None:
     return solvable[named[0]]
 
 
-def _randomizer_kind(section: Section, task: Task) -> type[Randomizer]:
+def _randomizer_kind(section: Section, task: Task, kind: type[Protocol]) -> type[Randomizer]:
     """The class of the randomizer; its domain is checked before any of its keys."""
     # The generic one stands for all of them in accounting; nobody can draw from it.
-    asked = {TASKS[name].domain for name in DEFAULT_RANDOMIZERS}
+    asked = {TASKS[name].domain for name in COLUMN_TASKS}
     drawable = {
         name: each
         for name, each in RANDOMIZERS.items()
@@ -386,20 +390,26 @@ def _randomizer_kind(section: Section, task: Task) -> type[Randomizer]:
         except InvalidParameter as error:
             raise section.fail("kind", str(error)) from error
     fitting = {name: each for name, each in drawable.items() if each.domain == task.domain}
-    return fitting[section.choose(fitting, DEFAULT_RANDOMIZERS[_kind(task)])]
+    return fitting[section.choose(fitting, kind.usual[_kind(task)])]
 
 
-def _randomizer(section: Section, task: Task) -> Callable[[Any], Randomizer]:
+def _randomizer(
+    file: SurveyFile, task: Task, protocol: type[Protocol]
+) -> Callable[[Any], Randomizer]:
     """The randomizer of the survey as a function of its ε0."""
-    kind = _randomizer_kind(section, task)
+    section = file.randomizer
+    kind = _randomizer_kind(section, task, protocol)
     fields = fields_of(kind)
     section.known(fields)
     # What the randomizer must know of the question it answers is taken from the question.
-    shared = {
+    shared: dict[str, Any] = {
         name: len(task.categories)
         for name in ("categories",)
         if name in fields and hasattr(task, "categories")
     }
+    if "delta" in fields and fields["delta"].required:
+        # Noise of any width can be stated at any δ0: that of the budget is as good as another.
+        shared["delta"] = file.budget.delta
     filled = shared | section.values
 
     def build(eps0: Any) -> Randomizer:

@@ -8,7 +8,7 @@ from incrowd.errors import InvalidParameter
 from incrowd.randomizers.base import Randomizer
 from incrowd.tasks.base import Answer, Collected, Dummies, Task
 from incrowd.tasks.histogram import Histogram
-from incrowd.tasks.mean import Mean, Vector
+from incrowd.tasks.mean import Mean, Sum, Vector
 
 __all__ = [
     "TASKS",
@@ -18,16 +18,17 @@ __all__ = [
     "Dummies",
     "Histogram",
     "Mean",
+    "Sum",
     "Task",
     "Vector",
     "natural_task",
 ]
 
-AnyTask = Histogram | Mean | Vector
+AnyTask = Histogram | Mean | Sum | Vector
 """Every task, for ``msgspec.convert``."""
 
 TASKS: dict[str, type[Task]] = {
-    str(task.__struct_config__.tag): task for task in (Histogram, Mean, Vector)
+    str(task.__struct_config__.tag): task for task in (Histogram, Mean, Sum, Vector)
 }
 """Every task by its name in survey files."""
 

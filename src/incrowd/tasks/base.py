@@ -99,6 +99,17 @@ class Collected:
             )
         return self.rounds[0] if len(self.rounds) == 1 else np.concatenate(self.rounds)
 
+    def estimate(self, randomizer: Randomizer) -> Estimate:
+        """What the reports say, in the randomizer's own units."""
+        reports = self.pooled()
+        estimate = randomizer.estimate(reports)
+        if self.dummies is not None:
+            return _without_dummies(estimate, reports, randomizer, self.dummies)
+        if self.sampled and len(reports) > 1:
+            variance = sampling_variance(estimate, reports, randomizer)
+            return replace(estimate, variance=np.maximum(variance, estimate.variance))
+        return estimate
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -144,9 +155,9 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
         """One name per row of the answer."""
         raise NotImplementedError
 
-    @property
-    def scale(self) -> float:
-        """How much one unit of the randomizer is in the units of the answer."""
+    def scale(self, people: int) -> float:
+        """How much one unit of the randomizer is in the units of an answer about these people."""
+        del people
         return 1.0
 
     def encode(self, column: NDArray[Any]) -> NDArray[Any]:
@@ -174,14 +185,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
     ) -> Answer:
         """The answer from the reports alone."""
         self.require(randomizer)
-        reports = collected.pooled()
-        estimate = randomizer.estimate(reports)
-        if collected.dummies is not None:
-            estimate = _without_dummies(estimate, reports, randomizer, collected.dummies)
-        elif collected.sampled and len(reports) > 1:
-            variance = sampling_variance(estimate, reports, randomizer)
-            estimate = replace(estimate, variance=np.maximum(variance, estimate.variance))
-        estimate = self.in_units(estimate)
+        estimate = self.in_units(collected.estimate(randomizer), collected.people)
         low, high = estimate.interval(confidence)
         return Answer(
             labels=self.labels,
@@ -193,8 +197,9 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
             people=collected.people,
         )
 
-    def in_units(self, estimate: Estimate) -> Estimate:
-        """A randomizer's estimate in the units of the raw column, one row per label."""
+    def in_units(self, estimate: Estimate, people: int) -> Estimate:
+        """A randomizer's estimate in the units of the answer, one row per label."""
+        del people
         return estimate
 
 

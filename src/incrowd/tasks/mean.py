@@ -1,4 +1,4 @@
-"""The mean of a bounded number, and the mean of unit vectors.
+"""The mean and the sum of a bounded number, and the mean of unit vectors.
 
 A number is scaled from its bounds to [0, 1] before it is randomized, and the estimate is scaled
 back. The bounds are public and chosen by whoever asks. A value outside them is refused with its
@@ -19,7 +19,7 @@ from incrowd.errors import InvalidParameter, NotANumber
 from incrowd.randomizers.base import Domain, Estimate, FloatArray, Randomizer
 from incrowd.tasks.base import Task, check_rows
 
-__all__ = ["Mean", "Vector"]
+__all__ = ["Mean", "Sum", "Vector"]
 
 _UNIT_TOLERANCE = 1e-6
 
@@ -50,24 +50,30 @@ class Mean(Task, frozen=True, kw_only=True, tag="mean"):
         return ("mean",)
 
     @property
-    def scale(self) -> float:
+    def width(self) -> float:
         """The distance between the bounds."""
         low, high = self.bounds
         return high - low
 
+    def scale(self, people: int) -> float:
+        """The distance between the bounds."""
+        del people
+        return self.width
+
     def encode(self, column: NDArray[Any]) -> FloatArray:
         """Every value scaled to [0, 1]; :class:`NotANumber` names the first that cannot be."""
-        return (self._numbers(column) - self.bounds[0]) / self.scale
+        return (self._numbers(column) - self.bounds[0]) / self.width
 
     def truth(self, column: NDArray[Any]) -> FloatArray:
         """The mean of the raw values."""
         return np.array([math.fsum(numbers := self._numbers(column)) / len(numbers)])
 
-    def in_units(self, estimate: Estimate) -> Estimate:
+    def in_units(self, estimate: Estimate, people: int) -> Estimate:
         """From [0, 1] back to the bounds."""
+        times = self.scale(people) / self.width
         return Estimate(
-            value=np.atleast_1d(self.bounds[0] + self.scale * estimate.value),
-            variance=np.atleast_1d(self.scale**2 * estimate.variance),
+            value=np.atleast_1d(times * (self.bounds[0] + self.width * estimate.value)),
+            variance=np.atleast_1d((times * self.width) ** 2 * estimate.variance),
             reports=estimate.reports,
         )
 
@@ -90,6 +96,23 @@ class Mean(Task, frozen=True, kw_only=True, tag="mean"):
                 f"row {row + 1}: {found} a number between {low:g} and {high:g}: {remedy}"
             )
         return numbers
+
+
+class Sum(Mean, frozen=True, kw_only=True, tag="sum"):
+    """The sum, over the people who took part, of a number that lies within ``bounds``."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """One row, the sum."""
+        return ("sum",)
+
+    def scale(self, people: int) -> float:
+        """The distance between the bounds, once for each person."""
+        return people * self.width
+
+    def truth(self, column: NDArray[Any]) -> FloatArray:
+        """The sum of the raw values."""
+        return np.array([math.fsum(self._numbers(column))])
 
 
 class Vector(Task, frozen=True, kw_only=True, tag="vector"):

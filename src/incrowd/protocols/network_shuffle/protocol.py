@@ -37,6 +37,7 @@ from incrowd.protocols.base import (
 )
 from incrowd.protocols.cover import COVERED, CellFormat
 from incrowd.protocols.local.privacy import local_guarantee
+from incrowd.protocols.named_graph import befriended, graph_named
 from incrowd.protocols.network_shuffle import privacy, routes, simulate
 from incrowd.protocols.network_shuffle.clock import Clock
 from incrowd.protocols.network_shuffle.cover import (
@@ -46,7 +47,6 @@ from incrowd.protocols.network_shuffle.cover import (
     plan,
 )
 from incrowd.protocols.network_shuffle.mixing import Mixing
-from incrowd.protocols.network_shuffle.named_graph import befriended, graph_named
 from incrowd.protocols.network_shuffle.parameters import NetworkShuffleParameters, Rounds
 from incrowd.protocols.network_shuffle.particulars import load_summary, particulars
 from incrowd.protocols.network_shuffle.simulate import Mode, Walked

@@ -13,6 +13,8 @@ the subspace through its start.
 
 *Sums*: only a noisy sum leaves. Its noise is Gaussian with σ·C in every coordinate.
 
+*Own noise* (:class:`LocalNoise`): everyone adds Gaussian noise of σ·C to their clipped gradient.
+
 Whether the number of people in a round is public decides what an empty round may do: where it is
 (``counted``), nobody reports and nothing happens; where it is not, the curator adds the same noise
 as ever to nothing.
@@ -32,10 +34,11 @@ from numpy.typing import NDArray
 from incrowd import checks
 from incrowd.errors import InvalidParameter, NotProven
 from incrowd.privacy import ComposedProfile, Guarantee, LocalProfile
-from incrowd.privacy.guarantee import EVERYONE
+from incrowd.privacy.gaussian import GaussianProfile
+from incrowd.privacy.guarantee import EVERYONE, Profile
 from incrowd.privacy.thinned import thinned
 from incrowd.randomizers.base import FloatArray
-from incrowd.randomizers.noise import REAL_NOISE
+from incrowd.randomizers.noise import REAL_NOISE, Gaussian
 from incrowd.randomizers.privunit import PrivUnit
 from incrowd.randomness import Seeds
 from incrowd.tasks.learning.features import orthonormal
@@ -46,9 +49,11 @@ __all__ = [
     "CentralNoise",
     "Channel",
     "Crowd",
+    "LocalNoise",
     "LocalReports",
     "NoPrivacy",
     "VectorReports",
+    "check_cap",
     "check_clip",
 ]
 
@@ -63,6 +68,13 @@ class Crowd:
     people: int
     rate: float
     size: int
+    one: bool = False
+    """Whether exactly one person is in each round, drawn uniformly: then the rate is 1/people."""
+
+    @property
+    def expected(self) -> float:
+        """How many people are in a round on average."""
+        return 1.0 if self.one else self.people * self.rate
 
 
 class Channel(ABC):
@@ -70,6 +82,18 @@ class Channel(ABC):
 
     counted: ClassVar[bool]
     """Whether the number of people in each round is part of what is released."""
+    takes_one: ClassVar[bool] = False
+    """Whether rounds of one person, drawn uniformly, are accounted for."""
+
+    @property
+    def most_rounds(self) -> int | None:
+        """How many rounds anyone contributes to at most, where that is limited."""
+        return None
+
+    @property
+    def record_clip(self) -> float | None:
+        """The length that the gradient of each single record is clipped to, before their mean."""
+        return None
 
     @abstractmethod
     def average(self, batch: Batch, crowd: Crowd, seeds: Seeds, number: int) -> FloatArray | None:
@@ -90,6 +114,7 @@ class NoPrivacy(Channel):
 
     clip: float | None = None
     counted: ClassVar[bool] = True
+    takes_one: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Refuse a length that is none."""
@@ -121,6 +146,7 @@ class CentralNoise(Channel):
     clip: float
     sigma: float
     counted: ClassVar[bool] = False
+    takes_one: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Refuse lengths and noise that are none."""
@@ -131,14 +157,16 @@ class CentralNoise(Channel):
         """The noisy sum over the expected number of people, also when nobody is in."""
         noise = seeds.generator("noise", number).standard_normal(crowd.size)
         total = batch.summed(self.clip) + self.clip * self.sigma * noise
-        return np.asarray(total / (crowd.people * crowd.rate))
+        return np.asarray(total / crowd.expected)
 
     def guarantee(self, crowd: Crowd, rounds: int) -> Guarantee:
         """Against whoever sees the model after every round."""
         return Guarantee(
-            profile=ComposedProfile(((SubsampledGaussian(crowd.rate, self.sigma), rounds),)),
+            profile=self._profile(crowd, rounds),
             view=frozenset({"analyst"}),
-            theorem="sampled Gaussian noise, replace-one (docs/learning.md)",
+            theorem="noise on one person's gradient, replace-one (docs/theory/token_walk.md)"
+            if crowd.one
+            else "sampled Gaussian noise, replace-one (docs/learning.md)",
             assumptions=(
                 "the curator is trusted with all records and adds the noise as described",
                 "nobody else learns who, or how many, were in a round",
@@ -146,9 +174,72 @@ class CentralNoise(Channel):
             ),
         )
 
+    def _profile(self, crowd: Crowd, rounds: int) -> Profile:
+        if not crowd.one:
+            return ComposedProfile(((SubsampledGaussian(crowd.rate, self.sigma), rounds),))
+        from incrowd.privacy.repeated import RepeatedProfile
+        from incrowd.privacy.sampled import SampledProfile
+
+        # Whoever is not drawn is replaced by somebody else, whose gradient is anywhere in the ball.
+        own = SampledProfile(GaussianProfile.replacing(self.sigma), crowd.rate)
+        return RepeatedProfile(own, rounds)
+
     def describe(self) -> dict[str, Any]:
         """Clipping length and noise."""
         return {"channel": "central", "clip": self.clip, "sigma": self.sigma}
+
+
+@dataclass(frozen=True)
+class LocalNoise(Channel):
+    """Everyone's own Gaussian noise, and everybody may see who sent what.
+
+    With ``cap`` nobody contributes to more rounds than that.
+    """
+
+    clip: float
+    sigma: float
+    cap: int | None = None
+    counted: ClassVar[bool] = True
+    takes_one: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        """Refuse lengths, noise and numbers of rounds that are none."""
+        check_clip(self.clip)
+        check_cap(self.cap)
+        GaussianProfile.replacing(self.sigma)
+
+    @property
+    def most_rounds(self) -> int | None:
+        """The cap."""
+        return self.cap
+
+    def average(self, batch: Batch, crowd: Crowd, seeds: Seeds, number: int) -> FloatArray | None:
+        """The mean of the noisy gradients; the noises are drawn as their sum."""
+        if not batch.count:
+            return None
+        noise = seeds.generator("noise", number).standard_normal(crowd.size)
+        together = self.clip * self.sigma * math.sqrt(batch.count) * noise
+        return np.asarray((batch.summed(self.clip) + together) / batch.count)
+
+    def guarantee(self, crowd: Crowd, rounds: int) -> Guarantee:
+        """One noise for each round a person is in, which is up to the cap or to chance."""
+        if self.cap is not None:
+            often = math.sqrt(min(self.cap, rounds)) * (1 + 2.0**-51)
+            profile: Profile = GaussianProfile(2 / self.sigma * often)
+        else:
+            # The noise of a number in [0, 1] that is as well hidden; rounded to less noise.
+            alone = Gaussian.with_sigma(self.sigma / 2 * (1 - 2.0**-39))
+            profile = ComposedProfile(((LocalProfile(thinned(alone, crowd.rate)), rounds),))
+        return Guarantee(
+            profile=profile,
+            view=EVERYONE,
+            theorem="local randomizer (docs/theory/local.md)",
+            assumptions=("the person's own device adds the noise as described", REAL_NOISE),
+        )
+
+    def describe(self) -> dict[str, Any]:
+        """Clipping length, noise and cap."""
+        return {"channel": "local noise", "clip": self.clip, "sigma": self.sigma, "cap": self.cap}
 
 
 @dataclass(frozen=True)
@@ -222,6 +313,8 @@ class VectorReports(Channel):
 class LocalReports(VectorReports):
     """Reports that everybody may see, with their senders: only the randomizer protects."""
 
+    takes_one: ClassVar[bool] = True
+
     def guarantee(self, crowd: Crowd, rounds: int) -> Guarantee:
         """ε0 for each round a person happens to be in."""
         randomizer = self.randomizer(crowd.size)
@@ -247,3 +340,8 @@ def check_clip(clip: float) -> float:
     if not (checks.number(clip, "clip") > 0 and math.isfinite(1 / clip)):
         raise InvalidParameter(f"clip must be above 0, got {clip!r}")
     return float(clip)
+
+
+def check_cap(cap: int | None) -> int | None:
+    """How many rounds one person contributes to at most."""
+    return None if cap is None else checks.integer(cap, "cap", 1)

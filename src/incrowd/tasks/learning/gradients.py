@@ -8,6 +8,9 @@ A sum of clipped gradients is Σ w_i·g_i with w_i = min(1, C/‖g_i‖). Linear
 r_i ⊗ x_i: the lengths are ‖r_i‖·‖x_i‖ and the sum is one matrix product, without ever writing down
 people × parameters numbers. Rows are written down only where each person's own vector is reported.
 
+A person may have several records. Then the person's gradient is the mean over them, and that is
+clipped: it counts as one, however many records there are.
+
 A gradient that leaves the range of doubles has no direction: it counts as zero, which depends on
 one person's record alone, as clipping does.
 """
@@ -49,6 +52,16 @@ class Gradients(ABC):
     @abstractmethod
     def rows(self, people: slice) -> NDArray[Any]:
         """Some people's gradients written down, one flat row each."""
+
+    def means(self, points: int, clip: float | None = None) -> DenseGradients:
+        """One gradient per person, the mean over ``points`` records that follow one another.
+
+        With ``clip`` each record's own gradient is clipped before.
+        """
+        rows = self.rows(slice(None))
+        if clip is not None:
+            rows = rows * clip_weights(self.norms(), clip)[:, None]
+        return DenseGradients(rows.reshape(-1, points, rows.shape[1]).mean(axis=1))
 
     def without(self, people: NDArray[np.bool_]) -> Gradients:
         """The same with zero in the place of these people's gradients."""
@@ -96,6 +109,17 @@ class OuterGradients(Gradients):
         inputs = np.hypot(_lengths(self.inputs), self.intercept)
         with np.errstate(over="ignore"):
             return np.asarray(_lengths(self.residuals) * inputs)
+
+    def means(self, points: int, clip: float | None = None) -> DenseGradients:
+        """Σ r ⊗ x over each person's records by one product, and no row for each record."""
+        residuals = self.residuals
+        with np.errstate(over="ignore", invalid="ignore"):
+            if clip is not None:
+                residuals = residuals * clip_weights(self.norms(), clip)[:, None]
+            own = residuals.reshape(-1, points, residuals.shape[1]) / points
+            inputs = self.inputs.reshape(-1, points, self.inputs.shape[1])
+            slopes = np.asarray(np.matmul(own.transpose(0, 2, 1), inputs), np.float64)
+            return DenseGradients(self._flat(slopes, own.sum(axis=1)))
 
     def without(self, people: NDArray[np.bool_]) -> Gradients:
         """Their residuals are zero; inputs are finite."""

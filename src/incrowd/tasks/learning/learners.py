@@ -6,7 +6,14 @@ import math
 from dataclasses import dataclass
 
 from incrowd import checks
-from incrowd.tasks.learning.channels import CentralNoise, Channel, LocalReports, NoPrivacy
+from incrowd.errors import InvalidParameter
+from incrowd.tasks.learning.channels import (
+    CentralNoise,
+    Channel,
+    LocalNoise,
+    LocalReports,
+    NoPrivacy,
+)
 from incrowd.tasks.learning.sgd import SGD
 
 __all__ = ["CentralSGD", "LocalSGD", "PlainSGD"]
@@ -47,13 +54,27 @@ class CentralSGD(SGD):
 class LocalSGD(SGD):
     """Nobody is trusted: everyone randomizes their own clipped gradient, and all reports are seen.
 
-    The same PrivUnit reports as in :class:`incrowd.CheckInSGD`, without a crowd to hide in.
+    With ``epsilon0``, the PrivUnit reports of :class:`incrowd.CheckInSGD`, without a crowd to hide
+    in; with ``sigma``, Gaussian noise of σ·clip on each gradient, in at most ``cap`` rounds.
     """
 
     clip: float
-    epsilon0: float
+    epsilon0: float | None = None
+    sigma: float | None = None
     projection: int | None = None
+    cap: int | None = None
 
     def channel(self) -> Channel:
-        """Reports in the open."""
-        return LocalReports(self.clip, self.epsilon0, self.projection)
+        """Reports or noisy gradients in the open."""
+        if self.sigma is not None and self.epsilon0 is None:
+            if self.projection is not None:
+                raise InvalidParameter("projection is for reports: give epsilon0, not sigma")
+            return LocalNoise(self.clip, self.sigma, self.cap)
+        if self.epsilon0 is not None and self.sigma is None:
+            if self.cap is not None:
+                raise InvalidParameter("cap is for Gaussian noise: give sigma, not epsilon0")
+            return LocalReports(self.clip, self.epsilon0, self.projection)
+        raise InvalidParameter(
+            "give epsilon0, for reports by PrivUnit, or sigma, for gradients with Gaussian noise: "
+            "one of the two"
+        )

@@ -72,6 +72,15 @@ class Model(ABC):
         del size
         return _PEOPLE_AT_ONCE
 
+    def smoothness(self, norm: float) -> float | None:
+        """How fast gradients change at most, for records up to this length, the penalty included.
+
+        None unless the loss is a convex and smooth function of one margin: then it stays so when
+        each record's gradient is clipped.
+        """
+        del norm
+        return None
+
     def penalty(self, theta: FloatArray) -> FloatArray:
         """The gradient of the penalty, which depends on the parameters alone."""
         return np.zeros_like(theta)
@@ -138,6 +147,17 @@ class Linear(Model):
     @abstractmethod
     def margin_losses(self, margins: FloatArray, targets: NDArray[Any]) -> FloatArray:
         """ℓ for each person."""
+
+    @property
+    def curvature(self) -> float | None:
+        """The largest second derivative of the loss in its margin; none if there is no such."""
+        return None
+
+    def smoothness(self, norm: float) -> float | None:
+        """The curvature times the square of the length of (x, 1), and the penalty's own."""
+        if self.curvature is None or self.outputs > 1:
+            return None
+        return self.curvature * (norm**2 + self.intercept) + self.l2
 
     def start(self, shape: tuple[int, ...], seeds: Seeds) -> FloatArray:
         """All zero: these losses are convex, so any start is as good."""
@@ -238,6 +258,11 @@ class Softmax(Classifier):
 class Logistic(Classifier):
     """Logistic regression: one margin for two classes, one against the rest for more."""
 
+    @property
+    def curvature(self) -> float:
+        """p(1 − p) ≤ ¼."""
+        return 0.25
+
     def residuals(self, margins: FloatArray, targets: NDArray[Any]) -> FloatArray:
         """The chance of each class, less one where it is the true one."""
         found: FloatArray = expit(margins) - _one_hot(targets, self.outputs)
@@ -267,6 +292,11 @@ class SVM(Classifier):
 @dataclass(frozen=True, kw_only=True)
 class Ridge(Linear):
     """Linear regression with the loss ½(m − y)²; the penalty makes it ridge regression."""
+
+    @property
+    def curvature(self) -> float:
+        """That of a square."""
+        return 1.0
 
     @property
     def outputs(self) -> int:

@@ -1,10 +1,14 @@
 """Stochastic gradient descent in rounds: one trainer, whatever way the gradients travel.
 
-In round t each person is in by a coin of their own, with probability ``rate`` (Poisson sampling);
-those who are compute the gradient of their own loss at the public parameters θ_t; a
-:class:`~incrowd.tasks.learning.channels.Channel` turns these into one average; and
+In round t each person is in by a coin of their own, with probability ``rate`` (Poisson sampling),
+or one person is, drawn uniformly; those who are compute the gradient of their own loss at the
+public parameters θ_t; a :class:`~incrowd.tasks.learning.channels.Channel` turns these into one
+average; and
 
-    v ← momentum·v + average + penalty(θ),   θ ← θ − learning_rate(t)·v.
+    v ← momentum·v + average + penalty(θ),   θ ← Π(θ − learning_rate(t)·v),
+
+where Π, if a radius is given, brings θ back to the ball of that radius. One person may have several
+records: their gradient is the mean over these, and counts as one.
 
 Everything after the channel is post-processing. Rounds compose adaptively: that θ_t depends on
 earlier rounds is what adaptive composition allows.
@@ -36,7 +40,6 @@ from numpy.typing import ArrayLike, NDArray
 from incrowd import checks
 from incrowd.errors import (
     BudgetInfeasible,
-    EmptyData,
     InvalidParameter,
     NotANumber,
     ProtocolFailed,
@@ -47,13 +50,17 @@ from incrowd.randomness import Seeds
 from incrowd.tasks.learning import checkpoint as files
 from incrowd.tasks.learning.channels import Channel, Crowd
 from incrowd.tasks.learning.checkpoint import State
-from incrowd.tasks.learning.gradients import Batch, Gradients
+from incrowd.tasks.learning.gradients import Batch, Gradients, clipped
 from incrowd.tasks.learning.models import Model
 from incrowd.tasks.learning.progress import Told, shown
+from incrowd.tasks.learning.records import labelled, records_of
+from incrowd.tasks.learning.sampling import Participants, Rate, check_rate
 
 __all__ = ["SGD", "Round"]
 
 _MOST_SEED = 2**63 - 1
+_MOST_NUMBERS = 1 << 25
+"""Numbers of gradients that are written down at once where people have several records."""
 _RECENT = 3
 """How much the running average prefers late rounds: weight ∝ t³ or so."""
 
@@ -75,9 +82,12 @@ class Round:
 class SGD(ABC):
     """Base of the learners; subclasses add the parameters of their channel.
 
-    ``rate`` is everybody's chance to be in a round; ``learning_rate`` a number or a function of the
-    round, from 0; ``average`` returns a running average of the iterates that prefers late ones
-    (weights of polynomial decay) in place of the last. With ``checkpoint`` the state is saved every
+    ``rate`` is everybody's chance to be in a round, or ``"one"`` for exactly one person, drawn
+    uniformly; ``learning_rate`` a number or a function of the round, from 0; ``radius`` the length
+    that the parameters are brought back to where they are longer; ``average`` returns a running
+    average of the iterates that prefers late ones (weights of polynomial decay) in place of the
+    last. Labels of shape (people, k) say that each person has k records, and then records have
+    these two axes first. With ``checkpoint`` the state is saved every
     ``every`` rounds and at the end, and ``fit`` continues where a file of the same configuration
     stopped. ``budget`` is a pair (ε, δ): training ends before it is exceeded. ``progress`` is
     ``True`` for a bar, or a function of rounds done and rounds in all.
@@ -85,8 +95,9 @@ class SGD(ABC):
 
     model: Model
     rounds: int
-    rate: float
+    rate: Rate
     learning_rate: float | Callable[[int], float]
+    radius: float | None = None
     momentum: float = 0.0
     average: bool = False
     seed: int | None = None
@@ -108,8 +119,10 @@ class SGD(ABC):
     def _check(self) -> None:
         checks.instance(self.model, Model, "model", "Softmax(classes=10)")  # type: ignore[type-abstract]
         checks.integer(self.rounds, "rounds", 1)
-        checks.rate(self.rate)
+        check_rate(self.rate)
         checks.integer(self.every, "every", 1)
+        if self.radius is not None and not checks.number(self.radius, "radius") > 0:
+            raise InvalidParameter(f"radius must be above 0, got {self.radius!r}")
         if not 0 <= checks.number(self.momentum, "momentum") < 1:
             raise InvalidParameter(f"momentum must be at least 0 and below 1, got {self.momentum}")
         if self.seed is not None:
@@ -127,7 +140,11 @@ class SGD(ABC):
                 ) from wrong
             checks.epsilon(epsilon)
             checks.delta(delta)
-        self.channel()
+        if not self.channel().takes_one and self.rate == "one":
+            raise InvalidParameter(
+                f"{type(self).__name__} is not accounted for with one person each round: give the "
+                "chance to be in as rate"
+            )
 
     @abstractmethod
     def channel(self) -> Channel:
@@ -136,11 +153,21 @@ class SGD(ABC):
     # ---- what is promised
 
     def promise(self, shape: tuple[int, ...], rounds: int | None = None) -> Guarantee:
-        """What training on records of this shape, people first, would promise; reads no data."""
+        """What training on records of this shape, people first, would promise; reads no data.
+
+        How many records each person has makes no difference: leave that axis out.
+        """
         size = copy.copy(self.model).start(tuple(shape[1:]), Seeds(self.seed or 0)).size
-        crowd = Crowd(checks.crowd(shape[0]), self.rate, size)
+        crowd = self._crowd_of(shape[0], size)
         held = checks.integer(self.rounds if rounds is None else rounds, "rounds", 1)
         return self.channel().guarantee(crowd, held)
+
+    def _crowd_of(self, people: int, size: int) -> Crowd:
+        checks.crowd(people)
+        rate = check_rate(self.rate)
+        return (
+            Crowd(people, 1 / people, size, one=True) if rate is None else Crowd(people, rate, size)
+        )
 
     @property
     def guarantee_(self) -> Guarantee:
@@ -197,7 +224,7 @@ class SGD(ABC):
     def _known(self, records: ArrayLike) -> NDArray[Any]:
         """Records of the shape that was trained on."""
         self._fitted()
-        rows = _records(records)
+        rows = records_of(records)
         if rows.shape[1:] != self._shape:
             raise InvalidParameter(
                 f"the model was trained on records {self._shape}, got {rows.shape[1:]}"
@@ -218,11 +245,7 @@ class SGD(ABC):
         return self._train(records, labels, checks.integer(rounds, "rounds", 1))
 
     def _train(self, records: ArrayLike, labels: ArrayLike, more: int | None) -> Self:
-        rows, targets = _records(records), self.model.targets(np.asarray(labels))
-        if len(rows) != len(targets):
-            raise InvalidParameter(
-                f"there are {len(rows)} records and {len(targets)} labels: give one label each"
-            )
+        rows, targets = labelled(self.model, records, labels)
         self._begin(rows, targets)
         state, crowd = self._fitted()
         last = self._last_round(state, crowd, more)
@@ -230,10 +253,12 @@ class SGD(ABC):
             files.check_writable(Path(self.checkpoint))
         state.make_room(last)
         seeds, channel = Seeds(state.root), self._channel
+        people = Participants(seeds, crowd.people, self.rate, channel.most_rounds)
         with shown(self.progress) as tell:
             while state.rounds < last:
+                inside = people.inside(state.rounds)
                 # One assignment: whatever interrupts training, a round is kept whole or not at all.
-                state, moved = self._round(state, crowd, channel, seeds, rows, targets)
+                state, moved = self._round(state, crowd, channel, seeds, inside, rows, targets)
                 self._state = state
                 if not moved or state.rounds == last or state.rounds % self.every == 0:
                     self._save(state)
@@ -257,7 +282,7 @@ class SGD(ABC):
         seeds = Seeds(root)
         # A copy: what a model makes of a seed belongs to this training alone.
         self._given, self._model = self.model, copy.copy(self.model)
-        start = self._model.start(rows.shape[1:], seeds)
+        start = self._in_ball(self._model.start(rows.shape[targets.ndim :], seeds))
         configuration = self._describe(rows, targets, seeds.root)
         configuration["start"] = hashlib.sha256(start.tobytes()).hexdigest()
         if saved is not None:
@@ -265,7 +290,8 @@ class SGD(ABC):
             self._same_learning_rates(saved, state)
         else:
             state = State.at(start, seeds.root)
-        self._shape, self._crowd = rows.shape[1:], Crowd(len(rows), self.rate, start.size)
+        self._shape = rows.shape[targets.ndim :]
+        self._crowd = self._crowd_of(len(rows), start.size)
         self._configuration, self._channel, self._state = configuration, self.channel(), state
 
     def _continue(self, rows: NDArray[Any], targets: NDArray[Any], state: State) -> None:
@@ -286,6 +312,7 @@ class SGD(ABC):
             **self._model.describe(),
             **self.channel().describe(),
             "rate": self.rate,
+            "radius": self.radius,
             "momentum": self.momentum,
             "average": self.average,
             "records": list(rows.shape),
@@ -330,6 +357,7 @@ class SGD(ABC):
         crowd: Crowd,
         channel: Channel,
         seeds: Seeds,
+        inside: NDArray[np.intp],
         rows: NDArray[Any],
         targets: NDArray[Any],
     ) -> tuple[State, bool]:
@@ -338,8 +366,7 @@ class SGD(ABC):
         And whether it could: parameters that would not be finite stay as they are.
         """
         number = state.rounds
-        inside = np.nonzero(seeds.generator("coin", number).random(crowd.people) < crowd.rate)[0]
-        blocks = self._blocks(state, inside, rows, targets)
+        blocks = self._blocks(state, channel.record_clip, inside, rows, targets)
         batch = Batch(inside.size, crowd.size, blocks)
         state.not_finite[number] = 0
         with np.errstate(over="ignore", invalid="ignore"):
@@ -350,8 +377,10 @@ class SGD(ABC):
             with np.errstate(over="ignore", invalid="ignore"):
                 velocity = self.momentum * state.velocity + found
                 velocity += self._model.penalty(state.parameters)
-                parameters = state.parameters - speed * velocity
+                parameters = self._in_ball(state.parameters - speed * velocity)
                 length = speed * float(np.linalg.norm(velocity))
+                if self.radius is not None:
+                    length = float(np.linalg.norm(parameters - state.parameters))
             moved = bool(np.isfinite(parameters).all()) and math.isfinite(length)
             if moved:
                 share = (_RECENT + 1) / (number + 1 + _RECENT)
@@ -364,21 +393,34 @@ class SGD(ABC):
     def _blocks(
         self,
         state: State,
+        record_clip: float | None,
         inside: NDArray[np.intp],
         rows: NDArray[Any],
         targets: NDArray[Any],
     ) -> Iterator[tuple[Gradients, FloatArray]]:
         """The gradients of those inside, some people at a time."""
-        step = self._model.at_once(state.parameters.size)
+        step, points = self._model.at_once(state.parameters.size), 0
+        if targets.ndim == 2:
+            points = targets.shape[1]
+            step = max(1, min(step // points, _MOST_NUMBERS // state.parameters.size))
         for first in range(0, inside.size, step):
             some = inside[first : first + step]
-            gradients = self._model.gradients(state.parameters, rows[some], targets[some])
+            own, wanted = rows[some], targets[some]
+            if points:
+                own, wanted = own.reshape(-1, *rows.shape[2:]), wanted.reshape(-1)
+            gradients = self._model.gradients(state.parameters, own, wanted)
+            if points:
+                gradients = gradients.means(points, record_clip)
             norms = gradients.norms()
             lost = ~np.isfinite(norms)
             if lost.any():
                 gradients, norms = gradients.without(lost), np.where(lost, 0.0, norms)
                 state.not_finite[state.rounds] += np.count_nonzero(lost)
             yield gradients, norms
+
+    def _in_ball(self, parameters: FloatArray) -> FloatArray:
+        """The nearest parameters that are not longer than the radius."""
+        return parameters if self.radius is None else clipped(parameters[None], self.radius)[0]
 
     def _learning_rate(self, number: int) -> float:
         chosen = self.learning_rate
@@ -407,7 +449,9 @@ class SGD(ABC):
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """All settings by name."""
         del deep
-        return {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
+        return {
+            each.name: getattr(self, each.name) for each in dataclasses.fields(self) if each.init
+        }
 
     def set_params(self, **settings: Any) -> Self:
         """Change settings; what was trained is kept until the next fit."""
@@ -427,32 +471,16 @@ class SGD(ABC):
 def _most_rounds(channel: Channel, crowd: Crowd, wanted: int, epsilon: float, delta: float) -> int:
     """The most rounds, up to those wanted, that are proven to stay within (ε, δ)."""
 
-    def fits(rounds: int) -> bool:
-        return channel.guarantee(crowd, rounds).epsilon(delta) <= epsilon
+    def held(rounds: int) -> Guarantee:
+        return channel.guarantee(crowd, rounds)
 
-    if fits(wanted):
-        return wanted
-    within, beyond = 0, wanted
+    # One point of a curve is cheaper than to look for the point where it meets δ.
+    within, beyond = 0, wanted + 1
+    trial = wanted
     while beyond - within > 1:
-        middle = (within + beyond) // 2
-        within, beyond = (middle, beyond) if fits(middle) else (within, middle)
+        fits = held(trial).delta(epsilon) <= delta
+        within, beyond = (trial, beyond) if fits else (within, trial)
+        trial = (within + beyond) // 2
+    while within and held(within).epsilon(delta) > epsilon:
+        within -= 1
     return within
-
-
-def _records(records: ArrayLike) -> NDArray[Any]:
-    """One finite record per person; single and double precision stay what they are."""
-    try:
-        rows = np.asarray(records)
-        if rows.dtype not in (np.float32, np.float64):
-            rows = rows.astype(np.float64)
-    except (TypeError, ValueError) as wrong:
-        raise InvalidParameter("records must be numbers, as many for each person") from wrong
-    if rows.ndim < 2:
-        raise InvalidParameter(
-            f"records must have one row per person and at least two axes, got {rows.shape}"
-        )
-    if len(rows) == 0:
-        raise EmptyData("there are no records: at least one person must be there")
-    if not np.isfinite(rows).all():
-        raise NotANumber("records must be finite numbers: fill in or drop those that are not")
-    return rows

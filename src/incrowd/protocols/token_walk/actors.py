@@ -1,0 +1,354 @@
+"""The participants of a token walk.
+
+    device  ── Stock(lot, one-time keys) ────────────────────────────────▶ courier
+    device  ◀── Carry(token, turn, key, [sum], next key) ───────────────── courier
+    device  ── Handed(token, turn, [sum + contribution]) ────────────────▶ courier
+                      courier ── Homecoming(token, [sum], how it fared) ──▶ curator
+
+The courier knows the path and never the content: a sum is sealed to a one-time key of whoever holds
+it next, and at the end to the curator. A device knows the content and never the path: it cannot
+tell whose the key is to which it seals, and nothing of who sealed is in what it opens.
+
+A device only ever answers the courier. Every request about a token has a number, its *turn*, and a
+device takes turns in order: it contributes once in each in which it is given the token, and to a
+repeated request it gives the same bytes. What it opens burns a one-time key, so that nothing can be
+brought to it twice. Sums that it handed on stay with it until the courier has no more use for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from incrowd.errors import InvalidParameter
+from incrowd.protocols import wire
+from incrowd.protocols.actor import (
+    COURIER,
+    CURATOR,
+    Actor,
+    Address,
+    Done,
+    Effect,
+    Message,
+    Sealer,
+    Send,
+    Wake,
+    person_of,
+)
+from incrowd.protocols.seat import Seat
+from incrowd.protocols.token_walk import messages
+from incrowd.protocols.token_walk.courier import Courier, walk_seconds
+from incrowd.protocols.token_walk.messages import HOME, LOT
+from incrowd.protocols.token_walk.simulate import correlation, noise_alone
+from incrowd.protocols.token_walk.token import Carried, TokenFormat
+from incrowd.randomizers import KRR
+from incrowd.randomizers.base import FloatArray
+from incrowd.randomizers.noise import on_grid
+
+if TYPE_CHECKING:
+    from incrowd.protocols.token_walk.protocol import TokenWalk
+
+__all__ = ["Curator", "Device", "Held", "party", "token_format", "walk_seconds"]
+
+_SPARE_LOTS = 1000
+"""How many more lots of keys a device makes than there are visits in a walk."""
+_TO_DEVICE = msgspec.msgpack.Decoder(
+    messages.Restock | messages.Carry | messages.Again | messages.Release | messages.Over
+)
+_TO_CURATOR = msgspec.msgpack.Decoder(messages.Homecoming)
+
+
+def party(protocol: TokenWalk, address: Address, seat: Seat) -> Actor:
+    """One person's device, the courier, or the curator."""
+    if protocol.reads:
+        raise InvalidParameter("task sgd is trained by TokenSGD: it is not played by devices")
+    if address == COURIER:
+        return Courier(protocol, token_format(protocol), seat.generator, seat.timing)
+    if address == CURATOR:
+        return Curator(protocol, seat.sealer)
+    if seat.value is None:
+        raise InvalidParameter("a device needs its owner's value")
+    return Device(protocol, person_of(address), seat)
+
+
+def token_format(protocol: TokenWalk) -> TokenFormat:
+    """How a token is written, with room for the uniform elements that a ring may ask for."""
+    most = protocol.parameters.length
+    if protocol.parameters.topology == "ring" and isinstance(protocol.randomizer, KRR):
+        most = round(protocol.ring_noise)
+    return TokenFormat.of(protocol.randomizer, most)
+
+
+# What a person does.
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a device knows at the end: how often it added to a token."""
+
+    contributions: int
+
+
+@dataclass(frozen=True)
+class _Contribution:
+    """What one person adds to a token."""
+
+    protocol: TokenWalk
+    person: int
+    value: NDArray[Any]
+
+    def expected(self, turn: int, blank: bool) -> bool:
+        """Whether this person can be asked for that at all."""
+        chosen = self.protocol.parameters
+        if blank and not chosen.cap:
+            return False
+        # Only on a ring do turns and steps agree, since nobody is ever passed over.
+        return chosen.topology != "ring" or (
+            turn < chosen.length and turn % chosen.n == self.person
+        )
+
+    def draw(self, turn: int, blank: bool, rng: np.random.Generator) -> FloatArray:
+        """A fresh contribution, or only its noise."""
+        randomizer = self.protocol.randomizer
+        if blank:
+            return noise_alone(randomizer, 1, rng)
+        if self.protocol.parameters.topology != "ring":
+            return randomizer.tally(randomizer.randomize(self.value, rng))
+        ring = self.protocol.ring
+        if isinstance(randomizer, KRR):
+            drawn = randomizer.tally(randomizer.randomize(self.value, rng))
+            if turn == 0 or (ring.published and turn == ring.steps - 1):
+                hidden = ring.uniform_elements(randomizer.blanket().gamma)
+                drawn = drawn + noise_alone(randomizer, hidden, rng)
+            return drawn
+        scale = ring.noise_scale(turn)
+        noise = scale * noise_alone(randomizer, 1, rng) if scale else 0.0
+        return on_grid(self.value[0] + noise)
+
+
+class _DeviceState(msgspec.Struct, array_like=True):
+    lot: int = -1
+    """The last lot of keys that was asked for."""
+    keys: list[bytes] = []
+    """The public halves of that lot."""
+    secrets: dict[bytes, bytes] = {}
+    """The secret halves of all keys that were not used, by the public ones."""
+    turns: dict[int, int] = {}
+    """The last turn of each token that was answered."""
+    answers: dict[int, bytes] = {}
+    """The answers to them."""
+    sums: dict[int, dict[int, bytes]] = {}
+    """What left here and may be asked for again, by token and turn."""
+    contributions: dict[int, int] = {}
+    """How often something was added to each token."""
+    over: bool = False
+
+
+class Device(Actor):
+    """Adds its owner's contribution whenever a token comes."""
+
+    def __init__(self, protocol: TokenWalk, person: int, seat: Seat) -> None:
+        if seat.value is None:
+            raise InvalidParameter("a device needs its owner's value")
+        chosen = protocol.parameters
+        self._contribution = _Contribution(protocol, person, seat.value)
+        self._format = token_format(protocol)
+        self._limit = messages.limit_of(self._format)
+        self._tokens, self._length = chosen.tokens, chosen.length
+        self._ends = walk_seconds(chosen.length, seat.timing)
+        self._generator: Callable[..., np.random.Generator] = seat.generator
+        self._sealer = seat.sealer
+        self._state = _DeviceState()
+
+    def start(self, now: float) -> list[Effect]:
+        """Wait for the courier, but no longer than the walk can last."""
+        del now
+        return [Wake(self._ends)]
+
+    def receive(self, message: Message, now: float) -> list[Effect]:
+        """Do what the courier asks for, once, and answer every time."""
+        del now
+        if message.sender != COURIER or self._state.over:
+            return []
+        asked = wire.decode(_TO_DEVICE, message.body, self._limit)
+        match asked:
+            case messages.Restock():
+                return self._restock(asked)
+            case messages.Carry() | messages.Again():
+                return self._take_turn(asked)
+            case messages.Release():
+                self._state.sums.get(asked.token, {}).pop(asked.turn, None)
+            case messages.Over():
+                return self._end()
+        return []
+
+    def wake(self, now: float) -> list[Effect]:
+        """The time of the walk is up."""
+        del now
+        return self._end()
+
+    def _end(self) -> list[Effect]:
+        state = self._state
+        self._state = _DeviceState(contributions=state.contributions, over=True)
+        return [Done(Held(sum(state.contributions.values())))]
+
+    def _restock(self, asked: messages.Restock) -> list[Effect]:
+        state = self._state
+        if asked.lot == state.lot + 1 and asked.lot < self._tokens * self._length + _SPARE_LOTS:
+            rng = self._generator(0, asked.lot)
+            secrets = [rng.bytes(messages.KEY_BYTES) for _ in range(LOT)]
+            state.lot, state.keys = asked.lot, [self._sealer.public_of(each) for each in secrets]
+            state.secrets.update(zip(state.keys, secrets, strict=True))
+        if asked.lot != state.lot:
+            return []
+        return [Send(COURIER, wire.encode(messages.Stock(state.lot, state.keys)))]
+
+    def _take_turn(self, asked: messages.Carry | messages.Again) -> list[Effect]:
+        state, token, turn = self._state, asked.token, asked.turn
+        last = state.turns.get(token, -1)
+        if token >= self._tokens or turn < last:
+            return []
+        if turn > last:
+            # A sum that nobody could have sent, or a key that is none, changes nothing.
+            try:
+                if isinstance(asked, messages.Carry):
+                    answer = self._add(asked)
+                else:
+                    answer = self._seal(asked, state.sums.get(token, {}).get(asked.of))
+            except ValueError:
+                return []
+            state.turns[token], state.answers[token] = turn, answer
+        return [Send(COURIER, state.answers[token])]
+
+    def _add(self, asked: messages.Carry) -> bytes:
+        state, token, turn = self._state, asked.token, asked.turn
+        so_far = state.contributions.get(token, 0)
+        secret = state.secrets.get(asked.key)
+        if secret is None or so_far >= self._length:
+            raise ValueError("nothing is to be brought here")
+        if not self._contribution.expected(turn, asked.blank):
+            raise ValueError("nobody asks for this")
+        total = self._format.empty()
+        if asked.sealed:
+            total = self._format.unpack(self._sealer.open_with(secret, asked.sealed))
+        drawn = self._contribution.draw(turn, asked.blank, self._generator(1, token, turn))
+        packed = self._format.pack(total + drawn)
+        answer = self._seal(asked, packed)
+        # From here on nothing can fail: the key is used up, and the contribution made.
+        del state.secrets[asked.key]
+        state.contributions[token] = so_far + 1
+        state.sums.setdefault(token, {})[turn] = packed
+        return answer
+
+    def _seal(self, asked: messages.Carry | messages.Again, packed: bytes | None) -> bytes:
+        if packed is None:
+            raise ValueError("this sum never left here, or was forgotten")
+        if asked.next == HOME:
+            sealed = self._sealer.seal(CURATOR, packed)
+        else:
+            sealed = self._sealer.seal_to(asked.next, packed)
+        return wire.encode(messages.Handed(asked.token, asked.turn, sealed))
+
+    def state(self) -> bytes:
+        """The keys, the answers, and the sums that may be asked for again."""
+        return wire.encode(self._state)
+
+    def resume(self, state: bytes) -> None:
+        """Continue with the same keys and answers."""
+        self._state = msgspec.msgpack.decode(state, type=_DeviceState)
+
+
+# What the curator does.
+
+
+class _Came(msgspec.Struct, array_like=True):
+    packed: bytes | None
+    told: messages.Homecoming
+
+
+class Curator(Actor):
+    """Takes in every token once, and is done when all are home."""
+
+    def __init__(self, protocol: TokenWalk, sealer: Sealer) -> None:
+        self._protocol = protocol
+        self._format = token_format(protocol)
+        self._limit = messages.limit_of(self._format)
+        self._sealer = sealer
+        self._came: dict[int, _Came] = {}
+
+    def start(self, now: float) -> list[Effect]:
+        """Wait for the courier."""
+        del now
+        return []
+
+    def receive(self, message: Message, now: float) -> list[Effect]:
+        """Take in a token, once, and answer every time."""
+        del now
+        if message.sender != COURIER:
+            return []
+        told = wire.decode(_TO_CURATOR, message.body, self._limit)
+        chosen = self._protocol.parameters
+        if told is None or told.token >= chosen.tokens:
+            return []
+        if not told.reports <= told.steps <= chosen.length or told.crowd > chosen.n:
+            return []
+        effects: list[Effect] = [Send(COURIER, wire.encode(messages.Arrived(told.token)))]
+        if told.token not in self._came:
+            # What is sealed is read here and now, and not kept a second time.
+            bare = msgspec.structs.replace(told, sealed=b"")
+            self._came[told.token] = _Came(self._opened(told), bare)
+            if len(self._came) == chosen.tokens:
+                effects.append(Done(self._carried()))
+        return effects
+
+    def wake(self, now: float) -> list[Effect]:
+        """Nothing to do: the courier is the one to ask again."""
+        del now
+        return []
+
+    def _opened(self, told: messages.Homecoming) -> bytes | None:
+        """The bytes of the sum, if it is one that can have come about as it is told."""
+        if not told.sealed or not told.reports:
+            return None
+        try:
+            packed = self._sealer.open(told.sealed)
+            total = self._format.unpack(packed)
+            self._format.check(total)
+        except (ValueError, InvalidParameter):
+            return None
+        # Every category that was named is one contribution, or one element of noise.
+        return None if self._format.counts and total.sum() != told.noise else packed
+
+    def _carried(self) -> Carried:
+        chosen, came = self._protocol.parameters, list(self._came.values())
+        total = self._format.empty()
+        home = [each for each in came if each.packed is not None]
+        for each in home:
+            total = total + self._format.unpack(each.packed or b"")
+        losses = [each.told.losses for each in came]
+        graph = self._protocol.graph
+        return Carried(
+            rounds=(),
+            sent=sum(each.told.steps for each in came),
+            total=total.reshape(()) if self._protocol.randomizer.domain == "interval" else total,
+            reports=sum(each.told.reports for each in home),
+            noise=sum(each.told.noise for each in home),
+            steps=max(each.told.steps for each in came),
+            crowd=min(each.told.crowd for each in came),
+            losses=None if None in losses else max(each for each in losses if each is not None),
+            drawn=chosen.topology != "ring",
+            correlation=1.0 if graph is None else correlation(graph, chosen.length),
+        )
+
+    def state(self) -> bytes:
+        """The tokens that are home."""
+        return wire.encode(self._came)
+
+    def resume(self, state: bytes) -> None:
+        """Continue with the tokens that are home."""
+        self._came = msgspec.msgpack.decode(state, type=dict[int, _Came])

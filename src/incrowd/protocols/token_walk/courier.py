@@ -1,0 +1,453 @@
+"""The courier: draws who holds a token next, and brings it there, unread.
+
+    waiting ──▶ drawing ──▶ asked ──▶ drawing ──▶ … ──▶ asked ──▶ home ──▶ over
+                   ▲          │ silent
+                   └──────────┘
+
+A request (``Carry``, or ``Again`` where somebody was lost) goes to one person and names a one-time
+key of the next. While it is *asked*, the same bytes are repeated; the answer to any other request,
+an earlier one included, changes nothing, so that there is never more than one token. Whoever is
+silent for a round is passed over: from then on nobody draws them, until they answer with new keys.
+So that people who went away count no longer among those who could have been drawn, everyone of whom
+nothing was heard for the settling time is asked for a sign of life.
+An earlier holder then seals its sum to somebody else; if all of those who still have theirs are
+silent again and again, the walk begins anew.
+
+Holders are uniform among those who are there, on a graph by its weights, and on a ring everyone in
+turn; there nobody is passed over, and the token waits. A visit counts as a step of the walk when it
+is asked for, whatever comes of it, so that a walk never has more steps than were promised. All
+draws are durable before anybody hears of them, and each has a stream of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import numpy as np
+
+from incrowd.protocols import wire
+from incrowd.protocols.actor import (
+    CURATOR,
+    Actor,
+    Address,
+    Done,
+    Effect,
+    Message,
+    Send,
+    device,
+    is_device,
+    person_of,
+)
+from incrowd.protocols.delivery import Outbox, OutboxState, wake_at
+from incrowd.protocols.seat import Timing
+from incrowd.protocols.token_walk import messages
+from incrowd.protocols.token_walk.messages import HOME
+from incrowd.protocols.token_walk.privacy import shift, weights_of
+from incrowd.protocols.token_walk.token import TokenFormat
+from incrowd.protocols.token_walk.trail import NOWHERE, Visit, largest_loss, line
+
+if TYPE_CHECKING:
+    from incrowd.protocols.token_walk.protocol import TokenWalk
+
+__all__ = ["KEPT", "Courier", "walk_seconds"]
+
+KEPT: Final = 8
+"""How many of the last holders keep their sums."""
+_PATIENCE: Final = 3
+"""How often each of them is asked before the walk begins anew."""
+_FEWEST: Final = 3
+"""Among fewer people nobody is drawn: whoever gets the token would know who held it."""
+_LOW: Final = messages.LOT // 2
+"""With so few keys left somebody is asked for more."""
+_CALLS: Final = 4
+"""How often somebody is asked for a sign of life, within a round."""
+_NOBODY: Final = -1
+
+_FROM_DEVICE = msgspec.msgpack.Decoder(messages.Stock | messages.Handed)
+_FROM_CURATOR = msgspec.msgpack.Decoder(messages.Arrived)
+
+_WAITING, _DRAWING, _ASKED, _HOME, _OVER = range(5)
+
+
+def walk_seconds(length: int, timing: Timing) -> float:
+    """Until when a walk of this length is over, however often somebody was away."""
+    return _last_call(length, timing) + timing.settle * timing.round_seconds
+
+
+def _last_call(length: int, timing: Timing) -> float:
+    """From when on a token is brought home instead of on."""
+    return (timing.settle + length) * timing.round_seconds
+
+
+class _Person(msgspec.Struct, array_like=True):
+    lot: int = -1
+    """The last lot of keys that was asked for."""
+    keys: list[bytes] = []
+    present: bool = False
+    heard: float = 0.0
+    """When something last came from them."""
+    called: int = 0
+    """How often they were asked for a sign of life since then."""
+
+
+class _Walk(msgspec.Struct, array_like=True):
+    """One token on its way."""
+
+    stage: int
+    crowd: int
+    """The fewest people among whom somebody was drawn."""
+    outbox: OutboxState
+    turn: int = -1
+    """The number of the request that is asked or prepared."""
+    due: float = np.inf
+    """When whoever is waited for is passed over."""
+    visits: list[Visit] = []
+    head: int = NOWHERE
+    """The visit whose sum is the last that came back."""
+    tries: int = 0
+    """How often earlier holders were asked since then."""
+    again: int = NOWHERE
+    """The visit whose sum is asked for again; none when the token is carried on."""
+    holder: int = _NOBODY
+    """Who is asked, or will be."""
+    key: bytes = b""
+    """The one-time key to which the token is sealed that is carried there."""
+    sealed: bytes = b""
+    next: int = _NOBODY
+    """Who was drawn to hold it next."""
+    next_key: bytes = b""
+
+
+class _CourierState(msgspec.Struct, array_like=True):
+    people: list[_Person]
+    walks: list[_Walk]
+    restocks: OutboxState
+    over: bool
+
+
+class Courier(Actor):
+    """Runs all tokens side by side."""
+
+    def __init__(
+        self,
+        protocol: TokenWalk,
+        token: TokenFormat,
+        generator: Callable[..., np.random.Generator],
+        timing: Timing,
+    ) -> None:
+        """``generator`` gives the stream of one draw."""
+        chosen = protocol.parameters
+        self._protocol = protocol
+        self._n, self._length, self._cap = chosen.n, chosen.length, chosen.cap
+        self._ring = chosen.topology == "ring"
+        self._weights = None if protocol.graph is None else weights_of(protocol.graph)
+        self._limit = messages.limit_of(token)
+        self._generator = generator
+        self._timing = timing
+        self._begins = timing.settle * timing.round_seconds
+        # A part of a lap must not come home: the noise that hides it may not be in it yet.
+        self._last_call = np.inf if self._ring else _last_call(chosen.length, timing)
+        self._ends = walk_seconds(chosen.length, timing)
+        self._people = [_Person() for _ in range(chosen.n)]
+        self._walks = [
+            _Walk(_WAITING, chosen.n, OutboxState({}, 0, 0.0)) for _ in range(chosen.tokens)
+        ]
+        self._restocks = Outbox(timing.backoff)
+        self._over = False
+        self._was_away = False
+
+    # What happens.
+
+    def start(self, now: float) -> list[Effect]:
+        """Ask everyone for keys."""
+        effects: list[Effect] = []
+        for person in range(self._n):
+            effects += self._restock(person, now)
+        return effects + self._go_on(now)
+
+    def receive(self, message: Message, now: float) -> list[Effect]:
+        """Keys, a token that was handed on, or the curator's word that one is safe."""
+        if message.sender == CURATOR:
+            arrived = wire.decode(_FROM_CURATOR, message.body, self._limit)
+            if arrived is None or arrived.token >= len(self._walks):
+                return []
+            walk = self._walks[arrived.token]
+            if walk.stage != _HOME:
+                return []
+            walk.stage, walk.outbox = _OVER, OutboxState({}, 0, 0.0)
+            return self._go_on(now)
+        person = self._person(message.sender)
+        said = wire.decode(_FROM_DEVICE, message.body, self._limit)
+        if person is None or said is None:
+            return []
+        self._people[person].heard, self._people[person].called = now, 0
+        if self._over:
+            return [Send(message.sender, wire.encode(messages.Over()))]
+        if isinstance(said, messages.Stock):
+            return self._stocked(person, said, now)
+        return self._handed(person, said, now)
+
+    def wake(self, now: float) -> list[Effect]:
+        """Repeat what was not answered, and pass over who was silent for too long."""
+        return self._restocks.retry(now) + self._go_on(now)
+
+    def _person(self, sender: Address) -> int | None:
+        if not is_device(sender):
+            return None
+        person = person_of(sender)
+        return person if 0 <= person < self._n else None
+
+    def _go_on(self, now: float) -> list[Effect]:
+        """Do for every token what is due, and say when to go on."""
+        if self._over:
+            return [Done()]
+        if self._was_away:
+            # Nobody was silent as long as nobody listened.
+            for who in self._people:
+                who.heard, who.called = now, 0
+            for walk in self._walks:
+                walk.due = max(walk.due, now + self._timing.round_seconds)
+            self._was_away = False
+        effects: list[Effect] = []
+        for token, walk in enumerate(self._walks):
+            if walk.stage < _HOME:
+                effects += self._move(token, walk, now)
+            effects += self._outbox(walk).retry(now)
+        calls, next_call = self._call_out(now)
+        effects += calls
+        if all(walk.stage == _OVER for walk in self._walks):
+            self._over = True
+            self._restocks = Outbox(self._timing.backoff)
+            over = wire.encode(messages.Over())
+            return [*effects, *(Send(device(each), over) for each in range(self._n)), Done()]
+        times: list[float | None] = [self._restocks.due, next_call]
+        for walk in self._walks:
+            times.append(self._outbox(walk).due)
+            if walk.stage < _HOME:
+                times.append(min(walk.due, self._ends))
+                times.append(self._last_call if now < self._last_call else None)
+            if walk.stage == _WAITING and now < self._begins:
+                times.append(self._begins)
+        return effects + wake_at(*(time for time in times if time != np.inf))
+
+    def _outbox(self, walk: _Walk) -> Outbox:
+        outbox = Outbox(self._timing.backoff)
+        outbox.resume(walk.outbox)
+        return outbox
+
+    # People.
+
+    def _call_out(self, now: float) -> tuple[list[Effect], float | None]:
+        """Ask for signs of life, pass over who gives none, and when to look again."""
+        effects: list[Effect] = []
+        if self._ring or not any(walk.stage in (_DRAWING, _ASKED) for walk in self._walks):
+            return effects, None
+        times = []
+        quiet, pause = self._begins, self._timing.round_seconds / _CALLS
+        for person, who in enumerate(self._people):
+            if not who.present:
+                continue
+            if now >= who.heard + quiet + _CALLS * pause:
+                effects += self._pass_over(person, now)
+                continue
+            if now >= who.heard + quiet + who.called * pause:
+                # The same lot once more: whoever is there answers with the same keys.
+                effects.append(Send(device(person), wire.encode(messages.Restock(who.lot))))
+                while now >= who.heard + quiet + who.called * pause:
+                    who.called += 1
+            times.append(who.heard + quiet + who.called * pause)
+        return effects, min(times, default=None)
+
+    def _restock(self, person: int, now: float) -> list[Effect]:
+        """Ask for more keys, unless that was asked already."""
+        who = self._people[person]
+        if person in self._restocks.state().pending:
+            return []
+        who.lot += 1
+        body = wire.encode(messages.Restock(who.lot))
+        return [self._restocks.put(person, device(person), body, now)]
+
+    def _stocked(self, person: int, said: messages.Stock, now: float) -> list[Effect]:
+        who = self._people[person]
+        if said.lot != who.lot or len(set(said.keys)) < len(said.keys):
+            return []
+        if not self._restocks.settle(person):
+            return []
+        who.keys, who.present = who.keys + said.keys, True
+        return self._go_on(now)
+
+    def _pass_over(self, person: int, now: float) -> list[Effect]:
+        """Draw somebody no more until new keys come."""
+        who = self._people[person]
+        who.keys, who.present = [], False
+        return self._restock(person, now)
+
+    def _take_key(self, person: int, now: float) -> tuple[bytes, list[Effect]]:
+        """One of somebody's keys, or none for now."""
+        keys = self._people[person].keys
+        key = keys.pop(0) if keys else b""
+        return key, self._restock(person, now) if len(keys) < _LOW else []
+
+    # Moving on.
+
+    def _move(self, token: int, walk: _Walk, now: float) -> list[Effect]:
+        """Begin, ask as soon as that can be done, and pass over who is silent."""
+        if now >= self._ends:
+            return self._bring_home(token, walk, b"", now)
+        if walk.stage == _WAITING:
+            here = sum(each.present for each in self._people)
+            wanted = self._n if self._ring or now < self._begins else _FEWEST
+            return self._prepare(token, walk, now) if here >= wanted else []
+        if now < walk.due:
+            return self._ask(token, walk, now) if walk.stage == _DRAWING else []
+        if walk.stage == _ASKED:
+            return self._pass_over(walk.holder, now) + self._go_back(token, walk, now)
+        # Somebody was drawn who gives no keys, or nobody could be.
+        effects: list[Effect] = []
+        if walk.again == NOWHERE and not walk.key and walk.holder != _NOBODY:
+            effects += self._pass_over(walk.holder, now)
+            walk.holder = _NOBODY
+        if walk.next != _NOBODY and not walk.next_key:
+            effects += self._pass_over(walk.next, now)
+        return effects + self._prepare(token, walk, now)
+
+    def _prepare(self, token: int, walk: _Walk, now: float) -> list[Effect]:
+        """Another request, to be asked as soon as it is known who comes next."""
+        walk.stage, walk.turn = _DRAWING, walk.turn + 1
+        walk.next, walk.next_key = _NOBODY, b""
+        walk.due = np.inf if self._ring else now + self._timing.round_seconds
+        return self._ask(token, walk, now)
+
+    def _ask(self, token: int, walk: _Walk, now: float) -> list[Effect]:
+        carries = walk.again == NOWHERE
+        effects: list[Effect] = []
+        if carries and not walk.key:
+            if walk.holder == _NOBODY:
+                walk.holder = self._draw(token, walk, 0, _NOBODY)
+            if walk.holder != _NOBODY:
+                walk.key, effects = self._take_key(walk.holder, now)
+            if not walk.key:
+                return effects
+        if len(walk.visits) + carries < self._length and now < self._last_call:
+            if walk.next == _NOBODY:
+                walk.next = self._draw(token, walk, 1, walk.holder)
+            if walk.next != _NOBODY and not walk.next_key:
+                walk.next_key, more = self._take_key(walk.next, now)
+                effects += more
+            if not walk.next_key:
+                return effects
+        else:
+            walk.next, walk.next_key = _NOBODY, HOME
+        return [*effects, self._request(token, walk, now)]
+
+    def _request(self, token: int, walk: _Walk, now: float) -> Send:
+        body: msgspec.Struct
+        if walk.again == NOWHERE:
+            blank = bool(self._cap) and self._visited(walk) >= self._cap
+            walk.visits.append(Visit(walk.turn, walk.holder, walk.head, blank))
+            body = messages.Carry(token, walk.turn, walk.key, walk.sealed, walk.next_key, blank)
+        else:
+            body = messages.Again(token, walk.turn, walk.visits[walk.again].turn, walk.next_key)
+        walk.stage = _ASKED
+        walk.due = np.inf if self._ring else now + self._timing.round_seconds
+        walk.outbox = OutboxState({}, 0, 0.0)
+        return self._outbox(walk).put(token, device(walk.holder), wire.encode(body), now)
+
+    @staticmethod
+    def _visited(walk: _Walk) -> int:
+        """How often this holder was asked for a contribution, whatever came of it."""
+        return sum(each.holder == walk.holder and not each.blank for each in walk.visits)
+
+    def _handed(self, person: int, said: messages.Handed, now: float) -> list[Effect]:
+        """The answer to what is asked, and to nothing else."""
+        if said.token >= len(self._walks):
+            return []
+        walk = self._walks[said.token]
+        if walk.stage != _ASKED or (said.turn, person) != (walk.turn, walk.holder):
+            return []
+        effects: list[Effect] = []
+        walk.tries = 0
+        if walk.again == NOWHERE:
+            walk.head = len(walk.visits) - 1
+            for depth, place in enumerate(line(walk.visits, walk.head)):
+                if depth == KEPT:
+                    done = walk.visits[place]
+                    release = wire.encode(messages.Release(said.token, done.turn))
+                    effects.append(Send(device(done.holder), release))
+                    break
+        else:
+            walk.head = walk.again
+        if walk.next_key == HOME:
+            return effects + self._bring_home(said.token, walk, said.sealed, now) + self._go_on(now)
+        walk.again, walk.sealed = NOWHERE, said.sealed
+        walk.holder, walk.key = walk.next, walk.next_key
+        effects += self._prepare(said.token, walk, now)
+        return effects + self._go_on(now)
+
+    def _go_back(self, token: int, walk: _Walk, now: float) -> list[Effect]:
+        """Ask an earlier holder, or begin anew when all of them were asked often enough."""
+        kept = [place for _, place in zip(range(KEPT), line(walk.visits, walk.head), strict=False)]
+        if walk.tries < _PATIENCE * len(kept):
+            walk.again = kept[walk.tries % len(kept)]
+            walk.holder, walk.key, walk.sealed = walk.visits[walk.again].holder, b"", b""
+            walk.tries += 1
+        elif len(walk.visits) < self._length and now < self._last_call:
+            walk.again, walk.head, walk.tries = NOWHERE, NOWHERE, 0
+            walk.holder, walk.key, walk.sealed = _NOBODY, b"", b""
+        else:
+            return self._bring_home(token, walk, b"", now)
+        return self._prepare(token, walk, now)
+
+    def _bring_home(self, token: int, walk: _Walk, sealed: bytes, now: float) -> list[Effect]:
+        """To the curator, with a summary; a token that is lost brings nothing."""
+        walk.stage, walk.outbox = _HOME, OutboxState({}, 0, 0.0)
+        own = list(line(walk.visits, walk.head)) if sealed else []
+        reports = sum(not walk.visits[place].blank for place in own)
+        noise = self._protocol.ring_noise if self._ring and own else float(len(own))
+        losses = None
+        if shift(self._protocol.randomizer) is not None and not self._ring:
+            published = self._protocol.parameters.published
+            losses = largest_loss(walk.visits, walk.head, self._n, published=published)
+        told = messages.Homecoming(
+            token, sealed, reports, noise, len(walk.visits), walk.crowd, losses
+        )
+        return [self._outbox(walk).put(token, CURATOR, wire.encode(told), now)]
+
+    # Drawing.
+
+    def _draw(self, token: int, walk: _Walk, which: int, after: int) -> int:
+        """Who holds the token after this person, if anybody can; the first one after nobody."""
+        if self._ring:
+            return (after + 1) % self._n
+        here = [person for person, each in enumerate(self._people) if each.present]
+        if len(here) < _FEWEST:
+            return _NOBODY
+        rng = self._generator(token, walk.turn, which)
+        if self._weights is None or after == _NOBODY:
+            drawn = here[int(rng.integers(len(here)))]
+        else:
+            row = slice(*self._weights.indptr[after : after + 2])
+            near, weights = self._weights.indices[row], self._weights.data[row]
+            weights = weights * np.isin(near, here)
+            if not weights.sum() > 0:
+                return _NOBODY
+            drawn = int(rng.choice(near, p=weights / weights.sum()))
+        walk.crowd = min(walk.crowd, len(here))
+        return drawn
+
+    # Durability.
+
+    def state(self) -> bytes:
+        """Everybody's keys, every walk, and what was not answered."""
+        return wire.encode(
+            _CourierState(self._people, self._walks, self._restocks.state(), self._over)
+        )
+
+    def resume(self, state: bytes) -> None:
+        """Continue with the same draws and the same requests."""
+        stored = msgspec.msgpack.decode(state, type=_CourierState)
+        self._people, self._walks, self._over = stored.people, stored.walks, stored.over
+        self._restocks.resume(stored.restocks)
+        self._was_away = True

@@ -1,0 +1,209 @@
+"""Learning by a token: the model goes from person to person, and each takes a noisy step.
+
+In every step the token θ is with one person, drawn uniformly from all n, who moves it by
+
+    θ ← Π(θ − η·(g + Z + penalty(θ))),     Z normal with σ·clip in each coordinate,
+
+where g is the mean gradient of the person's own records, clipped, and Π an optional projection on
+a ball. Nobody holds all records, and nobody but the holder knows θ at that moment.
+
+* **Hidden path**: people learn neither from whom the token comes nor where it goes. What a peer
+  sees is a part of all steps without their owners, and those are T uses of the noise on a random
+  person's gradient. Nothing is assumed of the loss or the step size, and momentum and averages are
+  functions of the steps: the token carries them.
+* **Public path**: everyone may know the path. What protects is the noise of those who hold the
+  token in between, if a step never brings two models further apart: the loss is convex and
+  β-smooth, the step η constant and at most 2/β. Clipping the mean of several gradients would break
+  that; clipping each record's own gradient makes a linear loss linear from some margin on, so it
+  stays convex and no less smooth. That is done here, for losses of one margin. Anyone adds a
+  gradient at most ``cap`` times, and noise alone afterwards, which others rely on.
+
+From "Privacy Amplification by Decentralization" by Cyffers and Bellet, with its theorems replaced;
+proofs are in ``docs/theory/token_walk.md`` and ``docs/theory/token_graph.md``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar, Literal, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from incrowd import checks
+from incrowd.errors import InvalidParameter
+from incrowd.privacy import Guarantee
+from incrowd.protocols.token_walk.parameters import TokenWalkParameters
+from incrowd.protocols.token_walk.protocol import TokenWalk
+from incrowd.randomizers import Gaussian, GaussianVector
+from incrowd.randomizers.base import FloatArray
+from incrowd.randomness import Seeds
+from incrowd.tasks.learning.channels import Channel, Crowd, check_cap, check_clip
+from incrowd.tasks.learning.gradients import Batch
+from incrowd.tasks.learning.sgd import SGD
+
+__all__ = ["TokenNoise", "TokenSGD"]
+
+_ROUNDED = 1 + 1e-12
+"""Records that were scaled to a length may be longer by rounding."""
+
+
+@dataclass(frozen=True)
+class TokenNoise(Channel):
+    """The holder's clipped gradient with noise; beyond the cap, the noise alone."""
+
+    clip: float
+    sigma: float
+    path: Literal["hidden", "public"]
+    cap: int | None
+    published: bool
+    counted: ClassVar[bool] = False
+    takes_one: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        """Refuse lengths, noise and paths that are none."""
+        check_clip(self.clip)
+        check_cap(self.cap)
+        try:
+            Gaussian.with_sigma(checks.number(self.sigma, "sigma") / 2)
+        except InvalidParameter as error:
+            raise InvalidParameter(
+                f"sigma of {self.sigma!r} times the clipping length cannot be used for gradients "
+                f"that are up to twice that apart: {error}"
+            ) from error
+        if self.path not in ("hidden", "public"):
+            raise InvalidParameter(f"path must be hidden or public, got {self.path!r}")
+        checks.instance(self.published, bool, "published", "True")
+        if self.path == "public" and self.cap is None:
+            raise InvalidParameter(
+                "cap must be given with a public path: how often one person adds a gradient at most"
+            )
+        self.protocol(Crowd(people=3, rate=1 / 3, size=1, one=True), rounds=1)
+
+    @property
+    def most_rounds(self) -> int | None:
+        """The cap."""
+        return self.cap
+
+    @property
+    def record_clip(self) -> float | None:
+        """With a public path each record's gradient is clipped, so that losses stay convex."""
+        return self.clip if self.path == "public" else None
+
+    @cached_property
+    def noise(self) -> Gaussian:
+        """The noise, as that of a number in [0, 1]: two clipped gradients are 2·clip apart."""
+        return Gaussian.with_sigma(self.sigma / 2)
+
+    def average(self, batch: Batch, crowd: Crowd, seeds: Seeds, number: int) -> FloatArray:
+        """The holder's gradient, if it may still be added, and always the noise."""
+        noise = seeds.generator("noise", number).standard_normal(crowd.size)
+        return np.asarray(batch.summed(self.clip) + 2 * self.noise.sigma * self.clip * noise)
+
+    def protocol(self, crowd: Crowd, rounds: int) -> TokenWalk:
+        """The walk whose contributions are the steps."""
+        parameters = TokenWalkParameters(
+            n=crowd.people, steps=rounds, task="sgd", path=self.path, cap=self.cap or 0,
+            published=self.published,
+        )  # fmt: skip
+        vector = GaussianVector(
+            epsilon=self.noise.epsilon, delta=self.noise.delta, dimension=crowd.size
+        )
+        return TokenWalk.make(parameters, vector)
+
+    def guarantee(self, crowd: Crowd, rounds: int) -> Guarantee:
+        """That of the walk, against a peer."""
+        return self.protocol(crowd, rounds).guarantee("peer")
+
+    def describe(self) -> dict[str, Any]:
+        """Clipping length, noise, path and cap."""
+        return {
+            "channel": "token",
+            "clip": self.clip,
+            "sigma": self.sigma,
+            "path": self.path,
+            "cap": self.cap,
+            "published": self.published,
+        }
+
+
+@dataclass(kw_only=True, eq=False)
+class TokenSGD(SGD):
+    """Train on whoever holds the token; ``rounds`` are its steps, ``sigma`` is in units of clip.
+
+    ``path`` says whether people learn from whom the token comes and where it goes. A public path
+    needs ``cap``, how often one person adds a gradient at most; ``record_norm``, a length that no
+    record exceeds; and a constant learning rate of at most 2 over the smoothness, which is
+    :meth:`largest_learning_rate`. ``published`` says whether everybody is shown the final model.
+    With a public path the promise is of the token as peers see it: ``history_``, which tells how
+    far every step went, is for you alone.
+    """
+
+    rate: Literal["one"] = field(default="one", init=False)
+    clip: float
+    sigma: float
+    path: Literal["hidden", "public"] = "hidden"
+    cap: int | None = None
+    record_norm: float | None = None
+    published: bool = True
+
+    def channel(self) -> TokenNoise:
+        """The holder's noisy gradient."""
+        return TokenNoise(self.clip, self.sigma, self.path, self.cap, self.published)
+
+    def _check(self) -> None:
+        super()._check()
+        if self.path == "hidden":
+            if self.record_norm is not None:
+                raise InvalidParameter("record_norm is for a public path: leave it out")
+            return
+        for name, kept in (("momentum", self.momentum), ("average", self.average)):
+            if kept:
+                raise InvalidParameter(
+                    f"{name} is not proven with a public path, where only the model itself may "
+                    "travel: leave it out, or hide the path"
+                )
+        if callable(self.learning_rate):
+            raise InvalidParameter(
+                "learning_rate must be a constant with a public path: give a number, or hide the "
+                "path"
+            )
+        most = self.largest_learning_rate()
+        if self.learning_rate > most:
+            raise InvalidParameter(
+                f"learning_rate must be at most 2 over the smoothness = {most:g} with a public "
+                f"path, got {self.learning_rate:g}: lower it, or hide the path"
+            )
+
+    def largest_learning_rate(self) -> float:
+        """2/β: up to here a step brings no two models further apart."""
+        if self.record_norm is None or not checks.number(self.record_norm, "record_norm") > 0:
+            raise InvalidParameter(
+                "record_norm must be above 0: with a public path the smoothness of the loss, and "
+                "so the learning rate, depends on how long records can be"
+            )
+        smoothness = self.model.smoothness(self.record_norm)
+        if smoothness is None:
+            raise InvalidParameter(
+                f"a public path needs a loss that is convex and smooth in one number, which "
+                f"{type(self.model).__name__} has not: use Logistic with two classes or Ridge, or "
+                "hide the path"
+            )
+        return 2 / smoothness * (1 - 2.0**-50)
+
+    def _begin(self, rows: NDArray[Any], targets: NDArray[Any]) -> None:
+        if self.record_norm is not None:
+            longest = float(np.linalg.norm(rows.astype(np.float64), axis=-1).max())
+            if longest > self.record_norm * _ROUNDED:
+                raise InvalidParameter(
+                    f"a record has length {longest:g}, above record_norm = {self.record_norm:g}: "
+                    "scale the records, as UnitBall does, or raise record_norm"
+                )
+        super()._begin(rows, targets)
+
+    @property
+    def protocol_(self) -> TokenWalk:
+        """The walk of the steps that were held: its other views, and what it costs."""
+        state, crowd = self._held()
+        return cast(TokenNoise, self._channel).protocol(crowd, state.rounds)

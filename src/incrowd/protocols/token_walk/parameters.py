@@ -1,0 +1,201 @@
+"""What can be set about a token walk, and which settings go together."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from incrowd import checks
+from incrowd.errors import InvalidCrowd, InvalidParameter
+from incrowd.graphs.named import names_family
+from incrowd.protocols.base import Parameters, parameter
+
+__all__ = ["Path", "Purpose", "TokenWalkParameters", "Topology"]
+
+Purpose = Literal["auto", "sum", "histogram", "sgd"]
+Topology = Literal["complete", "ring", "graph"]
+Path = Literal["auto", "hidden", "public"]
+
+_FEWEST = 3
+_MOST_STEPS = 10**9
+
+
+class TokenWalkParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The parameters of :class:`incrowd.protocols.token_walk.TokenWalk`."""
+
+    n: Annotated[
+        int,
+        parameter(
+            "people who take part, the victim included", solve="min",
+            default="counted in the graph",
+        ),
+    ] = 0  # fmt: skip
+    task: Annotated[
+        Purpose,
+        parameter(
+            "what the token adds up: numbers (sum), categories (histogram), or the steps of a "
+            "model (sgd), which read the token",
+            default="what the randomizer is for",
+        ),
+    ] = "auto"
+    topology: Annotated[
+        Topology,
+        parameter("where the token goes: to anyone, around a ring, or to neighbours in a graph"),
+    ] = "complete"
+    steps: Annotated[
+        int,
+        parameter("how often the token is handed on, except on a ring", solve="max", default=""),
+    ] = 0
+    laps: Annotated[
+        int, parameter("how often the token goes around, on a ring", solve="max", default="")
+    ] = 0
+    sigma: Annotated[
+        float,
+        parameter("standard deviation of the noise of one contribution", solve="min", default=""),
+    ] = 0.0
+    sensitivity: Annotated[
+        float, parameter("how far apart two contributions of one person can be", default="1")
+    ] = 0.0
+    lipschitz: Annotated[
+        float,
+        parameter(
+            "with sgd: the length that gradients are clipped to; two of them are twice that apart",
+            default="none",
+        ),
+    ] = 0.0
+    path: Annotated[
+        Path,
+        parameter(
+            "whether people learn from whom the token comes and where it goes",
+            default="hidden where anyone may be next, else public",
+        ),
+    ] = "auto"
+    published: Annotated[bool, parameter("whether everybody is shown the result")] = False
+    spread: Annotated[
+        bool,
+        parameter("on a ring: everyone adds a little noise, rather than one in n − 1 all of it"),
+    ] = False
+    cap: Annotated[
+        int,
+        parameter(
+            "with a public path: contributions of one person, who adds only noise afterwards",
+            default="none",
+        ),
+    ] = 0
+    tokens: Annotated[int, parameter("tokens that walk, each for as many steps")] = 1
+    available: Annotated[
+        float,
+        parameter(
+            "in a simulation: the chance that a person is there when the token comes, and "
+            "otherwise somebody else is drawn"
+        ),
+    ] = 1.0
+    graph: Annotated[
+        str,
+        parameter(
+            "file that says who can talk to whom, or a family of graphs such as regular:8",
+            path=True,
+            default="none",
+        ),
+    ] = ""
+    pair: Annotated[
+        tuple[int, int] | None,
+        parameter("on a graph: state the promise of this person towards that one", default="all"),
+    ] = None
+
+    def __post_init__(self) -> None:
+        """Refuse settings that describe no walk, or that do not go together."""
+        on_graph = self.topology == "graph"
+        if self.n or not on_graph or names_family(self.graph):
+            Parameters.__post_init__(self)
+            if self.n < _FEWEST:
+                raise InvalidCrowd(
+                    f"n must be at least {_FEWEST}: among {self.n} people whoever gets the token "
+                    "knows who held it before"
+                )
+        for name, least in (("steps", 0), ("laps", 0), ("cap", 0), ("tokens", 1)):
+            whole = checks.integer(getattr(self, name), name, least)
+            msgspec.structs.force_setattr(self, name, whole)
+        for name in ("sigma", "sensitivity", "lipschitz"):
+            if checks.number(getattr(self, name), name) < 0:
+                raise InvalidParameter(f"{name} must not be negative, got {getattr(self, name)!r}")
+        for name in ("published", "spread"):
+            checks.instance(getattr(self, name), bool, name, "True")
+        if not 0 < checks.number(self.available, "available") <= 1:
+            raise InvalidParameter(f"available must be above 0 and up to 1, got {self.available!r}")
+        self._check_length()
+        self._check_together()
+        self._check_pair()
+
+    def _check_length(self) -> None:
+        if self.topology == "ring":
+            if not self.laps:
+                raise InvalidParameter("laps must be at least 1 on a ring")
+            if self.steps:
+                raise InvalidParameter("steps are not for a ring: give laps, each of n steps")
+        elif not self.steps:
+            raise InvalidParameter("steps must be at least 1")
+        elif self.laps:
+            raise InvalidParameter("laps are for a ring: give steps, or topology ring")
+        if self.length > _MOST_STEPS:
+            raise InvalidParameter(f"steps must be at most {_MOST_STEPS:,}, got {self.length:,}")
+
+    def _check_together(self) -> None:
+        ring, graph = self.topology == "ring", self.topology == "graph"
+        if self.graph and not graph:
+            raise InvalidParameter("graph needs topology graph: elsewhere nobody is a neighbour")
+        if self.path == "hidden" and (ring or graph):
+            raise InvalidParameter(
+                f"path cannot be hidden on a {self.topology}: who can be next is known there; a "
+                "hidden path is proven where the next one is drawn among all people"
+            )
+        if ring and self.task == "sgd":
+            raise InvalidParameter(
+                "task sgd is not proven on a ring: a step would read contributions that have no "
+                "noise yet; use topology complete"
+            )
+        if self.spread and not ring:
+            raise InvalidParameter("spread is for a ring: elsewhere everyone adds all their noise")
+        if self.cap and ring:
+            raise InvalidParameter("cap is not for a ring: there everyone contributes once a lap")
+        if self.cap and self.path_known == "hidden":
+            raise InvalidParameter(
+                "cap needs a public path: counting visits that others cannot see would tell them "
+                "apart; set path to public, or leave cap out"
+            )
+        if self.available < 1 and self.topology != "complete":
+            raise InvalidParameter("available is for topology complete, where another can be drawn")
+        if self.task != "sgd" and self.lipschitz:
+            raise InvalidParameter("lipschitz is for task sgd: give sensitivity")
+        if self.lipschitz and self.sensitivity:
+            raise InvalidParameter("lipschitz and sensitivity say the same: give only one of them")
+
+    def _check_pair(self) -> None:
+        if self.pair is None:
+            return
+        if self.topology != "graph":
+            raise InvalidParameter("pair is for a graph: elsewhere all pairs are alike or stated")
+        whole = tuple(checks.integer(each, "pair (a person)", 0) for each in self.pair)
+        if len(whole) != 2 or whole[0] == whole[1]:
+            raise InvalidParameter(f"pair must be two different people, got {list(self.pair)}")
+        if self.n and max(whole) >= self.n:
+            raise InvalidCrowd(f"pair names person {max(whole)}, but people are 0 to {self.n - 1}")
+        msgspec.structs.force_setattr(self, "pair", whole)
+
+    @property
+    def length(self) -> int:
+        """The steps of one token."""
+        return self.laps * self.n if self.topology == "ring" else self.steps
+
+    @property
+    def path_known(self) -> Literal["hidden", "public"]:
+        """Whether peers know the path."""
+        if self.path == "auto":
+            return "hidden" if self.topology == "complete" else "public"
+        return self.path
+
+    @property
+    def distance(self) -> float:
+        """How far apart two contributions of one person can be, in the units of sigma."""
+        return 2 * self.lipschitz or self.sensitivity or 1.0

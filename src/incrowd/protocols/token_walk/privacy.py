@@ -1,0 +1,259 @@
+"""Which theorem holds against whom: the views of a token walk.
+
+Against whom, and what they know, decides (``docs/theory/token_walk.md``):
+
+* a **peer** who sees the token whenever it comes, and not the path: every step is a step of which
+  nobody knows whose it was, so T of them are T rounds of sampling with probability 1/(n − 1). That
+  covers the final token too, and contributions that read the token.
+* a peer who **knows the path** (it is public, or hub or courier tells): what protects is the noise
+  of those in between.
+* the **curator**, or anyone else, who sees the final token alone: one sum with all the noise.
+* **everyone** but the victim: only the noise of each contribution.
+
+Colluders are peers: a curator with colluders is a peer who also sees the result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, cast
+
+from incrowd.errors import InvalidParameter, NotProven
+from incrowd.graphs.graph import Graph
+from incrowd.privacy import ComposedProfile, Guarantee, LocalProfile
+from incrowd.privacy.gaussian import GaussianProfile
+from incrowd.privacy.guarantee import EVERYONE, Profile
+from incrowd.privacy.least import LeastProfile, LentProfile
+from incrowd.protocols.local.privacy import drawing
+from incrowd.protocols.token_walk.parameters import TokenWalkParameters
+from incrowd.randomizers import KRR, Gaussian, GaussianVector
+from incrowd.randomizers.base import Randomizer
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+__all__ = ["Walk", "contribution", "shift", "token_guarantee"]
+
+_LEAST_SHIFT = 1e-6
+"""Less is stated as this: nobody met anybody's contribution."""
+_CARRIERS = frozenset({"hub", "courier"})
+_HONEST = "the person's own device adds its contribution and its noise as described"
+_UNIFORM = (
+    "every holder, the first too, is drawn uniformly from all people, the holder itself included"
+)
+_UNSEEN = "nobody in this view learns from whom a token comes, where it goes, or who is away"
+_TIMED = "a contribution depends on the time, the token and the person's data alone"
+_FIXED = "a contribution depends on the person's data alone, not on what the token holds"
+_CONSTANT = (
+    "the losses are convex and smooth, and every step is of the same size, at most 2 over their "
+    "smoothness"
+)
+_PUBLIC = "the path does not depend on the data"
+
+
+def shift(randomizer: Randomizer) -> float | None:
+    """How many standard deviations two contributions of one person are apart; none if not normal.
+
+    That is what all bounds on sums of Gaussian noise depend on.
+    """
+    if isinstance(randomizer, Gaussian):
+        return 1 / randomizer.sigma
+    if isinstance(randomizer, GaussianVector):
+        return 2 / randomizer.sigma
+    return None
+
+
+def contribution(randomizer: Randomizer) -> Profile:
+    """What one contribution reveals alone."""
+    apart = shift(randomizer)
+    return LocalProfile(randomizer) if apart is None else GaussianProfile(apart)
+
+
+@dataclass(frozen=True)
+class Walk:
+    """A walk to be accounted for: its parameters, and what really happened where it did."""
+
+    parameters: TokenWalkParameters
+    randomizer: Randomizer
+    reads: bool
+    """Whether contributions read the token."""
+    graph: Graph | None = None
+    losses: float | None = None
+    """The largest sum of k²/m of any pair on the path of any one token that walked.
+
+    The result is counted as seen where it is published.
+    """
+
+
+def token_guarantee(walk: Walk, view: frozenset[str], colluders: int) -> Guarantee:
+    """What is proven about a walk against this view with so many colluding people."""
+    chosen = walk.parameters
+    if view == EVERYONE:
+        found = _everyone(walk)
+    elif "peer" in view or colluders:
+        # Whoever colludes is a peer; beside a peer they are all helpers.
+        helpers = colluders if "peer" in view else colluders - 1
+        final = chosen.published or "curator" in view
+        known = chosen.path_known == "public" or bool(view & _CARRIERS)
+        found = _peer_knowing(walk, helpers, final) if known else _peer(walk, helpers)
+    else:
+        found = _final(walk, known=bool(view & _CARRIERS))
+    profile, theorem, assumptions = found
+    if chosen.tokens > 1:
+        profile = ComposedProfile(((profile, chosen.tokens),))
+    return Guarantee(
+        profile=profile,
+        view=view,
+        theorem=theorem,
+        assumptions=(_HONEST, *assumptions, *drawing(walk.randomizer)),
+        colluders=colluders,
+    )
+
+
+_Found = tuple[Profile, str, tuple[str, ...]]
+
+
+def _peer(walk: Walk, helpers: int) -> _Found:
+    """The path is hidden: every step is one of a random person."""
+    from incrowd.protocols.token_walk.hidden import hidden_profile
+
+    chosen = walk.parameters
+    one = contribution(walk.randomizer)
+    profile = hidden_profile(one, chosen.n, chosen.steps, helpers)
+    return profile, "hidden path (docs/theory/token_walk.md)", (_UNIFORM, _UNSEEN, _TIMED)
+
+
+def _peer_knowing(walk: Walk, helpers: int, final: bool) -> _Found:
+    chosen = walk.parameters
+    profile: Profile
+    if chosen.topology == "ring":
+        return _ring(walk, helpers)
+    apart = shift(walk.randomizer)
+    if apart is None:
+        # Others' reports between two visits hide one's own; how much is not proven here.
+        profile, theorem, assumptions = _everyone(walk)
+        return LentProfile(profile), theorem, assumptions
+    if walk.losses is not None and not (walk.reads or helpers) and final == chosen.published:
+        profile = GaussianProfile(max(apart * walk.losses**0.5, _LEAST_SHIFT))
+        return profile, "realised walk (docs/theory/token_graph.md)", (_FIXED, _PUBLIC)
+    if chosen.topology == "graph":
+        return _on_graph(walk, apart, helpers, final)
+    if walk.reads:
+        from incrowd.protocols.token_walk.iterated import IteratedProfile
+
+        profile = IteratedProfile(apart, chosen.n, _cap(chosen), helpers, final)
+        return (
+            profile,
+            "public walk of steps (docs/theory/token_graph.md)",
+            (_UNIFORM, _TIMED, _CONSTANT),
+        )
+    from incrowd.protocols.token_walk.known import PublicWalkProfile
+
+    profile = PublicWalkProfile(apart, chosen.n, chosen.steps, helpers, final)
+    return profile, "public walk (docs/theory/token_walk.md)", (_UNIFORM, _FIXED)
+
+
+def _ring(walk: Walk, helpers: int) -> _Found:
+    from incrowd.protocols.token_walk.ring import Ring
+
+    chosen = walk.parameters
+    if helpers:
+        raise NotProven(
+            "two people who stand around somebody on a ring see every contribution between them: "
+            "no promise holds against colluders; use topology complete"
+        )
+    ring = Ring(chosen.n, chosen.laps, chosen.published, chosen.spread)
+    if isinstance(walk.randomizer, KRR):
+        profile = ring.histogram_profile(walk.randomizer)
+    else:
+        profile = ring.profile(contribution(walk.randomizer))
+    alone = "nobody tells another what they saw of the token"
+    return profile, "ring (docs/theory/token_ring.md)", (_FIXED, alone)
+
+
+def _on_graph(walk: Walk, apart: float, helpers: int, final: bool) -> _Found:
+    from incrowd.protocols.token_walk.on_graph import PairOnGraphProfile, worst_profile
+
+    chosen = walk.parameters
+    if helpers or walk.graph is None:
+        raise NotProven("colluders are not accounted for on a graph: use topology complete")
+    weights, cap = weights_of(walk.graph), _cap(chosen)
+    if chosen.pair is None:
+        profile = worst_profile(weights, apart, cap, published=final)
+    else:
+        profile = PairOnGraphProfile(weights, chosen.pair, apart, cap, published=final)
+    reads = _CONSTANT if walk.reads else _FIXED
+    return (
+        profile,
+        "public walk on a graph (docs/theory/token_graph.md)",
+        ("the first holder is drawn uniformly, and each next one by the public weights", reads),
+    )
+
+
+def _final(walk: Walk, *, known: bool) -> _Found:
+    """Only the final token is seen."""
+    chosen = walk.parameters
+    if chosen.topology == "ring":
+        return _ring(walk, 0)
+    apart = shift(walk.randomizer)
+    theorem = "final token (docs/theory/token_walk.md)"
+    own: Profile | None = None
+    if apart is not None and not walk.reads:
+        if chosen.topology == "graph":
+            most = min(_cap(chosen), chosen.steps)
+            return GaussianProfile(apart * most / chosen.steps**0.5), theorem, (_FIXED,)
+        from incrowd.protocols.token_walk.known import CuratorSumProfile
+
+        own = CuratorSumProfile(apart, chosen.n, chosen.steps)
+    if known or chosen.path_known == "public":
+        if own is not None:
+            return own, theorem, (_UNIFORM, _FIXED)
+        # Beside the path, the final token is a part of what a peer would see.
+        profile, theorem, assumptions = _peer_knowing(walk, 0, final=True)
+        return LentProfile(profile), theorem, assumptions
+    from incrowd.protocols.token_walk.hidden import hidden_profile
+
+    # Who is no participant is one more person, of whom no step can be; and sees but the end.
+    more = hidden_profile(contribution(walk.randomizer), chosen.n + 1, chosen.steps)
+    if own is not None:
+        return LeastProfile(own, more), theorem, (_UNIFORM, _UNSEEN, _FIXED)
+    return LentProfile(more), "hidden path (docs/theory/token_walk.md)", (_UNIFORM, _UNSEEN, _TIMED)
+
+
+def _everyone(walk: Walk) -> _Found:
+    """Every contribution is seen with its owner."""
+    chosen, one = walk.parameters, contribution(walk.randomizer)
+    theorem = "local contributions (docs/theory/token_walk.md)"
+    if chosen.topology == "ring":
+        if isinstance(walk.randomizer, KRR):
+            return ComposedProfile(((one, chosen.laps),)), theorem, ()
+        if not chosen.spread:
+            raise NotProven(
+                "on a ring where only one in n − 1 adds noise, two neighbours together see a "
+                "contribution in the clear: add spread, or use topology complete"
+            )
+        apart = cast(float, shift(walk.randomizer))
+        return GaussianProfile(apart * (chosen.laps * (chosen.n - 1)) ** 0.5), theorem, ()
+    if chosen.topology == "graph":
+        return ComposedProfile(((one, _cap(chosen)),)), theorem, ()
+    from incrowd.protocols.token_walk.known import LocalWalkProfile
+
+    return LocalWalkProfile(one, chosen.n, chosen.steps, chosen.cap), theorem, (_UNIFORM,)
+
+
+def _cap(chosen: TokenWalkParameters) -> int:
+    if not chosen.cap:
+        raise InvalidParameter(
+            "cap must be at least 1 here: with a public path the promise rests on how often one "
+            "person contributes at most"
+        )
+    return chosen.cap
+
+
+@lru_cache(maxsize=4)
+def weights_of(graph: Graph) -> csr_array:
+    """How likely the token goes from one to another: Metropolis–Hastings, uniform in the end."""
+    from incrowd.protocols.token_walk.on_graph import metropolis
+
+    return metropolis(graph)

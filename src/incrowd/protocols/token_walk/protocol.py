@@ -1,0 +1,338 @@
+"""Token walks: private sums, histograms and models, hand to hand.
+
+A token goes from person to person, and whoever holds it adds a contribution with noise of their
+own. Nobody collects anything: the other participants, who see the token when it comes to them, are
+whom people are protected from. Where the next holder is drawn from everyone, and people learn
+neither from whom the token comes nor where it goes, what each of them learns is what they would
+learn from a trusted curator that publishes every step (``docs/theory/token_walk.md``). From
+"Privacy Amplification by Decentralization" by Cyffers and Bellet, with its theorems replaced.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, ClassVar, Self
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from incrowd import checks
+from incrowd.errors import InvalidCrowd, InvalidParameter, ProtocolFailed
+from incrowd.graphs.graph import Graph
+from incrowd.privacy.guarantee import Guarantee, view_of
+from incrowd.protocols.actor import COURIER, CURATOR, Actor, Address, device
+from incrowd.protocols.base import (
+    VIEWS,
+    Colluders,
+    Cost,
+    Parameters,
+    Protocol,
+    check_colluders,
+    check_randomizer,
+)
+from incrowd.protocols.named_graph import graph_named
+from incrowd.protocols.pricing import expected_error
+from incrowd.protocols.seat import Seat, Timing
+from incrowd.protocols.token_walk import privacy
+from incrowd.protocols.token_walk.parameters import Path, Purpose, TokenWalkParameters, Topology
+from incrowd.protocols.token_walk.ring import Ring
+from incrowd.protocols.token_walk.token import Carried, TokenFormat
+from incrowd.randomizers import KRR, Gaussian, GaussianVector, Laplace
+from incrowd.randomizers.base import Randomizer
+from incrowd.randomness import Seeds
+from incrowd.tasks.base import Collected, Task
+
+__all__ = ["TokenWalk"]
+
+
+@dataclass(frozen=True, init=False, eq=False)
+class TokenWalk(Protocol):
+    """A token that people hand on, each adding a contribution."""
+
+    kind: ClassVar[str] = "token-walk"
+    summary: ClassVar[str] = "a token goes from person to person, and each adds a noisy answer"
+    parameters_type: ClassVar[type[Parameters]] = TokenWalkParameters
+    helpers: ClassVar[tuple[Address, ...]] = (COURIER, CURATOR)
+    collects: ClassVar[type[Collected]] = Carried
+    view: ClassVar[str] = "peer"
+    views: ClassVar[tuple[str, ...]] = (*VIEWS, "peer", "peer+hub")
+    usual: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {"histogram": "krr", "mean": "gaussian", "sum": "gaussian"}
+    )
+
+    randomizer: Randomizer
+    parameters: TokenWalkParameters
+    neighbours: Graph | None
+    """Who can be next, on a graph."""
+    losses: float | None
+    """The largest sum of k²/m of any pair on a path that was walked."""
+
+    def __init__(
+        self,
+        randomizer: Randomizer | None = None,
+        *,
+        n: int = 0,
+        steps: int = 0,
+        laps: int = 0,
+        topology: Topology = "complete",
+        task: Purpose = "auto",
+        path: Path = "auto",
+        sigma: float = 0.0,
+        sensitivity: float = 0.0,
+        lipschitz: float = 0.0,
+        published: bool = False,
+        spread: bool = False,
+        cap: int = 0,
+        tokens: int = 1,
+        available: float = 1.0,
+        graph: Graph | None = None,
+        pair: tuple[int, int] | None = None,
+    ) -> None:
+        """Noise is given by a randomizer, or by ``sigma`` with how far contributions differ."""
+        parameters = TokenWalkParameters(
+            n=n or (0 if graph is None else graph.n), steps=steps, laps=laps, topology=topology,
+            task=task, path=path, sigma=sigma, sensitivity=sensitivity, lipschitz=lipschitz,
+            published=published, spread=spread, cap=cap, tokens=tokens, available=available,
+            pair=pair,
+        )  # fmt: skip
+        if randomizer is None:
+            made = self.implied(parameters)
+            if isinstance(made, str):
+                raise InvalidParameter(f"randomizer is missing: give a {made} randomizer, or sigma")
+            randomizer = made
+        self._set(parameters, randomizer, graph)
+
+    def _set(
+        self, parameters: TokenWalkParameters, randomizer: Randomizer, graph: Graph | None
+    ) -> None:
+        _check_drawable(check_randomizer(randomizer), parameters)
+        if parameters.topology == "graph":
+            if graph is None:
+                raise InvalidParameter(
+                    "graph must be given: the file that says who can talk to whom, or a family of "
+                    "graphs such as regular:8"
+                )
+            if parameters.n not in (0, graph.n):
+                raise InvalidCrowd(
+                    f"{parameters.graph or 'the graph'} has {graph.n} people, but n = "
+                    f"{parameters.n}: each row of the data is one person of the graph"
+                )
+            parameters = msgspec.structs.replace(parameters, n=graph.n)
+            privacy.weights_of(graph)
+        object.__setattr__(self, "randomizer", randomizer)
+        object.__setattr__(self, "parameters", parameters)
+        object.__setattr__(self, "neighbours", graph)
+        object.__setattr__(self, "losses", None)
+
+    @classmethod
+    def make(cls, parameters: Any, randomizer: Randomizer, graph: Graph | None = None) -> Self:
+        """Build from parameters; finds the graph that they name unless it is given."""
+        if graph is None and parameters.graph:
+            graph = graph_named(parameters.graph, parameters.n)
+        made = cls.__new__(cls)
+        made._set(parameters, randomizer, graph)
+        return made
+
+    @classmethod
+    def implied(cls, parameters: TokenWalkParameters) -> str | Randomizer:
+        """Gaussian noise of the sigma that is given; randomized response for a histogram."""
+        if parameters.task == "histogram":
+            return "krr"
+        if not parameters.sigma:
+            raise InvalidParameter("sigma must be above 0: it is the noise of one contribution")
+        try:
+            return Gaussian.with_sigma(parameters.sigma / parameters.distance)
+        except InvalidParameter as error:
+            raise InvalidParameter(
+                f"sigma of {parameters.sigma:g} for contributions that are up to "
+                f"{parameters.distance:g} apart cannot be used: {error}"
+            ) from error
+
+    @classmethod
+    def asks_epsilon0(cls, given: Mapping[str, Any]) -> bool:
+        """Only histograms have one; sums state their noise."""
+        return given.get("task") == "histogram"
+
+    # What is promised.
+
+    @property
+    def reads(self) -> bool:
+        """Whether contributions read the token, as the steps of a model do."""
+        return self.parameters.task == "sgd"
+
+    def guarantee(self, view: str = "peer", colluders: Colluders = 0) -> Guarantee:
+        """By who looks and what they know; see :mod:`incrowd.protocols.token_walk.privacy`."""
+        walk = privacy.Walk(
+            self.parameters, self.randomizer, self.reads, self.neighbours, self.losses
+        )
+        count = check_colluders(colluders, self.parameters.n)
+        return privacy.token_guarantee(walk, view_of(view), count)
+
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """A peer, with those who carry the token, the curator, and everyone."""
+        views = ["peer", "peer+hub", "curator", "curator+hub"]
+        if self._own_noise:
+            views.append("everyone")
+        return tuple(self.guarantee(view) for view in views)
+
+    @property
+    def _own_noise(self) -> bool:
+        """Whether every contribution has noise of its own."""
+        chosen = self.parameters
+        return chosen.topology != "ring" or chosen.spread or isinstance(self.randomizer, KRR)
+
+    def particulars(
+        self, delta: float, guarantee: Guarantee, colluders: Colluders = 0
+    ) -> dict[str, Any]:
+        """The noise of a contribution, what it reveals alone, and how often one contributes."""
+        del guarantee, colluders
+        chosen = self.parameters
+        noise = getattr(self.randomizer, "sigma", None)
+        return {
+            "path": chosen.path_known,
+            **({} if noise is None else {"sigma_per_unit": noise}),
+            "contribution_epsilon": privacy.contribution(self.randomizer).epsilon(delta),
+            "contributions_expected": chosen.length * chosen.tokens / chosen.n,
+        }
+
+    def details(self, collected: Collected) -> dict[str, Any]:
+        """How many contributions came home, of how many steps."""
+        if not isinstance(collected, Carried):
+            return {}
+        return {"contributions": collected.reports, "steps": collected.steps}
+
+    # What it costs.
+
+    def cost(self) -> Cost:
+        """One message per turn, with the whole token in it."""
+        chosen = self.parameters
+        turns = chosen.length * chosen.tokens
+        size = TokenFormat.of(self.randomizer, chosen.length).nbytes
+        return Cost(
+            rounds=chosen.length,
+            messages_per_person=turns / chosen.n,
+            bytes_per_person=turns / chosen.n * size,
+            extra_people=1,
+            expected_error=self._expected_error(turns),
+        )
+
+    def _expected_error(self, turns: int) -> float | None:
+        chosen = self.parameters
+        if chosen.topology != "ring":
+            return expected_error(self.randomizer, turns, sampled=True)
+        even = np.full(TokenFormat.of(self.randomizer, turns).width, 1.0 * turns)
+        even /= even.size if isinstance(self.randomizer, KRR) else 1
+        found = self.randomizer.from_tally(even, turns, self.ring_noise * chosen.tokens)
+        return math.sqrt(float(np.mean(found.variance)))
+
+    @property
+    def ring_noise(self) -> float:
+        """How many contributions' worth of noise a token brings home from the ring."""
+        ring = self.ring
+        if not isinstance(self.randomizer, KRR):
+            return ring.variance
+        added = ring.uniform_elements(self.randomizer.blanket().gamma)
+        return ring.steps + added * (2 if ring.published else 1)
+
+    @property
+    def ring(self) -> Ring:
+        """The ring, where that is where the token goes."""
+        chosen = self.parameters
+        return Ring(chosen.n, chosen.laps, chosen.published, chosen.spread)
+
+    # How it is run.
+
+    def question(self, task: Task | None) -> Task:
+        """The task; the steps of a model are no values that could be asked for."""
+        if self.reads:
+            raise InvalidParameter("task sgd is trained by TokenSGD: there are no values to add up")
+        return super().question(task)
+
+    def collect(self, values: NDArray[Any], seeds: Seeds) -> Collected:
+        """Walk every token at once, in memory."""
+        from incrowd.protocols.token_walk.simulate import collect
+
+        self.check_crowd(values)
+        return collect(self, values, seeds)
+
+    def realised(self, collected: Collected) -> Self:
+        """The walk that happened: its steps, its smallest crowd, and its path."""
+        if not isinstance(collected, Carried) or collected.reports == 0:
+            raise ProtocolFailed(
+                "no token came home with a contribution: give people more time, or more steps"
+            )
+        chosen = self.parameters
+        if chosen.topology == "complete":
+            chosen = msgspec.structs.replace(chosen, n=collected.crowd, steps=collected.steps)
+        same = self.make(chosen, self.randomizer, self.neighbours)
+        object.__setattr__(same, "losses", collected.losses)
+        return same
+
+    def published(self) -> Parameters:
+        """Without the noise, which the randomizer states, and the file of the graph."""
+        return msgspec.structs.replace(
+            self.parameters, sigma=0.0, sensitivity=0.0, lipschitz=0.0, graph=""
+        )
+
+    @property
+    def graph(self) -> Graph | None:
+        """Who can be next."""
+        return self.neighbours
+
+    def among(self, people: Sequence[int]) -> Self:
+        """A walk among fewer people; as long as before, but on a ring."""
+        graph = None if self.neighbours is None else self.neighbours.subgraph(np.asarray(people))
+        fewer = msgspec.structs.replace(self.parameters, n=len(people), graph="")
+        return self.make(fewer, self.randomizer, graph)
+
+    def contacts(self, person: int) -> tuple[Address, ...]:
+        """The courier."""
+        del person
+        return (COURIER,)
+
+    def lasts(self, timing: Timing) -> float:
+        """Until the walk is over for good, however often somebody was away."""
+        from incrowd.protocols.token_walk.actors import walk_seconds
+
+        return walk_seconds(self.parameters.length, timing) + super().lasts(timing)
+
+    def party(self, address: Address, seat: Seat) -> Actor:
+        """One person's device, the courier, or the curator."""
+        from incrowd.protocols.token_walk.actors import party
+
+        return party(self, address, seat)
+
+    @property
+    def roster(self) -> list[Address]:
+        """Everybody's device."""
+        return [device(person) for person in range(self.parameters.n)]
+
+
+def _check_drawable(randomizer: Randomizer, chosen: TokenWalkParameters) -> None:
+    """Refuse randomizers whose reports cannot be added up, or whose sums are not accounted for."""
+    if isinstance(randomizer, KRR | Gaussian | GaussianVector):
+        fitting = isinstance(randomizer, KRR) == (chosen.task == "histogram")
+        if chosen.task != "auto" and not fitting:
+            raise InvalidParameter(
+                f"task {chosen.task} and the randomizer {randomizer.kind} do not go together: krr "
+                "is for a histogram, gaussian for the others"
+            )
+    elif isinstance(randomizer, Laplace):
+        if chosen.topology != "ring":
+            raise InvalidParameter(
+                "randomizer laplace is for a ring: noises that add up between two visits are "
+                "accounted for where they are normal; use gaussian"
+            )
+    else:
+        raise InvalidParameter(
+            f"randomizer {randomizer.kind} cannot be added up in a token: use krr for categories, "
+            "gaussian for numbers, or laplace on a ring"
+        )
+    if chosen.spread and not isinstance(randomizer, Gaussian | GaussianVector):
+        raise InvalidParameter("spread needs gaussian noise: other noise does not add up to itself")
+    if chosen.topology == "graph" and isinstance(randomizer, KRR):
+        checks.integer(chosen.cap, "cap", 1)

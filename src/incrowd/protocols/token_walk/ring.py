@@ -1,0 +1,134 @@
+"""A token on a ring: who adds noise, and what that proves.
+
+People 0, …, n − 1 hold the token one after the other, lap after lap. Between two visits of an
+observer lie n − 1 steps of others, each person once. If every (n − 1)-th step adds noise, counted
+from the first, exactly one of them does, and it is not the observer's: whatever the observer can
+subtract hides each contribution behind one noise. ``spread`` divides that noise over all steps.
+
+A published result is seen by everyone. What is added after an observer's last visit need not hold a
+noise, so that the last step then always adds one.
+
+For histograms the token is a vector of counts and every contribution a k-ary response: n − 1
+reports between two visits are shuffled by being counted. Before the first visit there can be fewer;
+uniform elements, put into the token at the start (and, when published, at the end), hide them.
+
+Two people on both sides of a third see everything the third adds: no colluders are allowed. See
+``docs/theory/token_ring.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from incrowd import checks
+from incrowd.errors import InvalidParameter
+from incrowd.privacy.composition import ComposedProfile
+from incrowd.privacy.gaussian import GaussianProfile
+from incrowd.privacy.guarantee import Profile
+from incrowd.privacy.local import LocalProfile
+from incrowd.privacy.shuffle import ShuffleProfile
+from incrowd.randomizers.law import PairLaw
+from incrowd.randomizers.response import KRR
+
+__all__ = ["Ring"]
+
+_FEWEST = 3
+_UP = 1 + 2.0**-51
+
+
+@dataclass(frozen=True)
+class Ring:
+    """``laps`` rounds of a token over ``n`` people; steps are numbered 0, …, laps·n − 1."""
+
+    n: int
+    laps: int
+    published: bool = False
+    spread: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse two people, whom nothing lies between, and no lap."""
+        checks.crowd(self.n, at_least=_FEWEST)
+        checks.integer(self.laps, "laps", 1)
+
+    @property
+    def steps(self) -> int:
+        """How many contributions the token collects."""
+        return self.laps * self.n
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the guarantees of this ring take for granted."""
+        return (
+            "people are honest but curious, and no two of them collude",
+            "no contribution depends on the token",
+            "the final token is seen by everyone"
+            if self.published
+            else "the final token is seen by nobody but its last holder",
+        )
+
+    def noise_scale(self, step: int) -> float:
+        """The standard deviation of the noise that this step adds, as a multiple of σ."""
+        if checks.integer(step, "step", 0) >= self.steps:
+            raise InvalidParameter(f"step must be below laps·n = {self.steps}, got {step}")
+        if step == 0 or (self.published and step == self.steps - 1):
+            return 1.0
+        if self.spread:
+            return _UP / math.sqrt(self.n - 1)
+        return float(step % (self.n - 1) == 0)
+
+    @property
+    def noises(self) -> int:
+        """How many steps add noise."""
+        if self.spread:
+            return self.steps
+        last = self.steps - 1
+        regular = last // (self.n - 1) + 1
+        return regular + (self.published and last % (self.n - 1) != 0)
+
+    @property
+    def variance(self) -> float:
+        """The variance of the noise in the final token, as a multiple of σ²."""
+        if not self.spread:
+            return float(self.noises)
+        whole = 2 if self.published else 1
+        return whole + (self.steps - whole) / (self.n - 1)
+
+    def profile(self, one: Profile) -> Profile:
+        """What any peer learns of any other, from the profile of one contribution and its noise."""
+        if isinstance(one, GaussianProfile):
+            # Shifts of independent normal laws add up as squares.
+            return GaussianProfile(one.shift * math.sqrt(self.laps) * _UP) if self.laps > 1 else one
+        if self.spread:
+            raise InvalidParameter(
+                "only Gaussian noise can be spread over the steps: give a GaussianProfile, or a "
+                "ring with spread=False"
+            )
+        return ComposedProfile(((one, self.laps),))
+
+    def uniform_elements(self, gamma: float) -> int:
+        """How many uniform elements hide the first reports: as many as one lap has on average."""
+        return math.ceil(checks.probability(gamma, "gamma") * self.n)
+
+    def histogram_profile(self, krr: KRR) -> Profile:
+        """What any peer learns of any other when contributions are k-ary responses.
+
+        All but one of the observations of a pair are whole blocks; the other one, before the first
+        visit or after the last, is hidden by the uniform elements alone at worst.
+        """
+        checks.instance(krr, KRR, "krr", "KRR(categories=4, epsilon=1.0)")
+        law, alone = krr.blanket(), LocalProfile(krr)
+        hidden = self.uniform_elements(law.gamma)
+        short = ShuffleProfile(_among_uniform(law), hidden + 1, alone)
+        if self.laps == 1:
+            return short
+        block = ShuffleProfile(law, self.n - 1, alone, krr.attack())
+        return ComposedProfile(((block, self.laps - 1), (short, 1)))
+
+
+def _among_uniform(law: PairLaw) -> PairLaw:
+    """The blanket law when every other element is uniform: all of it is blanket, of mass one."""
+    gamma = float(np.sum(law.mass))
+    return PairLaw.of(law.a * gamma, law.b * gamma, law.mass / gamma)

@@ -1,0 +1,153 @@
+"""The token: what it carries, how that becomes bytes, and what is known when it comes home.
+
+A token carries the sum of the contributions so far: one number, one number per coordinate, or how
+often each category was reported. Its size on the wire is fixed by public parameters, so that it
+tells nothing about what was added: a histogram travels as counts of all categories, or, where there
+are more categories than contributions can ever name, as a list of those that were named, filled up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from incrowd.errors import InvalidParameter, ProtocolFailed
+from incrowd.randomizers.base import Estimate, FloatArray, Randomizer
+from incrowd.tasks.base import Collected
+
+__all__ = ["Carried", "TokenFormat"]
+
+_NOBODY = 0xFFFFFFFF
+"""In place of a category, where a list of them is filled up."""
+_PLACE = np.dtype([("category", "<u4"), ("count", "<u4")])
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Carried(Collected):
+    """What all tokens together brought home; there are no single reports."""
+
+    sampled: ClassVar[bool] = True
+
+    total: FloatArray
+    """The sum of what was contributed."""
+    reports: int
+    """How many contributions are in it."""
+    noise: float
+    """How many contributions' worth of noise is in it, as ``Randomizer.from_tally`` wants it."""
+    steps: int
+    """The steps of the longest walk, those that came to nothing included."""
+    crowd: int
+    """The fewest people among whom a holder was drawn."""
+    losses: float | None
+    """The largest sum of k²/m of any pair on one token's path, with the result if published.
+
+    None where nobody has computed it.
+    """
+    drawn: bool
+    """Whether holders were drawn at random, rather than all in turn."""
+    correlation: float = 1.0
+    """How much more the mean over a walk varies than one over independent draws, at most."""
+
+    @property
+    def received(self) -> int:
+        """How many contributions arrived."""
+        return self.reports
+
+    @property
+    def crowds(self) -> tuple[int, ...]:
+        """All contributions are one crowd."""
+        return (self.reports,)
+
+    @property
+    def people(self) -> int:
+        """How many people there were."""
+        return self.crowd
+
+    def estimate(self, randomizer: Randomizer) -> Estimate:
+        """What the sum says, the luck of who was drawn included."""
+        if self.reports == 0:
+            raise ProtocolFailed(
+                "no contribution came home with a token, so there is nothing to estimate: give "
+                "people more time, or more steps"
+            )
+        found = randomizer.from_tally(self.total, self.reports, self.noise)
+        if not self.drawn:
+            return found
+        # A share f of people has variance f(1 − f), and so has at most a number with this mean in
+        # [0, 1]; a coordinate of a unit vector has at most 1 less its mean square.
+        mean = np.clip(found.value, -1 if randomizer.domain == "vector" else 0, 1)
+        between = 1 - mean**2 if randomizer.domain == "vector" else mean * (1 - mean)
+        luck = self.correlation * between / self.reports
+        return Estimate(found.value, np.asarray(found.variance + luck), found.reports)
+
+
+@dataclass(frozen=True)
+class TokenFormat:
+    """How the sum in a token is written, always in the same number of bytes."""
+
+    width: int
+    """How many numbers it has: 1, the coordinates, or the categories."""
+    counts: bool
+    """Whether they are counts of categories."""
+    most: int
+    """How many contributions can be in it at most."""
+
+    @staticmethod
+    def of(randomizer: Randomizer, most: int) -> TokenFormat:
+        """The format of sums of this randomizer's reports."""
+        if randomizer.domain == "category":
+            return TokenFormat(int(getattr(randomizer, "categories")), True, most)  # noqa: B009
+        return TokenFormat(int(getattr(randomizer, "dimension", 1)), False, most)
+
+    @property
+    def sparse(self) -> bool:
+        """Whether only the categories that were named travel."""
+        return self.counts and self.most * _PLACE.itemsize < self.width * 4
+
+    @property
+    def nbytes(self) -> int:
+        """The size of every token."""
+        if self.sparse:
+            return self.most * _PLACE.itemsize
+        return self.width * (4 if self.counts else 8)
+
+    def empty(self) -> FloatArray:
+        """The sum of nothing."""
+        return np.zeros(self.width)
+
+    def pack(self, total: FloatArray) -> bytes:
+        """The bytes of a sum."""
+        flat = np.ravel(total)
+        if not self.counts:
+            return np.asarray(flat, "<f8").tobytes()
+        if not self.sparse:
+            return np.asarray(flat, "<u4").tobytes()
+        named = np.flatnonzero(flat)
+        places = np.full(self.most, _NOBODY, _PLACE)
+        places["category"][: named.size] = named
+        places["count"][: named.size] = flat[named]
+        return places.tobytes()
+
+    def unpack(self, packed: bytes) -> FloatArray:
+        """The sum in these bytes; ``ValueError`` when they are none."""
+        if len(packed) != self.nbytes:
+            raise ValueError(f"a token has {self.nbytes} bytes, not {len(packed)}")
+        if not self.sparse:
+            total = np.frombuffer(packed, "<u4" if self.counts else "<f8").astype(np.float64)
+            if not np.isfinite(total).all():
+                raise ValueError("a token holds finite numbers")
+            return total
+        places = np.frombuffer(packed, _PLACE)
+        places = places[places["category"] != _NOBODY]
+        if places.size and int(places["category"].max()) >= self.width:
+            raise ValueError("a token names a category that there is not")
+        total = self.empty()
+        np.add.at(total, places["category"], places["count"])
+        return total
+
+    def check(self, total: FloatArray) -> None:
+        """Refuse a histogram that has more in it than there can be."""
+        if self.counts and total.sum() > self.most:
+            raise InvalidParameter("a token holds more contributions than there were")

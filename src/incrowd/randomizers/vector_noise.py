@@ -1,0 +1,86 @@
+"""Gaussian noise on unit vectors: what a token carries when people contribute vectors.
+
+Two unit vectors are at most 2 apart, and of two normal laws with the same covariance σ²I only the
+distance of the means matters. So the curve of the worst pair is that of a shift by 2/σ.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from incrowd import checks
+from incrowd.errors import InvalidParameter
+from incrowd.randomizers import _inputs
+from incrowd.randomizers._lattice import check_realisable
+from incrowd.randomizers.base import Domain, Estimate, FloatArray, Randomizer, Reports
+from incrowd.randomizers.noise import REAL_NOISE, Gaussian, gaussian_delta, on_grid
+
+__all__ = ["GaussianVector"]
+
+
+class GaussianVector(Randomizer, frozen=True, tag="gaussian-vector"):
+    """A unit vector plus Gaussian noise in every coordinate that is exactly (ε0, δ0)-private.
+
+    It has no blanket: shuffling such reports is not accounted for. Tokens add them up.
+    """
+
+    # A field in place of the base's property, as in the Gaussian.
+    delta: float
+    dimension: int
+
+    domain: ClassVar[Domain] = "vector"
+
+    def __post_init__(self) -> None:
+        """Refuse an ε0, a δ0 or a dimension that describes no mechanism."""
+        check_realisable(self.epsilon)
+        checks.delta(self.delta)
+        whole = checks.integer(self.dimension, "dimension", 1)
+        msgspec.structs.force_setattr(self, "dimension", whole)
+
+    @property
+    def sigma(self) -> float:
+        """The standard deviation of the noise in each coordinate."""
+        return 2 * Gaussian(epsilon=self.epsilon, delta=self.delta).sigma
+
+    @property
+    def assumption(self) -> str:
+        """The law is that of real numbers."""
+        return REAL_NOISE
+
+    @property
+    def report_bytes(self) -> int:
+        """One double per coordinate."""
+        return 8 * self.dimension
+
+    def local_delta(self, epsilon: float) -> float:
+        """The exact profile of two opposite vectors, rounded up."""
+        return gaussian_delta(epsilon, self.sigma / 2)
+
+    def randomize(self, values: NDArray[Any], rng: np.random.Generator) -> Reports:
+        """Add the noise and round to the grid."""
+        vectors = _inputs.vectors(values, self.dimension)
+        lengths = np.linalg.norm(vectors, axis=1)
+        wrong = np.flatnonzero(~(np.abs(lengths - 1) <= _inputs.UNIT_TOLERANCE))
+        if wrong.size:
+            _inputs.refuse_length(vectors, int(wrong[0]))
+        return on_grid(vectors + self.sigma * rng.standard_normal(vectors.shape))
+
+    def estimate(self, reports: Reports) -> Estimate:
+        """The mean of those who answered; given their data its variance is exactly σ²/n."""
+        return self.from_tally(self.tally(reports), len(reports), len(reports))
+
+    def tally(self, reports: Reports) -> FloatArray:
+        """The sum of the reports."""
+        rows = _inputs.received(reports, self.dimension, None)
+        if not np.isfinite(rows).all():
+            raise InvalidParameter("reports must be finite: these come from another randomizer")
+        return np.asarray(rows.sum(axis=0), np.float64)
+
+    def from_tally(self, tally: FloatArray, reports: int, noise: float) -> Estimate:
+        """The mean, from a sum."""
+        variance = np.full(self.dimension, noise * (self.sigma / reports) ** 2)
+        return Estimate(tally / reports, variance, reports)

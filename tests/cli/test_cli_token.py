@@ -1,0 +1,156 @@
+"""Token walks on the command line."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli_helpers import EXAMPLES, Call
+from test_cli_errors import assert_fails
+
+from incrowd import errors, graphs
+
+SUM = ("account", "token-walk", "--task", "sum", "--n", "1000", "--steps", "1e5")
+NOISE = ("--sigma", "4.22467888932682", "--sensitivity", "1", "--delta", "1e-6")
+
+
+def answer(incrowd: Call, *words: object) -> dict:
+    ended = incrowd(*words, "--format", "json")
+    assert ended.code == 0, ended.err
+    return json.loads(ended.out)
+
+
+def test_what_an_account_says(incrowd: Call) -> None:
+    said = answer(incrowd, *SUM, *NOISE, "--path", "hidden")
+    assert said["view"] == "peer"
+    assert 0 < said["lower_bound"] <= said["epsilon"] <= 0.3244 * 1.001
+    assert said["parameters"]["steps"] == 100_000
+    assert said["contributions_expected"] == 100
+    assert said["contribution_epsilon"] == pytest.approx(1, abs=1e-6)
+
+
+def test_a_hub_that_tells_the_path_is_a_public_path(incrowd: Call) -> None:
+    public = answer(incrowd, *SUM, *NOISE, "--path", "public")
+    told = answer(incrowd, *SUM, *NOISE, "--view", "peer+hub")
+    assert public["epsilon"] == told["epsilon"]
+    assert 0.3244 < public["epsilon"] <= 0.7984 * 1.001
+
+
+@pytest.mark.parametrize(
+    ("words", "most"),
+    [
+        (("--task", "histogram", "--n", "4000", "--steps", "4e5", "--categories", "10",
+          "--eps0", "1", "--path", "hidden"), 0.4491),
+        (("--task", "sum", "--topology", "ring", "--n", "50", "--laps", "10", *NOISE[:4]), 3.5247),
+        (("--task", "sum", "--topology", "ring", "--n", "50", "--laps", "10", "--published",
+          "--spread", *NOISE[:4]), 3.5247),
+        (("--task", "sgd", "--n", "2000", "--steps", "20000", "--lipschitz", "1", "--sigma",
+          "1.4704"), 1.0),
+        (("--task", "sgd", "--n", "2000", "--steps", "20000", "--lipschitz", "1", "--sigma",
+          "9.43", "--path", "public", "--cap", "20"), 1.0),
+    ],
+)  # fmt: skip
+def test_every_kind_of_walk(incrowd: Call, words: tuple[str, ...], most: float) -> None:
+    said = answer(incrowd, "account", "token-walk", *words, "--delta", "1e-6")
+    assert 0.3 * most < said["epsilon"] <= most * 1.001
+
+
+def test_one_pair_on_a_graph(incrowd: Call, tmp_path: Path) -> None:
+    path = tmp_path / "grid.npz"
+    graphs.save(graphs.grid(5, 5), path)
+    words = ("account", "token-walk", "--topology", "graph", "--graph", path, "--steps", "250",
+             "--cap", "10", *NOISE)  # fmt: skip
+    far, near, worst = (
+        answer(incrowd, *words, *pair)["epsilon"]
+        for pair in (("--pair", "0", "24"), ("--pair", "0", "1"), ())
+    )
+    assert far < near <= worst
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "sigma"), [("1", 1.4704), pytest.param("10", 0.8520, marks=pytest.mark.slow)]
+)
+def test_the_least_noise(incrowd: Call, epsilon: str, sigma: float) -> None:
+    words = ("calibrate", "token-walk", "--task", "sgd", "--n", "2000", "--steps", "20000",
+             "--lipschitz", "1", "--delta", "1e-6", "--epsilon", epsilon)  # fmt: skip
+    said = answer(incrowd, *words)
+    assert said["solved"] == "sigma"
+    assert said["epsilon"] <= float(epsilon)
+    assert said["value"] == pytest.approx(sigma, rel=1e-3)
+
+
+def test_steps_and_epsilons_are_solved_for_too(incrowd: Call) -> None:
+    steps = answer(
+        incrowd, "calibrate", "token-walk", "--task", "sum", "--n", "500", *NOISE, "--epsilon", "1"
+    )
+    assert steps["solved"] == "steps"
+    assert steps["value"] > 1000
+    eps0 = answer(
+        incrowd, "calibrate", "token-walk", "--task", "histogram", "--n", "500", "--steps", "5000",
+        "--categories", "5", "--delta", "1e-6", "--epsilon", "0.5",
+    )  # fmt: skip
+    assert eps0["solved"] == "eps0"
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "said"),
+    [
+        (("--n", "1"), errors.InvalidCrowd, "--n must be at least 3"),
+        (("--n", "2"), errors.InvalidCrowd, "--n must be at least 3"),
+        (("--path", "hidden", "--cap", "3"), errors.InvalidParameter, "cap needs a public path"),
+        (("--task", "sgd", "--path", "public"), errors.InvalidParameter, "cap"),
+        (("--randomizer", "laplace", "--eps0", "1"), errors.InvalidParameter, "laplace is for"),
+        (("--randomizer", "olh", "--eps0", "1", "--categories", "4"), errors.InvalidParameter,
+         "cannot be added up"),
+        (("--sigma", "-1"), errors.InvalidParameter, "--sigma must not be negative"),
+        (("--sigma", "0.01"), errors.InvalidParameter, "--sigma of 0.01"),
+        (("--spread",), errors.InvalidParameter, "--spread is for a ring"),
+        (("--laps", "2"), errors.InvalidParameter, "--laps are for a ring"),
+        (("--pair", "0", "1"), errors.InvalidParameter, "--pair is for a graph"),
+        (("--colluders", "998"), errors.InvalidCrowd, ""),
+    ],
+)  # fmt: skip
+def test_what_does_not_go_together(
+    incrowd: Call, words: tuple[str, ...], kind: type[errors.IncrowdError], said: str
+) -> None:
+    ended = incrowd(*SUM, *NOISE, *words)
+    assert_fails(ended, kind, said)
+
+
+def test_a_ring_has_no_adaptive_contributions(incrowd: Call) -> None:
+    ended = incrowd(
+        "account", "token-walk", "--task", "sgd", "--topology", "ring", "--n", "9", "--laps", "2",
+        *NOISE,
+    )  # fmt: skip
+    assert_fails(ended, errors.InvalidParameter, "have no noise yet")
+
+
+def test_a_ring_does_not_stand_colluders(incrowd: Call) -> None:
+    ended = incrowd(
+        "account", "token-walk", "--topology", "ring", "--n", "9", "--laps", "2", *NOISE,
+        "--colluders", "1",
+    )  # fmt: skip
+    assert_fails(ended, errors.NotProven, "no promise holds against colluders")
+
+
+def test_a_graph_in_two_parts(incrowd: Call, tmp_path: Path) -> None:
+    path = tmp_path / "apart.csv"
+    path.write_text("0,1\n1,2\n2,0\n3,4\n4,5\n5,3\n")
+    ended = incrowd(
+        "account", "token-walk", "--topology", "graph", "--graph", path, "--steps", "10", "--cap",
+        "2", *NOISE,
+    )  # fmt: skip
+    assert_fails(ended, errors.GraphInvalid, "falls into 2 parts")
+
+
+@pytest.mark.parametrize("name", ["token", "token_modes"])
+def test_the_examples_keep_their_budget(incrowd: Call, name: str) -> None:
+    said = answer(incrowd, "run", EXAMPLES / f"{name}.toml", "--seed", "7", "--no-report")
+    assert said["budget"]["met"]
+    peer, hub = (
+        next(each["epsilon"] for each in said["guarantees"] if each["view"] == view)
+        for view in ("peer", "hub+peer")
+    )
+    assert peer <= 1 < hub
+    estimate = np.array([row["estimate"] for row in said["result"]])
+    assert np.isfinite(estimate).all()

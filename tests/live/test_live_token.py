@@ -1,0 +1,159 @@
+"""Token walks with real devices, a courier in a process of its own, and processes that are killed.
+
+Everyone's answer is a number of their own, which randomized response with ε0 = 30 never changes in
+practice, so that a token says who contributed to it, and how often.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from incrowd.live.journal import Journal
+from incrowd.live.options import LiveOptions
+from incrowd.live.run import run_live
+from incrowd.live.service import JOURNAL_FILE
+from incrowd.protocols.actor import COURIER
+from incrowd.protocols.token_walk import TokenWalk, courier
+from incrowd.protocols.token_walk.actors import Held
+from incrowd.protocols.token_walk.trail import line
+from incrowd.randomizers import KRR
+from tests.live.chaos_world import (
+    DELTA,
+    TROUBLE,
+    Doom,
+    Outcome,
+    Stage,
+    assert_totals,
+    staged,
+    truthful,
+)
+
+N, STEPS = 9, 60
+
+
+def walking(steps: int = STEPS, **parameters: Any) -> TokenWalk:
+    """Everybody's number is added to a token that goes to anybody."""
+    return TokenWalk(truthful(N), n=N, steps=steps, **parameters)
+
+
+def courier_state(stage: Stage) -> Any:
+    """What the courier knew at the end, from its own files."""
+    with Journal(stage.folder / f"helper-{COURIER}" / JOURNAL_FILE, readonly=True) as journal:
+        (row,) = journal.parties()
+    assert row.state is not None
+    return msgspec.msgpack.decode(row.state, type=courier._CourierState)
+
+
+def assert_walked(stage: Stage, outcome: Outcome) -> None:
+    """The result holds what the surviving visits added, each once; the promise is for all steps."""
+    collected: Any = outcome.run.collected
+    protocol: Any = stage.protocol
+    total = np.zeros(stage.n)
+    steps = []
+    for walk in courier_state(stage).walks:
+        here = [walk.visits[each].holder for each in line(walk.visits, walk.head)]
+        total += np.bincount(here, minlength=stage.n)
+        steps.append(len(walk.visits))
+    np.testing.assert_array_equal(collected.total, total)
+    assert collected.reports == total.sum() > 0
+    assert collected.steps == max(steps) <= protocol.parameters.steps
+    assert collected.reports <= sum(steps)
+    held = stage.outputs(Held)
+    for person, each in held.items():
+        assert each.contributions >= total[person]
+    happened = protocol.realised(collected)
+    stated = {each.view_name: each for each in outcome.run.guarantees}
+    assert stated["peer"].epsilon(DELTA) == happened.guarantee("peer").epsilon(DELTA)
+    assert happened.parameters.n == collected.crowd
+    assert_totals(stage, outcome)
+
+
+async def _kill(stage: Stage, victims: list[Any], within: float) -> int:
+    """Kill these, each at a moment of its own, so many rounds after the start."""
+    moments = sorted((stage.rng.uniform(0, within), victim.name) for victim in victims)
+    for moment, name in moments:
+        (victim,) = (each for each in victims if each.name == name)
+        await stage.until(moment)
+        await victim.ready.wait()
+        victim.signal(signal.SIGKILL)
+    return len(victims)
+
+
+async def _survey(
+    folder: Path, seed: int, dooms: dict[str, list[Doom]], victims: list[str], **parameters: Any
+) -> None:
+    protocol = walking(**parameters)
+    async with staged(folder, protocol, hosts=2, seed=seed, rates=TROUBLE, dooms=dooms) as stage:
+        chosen = [each for each in stage.children if each.name in victims]
+        kills = asyncio.create_task(_kill(stage, chosen, 2.0))
+        try:
+            outcome = await stage.ask(shortest=1.0)
+            killed = await kills
+        finally:
+            kills.cancel()
+            await asyncio.gather(kills, return_exceptions=True)
+    expected = killed + sum(map(len, dooms.values()))
+    assert sum(child.deaths for child in stage.children) == expected
+    assert_walked(stage, outcome)
+
+
+def test_kills_lose_no_token_and_count_nothing_twice(tmp_path):
+    """The courier also dies right after one of its own first commits."""
+    dooms = {COURIER: [Doom("after", 2)]}
+    asyncio.run(_survey(tmp_path, 0, dooms, [COURIER, "host 0"]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tokens", [1, 3])
+@pytest.mark.parametrize("seed", range(1, 8))
+def test_kills_at_random_moments_lose_no_token(tmp_path, seed, tokens):
+    victims = ["hub", COURIER, "host 0", "host 1"]
+    asyncio.run(_survey(tmp_path, seed, {}, victims, tokens=tokens))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("commit", [1, 2, 3, 5, 8, 13, 21, 34])
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("victim", ["host 0", COURIER])
+def test_a_process_may_die_at_any_commit(tmp_path, victim, when, commit):
+    async def survey() -> None:
+        dooms = {victim: [Doom(when, commit)]}
+        async with staged(tmp_path, walking(steps=20), hosts=1, dooms=dooms) as stage:
+            outcome = await stage.ask(shortest=1.0)
+        assert_walked(stage, outcome)
+
+    asyncio.run(survey())
+
+
+# The whole survey on one machine, as `incrowd run --live` does it.
+
+
+def test_a_live_run_is_the_one_that_was_simulated(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    people, steps = 12, 50
+    protocol = TokenWalk(KRR(categories=3, epsilon=3.0), n=people, steps=steps)
+    values = np.arange(people) % 3
+    run = run_live(
+        protocol, values, delta=DELTA, hosts=1, options=LiveOptions(round_seconds=20.0, settle=3)
+    )
+    simulated = protocol.simulate(values, seed=1)
+    collected: Any = run.collected
+    assert (collected.reports, collected.steps) == (steps, steps)
+    assert (collected.crowd, collected.noise) == (people, steps)
+    assert collected.total.shape == simulated.collected.total.shape
+    assert run.live.rejected == {}
+    assert run.cost == simulated.cost
+    # Five standard errors: with these three shares that is wrong once in a million runs.
+    assert np.all(np.abs(run.result.value - 1 / 3) < 5 * run.result.standard_error)
+    for given, due in zip(run.guarantees, simulated.guarantees, strict=True):
+        assert (given.view, given.theorem) == (due.view, due.theorem)
+        assert given.epsilon(DELTA) == due.epsilon(DELTA)
+    assert list(tmp_path.iterdir()) == []

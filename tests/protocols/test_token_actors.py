@@ -1,0 +1,471 @@
+"""One party of a token walk at a time: what it does, and what it refuses."""
+
+from __future__ import annotations
+
+import itertools
+from functools import partial
+
+import msgspec
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from incrowd.errors import InvalidParameter
+from incrowd.live.links import HpkeSealer
+from incrowd.protocols import wire
+from incrowd.protocols.actor import COURIER, CURATOR, Done, Message, NullSealer, Send, device
+from incrowd.protocols.seat import Seat, Timing
+from incrowd.protocols.token_walk import TokenWalk, messages
+from incrowd.protocols.token_walk.actors import Held, token_format
+from incrowd.protocols.token_walk.courier import KEPT, walk_seconds
+from incrowd.protocols.token_walk.realised import realised_losses
+from incrowd.protocols.token_walk.trail import NOWHERE, Visit, largest_loss, line
+from incrowd.randomizers import KRR, Gaussian, GaussianVector
+from incrowd.randomness import Seeds
+from incrowd.sim import play
+from tests.protocols.contract import throw_at
+
+N = 5
+TIMING = Timing(round_seconds=10.0, settle=2)
+ANSWER = msgspec.msgpack.Decoder(messages.Stock | messages.Handed)
+
+
+class _Keys:
+    def __init__(self):
+        self.hpke = X25519PrivateKey.generate()
+
+
+class _Record:
+    def __init__(self, keys):
+        self.hpke = keys.hpke.public_key().public_bytes_raw()
+
+
+def sealers():
+    """Real cryptography for everybody."""
+    from incrowd.live import cells
+
+    addresses = [CURATOR, COURIER, *map(device, range(N))]
+    keys = {address: _Keys() for address in addresses}
+    records = {cells.number(address): _Record(keys[address]) for address in addresses}
+    return {
+        address: HpkeSealer(cells.number(address), keys[address], b"s" * 16, b"c" * 32, records)
+        for address in addresses
+    }
+
+
+def walk(**parameters):
+    return TokenWalk(KRR(categories=N, epsilon=30.0), **{"n": N, "steps": 6} | parameters)
+
+
+class Talking:
+    """A device, and somebody who talks to it as the courier does."""
+
+    def __init__(self, protocol=None, person=2, sealer=None):
+        seeds = Seeds(1)
+        self.protocol = protocol or walk()
+        self.sealer = sealer or NullSealer()
+        self.seat = Seat(
+            generator=lambda *index: seeds.generator("device", person, *index),
+            value=np.array([person]),
+            sealer=self.sealer,
+            timing=TIMING,
+        )
+        self.person = person
+        self.actor = self.protocol.party(device(person), self.seat)
+        self.actor.start(0.0)
+        self.keys = self.tell(messages.Restock(0)).keys
+
+    def effects(self, body, sender=COURIER):
+        return self.actor.receive(Message(sender, wire.encode(body)), 1.0)
+
+    def tell(self, body):
+        """What it answers, if it does."""
+        (send,) = self.effects(body)
+        assert send.to == COURIER
+        return ANSWER.decode(send.body)
+
+    def carry(self, turn, sealed=b"", key=None, next_=b"n" * 32, blank=False, token=0):
+        return messages.Carry(token, turn, key or self.keys.pop(), sealed, next_, blank)
+
+    def counts(self, handed):
+        return np.frombuffer(handed.sealed, "<u4").tolist()
+
+
+def test_a_device_adds_to_what_it_is_given():
+    device_ = Talking()
+    first = device_.tell(device_.carry(0))
+    assert device_.counts(first) == [0, 0, 1, 0, 0]
+    second = device_.tell(device_.carry(3, first.sealed))
+    assert device_.counts(second) == [0, 0, 2, 0, 0]
+    assert (second.token, second.turn) == (0, 3)
+
+
+def test_a_repeated_request_gets_the_same_answer_and_nothing_is_added():
+    device_ = Talking(sealer=sealers()[device(2)])
+    asked = device_.carry(0, next_=device_.keys[0])
+    first = device_.tell(asked)
+    state = device_.actor.state()
+    assert device_.tell(asked) == first
+    copy = device_.protocol.party(device(2), device_.seat)
+    copy.resume(state)
+    device_.actor = copy
+    assert device_.tell(asked) == first
+    assert device_.actor.state() == state
+
+
+def test_a_key_is_used_once():
+    device_ = Talking()
+    key = device_.keys[0]
+    device_.tell(device_.carry(0, key=key))
+    assert device_.effects(device_.carry(1, key=key)) == []
+    assert device_.effects(device_.carry(1, key=b"x" * 32)) == []
+    assert device_.tell(device_.carry(2, key=device_.keys[1])).turn == 2
+
+
+def test_an_earlier_turn_is_over():
+    device_ = Talking()
+    device_.tell(device_.carry(5))
+    state = device_.actor.state()
+    assert device_.effects(device_.carry(4)) == []
+    assert device_.actor.state() == state
+
+
+def test_what_is_sealed_again_is_the_same_sum():
+    device_ = Talking()
+    first = device_.tell(device_.carry(0))
+    again = device_.tell(messages.Again(0, 4, 0, b"m" * 32))
+    assert (again.sealed, again.turn) == (first.sealed, 4)
+    assert device_.effects(messages.Again(0, 5, 3, b"m" * 32)) == []
+    assert device_.effects(messages.Release(0, 0)) == []
+    assert device_.effects(messages.Again(0, 6, 0, b"m" * 32)) == []
+    (done,) = device_.effects(messages.Over())
+    assert done == Done(Held(1))
+
+
+def test_the_end_forgets_all_secrets():
+    device_ = Talking()
+    device_.tell(device_.carry(0))
+    device_.effects(messages.Over())
+    lot, keys, secrets, turns, answers, sums, contributions, over = msgspec.msgpack.decode(
+        device_.actor.state(), strict=False
+    )
+    assert (keys, secrets, turns, answers, sums) == ([], {}, {}, {}, {})
+    assert (lot, over, contributions) == (-1, True, {0: 1})
+    assert device_.effects(messages.Restock(0)) == []
+    assert device_.actor.wake(1e9) == [Done(Held(1))]
+
+
+def test_a_device_gives_up_when_the_walk_must_be_over():
+    device_ = Talking()
+    ends = walk_seconds(6, TIMING)
+    assert ends == (2 + 6 + 2) * 10.0
+    assert device_.actor.start(0.0)[0].at == ends
+    assert device_.actor.wake(ends) == [Done(Held(0))]
+
+
+def test_lots_are_made_one_after_the_other_and_no_key_twice():
+    device_ = Talking()
+    seen = [*device_.keys]
+    assert device_.effects(messages.Restock(2)) == []
+    for lot in (1, 2):
+        stock = device_.tell(messages.Restock(lot))
+        assert device_.tell(messages.Restock(lot)) == stock
+        seen += stock.keys
+    assert device_.effects(messages.Restock(1)) == []
+    assert len(seen) == len(set(seen)) == 3 * messages.LOT
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"sealed": b"short"},
+        {"blank": True},
+        {"token": 1},
+        {"next_": b"nobody"},
+    ],
+)
+def test_what_makes_no_sense_changes_nothing(asked):
+    device_ = Talking(sealer=sealers()[device(2)])
+    state = device_.actor.state()
+    asked = {"next_": device_.keys[0]} | asked
+    assert device_.effects(device_.carry(0, **asked)) == []
+    assert device_.actor.state() == state
+
+
+def test_only_the_courier_is_heard():
+    device_ = Talking()
+    state = device_.actor.state()
+    for stranger in (CURATOR, device(0), "hub"):
+        assert device_.effects(messages.Restock(1), stranger) == []
+        assert device_.effects(messages.Over(), stranger) == []
+    assert device_.actor.state() == state
+
+
+def test_arbitrary_bytes_cause_nothing():
+    protocol, seeds = walk(), Seeds(1)
+    makers = protocol.actors(np.arange(N), seeds, timing=TIMING)
+    for address in (device(0), COURIER, CURATOR):
+        actor = makers[address]()
+        actor.start(0.0)
+        throw_at(actor, [COURIER, CURATOR, device(0), device(4), device(99), "nobody"])
+
+
+def test_nobody_contributes_more_often_than_the_token_moves():
+    device_ = Talking(walk(steps=3))
+    stock = [*device_.keys, *device_.tell(messages.Restock(1)).keys]
+    for turn in range(3):
+        device_.tell(device_.carry(turn, key=stock.pop()))
+    assert device_.effects(device_.carry(3, key=stock.pop())) == []
+
+
+def test_on_a_ring_nobody_takes_anothers_turn():
+    device_ = Talking(TokenWalk(KRR(categories=N, epsilon=30.0), n=N, laps=2, topology="ring"))
+    assert device_.effects(device_.carry(1, bytes(4 * N))) == []
+    assert device_.effects(device_.carry(12, bytes(4 * N))) == []
+    assert device_.tell(device_.carry(7, bytes(4 * N))).turn == 7
+
+
+def test_a_model_is_not_played():
+    protocol = TokenWalk(Gaussian.with_sigma(1.0), n=N, steps=6, task="sgd")
+    with pytest.raises(InvalidParameter, match="TokenSGD"):
+        protocol.party(COURIER, Seat(generator=Seeds(1).generator))
+
+
+# Sealing.
+
+
+def test_a_sum_can_be_opened_by_the_next_holder_alone():
+    found = sealers()
+    me, next_, other = (found[device(each)] for each in range(3))
+    secret = bytes(range(32))
+    sealed = me.seal_to(next_.public_of(secret), b"sum")
+    assert next_.open_with(secret, sealed) == b"sum"
+    assert sealed != me.seal_to(next_.public_of(secret), b"sum")
+    for opened in (
+        lambda: next_.open(sealed),
+        lambda: other.open_with(bytes(32), sealed),
+        lambda: next_.open_with(secret, sealed[:-1]),
+        lambda: next_.open_with(secret, me.seal(device(1), b"sum")),
+        lambda: next_.open_with(secret, b""),
+    ):
+        with pytest.raises(ValueError, match="not sealed to this"):
+            opened()
+    for key in (b"", bytes(31), bytes(32)):
+        with pytest.raises(ValueError, match="key"):
+            me.seal_to(key, b"sum")
+
+
+@pytest.mark.parametrize("tokens", [1, 2])
+def test_a_walk_with_real_seals_has_the_same_result(tokens):
+    protocol = walk(steps=20, tokens=tokens)
+    plain, sealed = (
+        play(protocol.actors(np.arange(N), Seeds(4), chosen, TIMING), Seeds(4)).outputs[CURATOR]
+        for chosen in (None, sealers())
+    )
+    assert sealed.reports == 20 * tokens
+    np.testing.assert_array_equal(sealed.total, plain.total)
+
+
+def test_every_token_has_the_same_size():
+    """Also where only the categories travel that were named."""
+    for categories, steps in ((4, 6), (4000, 6)):
+        protocol = TokenWalk(KRR(categories=categories, epsilon=1.0), n=N, steps=steps)
+        sizes = set()
+        makers = protocol.actors(np.arange(N) % 4, Seeds(1), sealers(), TIMING)
+        honest = makers[COURIER]
+
+        def watched(honest=honest, sizes=sizes):
+            actor = honest()
+            receive = actor.receive
+
+            def heard(message, now):
+                said = msgspec.msgpack.decode(message.body)
+                if said[0] == "handed":
+                    sizes.add(len(said[3]))
+                return receive(message, now)
+
+            actor.receive = heard
+            return actor
+
+        makers[COURIER] = watched
+        assert play(makers, Seeds(1)).outputs[CURATOR].reports == steps
+        assert sizes == {token_format(protocol).nbytes + 48}
+
+
+def test_vectors_and_numbers_come_home():
+    vectors = np.eye(3)[np.arange(N) % 3]
+    protocol = TokenWalk(GaussianVector(epsilon=30.0, delta=0.1, dimension=3), n=N, steps=40)
+    total = play(protocol.actors(vectors, Seeds(1)), Seeds(1)).outputs[CURATOR].total
+    assert total.shape == (3,)
+    assert total.sum() == pytest.approx(40, abs=6 * protocol.randomizer.sigma * 120**0.5)
+    protocol = TokenWalk(Gaussian.with_sigma(0.25), n=N, steps=40)
+    collected = play(protocol.actors(np.ones(N), Seeds(1)), Seeds(1)).outputs[CURATOR]
+    assert collected.total.shape == ()
+    assert float(collected.total) == pytest.approx(40, abs=6 * 0.25 * 40**0.5)
+    assert collected.losses > 0
+
+
+# The courier.
+
+
+def test_people_of_whom_nothing_is_heard_are_asked_for_a_sign_of_life():
+    """Who went away and was not drawn counts no longer among those who could have been."""
+    courier = walk().party(
+        COURIER, Seat(generator=partial(Seeds(1).generator, "courier"), timing=TIMING)
+    )
+    courier.start(0.0)
+    lots = [[bytes([person, each]) * 16 for each in range(messages.LOT)] for person in range(N)]
+    stocks = [wire.encode(messages.Stock(0, keys)) for keys in lots]
+    for person in range(N):
+        effects = courier.receive(Message(device(person), stocks[person]), 0.0)
+    first = next(each.to for each in effects if isinstance(each, Send))
+    called = [
+        each.to for each in courier.wake(20.0)
+        if isinstance(each, Send) and each.body == wire.encode(messages.Restock(0))
+    ]  # fmt: skip
+    assert sorted(called) == [device(each) for each in range(N) if device(each) != first]
+    gone = next(person for person in range(N) if device(person) in called)
+    for person in range(N):
+        if person != gone:
+            courier.receive(Message(device(person), stocks[person]), 21.0)
+    assert courier._people[gone].present
+    courier.wake(30.0)
+    present = {device(each) for each in range(N) if courier._people[each].present}
+    assert present == set(called) - {device(gone)}
+
+
+def test_who_is_asked_gets_the_same_bytes_until_a_round_is_over():
+    courier = walk().party(
+        COURIER, Seat(generator=partial(Seeds(1).generator, "courier"), timing=TIMING)
+    )
+    courier.start(0.0)
+    for person in range(N):
+        keys = [bytes([person, each]) * 16 for each in range(messages.LOT)]
+        stock = wire.encode(messages.Stock(0, keys))
+        effects = courier.receive(Message(device(person), stock), 0.0)
+    (asked,) = (each for each in effects if isinstance(each, Send))
+    assert [each for each in courier.wake(1.0) if isinstance(each, Send)] == [asked]
+    state = courier.state()
+    copy = walk().party(
+        COURIER, Seat(generator=partial(Seeds(1).generator, "courier"), timing=TIMING)
+    )
+    copy.resume(state)
+    # Its own absence is nobody's silence.
+    assert [each for each in copy.wake(11.0) if isinstance(each, Send)] == [asked]
+    passed = [each for each in courier.wake(11.0) if isinstance(each, Send)]
+    assert asked not in passed
+    assert asked.to in {each.to for each in passed}
+
+
+# The curator.
+
+
+@pytest.mark.parametrize(
+    ("sealed", "reports"),
+    [
+        (b"", 3),
+        (b"not a token", 3),
+        (np.array([3, 0, 0, 0, 0], "<u4").tobytes(), 2),
+        (np.array([7, 0, 0, 0, 0], "<u4").tobytes(), 3),
+        (np.array([3, 0, 0, 0, 0], "<u4").tobytes(), 0),
+    ],
+)
+def test_a_token_that_is_none_counts_as_lost(sealed, reports):
+    protocol = walk()
+    curator = protocol.party(CURATOR, Seat(generator=Seeds(1).generator))
+    told = messages.Homecoming(0, sealed, reports, float(reports), 6, N, None)
+    answer, done = curator.receive(Message(COURIER, wire.encode(told)), 1.0)
+    assert answer == Send(COURIER, wire.encode(messages.Arrived(0)))
+    assert (done.output.reports, done.output.total.sum()) == (0, 0)
+    assert (done.output.steps, done.output.sent, done.output.crowd) == (6, 6, N)
+
+
+def test_a_token_counts_once():
+    curator = walk(tokens=2).party(CURATOR, Seat(generator=Seeds(1).generator))
+    sealed = np.array([1, 2, 0, 0, 0], "<u4").tobytes()
+    told = [messages.Homecoming(each, sealed, 3, 3.0, 5, N - each, 0.5) for each in (0, 1)]
+    bodies = [Message(COURIER, wire.encode(each)) for each in told]
+    (answer,) = curator.receive(bodies[0], 1.0)
+    assert curator.receive(bodies[0], 1.0) == [answer]
+    _, done = curator.receive(bodies[1], 1.0)
+    found = done.output
+    np.testing.assert_array_equal(found.total, [2, 4, 0, 0, 0])
+    assert (found.reports, found.noise, found.steps, found.sent) == (6, 6.0, 5, 10)
+    assert (found.crowd, found.losses) == (N - 1, 0.5)
+
+
+# What a path with dead branches gives away.
+
+
+def exact_loss(visits, head, n, observer, victim, published=True):
+    """The squared shift, in all that the observer saw and the result, of one of the victim's.
+
+    Every contribution has noise of its own, and the observer knows its own: a linear view of
+    independent normal numbers, whose loss is a quadratic form.
+    """
+    unknown = [place for place, each in enumerate(visits) if each.holder != observer]
+    seen = [visits[place].before for place in range(len(visits))
+            if visits[place].holder == observer]  # fmt: skip
+    rows = [
+        [float(place in set(line(visits, last))) for place in unknown]
+        for last in (*seen, *[head] * published)
+    ]  # fmt: skip
+    view = np.array(rows).reshape(len(rows), len(unknown))
+    moved = view @ np.array([float(visits[place].holder == victim) for place in unknown])
+    return float(moved @ np.linalg.pinv(view @ view.T, rcond=1e-9) @ moved)
+
+
+def random_tree(rng, n, steps, trouble):
+    visits, head = [], NOWHERE
+    for turn in range(steps):
+        visits.append(Visit(turn, int(rng.integers(n)), head, False))
+        if rng.random() < trouble:
+            back = list(itertools.islice(line(visits, head), int(rng.integers(1, KEPT))))
+            head = back[-1] if back else NOWHERE
+        else:
+            head = turn
+    return visits, head
+
+
+def pairs(n):
+    return [(u, v) for u in range(n) for v in range(n) if u != v]
+
+
+@pytest.mark.parametrize("published", [False, True])
+def test_without_branches_the_loss_is_that_of_the_path(published):
+    visits, head = random_tree(np.random.default_rng(1), 4, 30, 0.0)
+    path = np.array([each.holder for each in visits])
+    expected = realised_losses(path, 4, published=published)
+    assert largest_loss(visits, head, 4, published=published) == expected.max()
+    for u, v in pairs(4):
+        assert exact_loss(visits, head, 4, v, u, published) == pytest.approx(expected[u, v])
+
+
+@pytest.mark.parametrize("published", [False, True])
+def test_with_branches_the_loss_is_never_understated(published):
+    rng = np.random.default_rng(2)
+    close = 0
+    for _ in range(150):
+        n = int(rng.integers(3, 6))
+        visits, head = random_tree(rng, n, int(rng.integers(4, 16)), 0.3)
+        stated = largest_loss(visits, head, n, published=published)
+        truth = max(exact_loss(visits, head, n, v, u, published) for u, v in pairs(n))
+        assert stated >= truth - 1e-9
+        close += stated < 1.02 * truth
+    assert close > 40
+
+
+def test_the_order_of_requests_alone_would_understate_it():
+    """Two sums that share a part tell more than one after the other."""
+    rng = np.random.default_rng(3)
+    understated = 0
+    for _ in range(150):
+        visits, head = random_tree(rng, 4, 12, 0.3)
+        path = np.array([each.holder for each in visits])
+        printed = realised_losses(path, 4, published=True).max()
+        understated += printed < max(exact_loss(visits, head, 4, v, u) for u, v in pairs(4)) - 1e-9
+    assert understated > 10
+
+
+def test_too_many_people_have_no_stated_loss():
+    assert largest_loss([Visit(0, 0, NOWHERE, False)], 0, 10**6, published=True) is None

@@ -1,0 +1,375 @@
+"""What every protocol promises, of one that carries sums: its executions agree, and it refuses.
+
+The shared suite speaks of reports that are handed in by rounds. A token has neither, so that its
+tests are said again here of tokens, and those about delivery in ``tests/sim/test_token_faults.py``.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+import pytest
+from contract import DELTA, RUNS, p_value, throw_at
+from scipy.stats import binom
+
+from incrowd import graphs
+from incrowd.errors import InvalidCrowd, InvalidParameter, NotProven, ProtocolFailed
+from incrowd.protocols import load
+from incrowd.protocols.actor import COURIER, CURATOR, Message, Send, device
+from incrowd.protocols.token_walk import TokenWalk, TokenWalkParameters
+from incrowd.protocols.token_walk.realised import realised_epsilon
+from incrowd.protocols.token_walk.token import Carried
+from incrowd.randomizers import KRR, OUE, RR, Gaussian, GaussianVector, Generic, Laplace, OneBit
+from incrowd.randomness import Seeds
+from incrowd.sim import Faults, play, run
+from incrowd.tasks import Histogram, Mean, Sum, Vector
+
+RESPONSE = KRR(categories=3, epsilon=1.0)
+NOISE = Gaussian(epsilon=1.0, delta=1e-6)
+VECTORS = GaussianVector(epsilon=1.0, delta=1e-6, dimension=3)
+GRAPH = {"topology": "graph", "graph": graphs.ring(12), "steps": 40, "cap": 5}
+PLACES = {
+    "complete": {"n": 12, "steps": 40},
+    "two tokens": {"n": 12, "steps": 4, "tokens": 2},
+    "public": {"n": 12, "steps": 40, "path": "public", "cap": 5},
+    "ring": {"n": 12, "topology": "ring", "laps": 3},
+    "published ring": {"n": 12, "topology": "ring", "laps": 3, "published": True},
+    "graph": GRAPH,
+}
+SPREAD = {"n": 12, "topology": "ring", "laps": 3, "spread": True}
+everywhere = pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
+both = pytest.mark.parametrize("execution", ["simulate", "sim"])
+
+
+def collected(execution, protocol, values, seed, faults=None):
+    seeds = Seeds(seed)
+    if execution == "simulate":
+        return protocol.collect(values, seeds)
+    return play(protocol.actors(values, seeds), seeds, faults).outputs[CURATOR]
+
+
+def values_for(randomizer, n=12):
+    if randomizer.domain == "vector":
+        return np.eye(3)[np.arange(n) % 3]
+    return np.arange(n) % 3 if randomizer.domain == "category" else np.linspace(0, 1, n)
+
+
+class TestExecutions:
+    VALUES = np.array([0, 0, 0, 1, 1, 1, 1])
+
+    @both
+    def test_follow_the_exact_law(self, execution):
+        """Each step is one more trial: a uniform person's response."""
+        protocol = TokenWalk(KRR(categories=2, epsilon=1.0), n=7, steps=8)
+        ones = [
+            int(collected(execution, protocol, self.VALUES, seed).total[1]) for seed in range(RUNS)
+        ]
+
+        def law(share, epsilon):
+            truth = np.exp(epsilon) / (1 + np.exp(epsilon))
+            return binom.pmf(np.arange(9), 8, share * truth + (1 - share) * (1 - truth))
+
+        assert p_value(ones, law(4 / 7, 1.0)) > 1e-3
+        assert p_value(ones, law(3 / 7, 1.0)) < 1e-3
+        assert p_value(ones, law(1.0, 1.0)) < 1e-6
+
+    @everywhere
+    def test_state_the_same_guarantee_and_cost(self, place):
+        protocol = TokenWalk(RESPONSE, **place)
+        values = values_for(RESPONSE)
+        one, other = protocol.simulate(values, seed=1), run(protocol, values, seed=1)
+        assert one.cost == other.cost == protocol.cost()
+        assert one.result.labels == other.result.labels
+        assert one.result.people == other.result.people == 12
+        planned = protocol.guarantees()
+        assert len(one.guarantees) == len(other.guarantees) == len(planned)
+        for each in zip(one.guarantees, other.guarantees, planned, strict=True):
+            stated = {
+                (g.view, g.theorem, g.assumptions, g.neighbours, g.epsilon(DELTA)) for g in each
+            }
+            assert len(stated) == 1
+
+    @everywhere
+    @pytest.mark.parametrize("randomizer", [RESPONSE, NOISE, VECTORS], ids=lambda each: each.kind)
+    def test_bring_the_same_home(self, randomizer, place):
+        protocol, values = TokenWalk(randomizer, **place), values_for(randomizer)
+        one, other = (collected(each, protocol, values, 2) for each in ("simulate", "sim"))
+        assert one.total.shape == other.total.shape
+        assert one.total.dtype == other.total.dtype
+        for same in ("noise", "steps", "crowd", "drawn", "correlation"):
+            assert getattr(one, same) == pytest.approx(getattr(other, same))
+        if not protocol.parameters.cap:
+            assert one.reports == other.reports
+            assert (
+                one.crowds == other.crowds == (protocol.parameters.length * place.get("tokens", 1),)
+            )
+        for home in (one, other):
+            estimate = home.estimate(randomizer)
+            assert np.isfinite(estimate.value).all()
+            assert np.all(estimate.variance > 0)
+
+    @pytest.mark.parametrize("place", [PLACES["ring"], SPREAD], ids=["one in n − 1", "spread"])
+    @both
+    def test_noise_on_a_ring(self, execution, place):
+        protocol, values = TokenWalk(NOISE, **place), values_for(NOISE)
+        off = [
+            float(collected(execution, protocol, values, seed).total) - 3 * values.sum()
+            for seed in range(120)
+        ]
+        spread = NOISE.sigma * protocol.ring.variance**0.5
+        assert np.std(off) == pytest.approx(spread, rel=0.25)
+
+    @both
+    def test_laplace_on_a_ring(self, execution):
+        protocol = TokenWalk(Laplace(epsilon=1.0), n=5, topology="ring", laps=2)
+        home = collected(execution, protocol, np.full(5, 0.5), 1)
+        assert home.noise == protocol.ring.noises == 3
+        assert home.estimate(protocol.randomizer).variance == pytest.approx(3 * 2 / 100)
+
+    @both
+    def test_repeat_exactly(self, execution):
+        protocol, values = TokenWalk(NOISE, n=12, steps=30), values_for(NOISE)
+        faults = Faults(loss=0.3)
+        one, same, other = (collected(execution, protocol, values, s, faults) for s in (4, 4, 5))
+        assert one.total == same.total != other.total
+        assert one.losses == same.losses
+
+    @pytest.mark.parametrize(
+        ("randomizer", "place"),
+        [
+            (KRR(categories=4, epsilon=1.0), {"n": 100, "steps": 900}),
+            (KRR(categories=4, epsilon=1.0), {"n": 100, "topology": "ring", "laps": 3}),
+            (NOISE, {"n": 100, "steps": 900}),
+            (NOISE, {"n": 100, "topology": "ring", "laps": 3, "published": True}),
+        ],
+    )
+    def test_expected_error_is_the_error(self, randomizer, place):
+        protocol = TokenWalk(randomizer, **place)
+        category = randomizer.domain == "category"
+        values = np.arange(100) % 4 if category else np.arange(100) % 2 * 1.0
+        truth = 0.25 if category else 0.5
+        errors = [protocol.simulate(values, seed=seed).result.value - truth for seed in range(300)]
+        assert protocol.cost().expected_error == pytest.approx(np.std(errors), rel=0.15)
+
+    def test_price_is_what_a_person_sends(self):
+        """On a ring everyone hands on the token once a lap; keys and envelopes come on top."""
+        protocol = TokenWalk(RESPONSE, **PLACES["ring"])
+        assert protocol.cost().messages_per_person == 3
+        assert protocol.cost().bytes_per_person == 3 * 4 * 3
+        played = run(protocol, values_for(RESPONSE), seed=1).played
+        assert played.traffic[device(5)].messages >= 3
+
+    @pytest.mark.parametrize("faults", [Faults(dropout=1.0), Faults(loss=1.0)])
+    def test_nothing_arrives(self, faults):
+        with pytest.raises(ProtocolFailed):
+            run(TokenWalk(RESPONSE, n=5, steps=5), np.zeros(5, int), faults=faults, seed=1)
+
+
+class TestTasks:
+    def test_raw_values_go_through_the_task(self):
+        task = Histogram(categories=("yes", "no"))
+        protocol = TokenWalk(KRR(categories=2, epsilon=30.0), n=4, topology="ring", laps=2)
+        column = np.array(["no", "no", "yes", "no"])
+        for execution in (
+            protocol.simulate(column, task=task, seed=1),
+            run(protocol, column, task=task, seed=1),
+        ):
+            assert execution.result.labels == ("yes", "no")
+            # One uniform element is among the eight reports.
+            assert execution.result.value == pytest.approx([0.25, 0.75], abs=0.07)
+
+    def test_a_sum_is_a_mean_for_all(self):
+        protocol = TokenWalk(NOISE, n=200, topology="ring", laps=50)
+        column = np.linspace(-3, 7, 200)
+        mean, total = (
+            protocol.simulate(column, task=kind(bounds=(-3, 7)), seed=1) for kind in (Mean, Sum)
+        )
+        assert total.result.labels == ("sum",)
+        assert total.result.value == pytest.approx(200 * mean.result.value)
+        assert total.result.value == pytest.approx([400], abs=60)
+        low, high = total.interval
+        assert low < total.result.value < high
+
+    def test_vectors(self):
+        protocol = TokenWalk(VECTORS, n=12, topology="ring", laps=500)
+        found = protocol.simulate(values_for(VECTORS), task=Vector(dimension=3), seed=1)
+        assert found.result.value == pytest.approx([1 / 3] * 3, abs=0.2)
+
+    def test_refuses_a_task_of_another_domain(self):
+        with pytest.raises(InvalidParameter, match="gaussian"):
+            TokenWalk(RESPONSE, n=3, steps=9).simulate(np.zeros(3), task=Mean(bounds=(0, 1)))
+
+    def test_refuses_to_add_up_the_steps_of_a_model(self):
+        protocol = TokenWalk(n=9, steps=9, task="sgd", sigma=2.0, lipschitz=1.0)
+        with pytest.raises(InvalidParameter, match="TokenSGD"):
+            protocol.simulate(np.zeros(9))
+
+
+class TestWhatHappened:
+    def test_guarantees_are_those_of_the_path(self):
+        """Whoever knows the path learns what this one gives away; the others what was planned."""
+        protocol = TokenWalk(NOISE, n=30, steps=600)
+        happened = protocol.simulate(np.zeros(30), seed=3)
+        stated = {each.view_name: each for each in happened.guarantees}
+        assert "realised walk" in stated["hub+peer"].theorem
+        assert stated["hub+peer"].epsilon(DELTA) == pytest.approx(
+            float(realised_epsilon(happened.collected.losses, 1 / NOISE.sigma, DELTA)), rel=1e-9
+        )
+        assert stated["peer"].epsilon(DELTA) == protocol.guarantee("peer").epsilon(DELTA)
+
+    def test_fewer_steps_among_fewer_people(self):
+        protocol = TokenWalk(RESPONSE, n=30, steps=600)
+        home = Carried(
+            rounds=(), sent=500, total=np.full(3, 150.0), reports=450, noise=450, steps=500,
+            crowd=21, losses=None, drawn=True,
+        )  # fmt: skip
+        happened = protocol.realised(home)
+        assert (happened.parameters.n, happened.parameters.steps) == (21, 500)
+        assert happened.guarantee().epsilon(DELTA) > protocol.guarantee().epsilon(DELTA)
+
+    def test_nothing_happened(self):
+        home = Carried(
+            rounds=(), sent=0, total=np.zeros(3), reports=0, noise=0, steps=0, crowd=9,
+            losses=None, drawn=True,
+        )  # fmt: skip
+        with pytest.raises(ProtocolFailed, match="no token"):
+            TokenWalk(RESPONSE, n=9, steps=9).realised(home)
+        with pytest.raises(ProtocolFailed, match="nothing to estimate"):
+            home.estimate(RESPONSE)
+
+    def test_a_smaller_crowd_has_its_own_guarantee(self):
+        protocol = TokenWalk(RESPONSE, n=60, steps=120)
+        played = run(protocol, np.arange(60) % 3, faults=Faults(dropout=0.5), seed=1)
+        assert 0 < played.collected.crowd < 60
+        happened = protocol.realised(played.collected)
+        assert happened.parameters.n == played.collected.crowd == played.result.people
+        for stated, proven in zip(played.guarantees, happened.guarantees(), strict=True):
+            assert stated.view == proven.view
+            assert stated.epsilon(DELTA) == proven.epsilon(DELTA)
+
+
+class TestPromises:
+    @everywhere
+    def test_views_are_stated_from_the_peer_on(self, place):
+        protocol = TokenWalk(RESPONSE, **place)
+        stated = protocol.guarantees()
+        assert stated[0].view == frozenset({"peer"})
+        assert stated[-1].view_name == "everyone"
+        found = [each.epsilon(DELTA) for each in stated]
+        assert found[0] <= found[1] <= found[-1]
+
+    def test_everyone_sees_every_contribution(self):
+        everyone = TokenWalk(NOISE, n=100, steps=1).guarantee("everyone", colluders=99)
+        assert "local" in everyone.theorem
+        assert everyone.epsilon(1e-6) <= 1.0
+        with pytest.raises(InvalidCrowd, match="colluders"):
+            TokenWalk(NOISE, n=100, steps=1).guarantee("everyone", colluders=100)
+        with pytest.raises(InvalidParameter, match="unknown view"):
+            TokenWalk(NOISE, n=100, steps=1).guarantee("nobody")
+
+    def test_a_ring_with_noise_here_and_there_hides_nothing_from_two_neighbours(self):
+        protocol = TokenWalk(NOISE, **PLACES["ring"])
+        with pytest.raises(NotProven, match="spread"):
+            protocol.guarantee("everyone")
+        with pytest.raises(NotProven, match="colluders"):
+            protocol.guarantee("peer", colluders=1)
+        assert "everyone" not in [each.view_name for each in protocol.guarantees()]
+        assert TokenWalk(NOISE, **SPREAD).guarantees()[-1].view_name == "everyone"
+
+    def test_colluders_cost(self):
+        protocol = TokenWalk(NOISE, n=100, steps=1000)
+        alone, helped = (protocol.guarantee("peer", colluders=c).epsilon(DELTA) for c in (0, 50))
+        assert alone < helped
+
+
+class TestRefusals:
+    @pytest.mark.parametrize("n", [4, 6])
+    def test_another_crowd(self, n):
+        protocol = TokenWalk(RESPONSE, n=5, steps=5)
+        for execute in (protocol.simulate, lambda values, seed: run(protocol, values, seed=seed)):
+            with pytest.raises(InvalidCrowd, match=f"n = 5 people but got {n}"):
+                execute(np.zeros(n, int), seed=1)
+
+    @pytest.mark.parametrize(
+        ("randomizer", "wrong", "says"),
+        [
+            (RESPONSE, {"n": 2, "steps": 3}, "at least 3"),
+            (RESPONSE, {"n": 2.5, "steps": 3}, "whole"),
+            (RESPONSE, {"n": 5}, "steps must be at least 1"),
+            (RESPONSE, {"n": 5, "steps": 5, "laps": 5}, "laps are for a ring"),
+            (RESPONSE, {"n": 5, "topology": "ring"}, "laps"),
+            (RESPONSE, {"n": 5, "topology": "ring", "laps": 1, "steps": 5}, "not for a ring"),
+            (RESPONSE, {"n": 5, "topology": "ring", "laps": 1, "path": "hidden"}, "hidden"),
+            (RESPONSE, {"n": 5, "topology": "ring", "laps": 1, "spread": True}, "gaussian"),
+            (RESPONSE, {"n": 5, "steps": 5, "cap": 2}, "public path"),
+            (RESPONSE, {"n": 5, "steps": 5, "available": 0}, "available"),
+            (RESPONSE, {"n": 5, "steps": 5, "tokens": 0}, "tokens"),
+            (RESPONSE, {"n": 5, "steps": 2 * 10**9}, "at most"),
+            (RESPONSE, {"n": 5, "steps": 5, "task": "sum"}, "do not go together"),
+            (RESPONSE, {"n": 5, "steps": 5, "topology": "graph", "cap": 1}, "graph must be given"),
+            (RESPONSE, {"graph": graphs.ring(5), "steps": 5, "topology": "graph"}, "cap"),
+            (NOISE, {"graph": graphs.ring(5), "n": 6, "steps": 5, "topology": "graph"}, "has 5"),
+            (Laplace(epsilon=1.0), {"n": 5, "steps": 5}, "ring"),
+            (OUE(categories=5, epsilon=1.0), {"n": 5, "steps": 5}, "krr"),
+            (OneBit(epsilon=1.0), {"n": 5, "steps": 5}, "gaussian"),
+            (RR(epsilon=1.0), {"n": 5, "steps": 5}, "krr"),
+            (Generic(epsilon=1.0), {"n": 5, "steps": 5}, "generic"),
+            (None, {"n": 5, "steps": 5}, "sigma"),
+        ],
+    )
+    def test_settings(self, randomizer, wrong, says):
+        with pytest.raises((InvalidCrowd, InvalidParameter), match=says):
+            TokenWalk(randomizer, **wrong)
+
+    def test_is_registered_and_made_from_its_parameters(self):
+        cls = load("token-walk")
+        assert cls is TokenWalk
+        made = cls.make(TokenWalkParameters(n=9, steps=20), RESPONSE)
+        assert made.parameters == TokenWalk(RESPONSE, n=9, steps=20).parameters
+        written = msgspec.json.encode(made.published())
+        assert msgspec.json.decode(written, type=TokenWalkParameters) == made.published()
+
+
+class TestActors:
+    def cast(self):
+        return TokenWalk(KRR(categories=3, epsilon=1.0), n=3, steps=6).actors(
+            np.arange(3), Seeds(3)
+        )
+
+    def test_everybody_is_cast(self):
+        assert set(self.cast()) == {device(0), device(1), device(2), COURIER, CURATOR}
+
+    def test_malformed_bytes_change_nothing(self):
+        cast = self.cast()
+        for address, make in cast.items():
+            actor = make()
+            actor.start(0.0)
+            before = actor.state()
+            throw_at(actor, [*cast, "stranger", ""])
+            assert actor.receive(Message(next(iter(cast)), bytes(1 << 16)), 0.5) == []
+            assert actor.state() == before, address
+
+    def test_truncated_and_extended_messages_change_nothing(self):
+        """Every message of an honest run, cut short or made longer by a byte."""
+        actors = {address: make() for address, make in self.cast().items()}
+        waiting = [
+            (address, effect) for address, actor in actors.items() for effect in actor.start(0.0)
+        ]
+        seen = set()
+        while waiting:
+            sender, effect = waiting.pop(0)
+            if not isinstance(effect, Send):
+                continue
+            actor = actors[effect.to]
+            before = actor.state()
+            for body in (effect.body[:-1], effect.body[1:], effect.body + b"\x00", b""):
+                assert actor.receive(Message(sender, body), 0.1) == []
+            assert actor.receive(Message("stranger", effect.body), 0.1) == []
+            assert actor.state() == before
+            seen.add((sender, effect.to))
+            waiting += [
+                (effect.to, following)
+                for following in actor.receive(Message(sender, effect.body), 0.1)
+            ]
+        assert (COURIER, CURATOR) in seen
+        assert any(sender.startswith("device") for sender, _ in seen)
