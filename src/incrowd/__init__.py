@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from incrowd.protocols.check_in.learning import CheckInSGD
     from incrowd.protocols.local import Local
     from incrowd.protocols.network_shuffle import NetworkShuffle
+    from incrowd.protocols.token_walk import TokenWalk
     from incrowd.protocols.token_walk.learning import TokenSGD
     from incrowd.protocols.trusted_shuffle import TrustedShuffle
     from incrowd.randomizers import (
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
         RR,
         SUE,
         Gaussian,
+        GaussianVector,
         Generic,
         HadamardResponse,
         Laplace,
@@ -47,6 +49,7 @@ __all__ = [
     "CheckInSGD",
     "Cost",
     "Gaussian",
+    "GaussianVector",
     "Generic",
     "Guarantee",
     "HadamardResponse",
@@ -62,6 +65,7 @@ __all__ = [
     "Run",
     "Sum",
     "TokenSGD",
+    "TokenWalk",
     "TrustedShuffle",
     "__version__",
     "errors",
