@@ -35,7 +35,17 @@ from experiments.token_learning_data import POINTS, Contender, Houses, houses, t
 from incrowd.report.format import count, round_up, up
 from incrowd.tasks.learning import SGD, CentralSGD, LocalSGD, Logistic, PlainSGD
 
-__all__ = ["FULL", "QUICK", "Setting", "Size", "least_sigma", "main", "paper_sigma", "settings"]
+__all__ = [
+    "FULL",
+    "QUICK",
+    "Setting",
+    "Size",
+    "least",
+    "least_sigma",
+    "main",
+    "paper_sigma",
+    "settings",
+]
 
 MODULE = "experiments.token_learning"
 STATE = Path(__file__).resolve().parent.parent / "out" / "token_learning"
@@ -152,20 +162,11 @@ def settings(size: Size) -> dict[tuple[str, float], list[Setting]]:
 # ---- noise
 
 
-def least_sigma(setting: Setting, people: int, steps: int, size: int, digits: int = 4) -> float:
-    """The least noise of so many digits that is proven to meet the budget; the paper's its own.
+def least(meets: Callable[[float], bool], digits: int = 4) -> float:
+    """The least noise of so many digits that meets a promise, by bisection.
 
-    By bisection; the upper end is always one that meets it.
+    The upper end is always one that meets it.
     """
-    if setting.way == "plain":
-        return 0.0
-    if setting.way == "paper":
-        return paper_sigma(people, setting.cap or steps // people, setting.epsilon, digits)
-
-    def meets(sigma: float) -> bool:
-        learner = setting.make(sigma, 1e-3, 0, steps)
-        return learner.promise((people, size)).delta(setting.epsilon) <= DELTA
-
     low = high = 1.0
     while not meets(high):
         low, high = high, 2 * high
@@ -175,6 +176,20 @@ def least_sigma(setting: Setting, people: int, steps: int, size: int, digits: in
         middle = math.sqrt(low * high)
         low, high = (low, middle) if meets(middle) else (middle, high)
     return round_up(high, digits)
+
+
+def least_sigma(setting: Setting, people: int, steps: int, size: int, digits: int = 4) -> float:
+    """The least noise of so many digits that is proven to meet the budget; the paper's its own."""
+    if setting.way == "plain":
+        return 0.0
+    if setting.way == "paper":
+        return paper_sigma(people, setting.cap or steps // people, setting.epsilon, digits)
+
+    def meets(sigma: float) -> bool:
+        learner = setting.make(sigma, 1e-3, 0, steps)
+        return learner.promise((people, size)).delta(setting.epsilon) <= DELTA
+
+    return least(meets, digits)
 
 
 def paper_sigma(people: int, contributions: int, epsilon: float, digits: int = 4) -> float:
@@ -190,11 +205,7 @@ def paper_sigma(people: int, contributions: int, epsilon: float, digits: int = 4
         order = min(free, (1 + math.sqrt(1 + 2 * sigma**2)) / 2)
         return each * order + math.log(1 / DELTA) / (order - 1)
 
-    low, high = 1e-3, 1e6
-    while high / low > 1 + 1e-9:
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if promised(middle) <= epsilon else (middle, high)
-    return round_up(high, digits)
+    return least(lambda sigma: promised(sigma) <= epsilon, digits)
 
 
 # ---- training

@@ -14,15 +14,15 @@ from typing import Any, Final
 import numpy as np
 
 from experiments.common import Experiment, Table
-from experiments.token_learning import paper_sigma
+from experiments.token_learning import least, paper_sigma
 from incrowd.graphs import Graph, from_edges, line, ring
 from incrowd.privacy.gaussian import GaussianProfile
 from incrowd.privacy.guarantee import Profile
 from incrowd.protocols.token_walk.gossip import Gossip
-from incrowd.protocols.token_walk.hidden import hidden_profile
+from incrowd.protocols.token_walk.hidden import HiddenWalkProfile
 from incrowd.protocols.token_walk.iterated import IteratedProfile
 from incrowd.protocols.token_walk.on_graph import PairOnGraphProfile, first_hit, metropolis
-from incrowd.report.format import plain, round_up, small, up
+from incrowd.report.format import plain, small, up
 
 DELTA: Final = 1e-6
 SHIFT: Final = 0.5
@@ -47,19 +47,8 @@ QUICK = Size(40, 400, (1.0,), (4,), 7, (1, 3), 2)
 
 
 def least_noise(profile: Callable[[float], Profile], epsilon: float) -> float:
-    """The least σ for gradients of length 1, to four digits, by bisection from a σ that meets ε."""
-    low = high = 1.0
-    while profile(2 / high).epsilon(DELTA) > epsilon:
-        low, high = high, 2 * high
-    while low == high or profile(2 / low).epsilon(DELTA) <= epsilon:
-        low, high = low / 2, low
-    while high / low > 1 + 1e-5:
-        middle = (low * high) ** 0.5
-        if profile(2 / middle).epsilon(DELTA) <= epsilon:
-            high = middle
-        else:
-            low = middle
-    return round_up(high, 4)
+    """The least σ for gradients of length 1 that meets ε, to four digits."""
+    return least(lambda sigma: profile(2 / sigma).epsilon(DELTA) <= epsilon)
 
 
 def _alone(cap: int, mu: float) -> Profile:
@@ -72,7 +61,9 @@ def noise_table(size: Size) -> Table:
     n = size.people
     rows = []
     for epsilon in size.budgets:
-        hidden = least_noise(lambda mu: hidden_profile(GaussianProfile(mu), n, size.steps), epsilon)
+        hidden = least_noise(
+            lambda mu: HiddenWalkProfile(GaussianProfile(mu), n, size.steps), epsilon
+        )
         for cap in size.caps:
             found = [
                 paper_sigma(n, cap, epsilon),

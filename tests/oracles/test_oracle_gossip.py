@@ -7,7 +7,7 @@ from fractions import Fraction as F
 import numpy as np
 import pytest
 
-from incrowd.errors import GraphInvalid, InvalidParameter, NumericalFloor
+from incrowd.errors import GraphInvalid, InvalidParameter, NotANumber, NumericalFloor
 from incrowd.graphs import families
 from incrowd.privacy.gaussian import GaussianProfile
 from incrowd.protocols.token_walk.gossip import Gossip
@@ -158,7 +158,11 @@ def test_everyone_ends_near_the_mean():
 
 def test_what_is_refused():
     weights = metropolis(families.ring(5))
-    for arguments, text in (((weights, 0, 1.0), "rounds"), ((weights, 2, 0.0), "mu")):
+    for arguments, text in (
+        ((weights, 0, 1.0), "rounds"),
+        ((weights, 2, 0.0), "mu"),
+        ((families.ring(5), 2, 1.0), "square matrix of chances"),
+    ):
         with pytest.raises(InvalidParameter, match=text):
             Gossip(*arguments)
     with pytest.raises(GraphInvalid, match="parts"):
@@ -169,6 +173,10 @@ def test_what_is_refused():
             gossip.profile(*pair)
     with pytest.raises(InvalidParameter, match="one row for each"):
         gossip.simulate(np.zeros(4), 1.0, np.random.default_rng(0))
+    with pytest.raises(InvalidParameter, match="must be numbers"):
+        gossip.simulate(["a"] * 5, 1.0, np.random.default_rng(0))
+    with pytest.raises(NotANumber, match="finite"):
+        gossip.simulate(np.full(5, np.nan), 1.0, np.random.default_rng(0))
     with pytest.raises(InvalidParameter, match="sigma"):
         gossip.simulate(np.zeros(5), -1.0, np.random.default_rng(0))
 

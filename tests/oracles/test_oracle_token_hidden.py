@@ -14,7 +14,7 @@ from incrowd.privacy.gaussian import GaussianProfile
 from incrowd.privacy.repeated import RepeatedProfile
 from incrowd.privacy.sampled import RevealedProfile, SampledProfile
 from incrowd.protocols.token_walk.cycles import CycleMoments
-from incrowd.protocols.token_walk.hidden import hidden_profile
+from incrowd.protocols.token_walk.hidden import HiddenWalkProfile
 from incrowd.protocols.token_walk.known import (
     CuratorSumProfile,
     LocalWalkProfile,
@@ -71,7 +71,7 @@ def steps_of(one, rate, rounds):
 def test_hidden_responses(categories, n, steps, colluders, published):
     observers = set(range(1 + colluders))
     truth = worst_response(krr(categories), n, steps, observers, TS, published)
-    bound = hidden_profile(response(categories), n, steps, colluders)
+    bound = HiddenWalkProfile(response(categories), n, steps, colluders)
     for t in TS:
         assert bound.delta(math.log(t)) >= float(truth[t]) * (1 - 1e-12)
     lower = bound.lower(0.05)
@@ -136,7 +136,7 @@ def test_a_public_first_holder_is_not_hidden():
     first = worst_response(
         matrix, 4, 1, {0}, [F(1)], published=True, rate_of=lambda _, holder: F(int(holder == 3))
     )
-    drawn = hidden_profile(LocalProfile(RR(epsilon=1.0)), 4, 1)
+    drawn = HiddenWalkProfile(LocalProfile(RR(epsilon=1.0)), 4, 1)
     assert float(first[F(1)]) == pytest.approx(0.4621, abs=1e-4)
     assert drawn.delta(0.0) == pytest.approx(0.1540, abs=1e-4)
 
@@ -152,7 +152,7 @@ def test_a_public_first_holder_is_not_hidden():
 def test_hidden_sums(n, steps, published, mu):
     ts = [0.7, 1.0, 1.2, 2.0]
     truth = worst_gaussian(mu, n, steps, {0}, ts, published)
-    bound = hidden_profile(GaussianProfile(mu), n, steps)
+    bound = HiddenWalkProfile(GaussianProfile(mu), n, steps)
     for t in ts:
         assert bound.delta(math.log(t)) >= truth[t] * (1 - 1e-3)
 
@@ -161,7 +161,7 @@ def test_hidden_sums(n, steps, published, mu):
 def test_hidden_sums_with_a_published_middle(mu):
     """Three steps, visited at the second, and the end published: two sums are seen."""
     truth = worst_gaussian(mu, 3, 3, {0}, [1.0, 1.5], published=True)
-    bound = hidden_profile(GaussianProfile(mu), 3, 3)
+    bound = HiddenWalkProfile(GaussianProfile(mu), 3, 3)
     for t in (1.0, 1.5):
         assert bound.delta(math.log(t)) >= truth[t] * (1 - 1e-3)
 
@@ -188,7 +188,7 @@ def test_every_increment_of_sums_bites(rounds, mu):
 def test_few_people_hide_nobody():
     for n, colluders in ((2, 0), (3, 1), (5, 3)):
         with pytest.raises(InvalidCrowd, match="hide each other"):
-            hidden_profile(GaussianProfile(1.0), n, 10, colluders)
+            HiddenWalkProfile(GaussianProfile(1.0), n, 10, colluders)
 
 
 # Path known

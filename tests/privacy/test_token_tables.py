@@ -13,7 +13,7 @@ from incrowd.privacy.gaussian import GaussianProfile
 from incrowd.privacy.repeated import RepeatedProfile
 from incrowd.privacy.sampled import RevealedProfile, SampledProfile
 from incrowd.protocols.token_walk.counts import visits
-from incrowd.protocols.token_walk.hidden import hidden_profile
+from incrowd.protocols.token_walk.hidden import HiddenWalkProfile
 from incrowd.protocols.token_walk.known import (
     CuratorSumProfile,
     LocalWalkProfile,
@@ -36,7 +36,7 @@ RENYI = [(20, 4.1667), (100, 1.7986), (1000, 0.7984)]
 
 @pytest.mark.parametrize(("n", "small", "large", "local"), HIDDEN)
 def test_hundred_visits(n, small, large, local):
-    profile = hidden_profile(GaussianProfile(MU), n, 100 * n)
+    profile = HiddenWalkProfile(GaussianProfile(MU), n, 100 * n)
     for delta, reference in ((1e-6, small), (2.66e-4, large)):
         found = profile.epsilon(delta)
         assert 0.998 * reference <= found <= 1.001 * reference
@@ -52,7 +52,7 @@ def test_hundred_visits(n, small, large, local):
 def test_known_paths_are_better_than_by_divergences(n, reference):
     found = PublicWalkProfile(MU, n, 100 * n)
     assert found.lower(1e-6) < found.epsilon(1e-6) < 0.95 * reference
-    assert found.epsilon(1e-6) > hidden_profile(GaussianProfile(MU), n, 100 * n).epsilon(1e-6)
+    assert found.epsilon(1e-6) > HiddenWalkProfile(GaussianProfile(MU), n, 100 * n).epsilon(1e-6)
 
 
 def weighted_shifts(n, steps, count, rate, rng):
@@ -106,7 +106,7 @@ def test_known_paths_against_random_walks(n, rate, exact):
 
 
 def test_histogram():
-    profile = hidden_profile(LocalProfile(KRR(categories=10, epsilon=1.0)), 4000, 400_000)
+    profile = HiddenWalkProfile(LocalProfile(KRR(categories=10, epsilon=1.0)), 4000, 400_000)
     assert 0.448 < profile.epsilon(1e-6) < 0.4491 * 1.001
     assert 0.25 < profile.lower(1e-6) < profile.epsilon(1e-6)
 
@@ -115,7 +115,7 @@ def test_histogram():
 def test_noise_of_descent(epsilon, sigma):
     """Gradients of norm 1, one replaced: n = 2000, T = 20000, δ = 1e-6."""
     found = [
-        hidden_profile(GaussianProfile(2 / scaled), 2000, 20_000).epsilon(1e-6)
+        HiddenWalkProfile(GaussianProfile(2 / scaled), 2000, 20_000).epsilon(1e-6)
         for scaled in (sigma * 1.001, sigma * 0.99)
     ]
     assert found[0] <= epsilon < found[1]
@@ -161,7 +161,7 @@ def test_very_long_walks(n):
     """A hundred million steps, at a δ far below what convolving them could certify."""
     steps = 10**8
     for one in (GaussianProfile(0.01), LocalProfile(KRR(categories=4, epsilon=0.05))):
-        profile = hidden_profile(one, n, steps)
+        profile = HiddenWalkProfile(one, n, steps)
         found = profile.epsilon(1e-10)
         assert math.isfinite(found)
         assert profile.lower(1e-10) <= found
@@ -173,7 +173,7 @@ def test_very_long_walks(n):
 @pytest.mark.parametrize("steps", [1, 2, 3, 10])
 @pytest.mark.parametrize("n", [3, 10**6])
 def test_very_short_walks(n, steps):
-    profile = hidden_profile(GaussianProfile(1.0), n, steps)
+    profile = HiddenWalkProfile(GaussianProfile(1.0), n, steps)
     found = [profile.epsilon(delta) for delta in (1e-9, 1e-6, 1e-2)]
     assert found == sorted(found, reverse=True)
     assert profile.lower(1e-6) <= found[1]
@@ -187,9 +187,9 @@ def test_order():
     assert PublicWalkProfile(mu, n, steps, colluders=3).epsilon(1e-5) > base
     assert PublicWalkProfile(mu, n, 2 * steps).epsilon(1e-5) > base
     one = GaussianProfile(mu)
-    hidden = hidden_profile(one, n, steps).epsilon(1e-5)
+    hidden = HiddenWalkProfile(one, n, steps).epsilon(1e-5)
     assert hidden < base < LocalWalkProfile(one, n, steps).epsilon(1e-5)
-    assert hidden_profile(one, n, steps, colluders=5).epsilon(1e-5) > hidden
+    assert HiddenWalkProfile(one, n, steps, colluders=5).epsilon(1e-5) > hidden
     capped = LocalWalkProfile(one, n, steps, cap=3).epsilon(1e-5)
     assert capped <= GaussianProfile(mu * math.sqrt(3)).epsilon(1e-5) * (1 + 1e-6)
 
@@ -223,11 +223,11 @@ def test_visits_are_binomial():
 def test_what_is_refused():
     one = GaussianProfile(1.0)
     with pytest.raises(InvalidCrowd, match="hide each other"):
-        hidden_profile(one, 2, 10)
+        HiddenWalkProfile(one, 2, 10)
     with pytest.raises(InvalidCrowd, match="colluders"):
         PublicWalkProfile(1.0, 4, 10, colluders=3)
     with pytest.raises(InvalidParameter, match="steps"):
-        hidden_profile(one, 10, 0)
+        HiddenWalkProfile(one, 10, 0)
     with pytest.raises(InvalidParameter, match="rate"):
         SampledProfile(one, 0.0)
     with pytest.raises(InvalidParameter, match="shift"):
@@ -235,4 +235,4 @@ def test_what_is_refused():
     with pytest.raises(InvalidParameter, match="cap"):
         LocalWalkProfile(one, 10, 10, cap=-1)
     with pytest.raises(NumericalFloor, match="more noise"):
-        hidden_profile(GaussianProfile(200.0), 10, 1000).epsilon(1e-6)
+        HiddenWalkProfile(GaussianProfile(200.0), 10, 1000).epsilon(1e-6)

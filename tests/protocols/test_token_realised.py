@@ -139,6 +139,10 @@ def test_paths_that_are_refused(path, text):
 
 
 def test_what_else_is_refused():
+    with pytest.raises(InvalidParameter, match="whole numbers"):
+        realised_losses([[0], [1, 2]], 3)
+    with pytest.raises(InvalidParameter, match="losses must be numbers"):
+        realised_epsilon("a", 1.0, 1e-6)
     with pytest.raises(InvalidParameter, match="observer"):
         realised_losses_of(EXAMPLE, 4, 4)
     with pytest.raises(InvalidCrowd, match="realised_losses_of"):

@@ -278,11 +278,21 @@ def test_wrong_data_raise_one_clear_line():
     with pytest.raises(InvalidParameter, match="length 2, above record_norm = 1: scale"):
         token(**PUBLIC).fit(2 * ROWS, LABELS)
     with pytest.raises(InvalidCrowd, match="n must be at least 3"):
-        token().fit(ROWS[:2], LABELS[:2]).epsilon(1e-5)
+        token().fit(ROWS[:2], LABELS[:2])
     with pytest.raises(NotANumber, match="records must be finite"):
         token().fit(ROWS * np.nan, LABELS)
     with pytest.raises(TypeError, match="rate"):
         token(rate=0.5)
+
+
+def test_steps_of_a_public_path_stay_as_long_when_training_goes_on():
+    learner = token(**PUBLIC).partial_fit(ROWS, LABELS, 2)
+    learner.learning_rate = learner.learning_rate / 2
+    with pytest.raises(InvalidParameter, match="began with learning_rate"):
+        learner.partial_fit(ROWS, LABELS, 2)
+    free = token().partial_fit(ROWS, LABELS, 2)
+    free.learning_rate = 0.001
+    assert free.partial_fit(ROWS, LABELS, 2).protocol_.parameters.steps == 4
 
 
 def test_settings_go_round():

@@ -6,6 +6,8 @@ tests are said again here of tokens, and those about delivery in ``tests/sim/tes
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 import numpy as np
 import pytest
@@ -14,9 +16,11 @@ from scipy.stats import binom
 
 from incrowd import graphs
 from incrowd.errors import InvalidCrowd, InvalidParameter, NotProven, ProtocolFailed
+from incrowd.privacy.gaussian import GaussianProfile
 from incrowd.protocols import load
 from incrowd.protocols.actor import COURIER, CURATOR, Message, Send, device
 from incrowd.protocols.token_walk import TokenWalk, TokenWalkParameters
+from incrowd.protocols.token_walk.hidden import HiddenWalkProfile
 from incrowd.protocols.token_walk.realised import realised_epsilon
 from incrowd.protocols.token_walk.token import Carried
 from incrowd.randomizers import KRR, OUE, RR, Gaussian, GaussianVector, Generic, Laplace, OneBit
@@ -282,6 +286,9 @@ class TestPromises:
         assert alone < helped
 
 
+ON_RING_GRAPH = {"graph": graphs.ring(5), "steps": 5, "topology": "graph", "cap": 1}
+
+
 class TestRefusals:
     @pytest.mark.parametrize("n", [4, 6])
     def test_another_crowd(self, n):
@@ -315,11 +322,24 @@ class TestRefusals:
             (RR(epsilon=1.0), {"n": 5, "steps": 5}, "krr"),
             (Generic(epsilon=1.0), {"n": 5, "steps": 5}, "generic"),
             (None, {"n": 5, "steps": 5}, "sigma"),
+            (NOISE, {"n": 5, "steps": 5, "sigma": 2.0}, "both state the noise"),
+            (RESPONSE, {"n": 5, "steps": 5, "sigma": 2.0}, "both state the noise"),
+            (NOISE, {"n": 5, "steps": 5, "path": "Public"}, "path must be one of auto, hidden"),
+            (NOISE, {"n": 5, "steps": 5, "topology": "star"}, "topology must be one of complete"),
+            (NOISE, {"n": 5, "steps": 5, "task": "mean"}, "task must be one of auto, sum"),
+            (NOISE, {"graph": graphs.ring(5), "steps": 5}, "graph needs topology graph"),
+            (NOISE, {"graph": "ring:5", "steps": 5, "topology": "graph"}, "must be a Graph"),
+            (NOISE, ON_RING_GRAPH | {"pair": 5}, "two different people, got 5"),
+            (NOISE, ON_RING_GRAPH | {"pair": (1, 2, 3)}, "two different people"),
         ],
     )
     def test_settings(self, randomizer, wrong, says):
         with pytest.raises((InvalidCrowd, InvalidParameter), match=says):
             TokenWalk(randomizer, **wrong)
+
+    def test_steps_of_a_model_without_a_cap_say_nothing_to_those_who_know_the_path(self):
+        protocol = TokenWalk(n=9, steps=9, task="sgd", sigma=2.0, lipschitz=1.0)
+        assert [each.view_name for each in protocol.guarantees()] == ["peer", "curator", "everyone"]
 
     def test_is_registered_and_made_from_its_parameters(self):
         cls = load("token-walk")
@@ -373,3 +393,46 @@ class TestActors:
             ]
         assert (COURIER, CURATOR) in seen
         assert any(sender.startswith("device") for sender, _ in seen)
+
+
+class TestWhatWasLost:
+    """Steps that came to nothing leave less noise in the result than there were steps."""
+
+    PROTOCOL = TokenWalk(Gaussian(epsilon=1.0, delta=1e-6), n=20, steps=200)
+
+    def happened(self, lost):
+        home = self.PROTOCOL.collect(np.linspace(0, 1, 20), Seeds(3))
+        return self.PROTOCOL.realised(
+            replace(home, reports=200 - lost, noise=200.0 - lost, losses=None)
+        )
+
+    def test_nothing_was(self):
+        assert not self.happened(0).broken
+        for view in ("curator", "curator+hub", "peer+hub"):
+            whole, planned = self.happened(0).guarantee(view), self.PROTOCOL.guarantee(view)
+            assert whole.epsilon(1e-6) == planned.epsilon(1e-6)
+
+    @pytest.mark.parametrize("view", ["curator+hub", "peer+hub"])
+    def test_who_knows_the_path_is_stated_as_everyone(self, view):
+        lost = self.happened(1)
+        alone = lost.guarantee("everyone").epsilon(1e-6)
+        assert lost.guarantee(view).epsilon(1e-6) == alone
+        assert lost.guarantee(view).lower(1e-6) is None
+
+    def test_who_sees_the_end_learns_no_more_than_who_sees_all_steps(self):
+        found = self.happened(150).guarantee("curator").epsilon(1e-6)
+        noise = GaussianProfile(1 / self.PROTOCOL.randomizer.sigma)
+        assert found == HiddenWalkProfile(noise, 21, 200).epsilon(1e-6)
+
+
+@pytest.mark.parametrize("view", ["curator+peer", "curator+hub+peer"])
+def test_a_result_that_is_shown_to_a_participant_of_a_ring_must_be_published(view):
+    secret, open_ = (
+        TokenWalk(Gaussian(epsilon=1.0, delta=1e-6), n=9, laps=2, topology="ring", published=each)
+        for each in (False, True)
+    )
+    assert open_.guarantee(view).epsilon(1e-6) > 0
+    with pytest.raises(NotProven, match="published"):
+        secret.guarantee(view)
+    with pytest.raises(NotProven, match="published"):
+        secret.guarantee("curator", colluders=1)

@@ -199,6 +199,7 @@ def test_local_noise_without_a_cap_is_the_mean_over_the_number_of_contributions(
         (lambda: LEARNERS["local"](cap=0), "cap must be a whole number"),
         (lambda: LEARNERS["local"](sigma=-1.0), "sigma must lie between"),
         (lambda: LocalNoise(0.0, 1.0), "clip must be above 0"),
+        (lambda: LocalNoise(1.0, 0.3), "sigma of 0.3 times .*: sigma must be between"),
         (lambda: LEARNERS["plain"](radius=-1), "radius must be above 0"),
         (lambda: LEARNERS["plain"]().fit(ROWS, LABELS[:, :2]), "give one label for each record"),
         (lambda: LEARNERS["plain"]().fit(ROWS, LABELS[:, 0]), "rows of numbers"),

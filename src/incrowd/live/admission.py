@@ -202,7 +202,7 @@ def _check_fit(spec: Spec, protocol: Protocol) -> None:
             Reason.malformed,
             f"{protocol.kind} needs exactly {', '.join(protocol.helpers)} besides people",
         )
-    if protocol.randomizer.assumption:
+    if not protocol.randomizer.exact:
         raise Rejected(
             Reason.unproven,
             f"{protocol.randomizer.kind} is drawn in floating point, whose last bits can betray a "

@@ -91,7 +91,7 @@ def propose(
     expires: float,
 ) -> Proposal:
     """Sign a survey of the people on the roster; person i of the protocol is the i-th of them."""
-    if protocol.randomizer.assumption:
+    if not protocol.randomizer.exact:
         raise InvalidParameter(
             f"devices refuse {protocol.randomizer.kind}, which is drawn in floating point: choose "
             "krr, onebit or another randomizer that answers with whole numbers"

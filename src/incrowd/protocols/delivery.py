@@ -268,7 +268,7 @@ class Reporter(Actor):
     def reports(self) -> Sequence[bytes | None]:
         """A fresh report of the value for each round, or none where there is nothing to say."""
         values = np.repeat(self._value, self._rounds, axis=0)
-        return wire.pack(self._randomizer.randomize(values, self._rng))
+        return wire.pack(self._randomizer.randomize_exactly(values, self._rng))
 
     def message(self, number: int, id_: bytes, report: bytes | None) -> bytes | None:
         """What is sent in a round, if anything is."""

@@ -85,6 +85,14 @@ class Randomizer(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", om
         return None
 
     @property
+    def exact(self) -> bool:
+        """Whether :meth:`randomize_exactly` draws the very law that the guarantee speaks of.
+
+        People's own devices use no other.
+        """
+        return self.assumption is None
+
+    @property
     def report_bytes(self) -> int:
         """The size of one report on the wire, before sealing."""
         raise NotImplementedError
@@ -103,6 +111,10 @@ class Randomizer(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", om
     def randomize(self, values: NDArray[Any], rng: np.random.Generator) -> Reports:
         """One report per value; the first axis is the person."""
         raise NotImplementedError
+
+    def randomize_exactly(self, values: NDArray[Any], rng: np.random.Generator) -> Reports:
+        """The same as a person's own device does it, where that takes longer."""
+        return self.randomize(values, rng)
 
     def estimate(self, reports: Reports) -> Estimate:
         """The unbiased estimate of frequencies or of the mean, from the reports alone."""

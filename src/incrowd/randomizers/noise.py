@@ -12,8 +12,9 @@ The variance that the spread adds is Σ mass·(width of a)²/6 to first order, l
 equally spaced in ∫(w·a'²)^(1/3); that spacing is closed-form for both kinds of noise.
 
 The guarantees are those of real-valued noise. Reports are rounded to multiples of 2⁻²⁰, which is
-post-processing; it hides the low digits of floating-point arithmetic, which are known to leak ("On
-Significance of the Least Significant Bits for Differential Privacy", Mironov).
+post-processing; devices draw and round normal noise exactly. In simulations rounding hides the low
+digits of floating-point arithmetic, which are known to leak ("On Significance of the Least
+Significant Bits for Differential Privacy", Mironov).
 """
 
 from __future__ import annotations
@@ -32,10 +33,12 @@ from incrowd.errors import InvalidParameter
 from incrowd.randomizers import _inputs
 from incrowd.randomizers._lattice import check_realisable
 from incrowd.randomizers.base import Domain, Estimate, FloatArray, Randomizer, Reports
+from incrowd.randomizers.exact_normal import GRID, noisy
 from incrowd.randomizers.law import PairLaw
 
 __all__ = [
     "REAL_NOISE",
+    "ROUNDED_NOISE",
     "Gaussian",
     "Laplace",
     "gaussian_delta",
@@ -47,8 +50,13 @@ __all__ = [
 REAL_NOISE = "noise is drawn from its real-valued law, which floating-point numbers approximate"
 """What every guarantee that rests on continuous noise assumes."""
 
+ROUNDED_NOISE = (
+    "noise is drawn from its real-valued law and rounded: by devices exactly, in simulations by "
+    "floating-point numbers that approximate it"
+)
+"""The same, of noise that devices draw without floating point."""
+
 _HALF_BINS = 750
-_GRID = 2.0**20
 _LEAST_SIGMA, _MOST_SIGMA = 0.23, 2.0**18
 _STATED = 1e-6
 _CUT = 8.5
@@ -168,12 +176,21 @@ class Gaussian(Randomizer, frozen=True, tag="gaussian"):
     @property
     def assumption(self) -> str:
         """The law is that of real numbers."""
-        return REAL_NOISE
+        return ROUNDED_NOISE
+
+    @property
+    def exact(self) -> bool:
+        """Devices draw it without floating point."""
+        return True
 
     @property
     def report_bytes(self) -> int:
         """One double."""
         return 8
+
+    def randomize_exactly(self, values: NDArray[Any], rng: np.random.Generator) -> Reports:
+        """Add the noise and round to the grid, as real numbers."""
+        return noisy(_inputs.numbers(values), self.sigma, rng)
 
     def local_delta(self, epsilon: float) -> float:
         """The exact profile of the pair (0, 1), rounded up."""
@@ -342,9 +359,9 @@ def _mirrored(ratio: FloatArray, mass: FloatArray, escaped: float = 0.0) -> Pair
     )
 
 
-def on_grid(noisy: FloatArray) -> FloatArray:
+def on_grid(drawn: FloatArray) -> FloatArray:
     """Rounded to multiples of 2⁻²⁰, which hides the low digits of floating-point arithmetic."""
-    return np.rint(noisy * _GRID) / _GRID
+    return np.rint(drawn * GRID) / GRID
 
 
 def _sum(reports: Reports) -> FloatArray:

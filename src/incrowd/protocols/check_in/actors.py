@@ -71,7 +71,7 @@ class Device(Reporter):
         # The generator draws multiples of its step: so compared, nobody is in more often than said.
         joins = self._rng.random(self._rounds) + _STEP <= self._rate
         values = np.repeat(self._value, np.count_nonzero(joins), axis=0)
-        drawn = iter(wire.pack(self._randomizer.randomize(values, self._rng)))
+        drawn = iter(wire.pack(self._randomizer.randomize_exactly(values, self._rng)))
         return [next(drawn) if joined else None for joined in joins]
 
     def payload(self, report: bytes) -> bytes:

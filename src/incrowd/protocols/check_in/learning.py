@@ -17,11 +17,8 @@ Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled Check-Ins"; pr
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
-
-import numpy as np
 
 from incrowd.errors import InvalidParameter
 from incrowd.privacy import Guarantee
@@ -29,7 +26,7 @@ from incrowd.protocols.check_in.distributed import DistributedCheckIn
 from incrowd.protocols.check_in.protocol import CheckIn
 from incrowd.randomizers.base import FloatArray
 from incrowd.randomness import Seeds
-from incrowd.tasks.learning.channels import Channel, Crowd, VectorReports, check_clip
+from incrowd.tasks.learning.channels import Channel, Crowd, VectorReports, check_clip, noisy_mean
 from incrowd.tasks.learning.gradients import Batch
 from incrowd.tasks.learning.sgd import SGD
 
@@ -64,11 +61,8 @@ class SummedNoise(Channel):
 
     def average(self, batch: Batch, crowd: Crowd, seeds: Seeds, number: int) -> FloatArray | None:
         """The sum of the noisy gradients over their number; the noises are drawn as their sum."""
-        if not batch.count:
-            return None
-        noise = seeds.generator("noise", number).standard_normal(crowd.size)
-        together = self.clip * self.sigma * math.sqrt(batch.count) * noise
-        return np.asarray((batch.summed(self.clip) + together) / batch.count)
+        del crowd
+        return noisy_mean(batch, self.clip, self.sigma, seeds.generator("noise", number))
 
     def protocol(self, crowd: Crowd, rounds: int) -> DistributedCheckIn:
         """The sums that carry the gradients."""

@@ -184,7 +184,7 @@ class Device(Actor):
     def start(self, now: float) -> list[Effect]:
         """Draw and seal the report, and send it on its way if the walk has begun."""
         rng = self._stream()
-        self._held[0] = [self._payload(self._randomizer.randomize(self._value, rng), rng)]
+        self._held[0] = [self._payload(self._randomizer.randomize_exactly(self._value, rng), rng)]
         return self._catch_up(now) + self._alarm()
 
     def receive(self, message: Message, now: float) -> list[Effect]:

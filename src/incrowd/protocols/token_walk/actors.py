@@ -46,8 +46,9 @@ from incrowd.protocols.token_walk.courier import Courier, walk_seconds
 from incrowd.protocols.token_walk.messages import HOME, LOT
 from incrowd.protocols.token_walk.simulate import correlation, noise_alone
 from incrowd.protocols.token_walk.token import Carried, TokenFormat
-from incrowd.randomizers import KRR
-from incrowd.randomizers.base import FloatArray
+from incrowd.randomizers import KRR, Gaussian
+from incrowd.randomizers.base import FloatArray, Randomizer
+from incrowd.randomizers.exact_normal import noisy
 from incrowd.randomizers.noise import on_grid
 
 if TYPE_CHECKING:
@@ -116,19 +117,32 @@ class _Contribution:
         """A fresh contribution, or only its noise."""
         randomizer = self.protocol.randomizer
         if blank:
-            return noise_alone(randomizer, 1, rng)
-        if self.protocol.parameters.topology != "ring":
-            return randomizer.tally(randomizer.randomize(self.value, rng))
-        ring = self.protocol.ring
-        if isinstance(randomizer, KRR):
-            drawn = randomizer.tally(randomizer.randomize(self.value, rng))
-            if turn == 0 or (ring.published and turn == ring.steps - 1):
-                hidden = ring.uniform_elements(randomizer.blanket().gamma)
-                drawn = drawn + noise_alone(randomizer, hidden, rng)
-            return drawn
-        scale = ring.noise_scale(turn)
-        noise = scale * noise_alone(randomizer, 1, rng) if scale else 0.0
-        return on_grid(self.value[0] + noise)
+            return _noise(randomizer, rng)
+        scale, added = 1.0, 0
+        if self.protocol.parameters.topology == "ring":
+            ring = self.protocol.ring
+            if isinstance(randomizer, KRR):
+                ends = turn == 0 or (ring.published and turn == ring.steps - 1)
+                added = ring.uniform_elements(randomizer.blanket().gamma) if ends else 0
+            else:
+                scale = ring.noise_scale(turn)
+        if scale == 1:
+            drawn = randomizer.tally(randomizer.randomize_exactly(self.value, rng))
+        elif isinstance(randomizer, Gaussian) and scale:
+            drawn = randomizer.tally(noisy(self.value, scale * randomizer.sigma, rng))
+        else:
+            drawn = on_grid(self.value[0] + (scale * _noise(randomizer, rng) if scale else 0.0))
+        return drawn + noise_alone(randomizer, added, rng) if added else drawn
+
+
+def _noise(randomizer: Randomizer, rng: np.random.Generator) -> FloatArray:
+    """The noise of one contribution, without a value."""
+    if randomizer.domain == "category":
+        return noise_alone(randomizer, 1, rng)
+    public: FloatArray = np.zeros(1)
+    if randomizer.domain == "vector":
+        public = np.eye(1, int(getattr(randomizer, "dimension")))  # noqa: B009
+    return randomizer.tally(randomizer.randomize_exactly(public, rng) - public)
 
 
 class _DeviceState(msgspec.Struct, array_like=True):

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from incrowd import checks
-from incrowd.errors import InvalidParameter, NumericalFloor
+from incrowd.errors import InvalidParameter, NotANumber, NumericalFloor
 from incrowd.privacy.gaussian import GaussianProfile
 from incrowd.protocols.token_walk.on_graph import check_weights
 
@@ -73,11 +73,16 @@ class Gossip:
 
     def simulate(self, values: FloatArray, sigma: float, rng: np.random.Generator) -> FloatArray:
         """What everyone holds after the last round; rows of ``values`` belong to people."""
-        start = np.asarray(values, np.float64)
+        try:
+            start = np.asarray(values, np.float64)
+        except (TypeError, ValueError) as wrong:
+            raise InvalidParameter("values must be numbers, as many for each person") from wrong
         if start.shape[:1] != (self.n,):
             raise InvalidParameter(
                 f"values must have one row for each of {self.n} people, got shape {start.shape}"
             )
+        if not np.isfinite(start).all():
+            raise NotANumber("values must be finite: fill in or drop those that are not")
         if checks.number(sigma, "sigma") < 0:
             raise InvalidParameter(f"sigma must not be negative, got {sigma!r}")
         held: FloatArray = start + sigma * rng.standard_normal(start.shape)

@@ -32,7 +32,7 @@ from incrowd.privacy.search import crossing
 from incrowd.protocols.token_walk.counts import ShiftedSum, few_stretches, last_visit, visits
 from incrowd.randomizers.law import PairLaw
 
-__all__ = ["HiddenWalkProfile", "coalition", "hidden_profile"]
+__all__ = ["HiddenWalkProfile", "coalition"]
 
 FloatArray = NDArray[np.float64]
 
@@ -53,17 +53,13 @@ def coalition(n: int, colluders: int, at_least: int = 2) -> int:
     return together
 
 
-def hidden_profile(one: Profile, n: int, steps: int, colluders: int = 0) -> Profile:
-    """The curve against a peer, and ``colluders`` who help it, of ``steps`` steps of ``one``.
-
-    ``one`` is the curve of a single contribution seen alone.
-    """
-    return HiddenWalkProfile(one, n, steps, colluders)
-
-
 @dataclass(frozen=True)
 class HiddenWalkProfile(Profile):
-    """``steps`` uses of ``one``, each on one of n − 1 − colluders people, nobody knows whom."""
+    """``steps`` uses of ``one``, each on one of n − 1 − colluders people, nobody knows whom.
+
+    It is the curve against a peer, and ``colluders`` who help it; ``one`` is that of a single
+    contribution seen alone.
+    """
 
     one: Profile
     n: int

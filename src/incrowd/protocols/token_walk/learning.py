@@ -39,7 +39,7 @@ from incrowd.protocols.token_walk.protocol import TokenWalk
 from incrowd.randomizers import Gaussian, GaussianVector
 from incrowd.randomizers.base import FloatArray
 from incrowd.randomness import Seeds
-from incrowd.tasks.learning.channels import Channel, Crowd, check_cap, check_clip
+from incrowd.tasks.learning.channels import Channel, Crowd, check_cap, check_clip, noise_apart
 from incrowd.tasks.learning.gradients import Batch
 from incrowd.tasks.learning.sgd import SGD
 
@@ -65,13 +65,7 @@ class TokenNoise(Channel):
         """Refuse lengths, noise and paths that are none."""
         check_clip(self.clip)
         check_cap(self.cap)
-        try:
-            Gaussian.with_sigma(checks.number(self.sigma, "sigma") / 2)
-        except InvalidParameter as error:
-            raise InvalidParameter(
-                f"sigma of {self.sigma!r} times the clipping length cannot be used for gradients "
-                f"that are up to twice that apart: {error}"
-            ) from error
+        noise_apart(self.sigma)
         if self.path not in ("hidden", "public"):
             raise InvalidParameter(f"path must be hidden or public, got {self.path!r}")
         checks.instance(self.published, bool, "published", "True")
@@ -94,7 +88,7 @@ class TokenNoise(Channel):
     @cached_property
     def noise(self) -> Gaussian:
         """The noise, as that of a number in [0, 1]: two clipped gradients are 2·clip apart."""
-        return Gaussian.with_sigma(self.sigma / 2)
+        return noise_apart(self.sigma)
 
     def average(self, batch: Batch, crowd: Crowd, seeds: Seeds, number: int) -> FloatArray:
         """The holder's gradient, if it may still be added, and always the noise."""
@@ -200,7 +194,16 @@ class TokenSGD(SGD):
                     f"a record has length {longest:g}, above record_norm = {self.record_norm:g}: "
                     "scale the records, as UnitBall does, or raise record_norm"
                 )
+        # Refuses too few people before any of their records is used.
+        self.channel().protocol(self._crowd_of(len(rows), 1), rounds=1)
         super()._begin(rows, targets)
+
+    def _describe(self, rows: NDArray[Any], targets: NDArray[Any], root: int) -> dict[str, Any]:
+        found = super()._describe(rows, targets, root)
+        if self.path == "public":
+            # The same for all steps, also of a training that goes on.
+            found["learning_rate"] = self.learning_rate
+        return found
 
     @property
     def protocol_(self) -> TokenWalk:

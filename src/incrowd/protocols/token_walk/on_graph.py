@@ -68,7 +68,12 @@ def metropolis(graph: Graph) -> Weights:
 
 def check_weights(weights: Any, *, walk: bool = True) -> Weights:
     """Symmetric chances whose rows add up to one, on a connected graph; a walk has no period."""
-    found = sparse.csr_array(weights, dtype=np.float64)
+    try:
+        found = sparse.csr_array(weights, dtype=np.float64)
+    except (TypeError, ValueError) as wrong:
+        raise InvalidParameter(
+            "weights must be a square matrix of chances, such as metropolis(graph)"
+        ) from wrong
     n = found.shape[0]
     if found.shape != (n, n) or n < 2:
         raise InvalidParameter(f"weights must be a square matrix of 2 rows or more, got {n} rows")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 import msgspec
 
@@ -106,6 +106,12 @@ class TokenWalkParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_
 
     def __post_init__(self) -> None:
         """Refuse settings that describe no walk, or that do not go together."""
+        for name, words in (("task", Purpose), ("topology", Topology), ("path", Path)):
+            if getattr(self, name) not in get_args(words):
+                known = ", ".join(get_args(words))
+                raise InvalidParameter(
+                    f"{name} must be one of {known}, got {getattr(self, name)!r}"
+                )
         on_graph = self.topology == "graph"
         if self.n or not on_graph or names_family(self.graph):
             Parameters.__post_init__(self)
@@ -176,9 +182,10 @@ class TokenWalkParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_
             return
         if self.topology != "graph":
             raise InvalidParameter("pair is for a graph: elsewhere all pairs are alike or stated")
-        whole = tuple(checks.integer(each, "pair (a person)", 0) for each in self.pair)
+        named = self.pair if isinstance(self.pair, tuple | list) else ()
+        whole = tuple(checks.integer(each, "pair (a person)", 0) for each in named)
         if len(whole) != 2 or whole[0] == whole[1]:
-            raise InvalidParameter(f"pair must be two different people, got {list(self.pair)}")
+            raise InvalidParameter(f"pair must be two different people, got {self.pair!r}")
         if self.n and max(whole) >= self.n:
             raise InvalidCrowd(f"pair names person {max(whole)}, but people are 0 to {self.n - 1}")
         msgspec.structs.force_setattr(self, "pair", whole)

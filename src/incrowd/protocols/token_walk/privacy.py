@@ -35,14 +35,19 @@ if TYPE_CHECKING:
 
 __all__ = ["Walk", "contribution", "shift", "token_guarantee"]
 
-_LEAST_SHIFT = 1e-6
-"""Less is stated as this: nobody met anybody's contribution."""
 _CARRIERS = frozenset({"hub", "courier"})
 _HONEST = "the person's own device adds its contribution and its noise as described"
 _UNIFORM = (
     "every holder, the first too, is drawn uniformly from all people, the holder itself included"
 )
-_UNSEEN = "nobody in this view learns from whom a token comes, where it goes, or who is away"
+_UNSEEN = (
+    "nobody in this view learns from whom a token comes or where it goes; whoever carries tokens "
+    "seals them to nobody but the holders that were drawn"
+)
+_THERE = (
+    "all people are there throughout; a run counts the fewest there were, and notices who is gone "
+    "within its settling time"
+)
 _TIMED = "a contribution depends on the time, the token and the person's data alone"
 _FIXED = "a contribution depends on the person's data alone, not on what the token holds"
 _CONSTANT = (
@@ -84,6 +89,9 @@ class Walk:
 
     The result is counted as seen where it is published.
     """
+    broken: bool = False
+    """Whether some steps came to nothing: then the result holds less noise than there were steps,
+    and people may have seen tokens that went no further."""
 
 
 def token_guarantee(walk: Walk, view: frozenset[str], colluders: int) -> Guarantee:
@@ -116,27 +124,35 @@ _Found = tuple[Profile, str, tuple[str, ...]]
 
 def _peer(walk: Walk, helpers: int) -> _Found:
     """The path is hidden: every step is one of a random person."""
-    from incrowd.protocols.token_walk.hidden import hidden_profile
+    from incrowd.protocols.token_walk.hidden import HiddenWalkProfile
 
     chosen = walk.parameters
     one = contribution(walk.randomizer)
-    profile = hidden_profile(one, chosen.n, chosen.steps, helpers)
-    return profile, "hidden path (docs/theory/token_walk.md)", (_UNIFORM, _UNSEEN, _TIMED)
+    profile = HiddenWalkProfile(one, chosen.n, chosen.steps, helpers)
+    return profile, "hidden path (docs/theory/token_walk.md)", (_UNIFORM, _THERE, _UNSEEN, _TIMED)
 
 
 def _peer_knowing(walk: Walk, helpers: int, final: bool) -> _Found:
     chosen = walk.parameters
     profile: Profile
     if chosen.topology == "ring":
+        if final and not chosen.published:
+            raise NotProven(
+                "a participant who is shown the result of a ring can subtract what they saw before "
+                "from it: set published"
+            )
         return _ring(walk, helpers)
     apart = shift(walk.randomizer)
     if apart is None:
         # Others' reports between two visits hide one's own; how much is not proven here.
-        profile, theorem, assumptions = _everyone(walk)
-        return LentProfile(profile), theorem, assumptions
+        return _lent(_everyone(walk))
     if walk.losses is not None and not (walk.reads or helpers) and final == chosen.published:
-        profile = GaussianProfile(max(apart * walk.losses**0.5, _LEAST_SHIFT))
+        from incrowd.protocols.token_walk.realised import realised_profile
+
+        profile = realised_profile(walk.losses, apart)
         return profile, "realised walk (docs/theory/token_graph.md)", (_FIXED, _PUBLIC)
+    if walk.broken:
+        return _lent(_everyone(walk))
     if chosen.topology == "graph":
         return _on_graph(walk, apart, helpers, final)
     if walk.reads:
@@ -199,7 +215,7 @@ def _final(walk: Walk, *, known: bool) -> _Found:
     apart = shift(walk.randomizer)
     theorem = "final token (docs/theory/token_walk.md)"
     own: Profile | None = None
-    if apart is not None and not walk.reads:
+    if apart is not None and not walk.reads and not walk.broken:
         if chosen.topology == "graph":
             most = min(_cap(chosen), chosen.steps)
             return GaussianProfile(apart * most / chosen.steps**0.5), theorem, (_FIXED,)
@@ -210,15 +226,24 @@ def _final(walk: Walk, *, known: bool) -> _Found:
         if own is not None:
             return own, theorem, (_UNIFORM, _FIXED)
         # Beside the path, the final token is a part of what a peer would see.
-        profile, theorem, assumptions = _peer_knowing(walk, 0, final=True)
-        return LentProfile(profile), theorem, assumptions
-    from incrowd.protocols.token_walk.hidden import hidden_profile
+        return _lent(_peer_knowing(walk, 0, final=True))
+    from incrowd.protocols.token_walk.hidden import HiddenWalkProfile
 
     # Who is no participant is one more person, of whom no step can be; and sees but the end.
-    more = hidden_profile(contribution(walk.randomizer), chosen.n + 1, chosen.steps)
+    more = HiddenWalkProfile(contribution(walk.randomizer), chosen.n + 1, chosen.steps)
     if own is not None:
-        return LeastProfile(own, more), theorem, (_UNIFORM, _UNSEEN, _FIXED)
-    return LentProfile(more), "hidden path (docs/theory/token_walk.md)", (_UNIFORM, _UNSEEN, _TIMED)
+        return LeastProfile(own, more), theorem, (_UNIFORM, _THERE, _UNSEEN, _FIXED)
+    return (
+        LentProfile(more),
+        "hidden path (docs/theory/token_walk.md)",
+        (_UNIFORM, _THERE, _UNSEEN, _TIMED),
+    )
+
+
+def _lent(found: _Found) -> _Found:
+    """The same for somebody who sees less."""
+    profile, theorem, assumptions = found
+    return LentProfile(profile), theorem, assumptions
 
 
 def _everyone(walk: Walk) -> _Found:

@@ -70,6 +70,8 @@ class TokenWalk(Protocol):
     """Who can be next, on a graph."""
     losses: float | None
     """The largest sum of k²/m of any pair on a path that was walked."""
+    broken: bool
+    """Whether some steps of a walk that happened came to nothing."""
 
     def __init__(
         self,
@@ -93,6 +95,8 @@ class TokenWalk(Protocol):
         pair: tuple[int, int] | None = None,
     ) -> None:
         """Noise is given by a randomizer, or by ``sigma`` with how far contributions differ."""
+        if graph is not None:
+            checks.instance(graph, Graph, "graph", "graphs.ring(10)")
         parameters = TokenWalkParameters(
             n=n or (0 if graph is None else graph.n), steps=steps, laps=laps, topology=topology,
             task=task, path=path, sigma=sigma, sensitivity=sensitivity, lipschitz=lipschitz,
@@ -110,6 +114,10 @@ class TokenWalk(Protocol):
         self, parameters: TokenWalkParameters, randomizer: Randomizer, graph: Graph | None
     ) -> None:
         _check_drawable(check_randomizer(randomizer), parameters)
+        if parameters.sigma and randomizer != self.implied(parameters):
+            raise InvalidParameter("sigma and the randomizer both state the noise: give only one")
+        if graph is not None and parameters.topology != "graph":
+            raise InvalidParameter("graph needs topology graph: elsewhere nobody is a neighbour")
         if parameters.topology == "graph":
             if graph is None:
                 raise InvalidParameter(
@@ -127,6 +135,7 @@ class TokenWalk(Protocol):
         object.__setattr__(self, "parameters", parameters)
         object.__setattr__(self, "neighbours", graph)
         object.__setattr__(self, "losses", None)
+        object.__setattr__(self, "broken", False)
 
     @classmethod
     def make(cls, parameters: Any, randomizer: Randomizer, graph: Graph | None = None) -> Self:
@@ -167,14 +176,25 @@ class TokenWalk(Protocol):
     def guarantee(self, view: str = "peer", colluders: Colluders = 0) -> Guarantee:
         """By who looks and what they know; see :mod:`incrowd.protocols.token_walk.privacy`."""
         walk = privacy.Walk(
-            self.parameters, self.randomizer, self.reads, self.neighbours, self.losses
+            self.parameters,
+            self.randomizer,
+            self.reads,
+            self.neighbours,
+            self.losses,
+            self.broken,
         )
         count = check_colluders(colluders, self.parameters.n)
         return privacy.token_guarantee(walk, view_of(view), count)
 
     def guarantees(self) -> tuple[Guarantee, ...]:
-        """A peer, with those who carry the token, the curator, and everyone."""
+        """A peer, with those who carry the token, the curator, and everyone.
+
+        Of steps that read the token, and whose number is not capped, nothing is stated towards
+        those who know the path.
+        """
         views = ["peer", "peer+hub", "curator", "curator+hub"]
+        if self.reads and not self.parameters.cap:
+            views = ["peer", "curator"]
         if self._own_noise:
             views.append("everyone")
         return tuple(self.guarantee(view) for view in views)
@@ -270,6 +290,9 @@ class TokenWalk(Protocol):
             chosen = msgspec.structs.replace(chosen, n=collected.crowd, steps=collected.steps)
         same = self.make(chosen, self.randomizer, self.neighbours)
         object.__setattr__(same, "losses", collected.losses)
+        # Every step leaves its noise in what comes home, unless it was lost.
+        lost = collected.noise < collected.steps * chosen.tokens
+        object.__setattr__(same, "broken", lost and chosen.topology != "ring")
         return same
 
     def published(self) -> Parameters:

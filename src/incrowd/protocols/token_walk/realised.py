@@ -26,6 +26,7 @@ __all__ = [
     "realised_epsilon",
     "realised_losses",
     "realised_losses_of",
+    "realised_profile",
     "worst_losses",
 ]
 
@@ -48,7 +49,7 @@ def realised_losses(
     """
     from incrowd.protocols.token_walk._kernels import observe_all
 
-    holders = _holders(path, n)
+    holders, n = _holders(path, n)
     if n > _MOST_PEOPLE:
         raise InvalidCrowd(
             f"all pairs of {n} people are too many: ask for single observers, by realised_losses_of"
@@ -71,7 +72,7 @@ def realised_losses_of(
     """W[u, observer] for all u, for paths of any length."""
     from incrowd.protocols.token_walk._kernels import observe
 
-    holders = _holders(path, n)
+    holders, n = _holders(path, n)
     if checks.integer(observer, "observer", 0) >= n:
         raise InvalidParameter(f"observer must be one of 0 to {n - 1}, got {observer!r}")
     visits = np.flatnonzero(holders == observer).astype(np.int64)
@@ -97,7 +98,10 @@ def average_losses(losses: FloatArray) -> FloatArray:
 
 def realised_epsilon(losses: ArrayLike, mu: float, delta: float) -> FloatArray:
     """ε at this δ for each loss W: that of a shift of μ·√W, rounded up."""
-    values = np.asarray(losses, np.float64)
+    try:
+        values = np.asarray(losses, np.float64)
+    except (TypeError, ValueError) as wrong:
+        raise InvalidParameter("losses must be numbers, as realised_losses returns them") from wrong
     if not checks.number(mu, "mu") > 0:
         raise InvalidParameter(f"mu must be above 0, got {mu!r}")
     if not np.all(np.isfinite(values)) or np.any(values < 0):
@@ -112,21 +116,27 @@ def realised_epsilon(losses: ArrayLike, mu: float, delta: float) -> FloatArray:
     return np.array(found)[place].reshape(values.shape)
 
 
+def realised_profile(loss: float, mu: float) -> GaussianProfile:
+    """The curve of a loss W: a shift of μ·√W, rounded up; the least is one that doubles resolve."""
+    return GaussianProfile(max(mu * math.sqrt(loss) * (1 + 2.0**-50), _LEAST_SHIFT))
+
+
 def _epsilon(loss: float, mu: float, delta: float) -> float:
-    if loss == 0:
-        return 0.0
-    return GaussianProfile(max(mu * math.sqrt(loss) * (1 + 2.0**-50), _LEAST_SHIFT)).epsilon(delta)
+    return realised_profile(loss, mu).epsilon(delta) if loss else 0.0
 
 
-def _holders(path: NDArray[np.integer], n: int) -> NDArray[np.int32]:
-    """The path as the kernels read it, without a copy where it is already."""
-    checks.crowd(n, at_least=2)
-    holders = np.asarray(path)
+def _holders(path: NDArray[np.integer], n: int) -> tuple[NDArray[np.int32], int]:
+    """The path as the kernels read it, without a copy where it is already, and the people."""
+    n = checks.crowd(n, at_least=2)
+    try:
+        holders = np.asarray(path)
+    except ValueError:  # rows of different lengths
+        holders = np.empty((0, 0))
     if holders.ndim != 1 or not np.issubdtype(holders.dtype, np.integer):
         raise InvalidParameter("path must be a row of whole numbers, one person for each step")
     if holders.size and not (holders.min() >= 0 and holders.max() < n):
         raise InvalidParameter(f"path must hold people from 0 to n - 1 = {n - 1} only")
-    return np.ascontiguousarray(holders, np.int32)
+    return np.ascontiguousarray(holders, np.int32), n
 
 
 def _rounded_up(found: FloatArray, holders: NDArray[np.int32], n: int) -> FloatArray:

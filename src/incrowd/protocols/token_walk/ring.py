@@ -58,17 +58,6 @@ class Ring:
         """How many contributions the token collects."""
         return self.laps * self.n
 
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        """What the guarantees of this ring take for granted."""
-        return (
-            "people are honest but curious, and no two of them collude",
-            "no contribution depends on the token",
-            "the final token is seen by everyone"
-            if self.published
-            else "the final token is seen by nobody but its last holder",
-        )
-
     def noise_scale(self, step: int) -> float:
         """The standard deviation of the noise that this step adds, as a multiple of σ."""
         if checks.integer(step, "step", 0) >= self.steps:

@@ -55,6 +55,8 @@ __all__ = [
     "VectorReports",
     "check_cap",
     "check_clip",
+    "noise_apart",
+    "noisy_mean",
 ]
 
 _WRITTEN_AT_ONCE = 1 << 22
@@ -207,6 +209,8 @@ class LocalNoise(Channel):
         check_clip(self.clip)
         check_cap(self.cap)
         GaussianProfile.replacing(self.sigma)
+        if self.cap is None:
+            noise_apart(self.sigma)
 
     @property
     def most_rounds(self) -> int | None:
@@ -215,11 +219,8 @@ class LocalNoise(Channel):
 
     def average(self, batch: Batch, crowd: Crowd, seeds: Seeds, number: int) -> FloatArray | None:
         """The mean of the noisy gradients; the noises are drawn as their sum."""
-        if not batch.count:
-            return None
-        noise = seeds.generator("noise", number).standard_normal(crowd.size)
-        together = self.clip * self.sigma * math.sqrt(batch.count) * noise
-        return np.asarray((batch.summed(self.clip) + together) / batch.count)
+        del crowd
+        return noisy_mean(batch, self.clip, self.sigma, seeds.generator("noise", number))
 
     def guarantee(self, crowd: Crowd, rounds: int) -> Guarantee:
         """One noise for each round a person is in, which is up to the cap or to chance."""
@@ -227,8 +228,8 @@ class LocalNoise(Channel):
             often = math.sqrt(min(self.cap, rounds)) * (1 + 2.0**-51)
             profile: Profile = GaussianProfile(2 / self.sigma * often)
         else:
-            # The noise of a number in [0, 1] that is as well hidden; rounded to less noise.
-            alone = Gaussian.with_sigma(self.sigma / 2 * (1 - 2.0**-39))
+            # What is made for a σ may have a little more: the promise is of a little less.
+            alone = noise_apart(self.sigma * (1 - 2.0**-39))
             profile = ComposedProfile(((LocalProfile(thinned(alone, crowd.rate)), rounds),))
         return Guarantee(
             profile=profile,
@@ -345,3 +346,24 @@ def check_clip(clip: float) -> float:
 def check_cap(cap: int | None) -> int | None:
     """How many rounds one person contributes to at most."""
     return None if cap is None else checks.integer(cap, "cap", 1)
+
+
+def noisy_mean(
+    batch: Batch, clip: float, sigma: float, rng: np.random.Generator
+) -> FloatArray | None:
+    """The mean of gradients, each with noise of σ·clip, which is drawn as a sum; none of none."""
+    if not batch.count:
+        return None
+    together = clip * sigma * math.sqrt(batch.count) * rng.standard_normal(batch.size)
+    return np.asarray((batch.summed(clip) + together) / batch.count)
+
+
+def noise_apart(sigma: float) -> Gaussian:
+    """Noise of σ·clip, as that of a number in [0, 1]: two clipped gradients are 2·clip apart."""
+    try:
+        return Gaussian.with_sigma(checks.number(sigma, "sigma") / 2)
+    except InvalidParameter as error:
+        raise InvalidParameter(
+            f"sigma of {sigma!r} times the clipping length cannot be used for gradients that are "
+            f"up to twice that apart: {error}"
+        ) from error
