@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import binom, chi2, chisquare, kstest
 
 from incrowd import graphs
-from incrowd.protocols.token_walk import TokenWalk, simulate
+from incrowd.protocols.token_walk import TokenWalk, realised, simulate
 from incrowd.protocols.token_walk.privacy import weights_of
 from incrowd.randomizers import KRR, Gaussian, GaussianVector, Laplace
 from incrowd.randomness import Seeds
@@ -91,7 +91,8 @@ class TestPaths:
         assert path_of(protocol, 4, 0).tolist() != path_of(protocol, 4, 1).tolist()
 
     def test_a_seed_says_it_all(self):
-        protocol, values = TokenWalk(QUIET, n=30, steps=500), np.linspace(0, 1, 30)
+        protocol = TokenWalk(QUIET, n=30, steps=500, path="public")
+        values = np.linspace(0, 1, 30)
         one, same, other = (simulate.collect(protocol, values, Seeds(s)) for s in (5, 5, 6))
         assert one.total == same.total != other.total
         assert one.losses == same.losses != other.losses
@@ -217,15 +218,19 @@ class TestWhatIsKnown:
 
     @pytest.mark.parametrize("published", [False, True])
     def test_losses_are_those_of_the_path(self, published):
-        protocol = TokenWalk(QUIET, n=6, steps=80, tokens=2, published=published)
+        protocol = TokenWalk(QUIET, n=6, steps=80, tokens=2, path="public", published=published)
         home = simulate.collect(protocol, np.zeros(6), Seeds(1))
         paths = [path_of(protocol, 1, token).tolist() for token in (0, 1)]
         assert home.losses == pytest.approx(max(self.plain(path, 6, published) for path in paths))
 
     def test_losses_of_long_walks_and_of_histograms_are_not_computed(self, monkeypatch):
-        protocol = TokenWalk(KRR(categories=3, epsilon=1.0), n=6, steps=50)
+        protocol = TokenWalk(KRR(categories=3, epsilon=1.0), n=6, steps=50, path="public")
         assert simulate.collect(protocol, np.zeros(6, int), Seeds(1)).losses is None
-        monkeypatch.setattr(simulate, "_PAIR_STEPS", 100)
+        monkeypatch.setattr(realised, "_MOST_WORK", 100)
+        protocol = TokenWalk(QUIET, n=6, steps=50, path="public")
+        assert simulate.collect(protocol, np.zeros(6), Seeds(1)).losses is None
+
+    def test_nothing_is_told_of_a_path_that_is_hidden(self):
         protocol = TokenWalk(QUIET, n=6, steps=50)
         assert simulate.collect(protocol, np.zeros(6), Seeds(1)).losses is None
 
@@ -296,7 +301,7 @@ class TestIntervals:
 
     @pytest.fixture(autouse=True)
     def _paths_alone(self, monkeypatch):
-        monkeypatch.setattr(simulate, "_PAIR_STEPS", 0)
+        monkeypatch.setattr(realised, "_MOST_WORK", 0)
 
     @pytest.mark.parametrize("setting", COVERED.values(), ids=COVERED)
     def test_of_a_mean(self, setting):

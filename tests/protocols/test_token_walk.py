@@ -211,15 +211,35 @@ class TestTasks:
 
 class TestWhatHappened:
     def test_guarantees_are_those_of_the_path(self):
-        """Whoever knows the path learns what this one gives away; the others what was planned."""
-        protocol = TokenWalk(NOISE, n=30, steps=600)
+        """Where everyone may know the path, what it gave away; the others what was planned."""
+        protocol = TokenWalk(NOISE, n=30, steps=600, path="public")
         happened = protocol.simulate(np.zeros(30), seed=3)
         stated = {each.view_name: each for each in happened.guarantees}
-        assert "realised walk" in stated["hub+peer"].theorem
-        assert stated["hub+peer"].epsilon(DELTA) == pytest.approx(
+        assert "realised walk" in stated["peer"].theorem
+        assert stated["peer"].epsilon(DELTA) == pytest.approx(
             float(realised_epsilon(happened.collected.losses, 1 / NOISE.sigma, DELTA)), rel=1e-9
         )
-        assert stated["peer"].epsilon(DELTA) == protocol.guarantee("peer").epsilon(DELTA)
+        assert stated["curator"].epsilon(DELTA) == protocol.guarantee("curator").epsilon(DELTA)
+
+    def test_what_is_stated_of_a_hidden_path_does_not_depend_on_it(self):
+        """Else whoever reads it learns something of the path."""
+        protocol = TokenWalk(NOISE, n=30, steps=600)
+        happened = protocol.simulate(np.zeros(30), seed=3)
+        for each in happened.guarantees:
+            planned = protocol.guarantee(each.view_name)
+            assert each.epsilon(DELTA) == planned.epsilon(DELTA)
+
+    def test_turns_of_noise_alone_are_no_contributions(self):
+        protocol = TokenWalk(NOISE, n=3, steps=12, path="public", cap=1)
+        happened = protocol.realised(protocol.collect(np.zeros(3), Seeds(1)))
+        stated = happened.guarantee("peer")
+        assert stated.epsilon(1e-5) <= happened.guarantee("everyone").epsilon(1e-5)
+        assert stated.lower(1e-5) is None
+
+    def test_who_watches_the_network_knows_the_path(self):
+        protocol = TokenWalk(NOISE, n=30, steps=600)
+        hub, network = (protocol.guarantee(f"peer+{each}") for each in ("hub", "network"))
+        assert hub.epsilon(DELTA) == network.epsilon(DELTA)
 
     def test_fewer_steps_among_fewer_people(self):
         protocol = TokenWalk(RESPONSE, n=30, steps=600)

@@ -45,7 +45,7 @@ from incrowd.protocols.token_walk import messages
 from incrowd.protocols.token_walk.courier import Courier, walk_seconds
 from incrowd.protocols.token_walk.messages import HOME, LOT
 from incrowd.protocols.token_walk.simulate import correlation, noise_alone
-from incrowd.protocols.token_walk.token import Carried, TokenFormat
+from incrowd.protocols.token_walk.token import Carried, TokenFormat, most
 from incrowd.randomizers import KRR, Gaussian
 from incrowd.randomizers.base import FloatArray, Randomizer
 from incrowd.randomizers.exact_normal import noisy
@@ -159,7 +159,7 @@ class _DeviceState(msgspec.Struct, array_like=True):
     sums: dict[int, dict[int, bytes]] = {}
     """What left here and may be asked for again, by token and turn."""
     contributions: dict[int, int] = {}
-    """How often something was added to each token."""
+    """How often something but noise was added to each token."""
     over: bool = False
 
 
@@ -174,6 +174,7 @@ class Device(Actor):
         self._format = token_format(protocol)
         self._limit = messages.limit_of(self._format)
         self._tokens, self._length = chosen.tokens, chosen.length
+        self._most = chosen.cap or chosen.length
         self._ends = walk_seconds(chosen.length, seat.timing)
         self._generator: Callable[..., np.random.Generator] = seat.generator
         self._sealer = seat.sealer
@@ -243,7 +244,7 @@ class Device(Actor):
         state, token, turn = self._state, asked.token, asked.turn
         so_far = state.contributions.get(token, 0)
         secret = state.secrets.get(asked.key)
-        if secret is None or so_far >= self._length:
+        if secret is None or (so_far >= self._most and not asked.blank):
             raise ValueError("nothing is to be brought here")
         if not self._contribution.expected(turn, asked.blank):
             raise ValueError("nobody asks for this")
@@ -255,7 +256,7 @@ class Device(Actor):
         answer = self._seal(asked, packed)
         # From here on nothing can fail: the key is used up, and the contribution made.
         del state.secrets[asked.key]
-        state.contributions[token] = so_far + 1
+        state.contributions[token] = so_far + (not asked.blank)
         state.sums.setdefault(token, {})[turn] = packed
         return answer
 
@@ -344,7 +345,6 @@ class Curator(Actor):
         home = [each for each in came if each.packed is not None]
         for each in home:
             total = total + self._format.unpack(each.packed or b"")
-        losses = [each.told.losses for each in came]
         graph = self._protocol.graph
         return Carried(
             rounds=(),
@@ -354,7 +354,7 @@ class Curator(Actor):
             noise=sum(each.told.noise for each in home),
             steps=max(each.told.steps for each in came),
             crowd=min(each.told.crowd for each in came),
-            losses=None if None in losses else max(each for each in losses if each is not None),
+            losses=most([each.told.losses for each in came]),
             drawn=chosen.topology != "ring",
             correlation=1.0 if graph is None else correlation(graph, chosen.length),
         )

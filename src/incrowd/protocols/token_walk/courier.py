@@ -1,6 +1,6 @@
 """The courier: draws who holds a token next, and brings it there, unread.
 
-    waiting ──▶ drawing ──▶ asked ──▶ drawing ──▶ … ──▶ asked ──▶ home ──▶ over
+    waiting ──▶ drawing ──▶ asked ──▶ drawing ──▶ … ──▶ asked ──▶ counted ──▶ home ──▶ over
                    ▲          │ silent
                    └──────────┘
 
@@ -9,7 +9,8 @@ key of the next. While it is *asked*, the same bytes are repeated; the answer to
 an earlier one included, changes nothing, so that there is never more than one token. Whoever is
 silent for a round is passed over: from then on nobody draws them, until they answer with new keys.
 So that people who went away count no longer among those who could have been drawn, everyone of whom
-nothing was heard for the settling time is asked for a sign of life.
+nothing was heard for the settling time is asked for a sign of life, and everyone before a token
+comes home.
 An earlier holder then seals its sum to somebody else; if all of those who still have theirs are
 silent again and again, the walk begins anew.
 
@@ -44,9 +45,11 @@ from incrowd.protocols.delivery import Outbox, OutboxState, wake_at
 from incrowd.protocols.seat import Timing
 from incrowd.protocols.token_walk import messages
 from incrowd.protocols.token_walk.messages import HOME
+from incrowd.protocols.token_walk.parameters import FEWEST
 from incrowd.protocols.token_walk.privacy import shift, weights_of
+from incrowd.protocols.token_walk.realised import largest_loss
 from incrowd.protocols.token_walk.token import TokenFormat
-from incrowd.protocols.token_walk.trail import NOWHERE, Visit, largest_loss, line
+from incrowd.protocols.token_walk.trail import NOWHERE, Visit, line
 
 if TYPE_CHECKING:
     from incrowd.protocols.token_walk.protocol import TokenWalk
@@ -57,8 +60,6 @@ KEPT: Final = 8
 """How many of the last holders keep their sums."""
 _PATIENCE: Final = 3
 """How often each of them is asked before the walk begins anew."""
-_FEWEST: Final = 3
-"""Among fewer people nobody is drawn: whoever gets the token would know who held it."""
 _LOW: Final = messages.LOT // 2
 """With so few keys left somebody is asked for more."""
 _CALLS: Final = 4
@@ -68,7 +69,8 @@ _NOBODY: Final = -1
 _FROM_DEVICE = msgspec.msgpack.Decoder(messages.Stock | messages.Handed)
 _FROM_CURATOR = msgspec.msgpack.Decoder(messages.Arrived)
 
-_WAITING, _DRAWING, _ASKED, _HOME, _OVER = range(5)
+_WAITING, _DRAWING, _ASKED, _COUNTED, _HOME, _OVER = range(6)
+_UNDER_WAY = (_DRAWING, _ASKED, _COUNTED)
 
 
 def walk_seconds(length: int, timing: Timing) -> float:
@@ -118,6 +120,10 @@ class _Walk(msgspec.Struct, array_like=True):
     next: int = _NOBODY
     """Who was drawn to hold it next."""
     next_key: bytes = b""
+    since: float = np.inf
+    """Since when everyone is asked for a sign of life, before the token comes home."""
+    contributed: dict[int, int] = {}
+    """How often each person was asked for a contribution, whatever came of it; with a cap only."""
 
 
 class _CourierState(msgspec.Struct, array_like=True):
@@ -212,11 +218,14 @@ class Courier(Actor):
             self._was_away = False
         effects: list[Effect] = []
         for token, walk in enumerate(self._walks):
-            if walk.stage < _HOME:
+            if walk.stage < _COUNTED:
                 effects += self._move(token, walk, now)
             effects += self._outbox(walk).retry(now)
         calls, next_call = self._call_out(now)
         effects += calls
+        for token, walk in enumerate(self._walks):
+            if walk.stage == _COUNTED:
+                effects += self._counted(token, walk, now)
         if all(walk.stage == _OVER for walk in self._walks):
             self._over = True
             self._restocks = Outbox(self._timing.backoff)
@@ -242,22 +251,26 @@ class Courier(Actor):
     def _call_out(self, now: float) -> tuple[list[Effect], float | None]:
         """Ask for signs of life, pass over who gives none, and when to look again."""
         effects: list[Effect] = []
-        if self._ring or not any(walk.stage in (_DRAWING, _ASKED) for walk in self._walks):
+        if self._ring or not any(walk.stage in _UNDER_WAY for walk in self._walks):
             return effects, None
         times = []
-        quiet, pause = self._begins, self._timing.round_seconds / _CALLS
+        pause = self._timing.round_seconds / _CALLS
+        counted = (walk.since for walk in self._walks if walk.stage == _COUNTED)
+        since = min(counted, default=np.inf)
         for person, who in enumerate(self._people):
             if not who.present:
                 continue
-            if now >= who.heard + quiet + _CALLS * pause:
+            quiet = who.heard + self._begins
+            first = min(quiet, since) if who.heard < since else quiet
+            if now >= first + _CALLS * pause:
                 effects += self._pass_over(person, now)
                 continue
-            if now >= who.heard + quiet + who.called * pause:
+            if now >= first + who.called * pause:
                 # The same lot once more: whoever is there answers with the same keys.
                 effects.append(Send(device(person), wire.encode(messages.Restock(who.lot))))
-                while now >= who.heard + quiet + who.called * pause:
+                while now >= first + who.called * pause:
                     who.called += 1
-            times.append(who.heard + quiet + who.called * pause)
+            times.append(first + who.called * pause)
         return effects, min(times, default=None)
 
     def _restock(self, person: int, now: float) -> list[Effect]:
@@ -273,9 +286,9 @@ class Courier(Actor):
         who = self._people[person]
         if said.lot != who.lot or len(set(said.keys)) < len(said.keys):
             return []
-        if not self._restocks.settle(person):
-            return []
-        who.keys, who.present = who.keys + said.keys, True
+        if self._restocks.settle(person):
+            who.keys, who.present = who.keys + said.keys, True
+        # Else it is a sign of life, which may be the last that was waited for.
         return self._go_on(now)
 
     def _pass_over(self, person: int, now: float) -> list[Effect]:
@@ -298,7 +311,7 @@ class Courier(Actor):
             return self._bring_home(token, walk, b"", now)
         if walk.stage == _WAITING:
             here = sum(each.present for each in self._people)
-            wanted = self._n if self._ring or now < self._begins else _FEWEST
+            wanted = self._n if self._ring or now < self._begins else FEWEST
             return self._prepare(token, walk, now) if here >= wanted else []
         if now < walk.due:
             return self._ask(token, walk, now) if walk.stage == _DRAWING else []
@@ -345,7 +358,7 @@ class Courier(Actor):
     def _request(self, token: int, walk: _Walk, now: float) -> Send:
         body: msgspec.Struct
         if walk.again == NOWHERE:
-            blank = bool(self._cap) and self._visited(walk) >= self._cap
+            blank = self._cap > 0 and self._is_blank(walk)
             walk.visits.append(Visit(walk.turn, walk.holder, walk.head, blank))
             body = messages.Carry(token, walk.turn, walk.key, walk.sealed, walk.next_key, blank)
         else:
@@ -355,10 +368,11 @@ class Courier(Actor):
         walk.outbox = OutboxState({}, 0, 0.0)
         return self._outbox(walk).put(token, device(walk.holder), wire.encode(body), now)
 
-    @staticmethod
-    def _visited(walk: _Walk) -> int:
-        """How often this holder was asked for a contribution, whatever came of it."""
-        return sum(each.holder == walk.holder and not each.blank for each in walk.visits)
+    def _is_blank(self, walk: _Walk) -> bool:
+        """Whether this holder has contributed as often as anybody may."""
+        so_far = walk.contributed.get(walk.holder, 0)
+        walk.contributed[walk.holder] = min(so_far + 1, self._cap)
+        return so_far >= self._cap
 
     def _handed(self, person: int, said: messages.Handed, now: float) -> list[Effect]:
         """The answer to what is asked, and to nothing else."""
@@ -380,11 +394,29 @@ class Courier(Actor):
         else:
             walk.head = walk.again
         if walk.next_key == HOME:
-            return effects + self._bring_home(said.token, walk, said.sealed, now) + self._go_on(now)
+            self._count(walk, said.sealed, now)
+            return effects + self._go_on(now)
         walk.again, walk.sealed = NOWHERE, said.sealed
         walk.holder, walk.key = walk.next, walk.next_key
         effects += self._prepare(said.token, walk, now)
         return effects + self._go_on(now)
+
+    def _count(self, walk: _Walk, sealed: bytes, now: float) -> None:
+        """Everyone is asked for a sign of life before the token comes home.
+
+        Whoever gives none was perhaps gone for longer, and hid nobody.
+        """
+        walk.stage, walk.sealed, walk.outbox = _COUNTED, sealed, OutboxState({}, 0, 0.0)
+        walk.since, walk.due = now, np.inf
+
+    def _counted(self, token: int, walk: _Walk, now: float) -> list[Effect]:
+        """Go on when all were heard of who were not passed over."""
+        here = [each.heard >= walk.since for each in self._people if each.present]
+        if not self._ring:
+            if not all(here) and now < self._ends:
+                return []
+            walk.crowd = min(walk.crowd, sum(here))
+        return self._bring_home(token, walk, walk.sealed, now)
 
     def _go_back(self, token: int, walk: _Walk, now: float) -> list[Effect]:
         """Ask an earlier holder, or begin anew when all of them were asked often enough."""
@@ -406,14 +438,23 @@ class Courier(Actor):
         own = list(line(walk.visits, walk.head)) if sealed else []
         reports = sum(not walk.visits[place].blank for place in own)
         noise = self._protocol.ring_noise if self._ring and own else float(len(own))
-        losses = None
-        if shift(self._protocol.randomizer) is not None and not self._ring:
-            published = self._protocol.parameters.published
-            losses = largest_loss(walk.visits, walk.head, self._n, published=published)
         told = messages.Homecoming(
-            token, sealed, reports, noise, len(walk.visits), walk.crowd, losses
+            token, sealed, reports, noise, len(walk.visits), walk.crowd, self._losses(walk, own)
         )
         return [self._outbox(walk).put(token, CURATOR, wire.encode(told), now)]
+
+    def _losses(self, walk: _Walk, own: list[int]) -> float | None:
+        """The largest loss of any pair, where everyone may know the path and nothing was lost.
+
+        Of a hidden path nothing must be told that depends on it.
+        """
+        chosen = self._protocol.parameters
+        if self._ring or chosen.path_known == "hidden" or len(own) < len(walk.visits):
+            return None
+        if shift(self._protocol.randomizer) is None:
+            return None
+        path = np.array([each.holder for each in walk.visits])
+        return largest_loss(path, self._n, published=chosen.published)
 
     # Drawing.
 
@@ -422,7 +463,7 @@ class Courier(Actor):
         if self._ring:
             return (after + 1) % self._n
         here = [person for person, each in enumerate(self._people) if each.present]
-        if len(here) < _FEWEST:
+        if len(here) < FEWEST:
             return _NOBODY
         rng = self._generator(token, walk.turn, which)
         if self._weights is None or after == _NOBODY:

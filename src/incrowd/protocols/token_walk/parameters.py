@@ -11,13 +11,14 @@ from incrowd.errors import InvalidCrowd, InvalidParameter
 from incrowd.graphs.named import names_family
 from incrowd.protocols.base import Parameters, parameter
 
-__all__ = ["Path", "Purpose", "TokenWalkParameters", "Topology"]
+__all__ = ["FEWEST", "Path", "Purpose", "TokenWalkParameters", "Topology"]
 
 Purpose = Literal["auto", "sum", "histogram", "sgd"]
 Topology = Literal["complete", "ring", "graph"]
 Path = Literal["auto", "hidden", "public"]
 
-_FEWEST = 3
+FEWEST = 3
+"""Among fewer people whoever gets the token knows who held it before."""
 _MOST_STEPS = 10**9
 
 
@@ -115,9 +116,9 @@ class TokenWalkParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_
         on_graph = self.topology == "graph"
         if self.n or not on_graph or names_family(self.graph):
             Parameters.__post_init__(self)
-            if self.n < _FEWEST:
+            if self.n < FEWEST:
                 raise InvalidCrowd(
-                    f"n must be at least {_FEWEST}: among {self.n} people whoever gets the token "
+                    f"n must be at least {FEWEST}: among {self.n} people whoever gets the token "
                     "knows who held it before"
                 )
         for name, least in (("steps", 0), ("laps", 0), ("cap", 0), ("tokens", 1)):

@@ -27,6 +27,7 @@ from incrowd.privacy.guarantee import EVERYONE, Profile
 from incrowd.privacy.least import LeastProfile, LentProfile
 from incrowd.protocols.local.privacy import drawing
 from incrowd.protocols.token_walk.parameters import TokenWalkParameters
+from incrowd.protocols.token_walk.realised import realised_profile
 from incrowd.randomizers import KRR, Gaussian, GaussianVector
 from incrowd.randomizers.base import Randomizer
 
@@ -35,7 +36,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Walk", "contribution", "shift", "token_guarantee"]
 
-_CARRIERS = frozenset({"hub", "courier"})
+_CARRIERS = frozenset({"hub", "courier", "network"})
+"""Who knows the path: those who carry tokens, and who watches them do it."""
 _HONEST = "the person's own device adds its contribution and its noise as described"
 _UNIFORM = (
     "every holder, the first too, is drawn uniformly from all people, the holder itself included"
@@ -45,8 +47,8 @@ _UNSEEN = (
     "seals them to nobody but the holders that were drawn"
 )
 _THERE = (
-    "all people are there throughout; a run counts the fewest there were, and notices who is gone "
-    "within its settling time"
+    "all people are there throughout; a run counts the fewest who were known to be there, at the "
+    "end too"
 )
 _TIMED = "a contribution depends on the time, the token and the person's data alone"
 _FIXED = "a contribution depends on the person's data alone, not on what the token holds"
@@ -54,6 +56,7 @@ _CONSTANT = (
     "the losses are convex and smooth, and every step is of the same size, at most 2 over their "
     "smoothness"
 )
+_UNPUBLISHED = "nobody in this view is shown the result"
 _PUBLIC = "the path does not depend on the data"
 
 
@@ -146,13 +149,16 @@ def _peer_knowing(walk: Walk, helpers: int, final: bool) -> _Found:
     if apart is None:
         # Others' reports between two visits hide one's own; how much is not proven here.
         return _lent(_everyone(walk))
-    if walk.losses is not None and not (walk.reads or helpers) and final == chosen.published:
-        from incrowd.protocols.token_walk.realised import realised_profile
-
-        profile = realised_profile(walk.losses, apart)
-        return profile, "realised walk (docs/theory/token_graph.md)", (_FIXED, _PUBLIC)
     if walk.broken:
+        # Whoever carries tokens may have kept sums that went no further.
         return _lent(_everyone(walk))
+    unseen = () if final else (_UNPUBLISHED,)
+    if walk.losses is not None and not (walk.reads or helpers) and final == chosen.published:
+        profile = realised_profile(walk.losses, apart)
+        if chosen.cap:
+            # Turns of noise alone were counted as contributions.
+            profile = LeastProfile(LentProfile(profile), _everyone(walk)[0])
+        return profile, "realised walk (docs/theory/token_graph.md)", (_FIXED, _PUBLIC, *unseen)
     if chosen.topology == "graph":
         return _on_graph(walk, apart, helpers, final)
     if walk.reads:
@@ -162,12 +168,12 @@ def _peer_knowing(walk: Walk, helpers: int, final: bool) -> _Found:
         return (
             profile,
             "public walk of steps (docs/theory/token_graph.md)",
-            (_UNIFORM, _TIMED, _CONSTANT),
+            (_UNIFORM, _TIMED, _CONSTANT, *unseen),
         )
     from incrowd.protocols.token_walk.known import PublicWalkProfile
 
     profile = PublicWalkProfile(apart, chosen.n, chosen.steps, helpers, final)
-    return profile, "public walk (docs/theory/token_walk.md)", (_UNIFORM, _FIXED)
+    return profile, "public walk (docs/theory/token_walk.md)", (_UNIFORM, _FIXED, *unseen)
 
 
 def _ring(walk: Walk, helpers: int) -> _Found:
@@ -185,7 +191,8 @@ def _ring(walk: Walk, helpers: int) -> _Found:
     else:
         profile = ring.profile(contribution(walk.randomizer))
     alone = "nobody tells another what they saw of the token"
-    return profile, "ring (docs/theory/token_ring.md)", (_FIXED, alone)
+    unseen = () if chosen.published else (_UNPUBLISHED,)
+    return profile, "ring (docs/theory/token_ring.md)", (_FIXED, alone, *unseen)
 
 
 def _on_graph(walk: Walk, apart: float, helpers: int, final: bool) -> _Found:
@@ -200,10 +207,12 @@ def _on_graph(walk: Walk, apart: float, helpers: int, final: bool) -> _Found:
     else:
         profile = PairOnGraphProfile(weights, chosen.pair, apart, cap, published=final)
     reads = _CONSTANT if walk.reads else _FIXED
+    drawn = "the first holder is drawn uniformly, and each next one by the public weights"
+    unseen = () if final else (_UNPUBLISHED,)
     return (
         profile,
         "public walk on a graph (docs/theory/token_graph.md)",
-        ("the first holder is drawn uniformly, and each next one by the public weights", reads),
+        (drawn, reads, *unseen),
     )
 
 
@@ -218,7 +227,7 @@ def _final(walk: Walk, *, known: bool) -> _Found:
     if apart is not None and not walk.reads and not walk.broken:
         if chosen.topology == "graph":
             most = min(_cap(chosen), chosen.steps)
-            return GaussianProfile(apart * most / chosen.steps**0.5), theorem, (_FIXED,)
+            return realised_profile(most**2 / chosen.steps, apart), theorem, (_FIXED,)
         from incrowd.protocols.token_walk.known import CuratorSumProfile
 
         own = CuratorSumProfile(apart, chosen.n, chosen.steps)

@@ -38,7 +38,13 @@ from incrowd.protocols.named_graph import graph_named
 from incrowd.protocols.pricing import expected_error
 from incrowd.protocols.seat import Seat, Timing
 from incrowd.protocols.token_walk import privacy
-from incrowd.protocols.token_walk.parameters import Path, Purpose, TokenWalkParameters, Topology
+from incrowd.protocols.token_walk.parameters import (
+    FEWEST,
+    Path,
+    Purpose,
+    TokenWalkParameters,
+    Topology,
+)
 from incrowd.protocols.token_walk.ring import Ring
 from incrowd.protocols.token_walk.token import Carried, TokenFormat
 from incrowd.randomizers import KRR, Gaussian, GaussianVector, Laplace
@@ -286,12 +292,22 @@ class TokenWalk(Protocol):
                 "no token came home with a contribution: give people more time, or more steps"
             )
         chosen = self.parameters
+        if collected.crowd < FEWEST:
+            raise ProtocolFailed(
+                f"only {collected.crowd} people were there in the end, and so few hide nobody: "
+                "give people more time"
+            )
+        if chosen.topology != "ring":
+            chosen = msgspec.structs.replace(chosen, steps=collected.steps)
         if chosen.topology == "complete":
-            chosen = msgspec.structs.replace(chosen, n=collected.crowd, steps=collected.steps)
+            chosen = msgspec.structs.replace(chosen, n=collected.crowd)
         same = self.make(chosen, self.randomizer, self.neighbours)
         object.__setattr__(same, "losses", collected.losses)
-        # Every step leaves its noise in what comes home, unless it was lost.
-        lost = collected.noise < collected.steps * chosen.tokens
+        # Every step leaves its noise in what comes home, unless it was lost; and on a graph whoever
+        # is away changes where the token goes.
+        lost = collected.noise < collected.steps * chosen.tokens or (
+            chosen.topology == "graph" and collected.crowd < chosen.n
+        )
         object.__setattr__(same, "broken", lost and chosen.topology != "ring")
         return same
 
@@ -309,7 +325,7 @@ class TokenWalk(Protocol):
     def among(self, people: Sequence[int]) -> Self:
         """A walk among fewer people; as long as before, but on a ring."""
         graph = None if self.neighbours is None else self.neighbours.subgraph(np.asarray(people))
-        fewer = msgspec.structs.replace(self.parameters, n=len(people), graph="")
+        fewer = msgspec.structs.replace(self.parameters, n=len(people), graph="", pair=None)
         return self.make(fewer, self.randomizer, graph)
 
     def contacts(self, person: int) -> tuple[Address, ...]:

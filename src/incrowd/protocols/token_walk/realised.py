@@ -23,6 +23,7 @@ from incrowd.privacy.gaussian import GaussianProfile
 
 __all__ = [
     "average_losses",
+    "largest_loss",
     "realised_epsilon",
     "realised_losses",
     "realised_losses_of",
@@ -34,6 +35,8 @@ FloatArray = NDArray[np.float64]
 
 _MOST_PEOPLE = 20_000
 """A matrix of all pairs takes three gigabytes then."""
+_FEW_PEOPLE, _MOST_WORK = 4000, 4e8
+"""People, and people times steps, of which all pairs are computed in seconds."""
 _LEAST_SHIFT = 1e-6
 _MANY = 2000
 _RATIO = 1.001
@@ -81,6 +84,13 @@ def realised_losses_of(
     found = np.zeros(n)
     observe(holders, visits, reads, np.zeros(n, np.int64), found)
     return _rounded_up(found[:, None], holders, n)[:, 0]
+
+
+def largest_loss(path: NDArray[np.integer], n: int, *, published: bool) -> float | None:
+    """The largest loss of any pair; none where all pairs would take more than seconds."""
+    if n > _FEW_PEOPLE or n * len(path) > _MOST_WORK:
+        return None
+    return float(np.max(realised_losses(path, n, published=published)))
 
 
 def worst_losses(losses: FloatArray) -> FloatArray:

@@ -37,7 +37,7 @@ from incrowd.graphs.graph import Graph
 from incrowd.protocols.token_walk.parameters import TokenWalkParameters
 from incrowd.protocols.token_walk.privacy import shift, weights_of
 from incrowd.protocols.token_walk.ring import Ring
-from incrowd.protocols.token_walk.token import Carried
+from incrowd.protocols.token_walk.token import Carried, most
 from incrowd.randomizers import KRR
 from incrowd.randomizers.base import FloatArray, Randomizer
 from incrowd.randomness import Seeds
@@ -53,11 +53,6 @@ _BLOCK = 3 << 12
 """Numbers that are drawn at a time: they stay in the cache, and memory for them in the process."""
 _DENSE = 2000
 """People up to whom all eigenvalues are computed."""
-_PAIR_STEPS, _PAIR_PEOPLE = 4e8, 4000
-"""People times steps, and people, up to which the losses of all pairs are computed.
-
-That takes about a second, and a few hundred megabytes.
-"""
 
 
 def collect(protocol: TokenWalk, values: NDArray[Any], seeds: Seeds) -> Carried:
@@ -67,8 +62,10 @@ def collect(protocol: TokenWalk, values: NDArray[Any], seeds: Seeds) -> Carried:
     chosen, randomizer = protocol.parameters, protocol.randomizer
     total: FloatArray = np.zeros(())
     reports, asked, losses = 0, 0, []
-    few = chosen.n <= _PAIR_PEOPLE and chosen.n * chosen.length <= _PAIR_STEPS
-    known = few and shift(randomizer) is not None
+    # What is stated of a path that is hidden must not depend on it.
+    known = chosen.path_known == "public" and shift(randomizer) is not None
+    if known:
+        from incrowd.protocols.token_walk.realised import largest_loss
     for token in range(chosen.tokens):
         rng = seeds.generator("device", token)
         turns = _Turns(randomizer, values, chosen)
@@ -80,7 +77,8 @@ def collect(protocol: TokenWalk, values: NDArray[Any], seeds: Seeds) -> Carried:
         reports += turns.reports
         asked += chosen.length + _away(chosen, seeds, token)
         if known:
-            losses.append(_largest_loss(np.concatenate(seen), chosen))
+            path = np.concatenate(seen)
+            losses.append(largest_loss(path, chosen.n, published=chosen.published))
     return Carried(
         rounds=(),
         sent=asked,
@@ -89,7 +87,7 @@ def collect(protocol: TokenWalk, values: NDArray[Any], seeds: Seeds) -> Carried:
         noise=chosen.length * chosen.tokens,
         steps=chosen.length,
         crowd=chosen.n,
-        losses=max(losses, default=None),
+        losses=most(losses),
         drawn=True,
         correlation=1.0 if protocol.graph is None else correlation(protocol.graph, chosen.length),
     )
@@ -175,12 +173,6 @@ def _second_eigenvalue(graph: Graph) -> float:
         return 1.0
     missed = float(np.linalg.norm(apart @ vectors[:, 0] - value * vectors[:, 0]))
     return min(1.0, max(0.0, float(value) + missed))
-
-
-def _largest_loss(path: People, chosen: TokenWalkParameters) -> float:
-    from incrowd.protocols.token_walk.realised import realised_losses
-
-    return float(np.max(realised_losses(path, chosen.n, published=chosen.published)))
 
 
 # What they contribute.

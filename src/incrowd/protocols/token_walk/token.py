@@ -8,6 +8,7 @@ are more categories than contributions can ever name, as a list of those that we
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -17,7 +18,7 @@ from incrowd.errors import InvalidParameter, ProtocolFailed
 from incrowd.randomizers.base import Estimate, FloatArray, Randomizer
 from incrowd.tasks.base import Collected
 
-__all__ = ["Carried", "TokenFormat"]
+__all__ = ["Carried", "TokenFormat", "most"]
 
 _NOBODY = 0xFFFFFFFF
 """In place of a category, where a list of them is filled up."""
@@ -43,7 +44,7 @@ class Carried(Collected):
     losses: float | None
     """The largest sum of k²/m of any pair on one token's path, with the result if published.
 
-    None where nobody has computed it.
+    None where the path is hidden, where people were lost, and where nobody has computed it.
     """
     drawn: bool
     """Whether holders were drawn at random, rather than all in turn."""
@@ -81,6 +82,12 @@ class Carried(Collected):
         between = 1 - mean**2 if randomizer.domain == "vector" else mean * (1 - mean)
         luck = self.correlation * between / self.reports
         return Estimate(found.value, np.asarray(found.variance + luck), found.reports)
+
+
+def most(losses: Sequence[float | None]) -> float | None:
+    """The largest of the losses of several tokens; none unless all are known."""
+    known = [loss for loss in losses if loss is not None]
+    return max(known) if known and len(known) == len(losses) else None
 
 
 @dataclass(frozen=True)
