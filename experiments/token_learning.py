@@ -387,8 +387,8 @@ def comparisons(size: Size) -> Table:
         "The last model of a token with a hidden path against that of each other way at the same "
         f"budget: differences of means over {size.runs} runs each, 95 % intervals and p-values of "
         "Welch's test, which allows for different variances. Below zero the loss, and above zero "
-        "the accuracy, of the token is better. No allowance is made for the number of tests. See "
-        "[what was trained](token_learning.md).",
+        "the accuracy, of the token is better. No allowance is made for the number of tests. "
+        "The trainings are those of the table before.",
         ["against", "budget ε", "loss", "interval", "p", "accuracy", "interval", "p"],
         rows,
     )

@@ -68,6 +68,8 @@ def test_every_protocol_is_accounted_and_calibrated(incrowd: Call) -> None:
         # What walks over a graph is here accounted without one, as perfectly mixed.
         more = ("--stationary",) if "stationary" in fields else ()
         more += ("--rate", 0.5) if "rate" in fields else ()
+        if "steps" in fields:
+            more += ("--steps", 50, "--task", "histogram", "--categories", 4)
         promised = answer(incrowd, "account", kind, "--eps0", 0.5, *CROWD, *more)
         assert 0 < promised["epsilon"] <= 0.5
         solved = answer(incrowd, "calibrate", kind, "--epsilon", 0.25, *CROWD, *more)

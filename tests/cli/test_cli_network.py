@@ -201,7 +201,7 @@ def test_no_rounds_hide_nothing(incrowd: Call) -> None:
     befriend()
     found = answer(incrowd, *ACCOUNT, "--rounds", "0")
     assert found["epsilon"] == answer(incrowd, "account", "local", *PROMISE, "--n", "9")["epsilon"]
-    assert found["epsilon"] == found["median_epsilon"] == pytest.approx(1, abs=2e-3)
+    assert found["epsilon"] == found["median_epsilon"] == pytest.approx(1, abs=3e-3)
     assert len(found["worst_person"]["why"]) > 20
 
 
@@ -220,7 +220,7 @@ def test_a_person_alone(incrowd: Call) -> None:
     u, v = graphs.complete(40).edges()
     befriend(graphs.from_edges(u, v, 42))
     found = answer(incrowd, *ACCOUNT, "--rounds", "5")
-    assert found["epsilon"] == pytest.approx(1, abs=2e-3)
+    assert found["epsilon"] == pytest.approx(1, abs=3e-3)
     assert found["median_epsilon"] < 0.7
     assert found["component_sizes"] == [40, 1, 1]
     assert found["worst_person"]["degree"] == 0

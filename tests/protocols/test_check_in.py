@@ -359,7 +359,7 @@ class TestDevice:
 class Spare:
     """Answers with the value, without a draw."""
 
-    def randomize(self, values, rng):
+    def randomize_exactly(self, values, rng):
         del rng
         return values
 

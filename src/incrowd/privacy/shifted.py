@@ -77,11 +77,18 @@ class ShiftedProfile(Profile):
         if not self.chance:
             return low
         for step in _STEPS:
-            high = min(ceiling, low * step)
-            left = delta - self._most(low, high)
-            if left > 0 and self.base.delta(high) <= left * (1 - _ROUND):
-                return min(high, max(low, self.base.epsilon(left * (1 - _ROUND))))
+            found = self._below(delta, low, min(ceiling, low * step))
+            if found is not None:
+                # Once more from there: the charge up to it is smaller.
+                return self._below(delta, low, found) or found
         return ceiling
+
+    def _below(self, delta: float, low: float, high: float) -> float | None:
+        """An ε between these at which the base has what the charge leaves, if there is one."""
+        left = (delta - self._most(low, high)) * (1 - _ROUND)
+        if left <= 0 or self.base.delta(high) > left:
+            return None
+        return min(high, max(low, self.base.epsilon(left)))
 
     def _most(self, low: float, high: float) -> float:
         """The largest charge between two ε."""

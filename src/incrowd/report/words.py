@@ -125,9 +125,7 @@ def live_facts(live: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def settings(parameters: Mapping[str, Any]) -> str:
     """Parameters on one line; those that say nothing, as those that are zero, are left out."""
-    stated = {
-        name: value for name, value in parameters.items() if value or isinstance(value, bool)
-    }
+    stated = {name: value for name, value in parameters.items() if value or isinstance(value, bool)}
     return ", ".join(f"{name} = {_setting(value)}" for name, value in stated.items())
 
 

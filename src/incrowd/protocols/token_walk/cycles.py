@@ -216,7 +216,10 @@ class CycleMoments:
         f[: excess.size] += excess
         for start in range(excess.size, m.size, mean):
             part = slice(start, min(start + mean, m.size))
-            f[part] = f[mean] * f[start - mean : part.stop - mean]
+            with np.errstate(over="ignore"):
+                f[part] = f[mean] * f[start - mean : part.stop - mean]
+        if not (np.isfinite(f).all() and y < 1):
+            return math.inf
         stayed = np.exp(m * (math.log1p(-v) + math.log1p(-y)))
         cycle = (v * (1 - y) * stayed * f)[::-1]
         ends = stayed * (f if self.published else 1.0)

@@ -33,6 +33,8 @@ FloatArray = NDArray[np.float64]
 
 _NOTHING, _SOMETHING = 1e-11, 1e-7
 """A direction shorter than the first is rounding, one longer than the second is new."""
+_LEAST_WEIGHT = 1e-6
+"""A smaller weight could make a new direction look like rounding."""
 _ROUNDING = 1e-8
 _LEAST_SHIFT = 1e-6
 
@@ -48,6 +50,13 @@ class Gossip:
     def __post_init__(self) -> None:
         """Refuse weights that do not average, no round and no noise."""
         object.__setattr__(self, "weights", check_weights(self.weights, walk=False))
+        entries = self.weights.tocsr().data
+        least = float(np.min(entries[entries > 0], initial=1.0))
+        if least < _LEAST_WEIGHT:
+            raise NumericalFloor(
+                f"a weight of {least:.1e} is too small to tell from none: use weights of at least "
+                f"{_LEAST_WEIGHT:g}"
+            )
         checks.integer(self.rounds, "rounds", 1)
         if not checks.number(self.mu, "mu") > 0:
             raise InvalidParameter(f"mu must be above 0, got {self.mu!r}")

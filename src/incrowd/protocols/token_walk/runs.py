@@ -190,7 +190,8 @@ def _log_face(lam: float, m: int, weight: FloatArray, beyond: float) -> float:
     weight = weight[m - 1 :]
     large = int(np.searchsorted(-exponent, -_MOST))
     total = float(np.exp(exponent[large:]) @ weight[large:]) if large < exponent.size else 0.0
-    found = np.log(total + beyond * math.exp(min(exponent[-1], _MOST)))
+    with np.errstate(divide="ignore"):
+        found = np.log(total + beyond * math.exp(min(exponent[-1], _MOST)))
     if large:
         # A chance that a double cannot hold is raised to one that it can.
         found = np.logaddexp.reduce(

@@ -157,6 +157,7 @@ class SGD(ABC):
 
         How many records each person has makes no difference: leave that axis out.
         """
+        self._check()
         size = copy.copy(self.model).start(tuple(shape[1:]), Seeds(self.seed or 0)).size
         crowd = self._crowd_of(shape[0], size)
         held = checks.integer(self.rounds if rounds is None else rounds, "rounds", 1)
