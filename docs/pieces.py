@@ -316,7 +316,7 @@ def _default(field: Field) -> str:
     if field.required:
         return "required"
     if field.default_text is not None:
-        return field.default_text or "required"
+        return field.default_text or "where needed"
     if isinstance(field.default, bool):
         return str(field.default).lower()
     return f"`{field.shown_default}`" if field.shown_default else "none"

@@ -128,7 +128,7 @@ def publish(
         except IncrowdError as error:
             failure, payload["report"] = error, None
     if not payload["budget"]["met"]:
-        note("the budget was not kept: too few reports arrived to hide each person as planned")
+        note("the budget was not kept: what happened hides each person less than was planned")
     emit(payload, lambda console: _render(console, payload), format)
     if failure is not None:
         raise failure

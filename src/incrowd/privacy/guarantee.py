@@ -161,4 +161,5 @@ class Guarantee:
     @property
     def view_name(self) -> str:
         """The view as one word, such as ``curator+shuffler``."""
-        return "+".join(sorted(self.view))
+        first = ("curator", "peer")
+        return "+".join(sorted(self.view, key=lambda party: (party not in first, party)))

@@ -127,7 +127,10 @@ def _header(document: Document) -> str:
         ),
         ("Typical error", typical, f"one standard error, from the noise{luck}"),
     )
-    took = "took part, a random crowd of them in each round," if sampled else "answered"
+    took = "answered"
+    if sampled:
+        drawn = "a random crowd of them in each round" if protocol.refines else "drawn one by one"
+        took = f"took part, {drawn},"
     made = "".join(
         f'<div class="tile"><dt>{escape(name)}</dt><dd>{escape(big)}</dd>'
         f"<dd>{escape(small)}</dd></div>"
@@ -312,7 +315,7 @@ def _cost(document: Document) -> str:
     measured = describe_measured(document.run)
     own = document.protocol.details(collected)
     told = [
-        ("Rounds", count(cost.rounds), "that the protocol took"),
+        ("Rounds", count(cost.rounds), "or steps, that the protocol took"),
         ("Messages", count(cost.messages_per_person), "sent by each person, as planned"),
         (
             "Bytes",

@@ -34,6 +34,7 @@ from incrowd.errors import (
     InvalidCrowd,
     InvalidParameter,
     MissingExtra,
+    NotProven,
     ProtocolFailed,
 )
 from incrowd.graphs import Graph
@@ -208,6 +209,7 @@ def load(
             raise type(error)(f"{file.path}: {error}") from error
         values = values[kept]
     protocol, solved = _protocol(file, kind, task, len(values), graph, say)
+    _check_alone(file, protocol)
     return Survey(**asked, protocol=protocol, budget=file.budget, values=values, solved=solved)
 
 
@@ -220,6 +222,7 @@ def load_question(path: str | Path, people: int, progress: Progress | None = Non
     asked = _asked(file)
     kind = _protocol_kind(file)
     protocol, solved = _protocol(file, kind, asked["task"], people, None, say)
+    _check_alone(file, protocol)
     nobody = np.empty(0, np.str_)
     return Survey(**asked, protocol=protocol, budget=file.budget, values=nobody, solved=solved)
 
@@ -311,7 +314,7 @@ def _protocol(
     say(stage)
 
     def build(eps0: Any, **more: Any) -> Protocol:
-        drawn = randomizer(eps0)
+        drawn = eps0 if isinstance(eps0, Randomizer) else randomizer(eps0)
         parameters = section.build(kind.parameters_type, n=people, **more)
         try:
             made = kind.make(parameters, drawn, graph)
@@ -321,6 +324,11 @@ def _protocol(
         except IncrowdError as error:
             raise type(error)(f"{file.path}: protocol: {error}") from error
 
+    if stretched is None and not file.randomizer.values:
+        stated = _stated(section, kind, people)
+        if stated is not None:
+            _check_local(file, stated)
+            return _met(file, build(stated), goal, f"protocol: {stated.kind} noise"), False
     given = file.randomizer.values.get("epsilon")
     if given is None and stretched is not None:
         raise section.fail(
@@ -330,12 +338,7 @@ def _protocol(
         unknown = replace(LOCAL_EPSILON, cap=file.budget.local_epsilon)
         _, protocol = calibrate(build, unknown, goal)
         return protocol, True
-    cap = file.budget.local_epsilon
-    if cap is not None and randomizer(given).epsilon > cap:
-        raise BudgetInfeasible(
-            f"{file.path}: randomizer.epsilon: {given:g} exceeds budget.local_epsilon {cap:g}; "
-            "lower it, or leave it out to have it solved"
-        )
+    _check_local(file, randomizer(given))
     if stretched is not None:
         name, whole = stretched.name, stretched.whole
         try:
@@ -350,15 +353,47 @@ def _protocol(
                 "budget"
             ) from error
         return protocol, False
-    protocol = build(given)
+    return _met(file, build(given), goal, f"randomizer.epsilon: {given:g}"), False
+
+
+def _check_local(file: SurveyFile, randomizer: Randomizer) -> None:
+    """Refuse reports that alone reveal more than the budget allows."""
+    cap = file.budget.local_epsilon
+    if cap is not None and randomizer.epsilon > cap:
+        raise BudgetInfeasible(
+            f"{file.path}: randomizer.epsilon: {randomizer.epsilon:g} exceeds "
+            f"budget.local_epsilon {cap:g}; lower it, or leave it out to have it solved"
+        )
+
+
+def _check_alone(file: SurveyFile, protocol: Protocol) -> None:
+    """Refuse a cap on what a report reveals alone where reports have no noise of their own."""
+    if file.budget.local_epsilon is not None:
+        try:
+            protocol.guarantee("everyone")
+        except NotProven as error:
+            raise BudgetInfeasible(f"{file.path}: budget.local_epsilon: {error}") from error
+
+
+def _met(file: SurveyFile, protocol: Protocol, goal: Goal, given: str) -> Protocol:
+    """The protocol, if what was given meets the budget."""
     reached = goal.reached(protocol)
     if reached > goal.epsilon:
         raise BudgetInfeasible(
-            f"{file.path}: randomizer.epsilon: {given:g} gives epsilon {reached:.4g} at delta "
-            f"{goal.delta:g} against {goal.view}, above budget.epsilon {goal.epsilon:g}; lower it, "
-            "or leave it out to have it solved"
+            f"{file.path}: {given} gives epsilon {reached:.4g} at delta {goal.delta:g} against "
+            f"{goal.view}, above budget.epsilon {goal.epsilon:g}; lower it, or leave it out to "
+            "have it solved"
         )
-    return protocol, False
+    return protocol
+
+
+def _stated(section: Section, kind: type[Protocol], people: int) -> Randomizer | None:
+    """The randomizer that the protocol's own parameters describe, where they do."""
+    try:
+        made = kind.implied(section.build(kind.parameters_type, n=people))
+    except InvalidParameter:
+        return None
+    return made if isinstance(made, Randomizer) else None
 
 
 def _stretched(section: Section, kind: type[Protocol]) -> Unknown | None:

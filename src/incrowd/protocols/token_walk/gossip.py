@@ -94,6 +94,7 @@ class Gossip:
             raise NotANumber("values must be finite: fill in or drop those that are not")
         if checks.number(sigma, "sigma") < 0:
             raise InvalidParameter(f"sigma must not be negative, got {sigma!r}")
+        checks.instance(rng, np.random.Generator, "rng", "np.random.default_rng(7)")
         held: FloatArray = start + sigma * rng.standard_normal(start.shape)
         for _ in range(self.rounds):
             held = self.weights @ held

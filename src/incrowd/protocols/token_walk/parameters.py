@@ -20,6 +20,7 @@ Path = Literal["auto", "hidden", "public"]
 FEWEST = 3
 """Among fewer people whoever gets the token knows who held it before."""
 _MOST_STEPS = 10**9
+_MOST_ON_GRAPH = 10**6
 
 
 class TokenWalkParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -37,7 +38,7 @@ class TokenWalkParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_
         parameter(
             "what the token adds up: numbers (sum), categories (histogram), or the steps of a "
             "model (sgd), which read the token",
-            default="what the randomizer is for",
+            default="sum, or what the randomizer is for",
         ),
     ] = "auto"
     topology: Annotated[
@@ -46,7 +47,12 @@ class TokenWalkParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_
     ] = "complete"
     steps: Annotated[
         int,
-        parameter("how often the token is handed on, except on a ring", solve="max", default=""),
+        parameter(
+            "how often the token is handed on, except on a ring",
+            solve="max",
+            most=_MOST_STEPS,
+            default="",
+        ),
     ] = 0
     laps: Annotated[
         int, parameter("how often the token goes around, on a ring", solve="max", default="")
@@ -116,6 +122,8 @@ class TokenWalkParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_
         on_graph = self.topology == "graph"
         if self.n or not on_graph or names_family(self.graph):
             Parameters.__post_init__(self)
+            if on_graph and self.n > _MOST_ON_GRAPH:
+                raise InvalidCrowd(f"n must be at most {_MOST_ON_GRAPH:,} on a graph")
             if self.n < FEWEST:
                 raise InvalidCrowd(
                     f"n must be at least {FEWEST}: among {self.n} people whoever gets the token "
@@ -145,8 +153,12 @@ class TokenWalkParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_
             raise InvalidParameter("steps must be at least 1")
         elif self.laps:
             raise InvalidParameter("laps are for a ring: give steps, or topology ring")
+        if self.steps > _MOST_STEPS:
+            raise InvalidParameter(f"steps must be at most {_MOST_STEPS:,}, got {self.steps:,}")
         if self.length > _MOST_STEPS:
-            raise InvalidParameter(f"steps must be at most {_MOST_STEPS:,}, got {self.length:,}")
+            raise InvalidCrowd(
+                f"n must be at most {_MOST_STEPS // self.laps:,} for {self.laps:,} laps"
+            )
 
     def _check_together(self) -> None:
         ring, graph = self.topology == "ring", self.topology == "graph"
@@ -164,6 +176,11 @@ class TokenWalkParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_
             )
         if self.spread and not ring:
             raise InvalidParameter("spread is for a ring: elsewhere everyone adds all their noise")
+        if not self.cap and (graph or (self.task == "sgd" and self.path == "public")):
+            raise InvalidParameter(
+                "cap must be at least 1 here: with a public path the promise of steps, and on a "
+                "graph, rests on how often one person contributes at most"
+            )
         if self.cap and ring:
             raise InvalidParameter("cap is not for a ring: there everyone contributes once a lap")
         if self.cap and self.path_known == "hidden":
@@ -175,6 +192,10 @@ class TokenWalkParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_
             raise InvalidParameter("available is for topology complete, where another can be drawn")
         if self.task != "sgd" and self.lipschitz:
             raise InvalidParameter("lipschitz is for task sgd: give sensitivity")
+        if self.task == "sgd" and self.sigma and not (self.lipschitz or self.sensitivity):
+            raise InvalidParameter(
+                "lipschitz must be above 0 with task sgd: the length that gradients are clipped to"
+            )
         if self.lipschitz and self.sensitivity:
             raise InvalidParameter("lipschitz and sensitivity say the same: give only one of them")
 

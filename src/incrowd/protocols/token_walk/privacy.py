@@ -15,11 +15,12 @@ Colluders are peers: a curator with colluders is a peer who also sees the result
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, cast
 
-from incrowd.errors import InvalidParameter, NotProven
+from incrowd.errors import NotProven
 from incrowd.graphs.graph import Graph
 from incrowd.privacy import ComposedProfile, Guarantee, LocalProfile
 from incrowd.privacy.gaussian import GaussianProfile
@@ -50,6 +51,7 @@ _THERE = (
     "all people are there throughout; a run counts the fewest who were known to be there, at the "
     "end too"
 )
+_AWAY = "nobody in this view learns who is away when"
 _TIMED = "a contribution depends on the time, the token and the person's data alone"
 _FIXED = "a contribution depends on the person's data alone, not on what the token holds"
 _CONSTANT = (
@@ -100,6 +102,12 @@ class Walk:
 def token_guarantee(walk: Walk, view: frozenset[str], colluders: int) -> Guarantee:
     """What is proven about a walk against this view with so many colluding people."""
     chosen = walk.parameters
+    strangers = view - _CARRIERS - EVERYONE - {"curator", "peer"}
+    if strangers:
+        raise NotProven(
+            f"nobody in a token walk is the {' or the '.join(sorted(strangers))}: name some of "
+            "curator, peer, hub, courier and network"
+        )
     if view == EVERYONE:
         found = _everyone(walk)
     elif "peer" in view or colluders:
@@ -107,7 +115,8 @@ def token_guarantee(walk: Walk, view: frozenset[str], colluders: int) -> Guarant
         helpers = colluders if "peer" in view else colluders - 1
         final = chosen.published or "curator" in view
         known = chosen.path_known == "public" or bool(view & _CARRIERS)
-        found = _peer_knowing(walk, helpers, final) if known else _peer(walk, helpers)
+        knowing = partial(_peer_knowing, walk, helpers, final)
+        found = knowing() if known else _peer(walk, helpers, knowing)
     else:
         found = _final(walk, known=bool(view & _CARRIERS))
     profile, theorem, assumptions = found
@@ -125,14 +134,24 @@ def token_guarantee(walk: Walk, view: frozenset[str], colluders: int) -> Guarant
 _Found = tuple[Profile, str, tuple[str, ...]]
 
 
-def _peer(walk: Walk, helpers: int) -> _Found:
-    """The path is hidden: every step is one of a random person."""
+def _peer(walk: Walk, helpers: int, knowing: Callable[[], _Found]) -> _Found:
+    """The path is hidden: every step is one of a random person.
+
+    Of few steps, each with little noise, even who knows the path may be shown to learn less.
+    """
     from incrowd.protocols.token_walk.hidden import HiddenWalkProfile
 
     chosen = walk.parameters
     one = contribution(walk.randomizer)
-    profile = HiddenWalkProfile(one, chosen.n, chosen.steps, helpers)
-    return profile, "hidden path (docs/theory/token_walk.md)", (_UNIFORM, _THERE, _UNSEEN, _TIMED)
+    profile: Profile = HiddenWalkProfile(one, chosen.n, chosen.steps, helpers)
+    if not walk.reads:
+        profile = LeastProfile(profile, knowing()[0])
+    away = (_AWAY,) if chosen.available < 1 else ()
+    return (
+        profile,
+        "hidden path (docs/theory/token_walk.md)",
+        (_UNIFORM, _THERE, _UNSEEN, *away, _TIMED if walk.reads else _FIXED),
+    )
 
 
 def _peer_knowing(walk: Walk, helpers: int, final: bool) -> _Found:
@@ -153,18 +172,16 @@ def _peer_knowing(walk: Walk, helpers: int, final: bool) -> _Found:
         # Whoever carries tokens may have kept sums that went no further.
         return _lent(_everyone(walk))
     unseen = () if final else (_UNPUBLISHED,)
-    if walk.losses is not None and not (walk.reads or helpers) and final == chosen.published:
-        profile = realised_profile(walk.losses, apart)
-        if chosen.cap:
-            # Turns of noise alone were counted as contributions.
-            profile = LeastProfile(LentProfile(profile), _everyone(walk)[0])
+    seen = final == chosen.published and chosen.pair is None
+    if walk.losses is not None and seen and not (walk.reads or helpers):
+        profile = _capped(walk, realised_profile(walk.losses, apart))
         return profile, "realised walk (docs/theory/token_graph.md)", (_FIXED, _PUBLIC, *unseen)
     if chosen.topology == "graph":
         return _on_graph(walk, apart, helpers, final)
     if walk.reads:
         from incrowd.protocols.token_walk.iterated import IteratedProfile
 
-        profile = IteratedProfile(apart, chosen.n, _cap(chosen), helpers, final)
+        profile = IteratedProfile(apart, chosen.n, chosen.cap, helpers, final)
         return (
             profile,
             "public walk of steps (docs/theory/token_graph.md)",
@@ -172,7 +189,7 @@ def _peer_knowing(walk: Walk, helpers: int, final: bool) -> _Found:
         )
     from incrowd.protocols.token_walk.known import PublicWalkProfile
 
-    profile = PublicWalkProfile(apart, chosen.n, chosen.steps, helpers, final)
+    profile = _capped(walk, PublicWalkProfile(apart, chosen.n, chosen.steps, helpers, final))
     return profile, "public walk (docs/theory/token_walk.md)", (_UNIFORM, _FIXED, *unseen)
 
 
@@ -196,16 +213,10 @@ def _ring(walk: Walk, helpers: int) -> _Found:
 
 
 def _on_graph(walk: Walk, apart: float, helpers: int, final: bool) -> _Found:
-    from incrowd.protocols.token_walk.on_graph import PairOnGraphProfile, worst_profile
-
     chosen = walk.parameters
     if helpers or walk.graph is None:
         raise NotProven("colluders are not accounted for on a graph: use topology complete")
-    weights, cap = weights_of(walk.graph), _cap(chosen)
-    if chosen.pair is None:
-        profile = worst_profile(weights, apart, cap, published=final)
-    else:
-        profile = PairOnGraphProfile(weights, chosen.pair, apart, cap, published=final)
+    profile = _graph_profile(walk.graph, chosen.pair, apart, chosen.cap, final)
     reads = _CONSTANT if walk.reads else _FIXED
     drawn = "the first holder is drawn uniformly, and each next one by the public weights"
     unseen = () if final else (_UNPUBLISHED,)
@@ -226,11 +237,12 @@ def _final(walk: Walk, *, known: bool) -> _Found:
     own: Profile | None = None
     if apart is not None and not walk.reads and not walk.broken:
         if chosen.topology == "graph":
-            most = min(_cap(chosen), chosen.steps)
-            return realised_profile(most**2 / chosen.steps, apart), theorem, (_FIXED,)
+            return realised_profile(_most_squared(chosen), apart), theorem, (_FIXED,)
         from incrowd.protocols.token_walk.known import CuratorSumProfile
 
         own = CuratorSumProfile(apart, chosen.n, chosen.steps)
+        if chosen.cap:
+            own = LeastProfile(LentProfile(own), realised_profile(_most_squared(chosen), apart))
     if known or chosen.path_known == "public":
         if own is not None:
             return own, theorem, (_UNIFORM, _FIXED)
@@ -267,22 +279,44 @@ def _everyone(walk: Walk) -> _Found:
                 "on a ring where only one in n − 1 adds noise, two neighbours together see a "
                 "contribution in the clear: add spread, or use topology complete"
             )
-        apart = cast(float, shift(walk.randomizer))
-        return GaussianProfile(apart * (chosen.laps * (chosen.n - 1)) ** 0.5), theorem, ()
+        times = chosen.laps * (chosen.n - 1)
+        return realised_profile(times, cast(float, shift(walk.randomizer))), theorem, ()
     if chosen.topology == "graph":
-        return ComposedProfile(((one, _cap(chosen)),)), theorem, ()
+        apart = shift(walk.randomizer)
+        if apart is not None:
+            return realised_profile(chosen.cap, apart), theorem, ()
+        return ComposedProfile(((one, chosen.cap),)), theorem, ()
     from incrowd.protocols.token_walk.known import LocalWalkProfile
 
     return LocalWalkProfile(one, chosen.n, chosen.steps, chosen.cap), theorem, (_UNIFORM,)
 
 
-def _cap(chosen: TokenWalkParameters) -> int:
-    if not chosen.cap:
-        raise InvalidParameter(
-            "cap must be at least 1 here: with a public path the promise rests on how often one "
-            "person contributes at most"
-        )
-    return chosen.cap
+def _capped(walk: Walk, profile: Profile) -> Profile:
+    """The same where turns beyond the cap are noise alone, which the curve counts as contributions.
+
+    Attacks on those are none.
+    """
+    if not walk.parameters.cap:
+        return profile
+    return LeastProfile(LentProfile(profile), _everyone(walk)[0])
+
+
+def _most_squared(chosen: TokenWalkParameters) -> float:
+    """k²/T of whoever contributes as often as the cap allows, in a sum with T noises."""
+    return min(chosen.cap, chosen.steps) ** 2 / chosen.steps
+
+
+@lru_cache(maxsize=16)
+def _graph_profile(
+    graph: Graph, pair: tuple[int, int] | None, apart: float, cap: int, published: bool
+) -> Profile:
+    """Of one pair, or of the worst; kept, since it does not depend on the steps."""
+    from incrowd.protocols.token_walk.on_graph import PairOnGraphProfile, worst_profile
+
+    weights = weights_of(graph)
+    if pair is None:
+        return worst_profile(weights, apart, cap, published=published)
+    return PairOnGraphProfile(weights, pair, apart, cap, published=published)
 
 
 @lru_cache(maxsize=4)

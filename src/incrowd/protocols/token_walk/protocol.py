@@ -122,6 +122,9 @@ class TokenWalk(Protocol):
         _check_drawable(check_randomizer(randomizer), parameters)
         if parameters.sigma and randomizer != self.implied(parameters):
             raise InvalidParameter("sigma and the randomizer both state the noise: give only one")
+        if not parameters.sigma and (parameters.sensitivity or parameters.lipschitz):
+            name = "sensitivity" if parameters.sensitivity else "lipschitz"
+            raise InvalidParameter(f"{name} goes with sigma: the randomizer states its own noise")
         if graph is not None and parameters.topology != "graph":
             raise InvalidParameter("graph needs topology graph: elsewhere nobody is a neighbour")
         if parameters.topology == "graph":
@@ -137,6 +140,14 @@ class TokenWalk(Protocol):
                 )
             parameters = msgspec.structs.replace(parameters, n=graph.n)
             privacy.weights_of(graph)
+        parameters = msgspec.structs.replace(
+            parameters,
+            task=_purpose(parameters, randomizer),
+            path=parameters.path_known,
+            sensitivity=0.0
+            if parameters.lipschitz or not parameters.sigma
+            else parameters.distance,
+        )
         object.__setattr__(self, "randomizer", randomizer)
         object.__setattr__(self, "parameters", parameters)
         object.__setattr__(self, "neighbours", graph)
@@ -222,8 +233,14 @@ class TokenWalk(Protocol):
             "path": chosen.path_known,
             **({} if noise is None else {"sigma_per_unit": noise}),
             "contribution_epsilon": privacy.contribution(self.randomizer).epsilon(delta),
-            "contributions_expected": chosen.length * chosen.tokens / chosen.n,
+            "contributions_expected": self._expected() * chosen.tokens,
         }
+
+    def _expected(self) -> float:
+        """How often one person contributes to a token, or at most that."""
+        chosen = self.parameters
+        mean = chosen.length / chosen.n
+        return min(mean, chosen.cap) if chosen.cap else mean
 
     def details(self, collected: Collected) -> dict[str, Any]:
         """How many contributions came home, of how many steps."""
@@ -237,11 +254,13 @@ class TokenWalk(Protocol):
         """One message per turn, with the whole token in it."""
         chosen = self.parameters
         turns = chosen.length * chosen.tokens
+        # Whoever is away is asked in vain.
+        asked = turns / chosen.available
         size = TokenFormat.of(self.randomizer, chosen.length).nbytes
         return Cost(
             rounds=chosen.length,
-            messages_per_person=turns / chosen.n,
-            bytes_per_person=turns / chosen.n * size,
+            messages_per_person=asked / chosen.n,
+            bytes_per_person=asked / chosen.n * size,
             extra_people=1,
             expected_error=self._expected_error(turns),
         )
@@ -289,7 +308,7 @@ class TokenWalk(Protocol):
         """The walk that happened: its steps, its smallest crowd, and its path."""
         if not isinstance(collected, Carried) or collected.reports == 0:
             raise ProtocolFailed(
-                "no token came home with a contribution: give people more time, or more steps"
+                "no token came home with a contribution: give people more time, or a longer walk"
             )
         chosen = self.parameters
         if collected.crowd < FEWEST:
@@ -351,6 +370,13 @@ class TokenWalk(Protocol):
         return [device(person) for person in range(self.parameters.n)]
 
 
+def _purpose(chosen: TokenWalkParameters, randomizer: Randomizer) -> Purpose:
+    """What the token adds up, where the parameters leave it to the randomizer."""
+    if chosen.task != "auto":
+        return chosen.task
+    return "histogram" if isinstance(randomizer, KRR) else "sum"
+
+
 def _check_drawable(randomizer: Randomizer, chosen: TokenWalkParameters) -> None:
     """Refuse randomizers whose reports cannot be added up, or whose sums are not accounted for."""
     if isinstance(randomizer, KRR | Gaussian | GaussianVector):
@@ -373,5 +399,3 @@ def _check_drawable(randomizer: Randomizer, chosen: TokenWalkParameters) -> None
         )
     if chosen.spread and not isinstance(randomizer, Gaussian | GaussianVector):
         raise InvalidParameter("spread needs gaussian noise: other noise does not add up to itself")
-    if chosen.topology == "graph" and isinstance(randomizer, KRR):
-        checks.integer(chosen.cap, "cap", 1)

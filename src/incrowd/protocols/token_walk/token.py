@@ -71,7 +71,7 @@ class Carried(Collected):
         if self.reports == 0:
             raise ProtocolFailed(
                 "no contribution came home with a token, so there is nothing to estimate: give "
-                "people more time, or more steps"
+                "people more time, or a longer walk"
             )
         found = randomizer.from_tally(self.total, self.reports, self.noise)
         if not self.drawn:
