@@ -335,7 +335,7 @@ class TestRefusals:
             (RESPONSE, {"n": 5, "steps": 5, "task": "sum"}, "do not go together"),
             (RESPONSE, {"n": 5, "steps": 5, "topology": "graph", "cap": 1}, "graph must be given"),
             (RESPONSE, {"graph": graphs.ring(5), "steps": 5, "topology": "graph"}, "cap"),
-            (NOISE, {"graph": graphs.ring(5), "n": 6, "steps": 5, "topology": "graph"}, "has 5"),
+            (NOISE, ON_RING_GRAPH | {"n": 6}, "has 5"),
             (Laplace(epsilon=1.0), {"n": 5, "steps": 5}, "ring"),
             (OUE(categories=5, epsilon=1.0), {"n": 5, "steps": 5}, "krr"),
             (OneBit(epsilon=1.0), {"n": 5, "steps": 5}, "gaussian"),
