@@ -17,10 +17,11 @@ from scipy.stats import binom
 from incrowd import graphs
 from incrowd.errors import InvalidCrowd, InvalidParameter, NotProven, ProtocolFailed
 from incrowd.privacy.gaussian import GaussianProfile
+from incrowd.privacy.repeated import RepeatedProfile
+from incrowd.privacy.sampled import SampledProfile
 from incrowd.protocols import load
 from incrowd.protocols.actor import COURIER, CURATOR, Message, Send, device
 from incrowd.protocols.token_walk import TokenWalk, TokenWalkParameters
-from incrowd.protocols.token_walk.hidden import HiddenWalkProfile
 from incrowd.protocols.token_walk.realised import realised_epsilon
 from incrowd.protocols.token_walk.token import Carried
 from incrowd.randomizers import KRR, OUE, RR, Gaussian, GaussianVector, Generic, Laplace, OneBit
@@ -442,7 +443,8 @@ class TestWhatWasLost:
     def test_who_sees_the_end_learns_no_more_than_who_sees_all_steps(self):
         found = self.happened(150).guarantee("curator").epsilon(1e-6)
         noise = GaussianProfile(1 / self.PROTOCOL.randomizer.sigma)
-        assert found == HiddenWalkProfile(noise, 21, 200).epsilon(1e-6)
+        steps = RepeatedProfile(SampledProfile(noise, 1 / 20), 200)
+        assert found == steps.epsilon(1e-6)
 
 
 @pytest.mark.parametrize("view", ["curator+peer", "curator+hub+peer"])

@@ -53,6 +53,11 @@ class DottedProfile(Profile):
     one: Profile
     rate: float
 
+    @property
+    def weight(self) -> float:
+        """What the heights of the curve of ``one`` are multiplied by."""
+        return self.rate
+
     @abstractmethod
     def excess(self, unsampled: FloatArray) -> FloatArray:
         """e^ε − 1 where the curve is ``rate`` times that of ``one`` at each unsampled ε."""
@@ -73,7 +78,7 @@ class DottedProfile(Profile):
         if x[-1] >= self.one.greatest_loss:
             height[-1] = 0.0
         kept = min(x.size, int(np.count_nonzero(height > _NEGLIGIBLE)) + 1)
-        height = np.minimum(1.0, self.rate * height * (1 + _ROUND))[:kept]
+        height = np.minimum(1.0, self.weight * height * (1 + _ROUND))[:kept]
         # The curve falls, so that a height holds at whatever lies slightly beyond its ε.
         return self.excess(x[:kept]) * (1 + _ROUND), height
 
@@ -104,14 +109,24 @@ class DottedProfile(Profile):
 
 @dataclass(frozen=True)
 class SampledProfile(DottedProfile):
-    """The curve of ``one`` after sampling with probability ``rate``; any real ε."""
+    """The curve of ``one`` after sampling with probability ``rate``; any real ε.
+
+    It is used with the chance ``used`` only, and whether it was is seen: that multiplies the curve.
+    """
 
     one: Profile
     rate: float
+    used: float = 1.0
 
     def __post_init__(self) -> None:
         """Refuse what is no probability, and a rate of zero."""
         checks.rate(self.rate)
+        checks.rate(self.used, "used")
+
+    @property
+    def weight(self) -> float:
+        """How often the victim's record is used."""
+        return self.rate * self.used
 
     def delta(self, epsilon: float) -> float:
         """The sampled curve, rounded up."""
@@ -119,23 +134,28 @@ class SampledProfile(DottedProfile):
             return self._mirrored(epsilon)
         if epsilon >= self.greatest_loss:
             return 0.0
-        return min(1.0, self.rate * self.one.delta(self._unsampled(epsilon)) * (1 + _ROUND))
+        return min(1.0, self.weight * self.one.delta(self._unsampled(epsilon)) * (1 + _ROUND))
 
     def epsilon(self, delta: float) -> float:
         """The ε at which the curve meets δ, rounded up."""
-        share = checks.delta(delta) / self.rate * (1 - _ROUND)
+        share = checks.delta(delta) / self.weight * (1 - _ROUND)
         return 0.0 if share >= 1 else self.sampled_loss(self.one.epsilon(share)) * (1 + _ROUND)
 
     def lower(self, delta: float) -> float | None:
         """What is attained without sampling is attained with it, at the rate."""
-        share = checks.delta(delta) / self.rate * (1 + _ROUND)
+        share = checks.delta(delta) / self.weight * (1 + _ROUND)
         if share >= 1:
             return None if self.one.lower(0.5) is None else 0.0
         found = self.one.lower(share)
         return None if found is None else self.sampled_loss(found) * (1 - _ROUND)
 
     def attained(self) -> Sequence[LossDistribution]:
-        """The same attacks, where the others' law is that of the victim's second value."""
+        """The same attacks, where the others' law is that of the victim's second value.
+
+        None are known of a mechanism that is not always used.
+        """
+        if self.used < 1:
+            return ()
         return tuple(self._mixed(losses) for losses in self.one.attained())
 
     def _mixed(self, losses: LossDistribution) -> LossDistribution:

@@ -57,8 +57,8 @@ def coalition(n: int, colluders: int, at_least: int = 2) -> int:
 class HiddenWalkProfile(Profile):
     """``steps`` uses of ``one``, each on one of n − 1 − colluders people, nobody knows whom.
 
-    It is the curve against a peer, and ``colluders`` who help it; ``one`` is that of a single
-    contribution seen alone.
+    It is the curve against a peer, and ``colluders`` who help it, whose own steps tell nothing;
+    ``one`` is that of a single contribution seen alone.
     """
 
     one: Profile
@@ -74,8 +74,8 @@ class HiddenWalkProfile(Profile):
     @cached_property
     def all_steps(self) -> RepeatedProfile:
         """The curve of whoever sees every increment, but not whose it is."""
-        rate = 1 / (self.n - coalition(self.n, self.colluders))
-        return RepeatedProfile(SampledProfile(self.one, rate), self.steps)
+        others = self.n - coalition(self.n, self.colluders)
+        return RepeatedProfile(SampledProfile(self.one, 1 / others, others / self.n), self.steps)
 
     def delta(self, epsilon: float) -> float:
         """The composed curve, rounded up."""

@@ -248,10 +248,12 @@ def _final(walk: Walk, *, known: bool) -> _Found:
             return own, theorem, (_UNIFORM, _FIXED)
         # Beside the path, the final token is a part of what a peer would see.
         return _lent(_peer_knowing(walk, 0, final=True))
-    from incrowd.protocols.token_walk.hidden import HiddenWalkProfile
+    from incrowd.privacy.repeated import RepeatedProfile
+    from incrowd.privacy.sampled import SampledProfile
 
-    # Who is no participant is one more person, of whom no step can be; and sees but the end.
-    more = HiddenWalkProfile(contribution(walk.randomizer), chosen.n + 1, chosen.steps)
+    # Even whoever saw every increment, and is no participant, would see those of random people.
+    step = SampledProfile(contribution(walk.randomizer), 1 / chosen.n)
+    more = RepeatedProfile(step, chosen.steps)
     if own is not None:
         return LeastProfile(own, more), theorem, (_UNIFORM, _THERE, _UNSEEN, _FIXED)
     return (
