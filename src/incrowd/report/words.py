@@ -52,9 +52,14 @@ def view_title(view: Iterable[str]) -> str:
     parties = frozenset(view)
     if parties == EVERYONE:
         return "everyone else together"
-    first, *rest = sorted(parties, key=lambda party: (party != "curator", party))
+    first, *rest = _in_order(parties)
     article = "a peer" if first == "peer" else f"the {first}"
     return " with ".join([article, *(f"the {party}" for party in rest)])
+
+
+def _in_order(parties: Iterable[str]) -> list[str]:
+    """Those who learn an answer or see a token before those who help them."""
+    return sorted(parties, key=lambda party: (party not in ("curator", "peer"), party))
 
 
 def view_who(view: Iterable[str]) -> str:
@@ -62,8 +67,7 @@ def view_who(view: Iterable[str]) -> str:
     parties = frozenset(view)
     if parties == EVERYONE:
         return "all parties pool what they saw: only your own device protects you"
-    ordered = sorted(parties, key=lambda party: (party != "curator", party))
-    return "; ".join(_PARTIES[party] for party in ordered)
+    return "; ".join(_PARTIES[party] for party in _in_order(parties))
 
 
 def promise(guarantee: Guarantee, delta: float) -> str:
