@@ -47,6 +47,7 @@ from incrowd.protocols.network_shuffle.actors import HandedIn
 from incrowd.protocols.network_shuffle.protocol import NetworkShuffle
 from incrowd.protocols.trusted_shuffle.protocol import TrustedShuffle
 from incrowd.randomizers import KRR
+from incrowd.tasks.base import Task
 from tests.live.chaos import ChaosProxy, ProxyRates
 from tests.live.nats_server import free_port
 
@@ -311,6 +312,7 @@ class Stage:
         patience: float = 120.0,
         settling: float | None = None,
         cover: bool = False,
+        task: Task | None = None,
     ) -> Outcome:
         """Offer, start, receive and close, as a curator does, with rounds at least so long.
 
@@ -324,7 +326,7 @@ class Stage:
         settle = math.ceil((2 * self.warm_up + 16 if settling is None else settling) / length)
         options = LiveOptions(cover=cover, round_seconds=length, settle=settle, patience=patience)
         proposal = propose(
-            self.protocol, self.protocol.question(None), question="Which number?", column="number",
+            self.protocol, self.protocol.question(task), question="Which number?", column="number",
             delta=DELTA, roster=roster, helpers=helpers, keys=curator.keys, options=options,
             timing=timing_of(options), expires=time.time() + LIMIT,
         )  # fmt: skip

@@ -24,7 +24,8 @@ from incrowd.protocols.actor import COURIER
 from incrowd.protocols.token_walk import TokenWalk, courier
 from incrowd.protocols.token_walk.actors import Held
 from incrowd.protocols.token_walk.trail import line
-from incrowd.randomizers import KRR
+from incrowd.randomizers import KRR, Gaussian
+from incrowd.tasks import Mean
 from tests.live.chaos_world import (
     DELTA,
     TROUBLE,
@@ -130,6 +131,43 @@ def test_a_process_may_die_at_any_commit(tmp_path, victim, when, commit):
         assert_walked(stage, outcome)
 
     asyncio.run(survey())
+
+
+PEOPLE, LONG = 200, 1000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("asked", ["histogram", "mean"])
+def test_two_hundred_devices_whose_hosts_are_killed(tmp_path, asked):
+    """The token finishes, nothing is counted twice, and the answer is within its limits."""
+    randomizer = truthful(PEOPLE) if asked == "histogram" else Gaussian(epsilon=4.0, delta=DELTA)
+    task = None if asked == "histogram" else Mean(bounds=(0, PEOPLE - 1))
+    protocol = TokenWalk(randomizer, n=PEOPLE, steps=LONG)
+
+    async def survey() -> tuple[Stage, Outcome]:
+        async with staged(tmp_path, protocol, hosts=4, seed=1) as stage:
+            hosts = [each for each in stage.children if each.name.startswith("host")]
+            kills = asyncio.create_task(_kill(stage, hosts, 4.0))
+            try:
+                outcome = await stage.ask(shortest=1.0, task=task)
+                await kills
+            finally:
+                kills.cancel()
+                await asyncio.gather(kills, return_exceptions=True)
+        assert sum(child.deaths for child in stage.children) == len(hosts)
+        return stage, outcome
+
+    stage, outcome = asyncio.run(survey())
+    collected: Any = outcome.run.collected
+    print(f"{asked}: {collected.reports} of {collected.steps} steps, crowd {collected.crowd}")
+    if asked == "histogram":
+        assert_walked(stage, outcome)
+    else:
+        assert 0 < collected.reports <= collected.steps <= LONG
+        assert_totals(stage, outcome)
+        answer = outcome.run.result
+        print(answer)
+        assert abs(answer.value[0] - (PEOPLE - 1) / 2) < 4 * answer.standard_error[0]
 
 
 # The whole survey on one machine, as `incrowd run --live` does it.
