@@ -21,22 +21,13 @@ from incrowd.protocols.seat import Timing
 from incrowd.randomizers import KRR
 from incrowd.randomness import Seeds
 from incrowd.sim import Faults, play
+from tests.sim.schedules import schedules
 
 N, ROUNDS = 7, 3
 TIMING = Timing(round_seconds=20.0, settle=3)
 SAID = msgspec.msgpack.Decoder(wire.CheckIn)
 
-schedules = st.builds(
-    Faults,
-    loss=st.floats(0, 0.9),
-    duplicate=st.floats(0, 0.8),
-    reorder=st.floats(0, 1),
-    crash=st.floats(0, 0.4),
-    dropout=st.floats(0, 0.6),
-    downtime=st.floats(0, 30),
-    delay=st.floats(0, 10),
-    spread=st.sampled_from(["constant", "exponential", "heavy"]),
-)
+faulty = schedules(0.9)
 
 
 def coins(make):
@@ -94,7 +85,7 @@ def check(seed, faults, **parameters):
     suppress_health_check=[HealthCheck.too_slow],
 )
 @given(
-    faults=schedules,
+    faults=faulty,
     seed=st.integers(0, 2**32),
     rate=st.sampled_from([0.1, 0.5, 1.0]),
     least=st.integers(0, N),
@@ -104,7 +95,7 @@ def test_each_round_has_the_reports_of_those_who_were_heard_of(faults, seed, rat
 
 
 @settings(max_examples=30, deadline=None, derandomize=True)
-@given(faults=schedules, seed=st.integers(0, 2**32))
+@given(faults=faulty, seed=st.integers(0, 2**32))
 def test_without_dummies_too(faults, seed):
     check(seed, faults, dummies=False)
 

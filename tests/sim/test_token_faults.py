@@ -13,19 +13,10 @@ from incrowd.errors import ProtocolFailed
 from incrowd.protocols.actor import COURIER, device, is_device
 from incrowd.protocols.token_walk import actors, courier, messages
 from incrowd.sim import Faults
+from tests.sim.schedules import schedules
 from tests.sim.token_played import STEPS, N, Walked, check, own_buckets, vanishing
 
-schedules = st.builds(
-    Faults,
-    loss=st.floats(0, 0.8),
-    duplicate=st.floats(0, 0.8),
-    reorder=st.floats(0, 1),
-    crash=st.floats(0, 0.4),
-    dropout=st.floats(0, 0.6),
-    downtime=st.floats(0, 30),
-    delay=st.floats(0, 10),
-    spread=st.sampled_from(["constant", "exponential", "heavy"]),
-)
+faulty = schedules(0.8)
 
 
 common = settings(
@@ -37,13 +28,13 @@ common = settings(
 
 
 @common
-@given(faults=schedules, seed=st.integers(0, 2**32), tokens=st.sampled_from([1, 1, 3]))
+@given(faults=faulty, seed=st.integers(0, 2**32), tokens=st.sampled_from([1, 1, 3]))
 def test_nothing_is_counted_twice_whatever_happens(faults, seed, tokens):
     check(Walked(own_buckets(tokens=tokens), seed, faults))
 
 
 @settings(common, max_examples=20)
-@given(faults=schedules, seed=st.integers(0, 2**32))
+@given(faults=faulty, seed=st.integers(0, 2**32))
 def test_on_a_graph_too(faults, seed):
     graph = graphs.random_regular(8, 4, np.random.default_rng(1))
     check(Walked(own_buckets(n=0, graph=graph, topology="graph", cap=STEPS), seed, faults))

@@ -1,0 +1,24 @@
+"""Faults of every kind, drawn at random."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from incrowd.sim import Faults
+
+__all__ = ["schedules"]
+
+
+def schedules(most_lost: float) -> st.SearchStrategy[Faults]:
+    """Faults of which none loses a larger share of the messages than this."""
+    return st.builds(
+        Faults,
+        loss=st.floats(0, most_lost),
+        duplicate=st.floats(0, 0.8),
+        reorder=st.floats(0, 1),
+        crash=st.floats(0, 0.4),
+        dropout=st.floats(0, 0.6),
+        downtime=st.floats(0, 30),
+        delay=st.floats(0, 10),
+        spread=st.sampled_from(["constant", "exponential", "heavy"]),
+    )
