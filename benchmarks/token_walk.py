@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import argparse
 import ctypes
-import json
 import math
 import os
 import shutil
@@ -30,10 +29,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from targets import Result, show
 
 from incrowd.protocols.token_walk import TokenWalk
 from incrowd.protocols.token_walk.realised import realised_losses
@@ -127,37 +127,6 @@ class Timed:
         start = time.process_time()
         self.work()
         self.seconds = min(self.seconds, time.process_time() - start)
-
-
-@dataclass
-class Result:
-    """One number and the target that it must keep (no number: skipped)."""
-
-    name: str
-    value: float | None
-    unit: str
-    target: float
-    side: Literal["at most", "at least"]
-    note: str = ""
-
-    @property
-    def holds(self) -> bool | None:
-        """Whether the target is met; none without a number."""
-        if self.value is None:
-            return None
-        return self.value <= self.target if self.side == "at most" else self.value >= self.target
-
-    def as_dict(self) -> dict[str, Any]:
-        """The result as JSON shows it."""
-        return {
-            "name": self.name,
-            "value": self.value,
-            "unit": self.unit,
-            "target": self.target,
-            "target_is": self.side,
-            "holds": self.holds,
-            "note": self.note,
-        }
 
 
 def compiled(folder: Path) -> ctypes.CDLL | str:
@@ -301,16 +270,6 @@ def pairs_of(matrix: NDArray[np.float64], observers: list[int]) -> NDArray[np.fl
     return matrix[:, observers].T
 
 
-def as_table(results: list[Result]) -> str:
-    lines = []
-    for each in results:
-        value = "skipped" if each.value is None else f"{each.value:.3g}{each.unit}"
-        aim = f"{'≤' if each.side == 'at most' else '≥'} {each.target:g}"
-        verdict = {True: "holds", False: "MISSED", None: ""}[each.holds]
-        lines.append(f"{each.name:32}{value:>10}{aim:>10}  {verdict:7} {each.note}".rstrip())
-    return "\n".join(lines)
-
-
 def main() -> int:
     def whole(text: str) -> int:
         return int(float(text))
@@ -325,15 +284,13 @@ def main() -> int:
     results = simulations(options.steps, options.repeats)
     print("all pairs", file=sys.stderr)
     results += losses(options.repeats, options.observers)
-    missed = [each for each in results if each.holds is False]
-    setting = {"people": PEOPLE, "steps": options.steps, "pairs_of": PAIRS, "path": PATH}
-    if options.format == "json":
-        print(json.dumps({**setting, "results": [each.as_dict() for each in results]}, indent=2))
-    else:
-        print(", ".join(f"{name} {value:,}" for name, value in setting.items()), "· processor time")
-        print(as_table(results))
-        print("all targets hold" if not missed else f"{len(missed)} targets missed")
-    return 1 if missed else 0
+    setting = {
+        "people": PEOPLE,
+        "steps": options.steps,
+        "people of all pairs": PAIRS,
+        "steps of their path": PATH,
+    }
+    return show(results, setting, options.format)
 
 
 if __name__ == "__main__":

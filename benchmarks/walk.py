@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import argparse
 import ctypes
-import json
 import math
 import os
 import random
@@ -37,11 +36,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
+from targets import Result, show
 
 from incrowd import graphs
 from incrowd.graphs.propagate import Step
@@ -115,38 +115,6 @@ class Timed:
     def per_hop(self) -> float:
         """Nanoseconds per hop."""
         return 1e9 * self.seconds / self.hops
-
-
-@dataclass
-class Result:
-    """One number and the target that it must keep (none: only shown; no number: skipped)."""
-
-    name: str
-    value: float | None
-    unit: str
-    target: float | None
-    side: Literal["at most", "at least"]
-    note: str = ""
-
-    @property
-    def holds(self) -> bool | None:
-        """Whether the target is met; none without a number or a target."""
-        if self.value is None or self.target is None:
-            return None
-        within = self.value <= self.target if self.side == "at most" else self.value >= self.target
-        return within and not math.isnan(self.value)
-
-    def as_dict(self) -> dict[str, Any]:
-        """The result as JSON shows it."""
-        return {
-            "name": self.name,
-            "value": self.value,
-            "unit": self.unit,
-            "target": self.target,
-            "target_is": self.side,
-            "holds": self.holds,
-            "note": self.note,
-        }
 
 
 def population(people: int) -> graphs.Graph:
@@ -348,17 +316,6 @@ def measure(people: int, rounds: int, repeats: int) -> list[Result]:
     return [*results, *law_results(graph, rounds)]
 
 
-def as_table(results: list[Result]) -> str:
-    lines = []
-    for each in results:
-        value = "skipped" if each.value is None else f"{each.value:.3g} {each.unit}"
-        sign = "≤" if each.side == "at most" else "≥"
-        aim = "" if each.target is None else f"{sign} {each.target:g}"
-        verdict = {True: "holds", False: "MISSED", None: ""}[each.holds]
-        lines.append(f"{each.name:38}{value:>12}{aim:>10}  {verdict:7} {each.note}".rstrip())
-    return "\n".join(lines)
-
-
 def main() -> int:
     def whole(text: str) -> int:
         return int(float(text))
@@ -370,19 +327,12 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, default=3, help="the best time counts")
     options = parser.parse_args()
     results = measure(options.people, options.rounds, options.repeats)
-    missed = [each for each in results if each.holds is False]
     setting = {
         "people": options.people,
         "rounds": options.rounds,
         "threads": numba.get_num_threads(),
     }
-    if options.format == "json":
-        print(json.dumps({**setting, "results": [each.as_dict() for each in results]}, indent=2))
-    else:
-        print(", ".join(f"{count:,} {what}" for what, count in setting.items()), "· processor time")
-        print(as_table(results))
-        print("all targets hold" if not missed else f"{len(missed)} targets missed")
-    return 1 if missed else 0
+    return show(results, setting, options.format)
 
 
 if __name__ == "__main__":
