@@ -24,6 +24,7 @@ __all__ = [
     "InvalidDelta",
     "InvalidEpsilon",
     "InvalidParameter",
+    "InvalidQuery",
     "MalformedConfig",
     "MissingColumn",
     "MissingExtra",
@@ -107,6 +108,12 @@ class InvalidConfig(IncrowdError, ValueError):
     """A survey file is valid TOML but does not describe a survey."""
 
     exit_code = 31
+
+
+class InvalidQuery(IncrowdError, ValueError):
+    """SQL that cannot be read, or that asks for more than can be answered this way."""
+
+    exit_code = 32
 
 
 class GraphInvalid(IncrowdError, ValueError):

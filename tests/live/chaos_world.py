@@ -288,7 +288,8 @@ class Stage:
         return self._devices(f"host {index}", f"host-{index}", words)
 
     def _helper(self, name: str) -> Child:
-        return self._devices(name, f"helper-{name}", ["--helper", str(self.folder / name)])
+        folder = f"helper-{name.replace('/', '-')}"
+        return self._devices(name, folder, ["--helper", str(self.folder / name)])
 
     def _devices(self, name: str, folder: str, words: list[str]) -> Child:
         state = self.folder / folder

@@ -93,11 +93,23 @@ def test_numbers_name_parties():
     assert cells.number("courier") == 2**32 - 3
 
 
+def test_helpers_of_which_there_are_several_have_numbers_that_never_change():
+    top = 2**32 - 1
+    for place, family in enumerate(("scrambler", "spare", "compute"), 1):
+        for index in (0, 1, 17, 4095):
+            assert cells.number(f"{family}/{index}") == top - 4096 * place - index
+            assert cells.address(top - 4096 * place - index) == f"{family}/{index}"
+    # Below all of them are the numbers of people.
+    assert cells.address(top - 65536) == f"device/{top - 65536}"
+
+
 @pytest.mark.parametrize(
     "address",
     [
         *("", "device/", "device/01", "device/-1", "device/1/2", "device/²", "device/x"),
         *("device/4294967295", "device/99999999999", "xdevice/1", "boss"),
+        *("scrambler", "scrambler/", "scrambler/4096", "spare/01", "compute/-1", "compute/1/2"),
+        *("compute/²", "spares/1", "/1", "scrambler/99999999999"),
     ],
 )
 def test_strange_addresses_have_no_number(address):
@@ -105,7 +117,9 @@ def test_strange_addresses_have_no_number(address):
         cells.number(address)
 
 
-@pytest.mark.parametrize("number", [-1, 2**32, 2**32 - 4, 2**32 - 200])
+@pytest.mark.parametrize(
+    "number", [-1, 2**32, 2**32 - 4, 2**32 - 200, 2**32 - 1 - 4 * 4096, 2**32 - 65536]
+)
 def test_strange_numbers_have_no_address(number):
     assert refusal(cells.address, number) is Reason.unknown
 

@@ -28,7 +28,7 @@ import msgspec
 
 from incrowd.errors import InvalidParameter
 from incrowd.live.reasons import Reason, Rejected
-from incrowd.protocols.actor import COURIER, CURATOR, SHUFFLER, Address, device, is_device
+from incrowd.protocols.actor import COURIER, CURATOR, NUMBERED, SHUFFLER, Address, device, is_device
 
 __all__ = [
     "CAPACITY",
@@ -122,7 +122,11 @@ _HELPERS: Final[tuple[Address, ...]] = (CURATOR, SHUFFLER, COURIER)
 
 _NUMBERS = {name: _U32 - index for index, name in enumerate(_HELPERS)}
 _ADDRESSES = {value: name for name, value in _NUMBERS.items()}
-_DEVICES = _U32 - 0xFF
+_FAMILY: Final = 0x1000
+"""How many helpers of one kind there can be, where there are several."""
+_FAMILIES = {name: _U32 - (place + 1) * _FAMILY for place, name in enumerate(NUMBERED)}
+"""The numbers of such helpers count down from here."""
+_DEVICES = _U32 - 0xFFFF
 """Numbers from here on belong to helpers, present and future."""
 
 
@@ -131,13 +135,16 @@ def number(address: Address) -> int:
     found = _NUMBERS.get(address)
     if found is not None:
         return found
-    digits = address.rpartition("/")[2]
-    if is_device(address) and digits.isascii() and digits.isdigit() and len(digits) <= 10:
-        person = int(digits)
-        if person < _DEVICES and device(person) == address:
-            return person
+    family, _, digits = address.rpartition("/")
+    if digits.isascii() and digits.isdigit() and len(digits) <= 10:
+        index = int(digits)
+        if is_device(address) and index < _DEVICES and device(index) == address:
+            return index
+        if family in _FAMILIES and index < _FAMILY and str(index) == digits:
+            return _FAMILIES[family] - index
     raise InvalidParameter(
-        f"no party is called {address!r}: use device/0, device/1, … or one of {', '.join(_HELPERS)}"
+        f"no party is called {address!r}: use device/0, device/1, … or one of "
+        f"{', '.join(_HELPERS)}, {', '.join(f'{each}/0' for each in NUMBERED)}"
     )
 
 
@@ -146,6 +153,9 @@ def address(number: int) -> Address:
     if 0 <= number < _DEVICES:
         return device(number)
     found = _ADDRESSES.get(number)
+    for name, top in _FAMILIES.items():
+        if top - _FAMILY < number <= top:
+            found = f"{name}/{top - number}"
     if found is None:
         raise Rejected(Reason.unknown, f"no party has the number {number}")
     return found

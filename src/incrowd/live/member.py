@@ -29,7 +29,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from incrowd.errors import IncrowdError
@@ -44,7 +43,15 @@ from incrowd.live.ledger import Budget, Declined, Line
 from incrowd.live.party import Party
 from incrowd.live.playing import Spend
 from incrowd.live.reasons import Reason, Rejected
-from incrowd.protocols.actor import CURATOR, Actor, Address, device, is_device, person_of
+from incrowd.protocols.actor import (
+    CURATOR,
+    Actor,
+    Address,
+    device,
+    is_device,
+    person_of,
+    stands_by,
+)
 from incrowd.protocols.seat import Seat
 from incrowd.randomness import system_generator
 
@@ -204,6 +211,8 @@ class Member:
             )
         self.host.player.mark(party)
         wanted = [peer for peer in peers if peer in waited_for(started, party.address)]
+        # Whoever stands by counts in the place of whoever is missing.
+        needed = len(wanted) - sum(map(stands_by, wanted))
         latest = _latest_beginning(started, party.address)
         if self.host.time() > latest:
             raise Rejected(Reason.expired, "it is too late to begin")
@@ -211,11 +220,11 @@ class Member:
             seen = self._seen[survey]
             agree = sum(seen.get(peer) == started.context for peer in wanted)
             others = sum(seen.get(peer, started.context) != started.context for peer in wanted)
-            if 3 * others > len(wanted):
+            if 3 * others > needed:
                 raise Rejected(Reason.equivocal, "others were shown another start of this survey")
             # While there is time, also the last ones are heard.
             if agree == len(wanted) or (
-                3 * agree >= 2 * len(wanted) and self.host.time() >= started.start.at
+                3 * agree >= 2 * needed and self.host.time() >= started.start.at
             ):
                 return
             if self.host.time() > latest:
@@ -307,14 +316,18 @@ class Device(Member):
             raise Rejected(refused, "the hub does not take the join")
 
     def _value(self, offer: Offer) -> NDArray[Any]:
-        raw = self._answers(offer.spec.column)
-        if raw is None:
-            raise Declined(f"there is no answer to {offer.spec.column!r} on this device")
-        return offer.task.encode(np.array([raw]))
+        found = []
+        for column in offer.task.asks(offer.spec.column):
+            answer = self._answers(column)
+            if answer is None:
+                raise Declined(f"there is no answer to {column!r} on this device")
+            found.append(answer)
+        return offer.task.encode(offer.task.rows([found]))
 
     def _line(self, offer: Offer, stated: tasks.Spec | tasks.Start) -> Line:
         # Should everybody else collude, what was promised against everyone still holds.
-        (alone,) = (each for each in stated.promises if each.view == "everyone")
+        resort = offer.protocol.last_resort
+        (alone,) = (each for each in stated.promises if each.view == resort)
         return Line(
             at=self.host.time(),
             survey=offer.spec.survey,
@@ -337,7 +350,8 @@ class Helper(Member):
         await self.host.note(self.identity, survey, "digest", offer.digest)
         started = await self.host.start_of(offer)
         address = started.address_of(self.identity)
-        if address is None:
+        # Among fewer people than were asked, fewer helpers may be needed.
+        if address is None or address not in started.protocol.helpers:
             raise Rejected(Reason.foreign, "this party has no part in the survey")
         await self.play(started, self.party(started, address, None))
 

@@ -5,6 +5,8 @@
     host processes ── devices ────────┤
     a process each ── helpers ────────┘
 
+Where there are many helpers, those of one kind share a process.
+
 Everything is as it is between machines: keys and certificates from an authority that is made for
 the occasion, a durable hub, devices with journals and ledgers. Only the authority's key and the
 people's answers are in one place, which is why this is for trying out, and for tests.
@@ -48,7 +50,7 @@ from incrowd.live.host import Host, Network
 from incrowd.live.journal import Journal
 from incrowd.live.keys import CERTIFICATE_FILE, PrivateKeys, Role, private_directory
 from incrowd.live.options import LiveOptions
-from incrowd.protocols.actor import CURATOR
+from incrowd.protocols.actor import CURATOR, Address
 from incrowd.protocols.base import Protocol, Run
 from incrowd.protocols.seat import Timing
 from incrowd.tasks.base import Task
@@ -65,6 +67,8 @@ _LEAD_SECONDS = 0.025
 _SHORTEST_ROUND = 0.5
 _START_WITHIN = 120.0
 _STOP_WITHIN = 20.0
+_APART = 6
+"""With more helpers than this, those of one kind share a process."""
 
 
 class LiveStatistics(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,7 +80,7 @@ class LiveStatistics(msgspec.Struct, frozen=True, kw_only=True):
     cover: bool
     round_seconds: float
     seconds: float
-    """From the start of the survey to its result."""
+    """From the announcement of the start to the result."""
     cells_per_device: float
     cells_sent: int
     """Cells that devices and helpers sealed, dummies included."""
@@ -117,6 +121,7 @@ def run_live(
     spread. With ``keep`` the files of the run stay in that directory.
     """
     asked = protocol.question(task)
+    protocol = protocol.asking(asked)
     asked.encode(values)
     protocol.check_crowd(values)
     folder = keep or Path(tempfile.mkdtemp(prefix="incrowd-"))
@@ -211,12 +216,13 @@ class _Local:
             lead=self._lead(),
             progress=lambda done, total: self.say("joining", done, total),
         )
+        published = time.time()
         try:
             run = await curator.receive(started, lambda _: self.say(*started.stage(time.time())))
         except ProtocolFailed as error:
             told = [await worker.stop() for worker in workers]
             raise ProtocolFailed(f"{error}{_declined(told)}") from error
-        seconds = time.time() - started.start.at
+        seconds = time.time() - published
         counts = await curator.host.hub.progress(proposal.survey)
         await curator.close_survey(proposal.survey)
         self.say("stopping", 0, 0)
@@ -291,18 +297,17 @@ class _Local:
         for role, name in ((Role.hub, "hub"), (Role.curator, "curator")):
             (keys,) = register.issue([name], role, [])
             keys.save(self.folder / name)
-        for helper in self.protocol.helpers:
-            if helper != CURATOR:
-                (keys,) = register.issue([helper], Role.helper, [])
-                keys.save(self.folder / helper)
+        for keys in register.issue(self._helpers, Role.helper, []):
+            keys.save(self._keys_of(keys.name))
         digits = len(str(len(self.values)))
         names = [f"p{person:0{digits}}" for person in range(len(self.values))]
         for name, keys in zip(names, register.issue(names, Role.device, []), strict=True):
             keys.save(self.folder / "devices" / name)
         with (self.folder / "answers.csv").open("w", newline="") as file:
             writer = csv.writer(file)
-            writer.writerow(["device", self.column])
-            writer.writerows(zip(names, map(str, self.values.tolist()), strict=True))
+            writer.writerow(["device", *self.task.asks(self.column)])
+            rows = self.values.reshape(len(names), -1).astype(str).tolist()
+            writer.writerows([name, *row] for name, row in zip(names, rows, strict=True))
 
     def _hub_words(self) -> list[str]:
         return [
@@ -330,11 +335,28 @@ class _Local:
             ]  # fmt: skip
             found.append((f"host {index}", words))
         # Whoever looks after a helper has neither people's keys nor their answers.
-        for helper in self.protocol.helpers:
-            if helper != CURATOR:
-                state = str(self.folder / f"{helper}-state")
-                keys = str(self.folder / helper)
-                found.append((helper, [*common, "--state", state, "--helper", keys]))
+        for name, together in self._together().items():
+            words = [*common, "--state", str(self.folder / f"{name}-state")]
+            for helper in together:
+                words += ["--helper", str(self._keys_of(helper))]
+            found.append((name, words))
+        return found
+
+    @property
+    def _helpers(self) -> list[Address]:
+        """Everybody but people and the curator."""
+        return [helper for helper in self.protocol.helpers if helper != CURATOR]
+
+    def _keys_of(self, helper: Address) -> Path:
+        return self.folder / helper.replace("/", "-")
+
+    def _together(self) -> dict[str, list[Address]]:
+        """The helpers of each process of theirs, by its name."""
+        apart = len(self._helpers) <= _APART
+        found: dict[str, list[Address]] = {}
+        for helper in self._helpers:
+            name = helper.replace("/", "-") if apart else helper.partition("/")[0]
+            found.setdefault(name, []).append(helper)
         return found
 
     @asynccontextmanager

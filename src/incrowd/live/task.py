@@ -33,7 +33,7 @@ from incrowd.protocols import PROTOCOLS
 from incrowd.protocols import load as load_protocol
 from incrowd.protocols.base import Protocol
 from incrowd.protocols.seat import Timing
-from incrowd.randomizers import RANDOMIZERS
+from incrowd.randomizers import DESCRIBED
 from incrowd.tasks import TASKS
 from incrowd.tasks.base import Task
 
@@ -270,10 +270,10 @@ def offered_protocol(spec: Spec, graph: Graph | None) -> tuple[Protocol, Task]:
         if parameters.files():
             # A device must not be made to read a file of its own, or to build what is not signed.
             raise Rejected(Reason.malformed, "an offer must not name files")
-        randomizer = msgspec.convert(spec.randomizer, _tagged(spec.randomizer, RANDOMIZERS))
+        randomizer = msgspec.convert(spec.randomizer, _tagged(spec.randomizer, DESCRIBED))
         task = msgspec.convert(spec.task, _tagged(spec.task, TASKS))
         task.require(randomizer)
-        protocol = kind.make(parameters, randomizer, graph)
+        protocol = kind.make(parameters, randomizer, graph).asking(task)
         if protocol.published() != parameters:
             raise Rejected(Reason.malformed, "an offer has only public parameters")
         return protocol, task

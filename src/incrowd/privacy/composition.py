@@ -161,6 +161,8 @@ class ComposedProfile(Profile):
             return single.delta(epsilon)
         if checks.number(epsilon, "epsilon") >= self.greatest_loss:
             return 0.0
+        if self._tells_all:
+            return 1.0
         return min(1.0, float(self.distribution.get_delta_for_epsilon(epsilon)) + self._noise)
 
     def epsilon(self, delta: float) -> float:
@@ -173,6 +175,8 @@ class ComposedProfile(Profile):
                 f"delta = {delta!r} is below {10 * self._noise:.1e}, the least that this many "
                 "composed rounds can certify: ask for a larger delta or fewer rounds"
             )
+        if self._tells_all:
+            return math.inf
         with np.errstate(over="ignore"):
             own = float(self.distribution.get_epsilon_for_delta(delta - self._noise))
         return min(own * (1 + 1e-12), self.greatest_loss)
@@ -210,13 +214,22 @@ class ComposedProfile(Profile):
     @cached_property
     def distribution(self) -> Any:
         """The composed ``dp_accounting`` privacy-loss distribution."""
-        interval = self.interval
         composed: Any = None
-        for part, rounds in self.parts:
-            one = part.losses(interval).to_dp_accounting()
+        for losses, rounds in self._losses:
+            one = losses.to_dp_accounting()
             many = one.self_compose(rounds) if rounds > 1 else one
             composed = many if composed is None else composed.compose(many)
         return composed
+
+    @cached_property
+    def _tells_all(self) -> bool:
+        """Whether some part never falls below δ = 1, which ``dp-accounting`` cannot compose."""
+        return any(losses.infinite >= 1 for losses, _ in self._losses)
+
+    @cached_property
+    def _losses(self) -> tuple[tuple[LossDistribution, int], ...]:
+        interval = self.interval
+        return tuple((part.losses(interval), rounds) for part, rounds in self.parts)
 
     @property
     def _noise(self) -> float:

@@ -28,7 +28,9 @@ __all__ = ["EVERYONE", "Guarantee", "Neighbours", "Profile", "view_of"]
 Neighbours = Literal["replace-one"]
 """Two data sets are neighbours when they differ in the record of one person."""
 
-PARTIES = frozenset({"curator", "hub", "shuffler", "courier", "peer", "analyst", "network"})
+PARTIES = frozenset(
+    {"curator", "hub", "shuffler", "courier", "peer", "analyst", "network", "scrambler"}
+)
 EVERYONE = frozenset({"everyone"})
 """All parties but the victim's own device: only the local randomizer protects."""
 

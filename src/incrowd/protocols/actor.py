@@ -27,6 +27,7 @@ from typing import Any, Final, Protocol
 __all__ = [
     "COURIER",
     "CURATOR",
+    "NUMBERED",
     "SHUFFLER",
     "Actor",
     "Address",
@@ -41,6 +42,7 @@ __all__ = [
     "device",
     "is_device",
     "person_of",
+    "stands_by",
 ]
 
 Address = str
@@ -49,7 +51,9 @@ Address = str
 CURATOR: Final[Address] = "curator"
 SHUFFLER: Final[Address] = "shuffler"
 COURIER: Final[Address] = "courier"
-_DEVICE = "device/"
+NUMBERED: Final = ("scrambler", "spare", "compute")
+"""Helpers of which there are several: their addresses are such as ``"scrambler/3"``."""
+_DEVICE, _SPARE = "device/", "spare/"
 
 
 def device(person: int) -> Address:
@@ -65,6 +69,11 @@ def person_of(address: Address) -> int:
 def is_device(address: Address) -> bool:
     """Whether this party is one person's device."""
     return address.startswith(_DEVICE)
+
+
+def stands_by(address: Address) -> bool:
+    """Whether this party is there to replace another one."""
+    return address.startswith(_SPARE)
 
 
 @dataclass(frozen=True, slots=True)

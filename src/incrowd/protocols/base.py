@@ -39,6 +39,7 @@ __all__ = [
     "VIEWS",
     "Colluders",
     "Cost",
+    "Drawing",
     "Parameters",
     "Progress",
     "Protocol",
@@ -179,6 +180,15 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True)
+class Drawing:
+    """Who sends to whom, drawn for a page and for a terminal, and what it shows, in sentences."""
+
+    svg: str
+    text: str
+    told: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Refined:
     """The answer as it was after some of the rounds, and the protocol as it had been run then."""
 
@@ -222,14 +232,16 @@ class Protocol(ABC):
     summary: ClassVar[str]
     """One line for tables and help."""
     parameters_type: ClassVar[type[Parameters]]
-    helpers: ClassVar[tuple[Address, ...]] = (CURATOR,)
-    """The parties besides people's devices."""
     collects: ClassVar[type[Collected]] = Collected
     """What its curator ends up with."""
     view: ClassVar[str] = "curator"
     """Against whom it protects in the first place: the view of whoever names none."""
     views: ClassVar[tuple[str, ...]] = VIEWS
     """The views about which a task must promise something before anybody joins it."""
+    limits_type: ClassVar[type[msgspec.Struct] | None] = None
+    """What may be limited where it chooses parameters for a budget; none where it chooses none."""
+    last_resort: ClassVar[str] = "everyone"
+    """The view whose promise a person's ledger is charged with: what holds if all else fails."""
     usual: ClassVar[Mapping[str, str]] = MappingProxyType(
         {"histogram": "krr", "mean": "onebit", "sum": "onebit"}
     )
@@ -260,6 +272,32 @@ class Protocol(ABC):
         del given
         return True
 
+    @classmethod
+    def fitted(
+        cls,
+        given: Mapping[str, Any],
+        *,
+        task: Task,
+        people: int,
+        epsilon: float,
+        delta: float,
+        view: str,
+        limits: Any,
+    ) -> dict[str, Any]:
+        """Parameters beside those that are given, chosen to keep a budget within limits."""
+        del given, task, people, epsilon, delta, view, limits
+        return {}
+
+    @property
+    def helpers(self) -> tuple[Address, ...]:
+        """The parties besides people's devices."""
+        return (CURATOR,)
+
+    def asking(self, task: Task) -> Self:
+        """The protocol for this question, where it depends on more than the randomizer."""
+        del task
+        return self
+
     @abstractmethod
     def guarantee(self, view: str = "curator", colluders: Colluders = 0) -> Guarantee:
         """What is proven against this view; raises ``NotProven`` where nothing is."""
@@ -285,6 +323,10 @@ class Protocol(ABC):
         """What this protocol alone has to say about a run, as plain data."""
         del collected
         return {}
+
+    def drawing(self) -> Drawing | None:
+        """Who sends to whom; none where words are enough."""
+        return None
 
     @abstractmethod
     def guarantees(self) -> tuple[Guarantee, ...]:
@@ -416,5 +458,5 @@ class Protocol(ABC):
         unit vectors), and the natural question of that domain is asked.
         """
         asked = self.question(task)
-        seeds = Seeds(seed)
-        return self.conclude(self.collect(asked.encode(values), seeds), asked, seeds.root)
+        ready, seeds = self.asking(asked), Seeds(seed)
+        return ready.conclude(ready.collect(asked.encode(values), seeds), asked, seeds.root)

@@ -23,11 +23,13 @@ from incrowd.randomizers.law import PairLaw
 from incrowd.randomizers.local_hash import OLH
 from incrowd.randomizers.noise import Gaussian, Laplace
 from incrowd.randomizers.privunit import PrivUnit
+from incrowd.randomizers.redirect import Redirect
 from incrowd.randomizers.response import KRR, RR, Generic, OneBit
 from incrowd.randomizers.unary import OUE, SUE
 from incrowd.randomizers.vector_noise import GaussianVector
 
 __all__ = [
+    "DESCRIBED",
     "KRR",
     "OLH",
     "OUE",
@@ -46,6 +48,7 @@ __all__ = [
     "PairLaw",
     "PrivUnit",
     "Randomizer",
+    "Redirect",
     "Reports",
 ]
 
@@ -70,4 +73,9 @@ RANDOMIZERS: dict[str, type[Randomizer]] = {
         OneBit,
     )
 }
-"""Every randomizer by its kind."""
+"""Every randomizer of answers by its kind."""
+
+DESCRIBED: dict[str, type[Randomizer]] = RANDOMIZERS | {
+    str(Redirect.__struct_config__.tag): Redirect
+}
+"""Those, and the randomizer of targets, which protocols make from their own parameters."""

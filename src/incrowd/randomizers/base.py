@@ -27,8 +27,8 @@ __all__ = ["Domain", "Estimate", "FloatArray", "Randomizer", "Reports"]
 
 FloatArray = NDArray[np.float64]
 Reports = NDArray[Any]
-Domain = Literal["category", "interval", "vector"]
-"""Category codes 0…k−1; numbers in [0, 1]; rows that are unit vectors."""
+Domain = Literal["category", "interval", "vector", "target"]
+"""Category codes 0…k−1; numbers in [0, 1]; rows that are unit vectors; where a message goes."""
 
 
 @dataclass(frozen=True)

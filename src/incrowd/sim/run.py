@@ -45,6 +45,7 @@ def run(
     the smaller crowd.
     """
     asked = protocol.question(task)
+    protocol = protocol.asking(asked)
     seeds = Seeds(seed)
     actors = protocol.actors(asked.encode(values), seeds)
     played = play(

@@ -9,6 +9,7 @@ row per label, in the units of the raw column; nothing is clipped.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, ClassVar, Self
@@ -127,6 +128,10 @@ class Answer:
     confidence: float
     people: int
 
+    def beside(self, truth: FloatArray) -> FloatArray:
+        """The truth that stands beside each row, from that about every label of the task."""
+        return truth
+
     def __repr__(self) -> str:
         """The first rows with their limits, for reading."""
         rows = [
@@ -154,6 +159,14 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
     def labels(self) -> tuple[str, ...]:
         """One name per row of the answer."""
         raise NotImplementedError
+
+    def asks(self, column: str) -> tuple[str, ...]:
+        """The columns of a person's data that hold the answer; ``column`` is the one named."""
+        return (column,)
+
+    def rows(self, cells: Sequence[Sequence[str]]) -> NDArray[Any]:
+        """Raw values, one per person, from the texts in the columns that are asked for."""
+        return np.array([each[0] for each in cells])
 
     def scale(self, people: int) -> float:
         """How much one unit of the randomizer is in the units of an answer about these people."""

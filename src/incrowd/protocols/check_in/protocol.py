@@ -48,7 +48,6 @@ class CheckIn(Protocol):
     kind: ClassVar[str] = "check-in"
     summary: ClassVar[str] = "a random crowd each round, through a shuffler"
     parameters_type: ClassVar[type[Parameters]] = CheckInParameters
-    helpers: ClassVar[tuple[Address, ...]] = (SHUFFLER, CURATOR)
     collects: ClassVar[type[Collected]] = simulate.CheckedIn
     refines: ClassVar[bool] = True
 
@@ -83,6 +82,11 @@ class CheckIn(Protocol):
         """Build from parameters; there is no graph."""
         del graph
         return cls(randomizer, **msgspec.structs.asdict(parameters))
+
+    @property
+    def helpers(self) -> tuple[Address, ...]:
+        """The shuffler, and the curator."""
+        return (SHUFFLER, CURATOR)
 
     def guarantee(self, view: str = "curator", colluders: Colluders = 0) -> Guarantee:
         """Amplified by rate and crowd against the curator; ε0 for views with the shuffler.

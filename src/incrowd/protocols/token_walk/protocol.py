@@ -62,7 +62,6 @@ class TokenWalk(Protocol):
     kind: ClassVar[str] = "token-walk"
     summary: ClassVar[str] = "a token goes from person to person, and each adds a noisy answer"
     parameters_type: ClassVar[type[Parameters]] = TokenWalkParameters
-    helpers: ClassVar[tuple[Address, ...]] = (COURIER, CURATOR)
     collects: ClassVar[type[Collected]] = Carried
     view: ClassVar[str] = "peer"
     views: ClassVar[tuple[str, ...]] = (*VIEWS, "peer", "peer+hub")
@@ -189,6 +188,11 @@ class TokenWalk(Protocol):
     def reads(self) -> bool:
         """Whether contributions read the token, as the steps of a model do."""
         return self.parameters.task == "sgd"
+
+    @property
+    def helpers(self) -> tuple[Address, ...]:
+        """The courier, and the curator."""
+        return (COURIER, CURATOR)
 
     def guarantee(self, view: str = "peer", colluders: Colluders = 0) -> Guarantee:
         """By who looks and what they know; see :mod:`incrowd.protocols.token_walk.privacy`."""

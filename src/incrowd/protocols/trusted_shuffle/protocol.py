@@ -55,7 +55,6 @@ class TrustedShuffle(ReportingProtocol):
     kind: ClassVar[str] = "shuffle"
     summary: ClassVar[str] = "a trusted shuffler permutes the reports of each round"
     parameters_type: ClassVar[type[Parameters]] = TrustedShuffleParameters
-    helpers: ClassVar[tuple[Address, ...]] = (SHUFFLER, CURATOR)
 
     randomizer: Randomizer
     parameters: TrustedShuffleParameters
@@ -69,6 +68,11 @@ class TrustedShuffle(ReportingProtocol):
         object.__setattr__(self, "randomizer", check_randomizer(randomizer))
         object.__setattr__(self, "parameters", parameters)
         object.__setattr__(self, "cover", None)
+
+    @property
+    def helpers(self) -> tuple[Address, ...]:
+        """The shuffler, and the curator."""
+        return (SHUFFLER, CURATOR)
 
     def guarantee(self, view: str = "curator", colluders: Colluders = 0) -> Guarantee:
         """Amplified by the crowd against the curator; ε0 for a view that includes the shuffler.
