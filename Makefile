@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 PINS := pyproject.toml requirements/constraints.txt
 INSTALL = $(PIP) install -c requirements/constraints.txt -e
 
-.PHONY: setup learn run test slow lint docs docs-figures bench experiments experiments-network experiments-learning lock clean
+.PHONY: setup learn run test slow lint docs docs-figures bench experiments experiments-network experiments-clustering experiments-learning lock clean
 
 setup: $(VENV)/.run
 
@@ -15,26 +15,26 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.run: $(PINS) | $(BIN)/python
-	$(INSTALL) '.[live,plot]'
+	$(INSTALL) '.[live,plot,sql]'
 	@touch $@
 
 $(VENV)/.test: $(PINS) $(VENV)/.run
-	$(INSTALL) '.[live,plot,networkx,test]'
+	$(INSTALL) '.[live,plot,sql,networkx,test]'
 	@touch $@
 
 # Neural networks need torch, which is large: only who trains them, and the full tests, install it.
 learn: $(VENV)/.learn
 
 $(VENV)/.learn: $(PINS) $(VENV)/.run
-	$(INSTALL) '.[live,plot,learn]'
+	$(INSTALL) '.[live,plot,sql,learn]'
 	@touch $@
 
 $(VENV)/.lint: $(PINS) $(VENV)/.test
-	$(INSTALL) '.[live,plot,networkx,test,lint]'
+	$(INSTALL) '.[live,plot,sql,networkx,test,lint]'
 	@touch $@
 
 $(VENV)/.docs: $(PINS) $(VENV)/.run
-	$(INSTALL) '.[live,plot,docs]'
+	$(INSTALL) '.[live,plot,sql,docs]'
 	@touch $@
 
 # The peers of the benchmarks pin old dependencies: they live in an environment of their own.
@@ -74,6 +74,7 @@ bench: $(VENV)/.test .venv-bench/.done
 	$(BIN)/python benchmarks/walk.py
 	$(BIN)/python benchmarks/check_in.py
 	$(BIN)/python benchmarks/token_walk.py
+	$(BIN)/python benchmarks/scrambled_query.py
 	$(BIN)/python benchmarks/live.py
 	.venv-bench/bin/python benchmarks/randomizers.py
 
@@ -83,10 +84,15 @@ experiments: setup
 	$(BIN)/python -m experiments.check_in
 	$(BIN)/python -m experiments.token_walk
 	$(BIN)/python -m experiments.token_theory
+	$(BIN)/python -m experiments.scrambled_query
 
 # On real graphs (INCROWD_DATA names their directory): an hour on two idle cores, the first time.
 experiments-network: setup
 	$(BIN)/python -m experiments.network_real
+
+# On MNIST, without torch (under INCROWD_DATA): minutes.
+experiments-clustering: setup
+	$(BIN)/python -m experiments.scrambled_clustering
 
 # On MNIST and house prices (under INCROWD_DATA): hours on two idle cores; interrupted, it goes on where it was.
 experiments-learning: $(VENV)/.learn

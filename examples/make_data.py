@@ -15,6 +15,11 @@ from incrowd import graphs
 
 HERE = Path(__file__).parent
 MODES = {"bus": 0.22, "bike": 0.18, "car": 0.34, "walk": 0.11, "train": 0.15}
+AGES = {
+    "18-29": 0.20, "30-39": 0.18, "40-49": 0.17, "50-59": 0.17, "60-69": 0.14, "70-79": 0.09,
+    "80+": 0.05,
+}  # fmt: skip
+BMI = ("under 20", "20-25", "25-30", "30-35", "35+")
 MINUTES = {"bus": 34, "bike": 21, "car": 27, "walk": 17, "train": 48}
 
 
@@ -40,6 +45,28 @@ def guests(people: int, rng: np.random.Generator) -> list[dict[str, object]]:
     return [{"vote": str(each)} for each in votes]
 
 
+def insured(people: int, rng: np.random.Generator) -> list[dict[str, object]]:
+    """Patients: how old and how heavy they are, and the insulin in their blood, in mU/l."""
+    age = rng.choice(len(AGES), size=people, p=list(AGES.values()))
+    weight = np.clip(rng.normal(25.5 + 0.5 * age, 4.8, people), 17, 44)
+    bmi = np.digitize(weight, [20, 25, 30, 35])
+    diabetic = rng.random(people) < 0.02 + 0.02 * age + 0.04 * np.maximum(bmi - 1, 0)
+    typical = 6.5 * np.exp(0.055 * (weight - 25) + 0.02 * age) * np.where(diabetic, 1.5, 1.0)
+    insulin = np.clip(np.round(typical * rng.lognormal(0, 0.4, people), 1), 0.5, 50.0)
+    sex = rng.choice(["female", "male"], size=people)
+    ages = list(AGES)
+    return [
+        {
+            "age_range": ages[age[i]],
+            "bmi": BMI[bmi[i]],
+            "insulin": float(insulin[i]),
+            "sex": str(sex[i]),
+            "diabetic": "yes" if diabetic[i] else "no",
+        }
+        for i in range(people)
+    ]
+
+
 def friends(people: int, rng: np.random.Generator) -> graphs.Graph:
     """Who knows whom: whoever joins befriends five others, the popular ones more often."""
     return graphs.barabasi_albert(people, 5, rng)
@@ -58,6 +85,7 @@ def main() -> None:
     write("commute.csv", commuters(4000, np.random.default_rng(20240601)))
     write("condition.csv", patients(10_000, np.random.default_rng(20240602)))
     write("canteen.csv", guests(400, np.random.default_rng(20240604)))
+    write("patients.csv", insured(1000, np.random.default_rng(20240605)))
     graphs.save(friends(4000, np.random.default_rng(20240603)), HERE / "friends.npz")
 
 

@@ -9,32 +9,38 @@ from incrowd.randomizers.base import Randomizer
 from incrowd.tasks.base import Answer, Collected, Dummies, Task
 from incrowd.tasks.histogram import Histogram
 from incrowd.tasks.mean import Mean, Sum, Vector
+from incrowd.tasks.query import Column, Query, Schema
 
 __all__ = [
     "TASKS",
     "Answer",
     "AnyTask",
     "Collected",
+    "Column",
     "Dummies",
     "Histogram",
     "Mean",
+    "Query",
+    "Schema",
     "Sum",
     "Task",
     "Vector",
     "natural_task",
 ]
 
-AnyTask = Histogram | Mean | Sum | Vector
+AnyTask = Histogram | Mean | Sum | Vector | Query
 """Every task, for ``msgspec.convert``."""
 
 TASKS: dict[str, type[Task]] = {
-    str(task.__struct_config__.tag): task for task in (Histogram, Mean, Sum, Vector)
+    str(task.__struct_config__.tag): task for task in (Histogram, Mean, Sum, Vector, Query)
 }
 """Every task by its name in survey files."""
 
 
 def natural_task(randomizer: Randomizer) -> Task:
     """The question that a randomizer's own values ask: codes, numbers in [0, 1], unit vectors."""
+    if randomizer.domain == "target":
+        raise InvalidParameter("what goes to a target is for a query to say: pass a Query as task")
     described = cast(Any, randomizer)
     try:
         if randomizer.domain == "category":

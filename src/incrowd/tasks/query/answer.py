@@ -1,0 +1,258 @@
+"""From folded cells to the rows of a query, with the error that sampling and noise leave.
+
+A tuple arrives with the chance k, whatever it says, independently of the others. So, about the
+people who are present:
+
+* COUNT and SUM are those of the arrived tuples divided by k (Horvitz and Thompson), with variances
+  n·(1 − k)/k² and Σx²·(1 − k)/k² for n arrived tuples;
+* AVG is their mean and VARIANCE their sample variance s², both unbiased as the arrived tuples of a
+  cell are a simple random sample of it, given how many they are. The variance of the mean is about
+  (1 − k)·s²/n. That of s² is not estimated;
+* MIN and MAX are those of the arrived tuples and have no limits.
+
+With k = 1 everything is exact. Where noise was released with the numbers, every cell is shown, its
+variance is added, and AVG is the ratio of a noisy sum and a noisy count. The noise of a count is in
+each sum as well, times the middle of the column's bounds, which the variance of a ratio allows for.
+As nothing is known of the spread then, the bounds stand in for it: s² ≤ (high − m)·(m − low).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from incrowd import checks
+from incrowd.randomizers.base import FloatArray
+from incrowd.tasks.base import Answer
+from incrowd.tasks.query.collected import Folded, Tabulated
+from incrowd.tasks.query.grouping import GroupingSet
+from incrowd.tasks.query.parse import Aggregate, Parsed
+from incrowd.tasks.query.schema import Column
+
+__all__ = ["Computed", "QueryAnswer", "QueryRow", "answered", "computed", "labels"]
+
+
+@dataclass(frozen=True)
+class Computed:
+    """One aggregate in every cell; NaN stands for what is not there or not known.
+
+    ``whole`` has the values again where they are whole numbers, which doubles may not hold.
+    """
+
+    value: FloatArray
+    variance: FloatArray
+    whole: NDArray[np.int64] | None = None
+
+
+@dataclass(frozen=True)
+class QueryRow:
+    """One row of the answer: ``values`` in the order of its columns, none where SQL has NULL.
+
+    ``tuples`` is how many arrived for the cell, with noise if the answer has some.
+    """
+
+    set: int
+    cell: int
+    values: tuple[str | int | float | None, ...]
+    tuples: int
+
+
+@dataclass(frozen=True, repr=False)
+class QueryAnswer(Answer):
+    """The table that a query asks for, by grouping set and cell.
+
+    The estimates, limits and standard errors are those of the aggregates of the first row, then of
+    the second, and so on; ``positions`` says where each stands in the labels of the task, which
+    name every cell. A limit that is not known is NaN. ``lost`` counts, per grouping set, the cells
+    of which nothing is known because nobody answered for them: they have no row.
+    """
+
+    columns: tuple[str, ...]
+    rows: tuple[QueryRow, ...]
+    positions: NDArray[np.int64]
+    lost: tuple[int, ...]
+
+    def beside(self, truth: FloatArray) -> FloatArray:
+        """The truth of the cells that have a row."""
+        found: FloatArray = truth[self.positions]
+        return found
+
+
+def labels(plan: Parsed) -> tuple[str, ...]:
+    """A name for each aggregate of each cell of each grouping set."""
+    return tuple(
+        f"{named}: {name}"
+        for each in plan.sets
+        for named in _cell_names(each, np.arange(each.cells))
+        for name, _ in plan.aggregates
+    )
+
+
+def answered(
+    plan: Parsed, measures: Sequence[Column], collected: Tabulated, confidence: float
+) -> QueryAnswer:
+    """The rows of all grouping sets, from what was folded."""
+    checks.probability(confidence, "confidence")
+    rows: list[QueryRow] = []
+    names: list[str] = []
+    value, variance, positions = [], [], []
+    before, width = 0, len(plan.aggregates)
+    lost = collected.lost or (np.empty(0, np.int64),) * len(plan.sets)
+    for index, group in enumerate(plan.sets):
+        folded, noise = collected.folded[index], collected.noise[index]
+        # A query without groups has a row even about nobody.
+        shown = np.flatnonzero(folded.count if group.by and not noise else np.ones(group.cells))
+        shown = np.setdiff1d(shown, lost[index])
+        found = [
+            computed(each, measures, folded, collected.kept[index], noise)
+            for _, each in plan.aggregates
+        ]
+        value.append(np.column_stack([each.value[shown] for each in found]).ravel())
+        variance.append(np.column_stack([each.variance[shown] for each in found]).ravel())
+        positions.append((before + shown[:, None] * width + np.arange(width)).ravel())
+        rows += _rows(plan, index, shown, found, folded.count)
+        names += [
+            f"{named}: {name}" for named in _cell_names(group, shown) for name, _ in plan.aggregates
+        ]
+        before += group.cells * width
+    values, errors = np.concatenate(value), np.sqrt(np.concatenate(variance))
+    half = ndtri(0.5 + confidence / 2) * errors
+    return QueryAnswer(
+        labels=tuple(names),
+        value=values,
+        low=values - half,
+        high=values + half,
+        standard_error=errors,
+        confidence=confidence,
+        people=collected.people,
+        columns=tuple(each.name for each in plan.items),
+        rows=tuple(rows),
+        positions=np.concatenate(positions),
+        lost=tuple(map(len, lost)),
+    )
+
+
+def computed(
+    aggregate: Aggregate,
+    measures: Sequence[Column],
+    folded: Folded,
+    kept: float,
+    noise: tuple[float, ...],
+) -> Computed:
+    """An aggregate in every cell, about the people who are present."""
+    count, exact = folded.count, kept == 1 and not noise
+    if aggregate.column is None:
+        variance = _lost(kept, np.maximum(count, 0)) + (noise[0] / kept**2 if noise else 0.0)
+        return Computed(count / kept, variance, count if exact else None)
+    column, at = aggregate.column, measures.index(aggregate.column)
+    total, whole = folded.total[at], column.type == "integer"
+    mean = _ratio(total, count)
+    spread = folded.spread[at] if not noise else _bounded(column, mean) * count
+    match aggregate.function:
+        case "SUM":
+            squares = np.where(count > 0, spread + count * mean**2, 0.0)
+            value = total / kept if noise else np.where(count > 0, total / kept, np.nan)
+            variance = _lost(kept, squares) + (noise[1 + at] / kept**2 if noise else 0.0)
+            return Computed(value, variance, total if exact and whole else None)
+        case "AVG":
+            within = _ratio(spread, count) if noise else _ratio(spread, count - 1)
+            variance = _lost(kept, _ratio(within, count) * kept**2)
+            if noise:
+                blur = _blur(column, mean, noise[0], noise[1 + at])
+                variance = variance + _ratio(blur, count.astype(np.float64) ** 2)
+            return Computed(mean, np.where(count > 0, variance, np.nan))
+        case "VAR":
+            value = _ratio(spread, count - 1)
+            return Computed(value, _none_if(exact, value))
+        case _:
+            extreme = folded.least[at] if aggregate.function == "MIN" else folded.most[at]
+            value = np.where(count > 0, extreme, np.nan)
+            return Computed(value, _none_if(exact, value), extreme if whole else None)
+
+
+def _ratio(top: Any, bottom: NDArray[Any]) -> FloatArray:
+    """The ratio where what is below is positive."""
+    found = np.full(len(bottom), np.nan)
+    np.divide(top, bottom, out=found, where=bottom > 0)
+    return found
+
+
+def _lost(kept: float, squares: NDArray[Any]) -> FloatArray:
+    """The variance of a sum, divided by k, of which each term is lost with the chance 1 − k."""
+    return np.zeros(len(squares)) if kept == 1 else squares * (1 - kept) / kept**2
+
+
+def _none_if(exact: bool, value: FloatArray) -> FloatArray:
+    """No variance where there is a value and it is exact; else it is not known."""
+    return np.where(exact & ~np.isnan(value), 0.0, np.nan)
+
+
+def _bounded(column: Column, mean: FloatArray) -> FloatArray:
+    """The largest variance that numbers between the bounds of a column have with this mean."""
+    if column.low is None or column.high is None:
+        return np.full(len(mean), np.nan)
+    inside = np.clip(mean, column.low, column.high)
+    return (column.high - inside) * (inside - column.low)
+
+
+def _blur(column: Column, mean: FloatArray, of_count: float, of_total: float) -> FloatArray:
+    """The variance of Σx − mean·n by noise alone; the noises of both covary by the middle."""
+    low, high = column.low or 0.0, column.high or 0.0
+    middle = (low + high) // 2 if column.type == "integer" else (low + high) / 2
+    alone = of_total - middle**2 * of_count
+    return max(0.0, alone) + (mean - middle) ** 2 * of_count
+
+
+def _cell_names(group: GroupingSet, cells: NDArray[np.int64]) -> list[str]:
+    """Such as ``age=18-29, sex=f``."""
+    columns = [
+        [f"{column.name}={text}" for text in texts]
+        for column, texts in zip(group.by, _texts(group, cells), strict=True)
+    ]
+    if not columns:
+        return ["all"] * len(cells)
+    return [", ".join(each) for each in zip(*columns, strict=True)]
+
+
+def _texts(group: GroupingSet, cells: NDArray[np.int64]) -> list[list[str]]:
+    """The values of each column in these cells."""
+    codes = np.unravel_index(cells, group.shape) if group.by else ()
+    return [
+        [column.value(code) for code in each.tolist()]
+        for column, each in zip(group.by, codes, strict=True)
+    ]
+
+
+def _rows(
+    plan: Parsed,
+    index: int,
+    shown: NDArray[np.int64],
+    found: Sequence[Computed],
+    count: NDArray[np.int64],
+) -> list[QueryRow]:
+    """The rows of one grouping set, each with its values as SQL shows them."""
+    group, aggregates = plan.sets[index], iter(found)
+    grouped = dict(zip(group.columns, _texts(group, shown), strict=True))
+    columns: list[Sequence[Any]] = []
+    for item in plan.items:
+        if isinstance(item.shows, Aggregate):
+            columns.append(_plain(next(aggregates), shown))
+        elif item.shows.name not in grouped:
+            columns.append([None] * len(shown))
+        else:
+            texts = grouped[item.shows.name]
+            columns.append([int(each) for each in texts] if item.shows.numeric else texts)
+    cells = zip(shown.tolist(), zip(*columns, strict=True), count[shown].tolist(), strict=True)
+    return [QueryRow(index, cell, values, tuples) for cell, values, tuples in cells]
+
+
+def _plain(found: Computed, shown: NDArray[np.int64]) -> list[int | float | None]:
+    """Whole numbers where they are, numbers elsewhere, and none for what is not there."""
+    missing = np.isnan(found.value[shown]).tolist()
+    values = (found.value if found.whole is None else found.whole)[shown].tolist()
+    return [None if gone else each for gone, each in zip(missing, values, strict=True)]

@@ -1,0 +1,220 @@
+"""What a table of tuples may hold: its columns and, for each of them, its values.
+
+The domain of a column is public and declared before anybody is asked: the cells of a grouping set,
+and which compute node answers for them, follow from it and never from the data. A schema is a TOML
+file::
+
+    table = "patients"
+
+    [columns.age_range]
+    type = "category"
+    values = ["18-29", "30-39", "40-49"]
+
+    [columns.bmi]
+    type = "integer"
+    low = 15
+    high = 45
+
+A category is one of its ``values``. An integer or a number lies between ``low`` and ``high``, both
+included, where they are given; only categories, and integers with both, have cells.
+
+Invariants: whole numbers are at most 2⁵³ in size, so that doubles and 64 bits both hold them; names
+differ by more than upper and lower case, as in SQL.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import msgspec
+
+from incrowd import checks
+from incrowd.errors import FileUnreadable, InvalidConfig, InvalidParameter, MalformedConfig
+
+__all__ = ["Column", "Schema", "check_columns"]
+
+_TYPES = ("category", "integer", "number")
+_KEYS = ("type", "values", "low", "high")
+_MOST_WHOLE = 2**53
+_SHOWN = 8
+
+
+class Column(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One column and what may stand in it."""
+
+    name: str
+    type: Literal["category", "integer", "number"]
+    values: tuple[str, ...] = ()
+    low: float | None = None
+    high: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what describes no domain."""
+        wrong = _problem(msgspec.structs.asdict(self))
+        if wrong is not None:
+            key, problem = wrong
+            raise InvalidParameter(f"column {self.name!r}: {key}: {problem}")
+
+    @property
+    def numeric(self) -> bool:
+        """Whether it can be added up."""
+        return self.type != "category"
+
+    @property
+    def size(self) -> int | None:
+        """How many values it may have; none where they cannot be counted."""
+        if self.type == "category":
+            return len(self.values)
+        if self.type == "number" or self.low is None or self.high is None:
+            return None
+        return int(self.high) - int(self.low) + 1
+
+    @property
+    def dtype(self) -> str:
+        """How one value is held: codes and whole numbers, or numbers."""
+        return "<f8" if self.type == "number" else "<i8"
+
+    def value(self, code: int) -> str:
+        """The text of the value in this place of a domain that can be counted."""
+        return self.values[code] if self.type == "category" else str(int(self.low or 0) + code)
+
+    @property
+    def domain(self) -> str:
+        """What may stand in it, in words."""
+        if self.type == "category":
+            shown = ", ".join(self.values[:_SHOWN])
+            more = f", … ({len(self.values)} in all)" if len(self.values) > _SHOWN else ""
+            return f"one of {shown}{more}"
+        kind = "a whole number" if self.type == "integer" else "a finite number"
+        low, high = (None if end is None else f"{end:.17g}" for end in (self.low, self.high))
+        if low is not None and high is not None:
+            return f"{kind} from {low} to {high}"
+        if low is not None:
+            return f"{kind} of at least {low}"
+        return kind if high is None else f"{kind} of at most {high}"
+
+
+class Schema(msgspec.Struct, frozen=True):
+    """A table by its name, and its columns in order."""
+
+    table: str
+    columns: tuple[Column, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse a table without a name, without columns, or with a column twice."""
+        if not isinstance(self.table, str) or not self.table.strip():
+            raise InvalidParameter(f"table must be the name of the data, got {self.table!r}")
+        check_columns(self.columns)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a TOML file; an error names the file and the key."""
+        file = Path(path)
+        try:
+            text = file.read_text("utf-8")
+        except OSError as error:
+            raise FileUnreadable(f"{file}: cannot read the schema: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise MalformedConfig(f"{file}: not UTF-8 text; convert it to UTF-8") from error
+        try:
+            return cls._described(tomllib.loads(text))
+        except tomllib.TOMLDecodeError as error:
+            raise MalformedConfig(f"{file}: not valid TOML: {error}") from error
+        except (InvalidConfig, InvalidParameter) as error:
+            raise InvalidConfig(f"{file}: {error}") from error
+
+    @classmethod
+    def _described(cls, tables: Mapping[str, Any]) -> Self:
+        for key in tables:
+            if key not in ("table", "columns"):
+                hint = checks.did_you_mean(key, ("table", "columns"))
+                raise InvalidConfig(f"{key}: unknown key; {hint}")
+        table, described = tables.get("table"), tables.get("columns")
+        if not isinstance(table, str):
+            raise InvalidConfig('table: missing or not a text; write table = "name"')
+        if not isinstance(described, dict) or not described:
+            raise InvalidConfig("columns: missing; add a table [columns.name] for each column")
+        return cls(table, tuple(_column(name, each) for name, each in described.items()))
+
+
+def _column(name: str, described: Any) -> Column:
+    where = f"columns.{name}"
+    if not isinstance(described, dict):
+        raise InvalidConfig(f"{where}: expected a table, written as [{where}]")
+    for key in described:
+        if key not in _KEYS:
+            raise InvalidConfig(f"{where}.{key}: unknown key; {checks.did_you_mean(key, _KEYS)}")
+    values = described.get("values", ())
+    given = {"low": None, "high": None, **described, "name": name}
+    given["values"] = tuple(values) if isinstance(values, list) else values
+    wrong = _problem(given)
+    if wrong is not None:
+        key, problem = wrong
+        raise InvalidConfig(f"{where}.{key}: {problem}" if key != "name" else f"{where}: {problem}")
+    return Column(**given)
+
+
+def check_columns(columns: Sequence[Column]) -> None:
+    """Refuse no columns, and two that SQL cannot tell apart."""
+    if not isinstance(columns, tuple) or not columns:
+        raise InvalidParameter("columns must be a tuple of at least one Column")
+    seen: dict[str, str] = {}
+    for each in columns:
+        checks.instance(each, Column, "each of columns", 'Column(name="age", type="number")')
+        other = seen.setdefault(each.name.casefold(), each.name)
+        if other is not each.name:
+            raise InvalidParameter(
+                f"columns {other!r} and {each.name!r} are the same in SQL: rename one of them"
+            )
+
+
+def _problem(given: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The key of a described column that is wrong, and what is."""
+    name, kind = given["name"], given.get("type")
+    if not isinstance(name, str) or not name.strip():
+        return "name", f"expected the name of a column, got {name!r}"
+    if kind not in _TYPES:
+        return "type", f"expected one of {', '.join(_TYPES)}, got {kind!r}"
+    if kind == "category":
+        for key in ("low", "high"):
+            if given[key] is not None:
+                return key, "is for integers and numbers: a category has values"
+        return _wrong_values(given["values"])
+    if given["values"]:
+        return "values", f"is for categories: an {kind} has low and high"
+    for key in ("low", "high"):
+        wrong = None if given[key] is None else _wrong_end(given[key], kind)
+        if wrong is not None:
+            return key, wrong
+    low, high = given["low"], given["high"]
+    if low is not None and high is not None and low > high:
+        return "low", f"must not be above high = {high}, got {low}"
+    return None
+
+
+def _wrong_values(values: Any) -> tuple[str, str] | None:
+    # A text is a sequence too: "ab" would silently become the values a and b.
+    if isinstance(values, str) or not isinstance(values, Iterable) or not tuple(values):
+        return "values", 'missing; list what may stand in the column, as in ["yes", "no"]'
+    seen = set()
+    for each in values:
+        if not isinstance(each, str) or not each.strip():
+            return "values", f"expected texts, got {each!r}: put it in quotes"
+        if each in seen:
+            return "values", f"{each!r} is listed twice: leave one out"
+        seen.add(each)
+    return None
+
+
+def _wrong_end(end: Any, kind: str) -> str | None:
+    if isinstance(end, bool) or not isinstance(end, int | float) or not math.isfinite(end):
+        return f"expected a finite number, got {end!r}"
+    if kind == "integer" and end != math.floor(end):
+        return f"expected a whole number, got {end!r}"
+    if kind == "integer" and abs(end) > _MOST_WHOLE:
+        return f"must be at most 2^53 in size, got {end!r}: declare the column as number"
+    return None
