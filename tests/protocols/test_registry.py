@@ -29,20 +29,24 @@ def test_every_parameter_says_what_it_is_and_how_it_is_solved(kind):
         field.name: field.type
         for field in msgspec.inspect.type_info(load(kind).parameters_type).fields
     }
-    length = "steps" if kind == "token-walk" else "rounds"
-    assert {"n", length} <= set(described)
+    assert "n" in described
     solve = {}
     for name, info in described.items():
         assert isinstance(info, msgspec.inspect.Metadata), name
         assert info.extra_json_schema["description"], name
         solve[name] = info.extra["solve"]
+    if kind == "scrambler":
+        # People beyond those behind one scrambler hide nobody; lies and dummies hide everybody.
+        assert {solve[name] for name in ("sampling", "sources", "dummies")} == {"min"}
+        return
     assert solve["n"] == "min"
     # Rounds of fresh reports cost privacy; rounds of a walk buy it.
+    length = "steps" if kind == "token-walk" else "rounds"
     assert solve[length] == ("min" if kind == "network-shuffle" else "max")
 
 
 def test_unknown_protocol_names_the_known():
-    with pytest.raises(InvalidParameter, match="local, network-shuffle, shuffle"):
+    with pytest.raises(InvalidParameter, match="local, network-shuffle, scrambler, shuffle"):
         load("telepathy")
 
 

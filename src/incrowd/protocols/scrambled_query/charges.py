@@ -1,0 +1,261 @@
+"""What a tuple is charged: small curves that add up to the privacy of a plan.
+
+* :class:`GroupProfile`: one mechanism when ``size`` of its messages change instead of one.
+* :class:`TogetherProfile`: all that one tuple is charged, by convolving the losses or by adding up
+  (ε, δ), whichever is less: adding up has no grid and no floor under δ, convolving is tighter.
+* :class:`WorstProfile`: people with different charges; the promise is that of the worst off.
+
+Proofs: ``docs/theory/plans.md``. No curve is below the truth; all are rounded up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from incrowd import checks
+from incrowd.errors import NumericalFloor
+from incrowd.privacy.composition import ComposedProfile
+from incrowd.privacy.guarantee import Profile
+from incrowd.privacy.least import LeastProfile, LentProfile
+from incrowd.protocols.scrambled_query.pure import PureProfile
+
+if TYPE_CHECKING:
+    from incrowd.privacy.composition import LossDistribution
+
+__all__ = ["GroupProfile", "TogetherProfile", "WorstProfile"]
+
+_ROUND = 2.0**-46
+_LEAST = 1e-12
+_REFERENCE = 1e-6
+_RATIO = 1.02
+_STEPS = 2000
+_HALVINGS = 30
+_MOST_ROUNDS = 2000
+"""More parts than this, and groups, are only added up: convolving takes longer than it is worth."""
+
+
+@dataclass(frozen=True)
+class GroupProfile(Profile):
+    """``base`` for data that differ in ``size`` of its messages: (c·ε, δ·Σ_{l<c} e^{lε})."""
+
+    base: Profile
+    size: int
+
+    def delta(self, epsilon: float) -> float:
+        """δ(ε/c)·(e^ε − 1)/(e^{ε/c} − 1); the other direction has the same curve."""
+        if epsilon >= self.greatest_loss:
+            return 0.0
+        if epsilon < 0:
+            mirrored = -math.expm1(epsilon) + math.exp(epsilon) * self.delta(-epsilon)
+            return min(1.0, mirrored * (1 + _ROUND))
+        one = epsilon / self.size
+        least = self.base.delta(one)
+        if not least or not one:
+            return min(1.0, self.size * least)
+        # Logarithms, as e^ε may be beyond the range of doubles.
+        factor = math.log1p(-math.exp(-epsilon)) - math.log(math.expm1(one)) + epsilon
+        return min(1.0, math.exp(min(0.0, math.log(least) + factor)) * (1 + _ROUND))
+
+    def epsilon(self, delta: float) -> float:
+        """The first ε on a fine grid with the bound within δ, then halved towards the one before.
+
+        The bound need not fall everywhere, so that a search from above could miss it.
+        """
+        checks.delta(delta)
+        if self.delta(0.0) <= delta:
+            return 0.0
+        ceiling = self.greatest_loss
+        above = max(self.size * self.base.epsilon(delta), _LEAST)
+        if math.isinf(above) or above >= ceiling:
+            return ceiling
+        within = above
+        for _ in range(_STEPS):
+            if self.delta(within) <= delta:
+                break
+            above, within = within, within * _RATIO
+            if within >= ceiling:
+                return ceiling
+        else:
+            return ceiling
+        for _ in range(_HALVINGS):
+            middle = (above + within) / 2
+            above, within = (above, middle) if self.delta(middle) <= delta else (middle, within)
+        return within
+
+    def lower(self, delta: float) -> float | None:
+        """An attack on one changed message: more of them tell no less."""
+        return self.base.lower(delta)
+
+    @property
+    def greatest_loss(self) -> float:
+        """As often as messages change."""
+        return self.size * self.base.greatest_loss
+
+    @property
+    def interval(self) -> float:
+        """That of the base, times c."""
+        return self.size * self.base.interval
+
+
+@dataclass(frozen=True)
+class _OnGrid(LentProfile):
+    """A small part on the grid of larger ones, among which its rounding upwards is not seen."""
+
+    spacing: float
+
+    @property
+    def interval(self) -> float:
+        """The grid of the others."""
+        return self.spacing
+
+
+@dataclass(frozen=True)
+class TogetherProfile(Profile):
+    """All these together, each as often as it says; each may be chosen in view of those before."""
+
+    parts: tuple[tuple[Profile, int], ...]
+
+    def delta(self, epsilon: float) -> float:
+        """The lower of what convolving and adding up prove."""
+        checks.number(epsilon, "epsilon")
+        if self._only is not None:
+            return self._only.delta(epsilon)
+        if epsilon >= self.greatest_loss:
+            return 0.0
+        found = self._added_delta(epsilon)
+        if (convolved := self._convolved) is not None:
+            try:
+                found = min(found, convolved.delta(epsilon))
+            except NumericalFloor:
+                return found
+        return found
+
+    def epsilon(self, delta: float) -> float:
+        """The lower of what convolving and adding up prove."""
+        if self._only is not None:
+            return self._only.epsilon(delta)
+        found = min(self._added_epsilon(checks.delta(delta)), self.greatest_loss)
+        if (convolved := self._convolved) is not None:
+            try:
+                found = min(found, convolved.epsilon(delta))
+            except NumericalFloor:
+                return found
+        return found
+
+    def lower(self, delta: float) -> float | None:
+        """The strongest attack on any part: other parts never tell less."""
+        return ComposedProfile(self.parts).lower(delta)
+
+    def attained(self) -> Sequence[LossDistribution]:
+        """Those of the only part, where there is but one."""
+        return () if self._only is None else self._only.attained()
+
+    @property
+    def greatest_loss(self) -> float:
+        """Losses add up."""
+        return sum(rounds * part.greatest_loss for part, rounds in self.parts)
+
+    @property
+    def interval(self) -> float:
+        """The finest grid that any part asks for."""
+        return min(part.interval for part, _ in self.parts)
+
+    def losses(self, interval: float) -> LossDistribution:
+        """Those of the convolution, where there is one."""
+        convolved = self._convolved
+        return super().losses(interval) if convolved is None else convolved.losses(interval)
+
+    @cached_property
+    def _only(self) -> Profile | None:
+        (part, rounds), *rest = self.parts
+        return part if rounds == 1 and not rest else None
+
+    @cached_property
+    def _convolved(self) -> ComposedProfile | None:
+        many = sum(rounds for _, rounds in self.parts) > _MOST_ROUNDS
+        if many or any(isinstance(each, GroupProfile | LeastProfile) for each, _ in self.parts):
+            return None
+        return ComposedProfile(
+            tuple(
+                (_OnGrid(each, self._spacing) if each.interval < self._spacing else each, rounds)
+                for each, rounds in self.parts
+            )
+        )
+
+    @cached_property
+    def _spacing(self) -> float:
+        """A grid for all parts: that of those which matter, by the mean of the squares."""
+        rounds = sum(times for _, times in self._others)
+        if not rounds:
+            return 0.0
+        squares = sum(times * each.interval**2 for each, times in self._others)
+        return math.sqrt(squares / rounds) * (1 - _ROUND)
+
+    @cached_property
+    def _pure(self) -> float:
+        """What the parts without δ add up to."""
+        return sum(each.greatest_loss * rounds for each, rounds in self.parts if _is_pure(each))
+
+    @cached_property
+    def _others(self) -> tuple[tuple[Profile, int], ...]:
+        return tuple((each, rounds) for each, rounds in self.parts if not _is_pure(each))
+
+    def _added_epsilon(self, delta: float) -> float:
+        """Σ ε_i at equal shares of δ; parts without δ need none."""
+        share = delta / max(1, sum(rounds for _, rounds in self._others)) * (1 - _ROUND)
+        found = self._pure + sum(rounds * each.epsilon(share) for each, rounds in self._others)
+        return found * (1 + _ROUND)
+
+    def _added_delta(self, epsilon: float) -> float:
+        """Σ δ_i, with ε shared in proportion to what the parts have at one and the same δ."""
+        left = epsilon * (1 - _ROUND) - self._pure
+        if left < 0:
+            return 1.0
+        scales = [each.epsilon(_REFERENCE) for each, _ in self._others]
+        if not all(0 < each < math.inf for each in scales):
+            scales = [1.0] * len(scales)
+        whole = sum(scale * n for scale, (_, n) in zip(scales, self._others, strict=True))
+        found = sum(
+            rounds * each.delta(left * scale / whole)
+            for scale, (each, rounds) in zip(scales, self._others, strict=True)
+        )
+        return min(1.0, found * (1 + _ROUND))
+
+
+def _is_pure(profile: Profile) -> bool:
+    inner = profile.more if isinstance(profile, LentProfile) else profile
+    return isinstance(inner, PureProfile)
+
+
+@dataclass(frozen=True)
+class WorstProfile(Profile):
+    """Different people, different curves: at each ε the highest of them."""
+
+    options: tuple[Profile, ...]
+
+    def delta(self, epsilon: float) -> float:
+        """The largest."""
+        return max(each.delta(epsilon) for each in self.options)
+
+    def epsilon(self, delta: float) -> float:
+        """The largest."""
+        return max(each.epsilon(delta) for each in self.options)
+
+    def lower(self, delta: float) -> float | None:
+        """The strongest attack on anybody."""
+        known = [each.lower(delta) for each in self.options]
+        return max((each for each in known if each is not None), default=None)
+
+    @property
+    def greatest_loss(self) -> float:
+        """The largest."""
+        return max(each.greatest_loss for each in self.options)
+
+    @property
+    def interval(self) -> float:
+        """The finest grid that anyone's curve asks for."""
+        return min(each.interval for each in self.options)

@@ -1,0 +1,189 @@
+"""Plans for people: in words, and as text for a terminal; :mod:`.picture` draws them.
+
+All say the same: who sends to whom, what decides where a message goes, what hides it, and who reads
+tuples in the clear. Nothing here computes a bound; the words follow from what :mod:`.influence`
+derives.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from incrowd.errors import NotProven
+from incrowd.protocols.scrambled_query.influence import Charge, charges
+
+if TYPE_CHECKING:
+    from incrowd.protocols.scrambled_query.plan import Cluster, Plan, Stage
+
+__all__ = ["counted", "drawn_as_text", "explained"]
+
+_COLUMNS = 100
+_SHOWN = 6
+_NOUNS = {
+    "source": ("source", "sources"),
+    "scrambler": ("scrambler", "scramblers"),
+    "compute": ("compute node", "compute nodes"),
+    "simple": ("node", "nodes"),
+    "result": ("result", "results"),
+}
+
+
+def counted(stage: Stage) -> str:
+    """How many nodes of which kind."""
+    one, many = _NOUNS[stage.kind]
+    return one if stage.nodes == 1 else f"{stage.nodes:,} {many}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Names in a sentence; the middle of a long list is left out."""
+    if len(names) > _SHOWN:
+        return f"{', '.join(names[: _SHOWN - 2])}, … and {names[-1]}"
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
+
+
+def _deciding(cluster: Cluster) -> str:
+    own = ["the sender's own tuple"] if cluster.by_own else []
+    return _listed([*own, *(f"what came with {name}" for name in cluster.heard)])
+
+
+# In words
+
+
+def explained(plan: Plan) -> list[str]:
+    """What an observer of the network can learn, and why not more."""
+    lines = [
+        "An observer of the network sees which node sends how many messages to which, and when; "
+        "messages are sealed and of equal size, so that nothing is seen of what they say."
+    ]
+    fixed = [each.name for each in plan.clusters if not each.tells]
+    if fixed:
+        lines.append(f"{_listed(fixed)}: where these messages go depends on no data.")
+    lines += [f"{names}: {what}." for names, what in _grouped(_deciders(plan))]
+    for people in plan.peoples:
+        hidden = charges(plan, people)
+        lines += [f"{names}: {what}." for names, what in _grouped(_reasons(people, hidden))]
+        lines += _shown(plan, people, hidden)
+    if len(plan.peoples) > 1:
+        lines.append(
+            f"{_listed(plan.peoples)} are different people, so that each tuple is charged for its "
+            "own part only. This holds because who is where was settled without a look at the data."
+        )
+    readers = [each.name for each in plan.stages if each.kind == "compute"]
+    if readers:
+        lines.append(
+            f"Compute nodes ({_listed(readers)}) read the tuples that reach them in the clear: "
+            "against them nothing is promised."
+        )
+    return lines
+
+
+def _grouped(said: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The same said of several, once."""
+    found: dict[str, list[str]] = {}
+    for name, what in said:
+        found.setdefault(what, []).append(name)
+    return [(_listed(names), what) for what, names in found.items()]
+
+
+def _deciders(plan: Plan) -> Iterator[tuple[str, str]]:
+    for each in plan.clusters:
+        if each.tells and each.routing is not None:
+            own = ["the sender's own tuple"] if each.by_own else []
+            heard = ["what the sender has heard"] if each.heard else []
+            yield (
+                each.name,
+                f"where a message goes depends on {_listed([*own, *heard])}; what hides it: "
+                f"{each.routing.words()}",
+            )
+
+
+def _reasons(people: str, found: Iterable[Charge]) -> Iterator[tuple[str, str]]:
+    """Why each charge is what it is."""
+    for charge in found:
+        if charge.means == "noise":
+            yield charge.name, f"a tuple of {people} is charged for the noise: {_records(charge)}"
+            continue
+        changed = "one message" if charge.changes == 1 else f"up to {charge.changes:,} messages"
+        because = (
+            "all that mixes it with others protects it"
+            if charge.means == "mixing"
+            else "only lies protect it, as who lied shows in what comes later"
+        )
+        yield charge.name, f"a tuple of {people} changes {changed}, and {because}"
+
+
+def _records(charge: Charge) -> str:
+    if charge.changes == 1:
+        return "one record behind what is released may change"
+    return f"{charge.changes:,} records may change, its own and those it may change places with"
+
+
+def _shown(plan: Plan, people: str, hidden: Sequence[Charge]) -> list[str]:
+    """What else is learnt by whoever sees the result."""
+    try:
+        seen = charges(plan, people, released=True)
+    except NotProven:
+        return [f"The result has no noise: whoever sees it may learn anything of {people}."]
+    names = {each.name for each in hidden}
+    more = [each for each in seen if each.name not in names]
+    return [
+        f"{said}: where the result is seen as well, {what}."
+        for said, what in _grouped(_reasons(people, more))
+    ]
+
+
+# As text
+
+
+def drawn_as_text(plan: Plan) -> str:
+    """Each stage with what it sends, in order; no line is wider than 100 columns."""
+    blocks = []
+    for stage in plan.ordered:
+        size = "" if stage.kind == "result" else f" · {counted(stage)}"
+        lines = _wrapped(f"{stage.name}{size}{_remarks(stage)}", "", "  ")
+        leaving = plan.leaving(stage.name)
+        for cluster in leaving:
+            last = cluster is leaving[-1]
+            lines += _wrapped(
+                _arrow(plan, cluster), "└─ " if last else "├─ ", "   " if last else "│  "
+            )
+        blocks.append("\n".join(lines))
+    return "\n".join(blocks) + "\n"
+
+
+def _remarks(stage: Stage) -> str:
+    found = []
+    if stage.kind == "source":
+        found.append(f"one tuple each of {stage.people}")
+    if stage.kind == "compute":
+        found.append("read tuples in the clear")
+    if stage.release:
+        found.append(f"send on with noise, ε = {stage.release:.4g}")
+    return "".join(f", {each}" for each in found)
+
+
+def _arrow(plan: Plan, cluster: Cluster) -> str:
+    target = plan.stage(cluster.targets)
+    if cluster.routing is None:
+        kind = "to everyone" if cluster.everyone else "fixed"
+        return f"{cluster.name} ──▶ {target.name} ({kind})"
+    way = ""
+    if cluster.through:
+        way = f" ──▶ {cluster.through} ({plan.stage(cluster.through).nodes:,})"
+    if not cluster.tells:
+        return f"{cluster.name}{way} ──▶ {target.name} (the only target)"
+    return (
+        f"{cluster.name}{way} ══▶ {target.name}: by {_deciding(cluster)}; {cluster.routing.words()}"
+    )
+
+
+def _wrapped(text: str, first: str, rest: str) -> list[str]:
+    return textwrap.wrap(
+        text,
+        _COLUMNS,
+        initial_indent=first,
+        subsequent_indent=rest + ("  " if first else ""),
+        break_on_hyphens=False,
+    )

@@ -1,0 +1,378 @@
+"""The lies, the groups and the dummies of a query that keep a budget at the least cost.
+
+Lies lose tuples and dummies cost messages. So as few lies as the limits allow come first, and then
+the fewest messages. What the search rests on (``docs/theory/scrambler.md``):
+
+* more lies, more dummies, and more people behind one scrambler never reveal more;
+* a dummy hides no less than one more person does, who lies only now and then. So, with as many
+  scramblers, groups are best as small as they can be: n = ⌈S/g⌉ for g scramblers;
+* fewer scramblers then mean more people and, for the same load, more dummies behind each, but for
+  rounding. So only a few numbers of scramblers are worth trying at the most dummies they may have.
+
+σ is searched among multiples of 1/10,000. Whatever is returned was itself seen to meet the budget.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from decimal import ROUND_CEILING, Context
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import numpy as np
+
+from incrowd import checks
+from incrowd.errors import BudgetInfeasible, InvalidParameter
+from incrowd.protocols.base import parameter
+from incrowd.protocols.scrambled_query.load import query_messages
+from incrowd.protocols.scrambled_query.parameters import Answers
+from incrowd.randomizers import Redirect
+
+if TYPE_CHECKING:
+    from incrowd.privacy.guarantee import Profile
+
+__all__ = ["CHANNELS", "Fitted", "Limits", "fit"]
+
+CHANNELS = 1000
+"""Connections that a scrambler on somebody's device can keep open, where nothing else is said."""
+_STEPS = 10_000
+_MOST = 10_000_000
+"""Dummies of one scrambler."""
+_ROUND = 1e-8
+"""A share of the budget that is left, so that ε is within it wherever it is rounded up."""
+_TINY, _FAR = 1e-300, -20.0
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """What a query may cost."""
+
+    load: Annotated[int | None, parameter("messages of the whole query")] = None
+    channels: Annotated[
+        int, parameter("connections of one scrambler, to its people and to compute nodes")
+    ] = CHANNELS
+    consents: Annotated[
+        float | None,
+        parameter(
+            "people asked besides, as a share, so that as many tuples arrive as without lies"
+        ),
+    ] = None
+
+
+class Fitted(msgspec.Struct, frozen=True, kw_only=True):
+    """Parameters that keep the budget, and the ε that they have."""
+
+    sampling: float
+    sources: int
+    dummies: int
+    epsilon: float
+
+
+def fit(
+    targets: Sequence[int],
+    people: int,
+    *,
+    epsilon: float,
+    delta: float,
+    limits: Limits | None = None,
+    answers: Answers = "all",
+    release: float = 0.0,
+    sampling: float | None = None,
+    sources: int | None = None,
+    dummies: int | None = None,
+) -> Fitted:
+    """The fewest lies, then the fewest messages, with which a query keeps (ε, δ) on the network.
+
+    ``targets`` are the compute nodes of each grouping set. Without a limit on messages nobody
+    lies. With ``release`` the promise is against whoever is shown the result as well. What is given
+    of lies, groups and dummies stays; limits are about what is left.
+    """
+    asked = _Asked(
+        targets=tuple(checks.integer(each, "targets", 1) for each in targets),
+        people=checks.crowd(people, "people"),
+        epsilon=checks.epsilon(epsilon),
+        delta=checks.delta(delta),
+        limits=_checked(limits or Limits()),
+        answers=answers,
+        release=release,
+    )
+    if not asked.targets:
+        raise InvalidParameter("targets must name the compute nodes of at least one grouping set")
+    if sources is None and dummies is None:
+        if sampling is None:
+            sampling = asked.least_sampling()
+        elif asked.nearest(sampling) > 0:
+            raise asked.refusal(sampling)
+        sources, dummies = asked.least_load(sampling)
+    else:
+        sources = min(sources or asked.widest, asked.share)
+        sampling, dummies = asked.completed(sampling, sources, dummies)
+    profile = asked.profile(sampling, sources, dummies)
+    return Fitted(
+        sampling=sampling,
+        sources=sources,
+        dummies=dummies,
+        # The curve was seen to meet δ at the budget, so that the budget is a proven ε as well.
+        epsilon=min(profile.epsilon(asked.delta), asked.epsilon),
+    )
+
+
+def _checked(limits: Limits) -> Limits:
+    checks.integer(limits.channels, "channels", 1)
+    if limits.load is not None:
+        checks.integer(limits.load, "load", 0)
+    if limits.consents is not None and checks.number(limits.consents, "consents") < 0:
+        raise InvalidParameter(f"consents must not be negative, got {limits.consents!r}")
+    return limits
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """One question, and what is known of its answer."""
+
+    targets: tuple[int, ...]
+    people: int
+    epsilon: float
+    delta: float
+    limits: Limits
+    answers: Answers
+    release: float = 0.0
+
+    def profile(self, sampling: float, sources: int, dummies: int) -> Profile:
+        """What these settings promise, with all grouping sets together."""
+        from incrowd.protocols.scrambled_query.mechanisms import Scrambler
+        from incrowd.protocols.scrambled_query.plan import aggregate
+
+        routings = [Scrambler(each, sampling, sources, dummies) for each in self.targets]
+        plan = aggregate(routings, self.people, answers=self.answers, release=self.release)
+        return plan.profile(released=self.release > 0)
+
+    def margin(self, sampling: float, sources: int, dummies: int) -> float:
+        """At most zero if they were seen to keep the budget; else about ln(δ there/δ)."""
+        return _margin(self, sampling, sources, dummies)
+
+    def met(self, sampling: float, sources: int, dummies: int) -> bool:
+        """Whether they were seen to keep the budget."""
+        return self.margin(sampling, sources, dummies) <= 0
+
+    def messages(self, sources: int, dummies: int) -> int:
+        return query_messages(self.targets, self.people, sources, dummies, self.answers)
+
+    # Lies.
+
+    @property
+    def most_steps(self) -> int:
+        """The most lies for which enough people can be asked, in steps of σ."""
+        consents = self.limits.consents
+        if consents is None or max(self.targets) == 1:
+            return _STEPS
+
+        def room(steps: int) -> float:
+            kept = Redirect(targets=max(self.targets), sampling=steps / _STEPS).kept
+            return consents - (1 / kept - 1)
+
+        if room(_STEPS) >= 0:
+            return _STEPS
+        # The first that is too much, and one less.
+        return _first(lambda steps: 0.5 - (room(steps) < 0), 0, _STEPS) - 1
+
+    def nearest(self, sampling: float) -> float:
+        """The margin of the best groups and dummies within the limits, with these lies."""
+        return min((self.margin(sampling, *shape) for shape in self.shapes()), default=math.inf)
+
+    def feasible(self, steps: int) -> bool:
+        """Whether some groups and dummies within the limits keep the budget with these lies."""
+        return self.nearest(steps / _STEPS) <= 0
+
+    def least_sampling(self) -> float:
+        """σ, or why there is none."""
+        most = self.most_steps
+        if self.feasible(0):
+            return 0.0
+        if not self.feasible(most):
+            raise self.refusal()
+        return _first(lambda steps: self.nearest(steps / _STEPS), 1, most) / _STEPS
+
+    def completed(
+        self, sampling: float | None, sources: int, dummies: int | None
+    ) -> tuple[float, int]:
+        """Lies and dummies for groups of this size, where at least one of the two is left open."""
+        if dummies is None:
+            lies = sampling or 0.0
+            if not self.met(lies, sources, _MOST):
+                raise BudgetInfeasible(
+                    f"dummies cannot keep epsilon {self.epsilon:g} at delta {self.delta:g} with "
+                    f"sampling {lies:g} and sources {sources:,}: raise one of them"
+                )
+            return lies, _first(partial(self.margin, lies, sources), 0, _MOST)
+        if sampling is not None or self.met(0.0, sources, dummies):
+            return sampling or 0.0, dummies
+        steps = _first(lambda each: self.margin(each / _STEPS, sources, dummies), 1, _STEPS)
+        return steps / _STEPS, dummies
+
+    # Groups and dummies.
+
+    @property
+    def share(self) -> int:
+        """The people who answer one grouping set."""
+        return self.people if self.answers == "all" else -(-self.people // len(self.targets))
+
+    @property
+    def hidden(self) -> int:
+        """Grouping sets with dummies: those with more than one compute node."""
+        return sum(each > 1 for each in self.targets)
+
+    @property
+    def fewest(self) -> int:
+        """The fewest scramblers for one grouping set."""
+        return -(-self.share // self.widest)
+
+    @property
+    def widest(self) -> int:
+        """The most people that a scrambler can talk to."""
+        most = self.limits.channels - max(self.targets)
+        if most < 1:
+            raise BudgetInfeasible(
+                f"channels must be at least {max(self.targets) + 1}: a scrambler talks to "
+                f"{max(self.targets)} compute nodes and to one person or more"
+            )
+        return most
+
+    def shapes(self) -> Iterator[tuple[int, int]]:
+        """Sources and the most dummies, where no fewer scramblers allow as many dummies."""
+        if self.limits.load is None:
+            yield -(-self.share // self.fewest), _MOST
+            return
+        groups = np.arange(self.fewest, self.share + 1)
+        sources = -(-self.share // groups)
+        left = (self.limits.load - self._fixed) // groups - len(self.targets) * sources
+        dummies = np.minimum(left // max(1, self.hidden), _MOST)
+        best = np.maximum.accumulate(np.concatenate([[-1], dummies[:-1]]))
+        for at in np.flatnonzero(dummies > best):
+            yield int(sources[at]), int(dummies[at])
+
+    @property
+    def _fixed(self) -> int:
+        """Messages that scramblers do not send."""
+        return self.messages(self.share, 0) - len(self.targets) * self.share
+
+    def least_load(self, sampling: float) -> tuple[int, int]:
+        """Sources and dummies of the fewest messages, by more and more scramblers."""
+        sets, hidden = len(self.targets), self.hidden
+        if not hidden:
+            return self._without_dummies(sampling, self.fewest), 0
+        room = math.inf if self.limits.load is None else self.limits.load - self._fixed
+        found, needed = (0, 0), 0
+        for groups in range(self.fewest, self.share + 1):
+            # Smaller groups need no fewer dummies than larger ones did.
+            if sets * self.share + groups * hidden * needed > room:
+                break
+            sources = -(-self.share // groups)
+            most = _MOST
+            if math.isfinite(room):
+                most = min(most, (int(room) // groups - sets * sources) // hidden)
+            if most < needed or not self.met(sampling, sources, most):
+                continue
+            needed = _first(partial(self.margin, sampling, sources), needed, most)
+            if needed == 0:
+                return self._without_dummies(sampling, groups), 0
+            # Only fewer messages than these are of interest from now on.
+            room, found = groups * (sets * sources + hidden * needed) - 1, (sources, needed)
+        return found
+
+    def _without_dummies(self, sampling: float, groups: int) -> int:
+        """The largest groups of those whose sizes leave the fewest places empty."""
+        largest = -(-self.share // groups)
+        smallest = _first(lambda sources: self.margin(sampling, sources, 0), 1, largest)
+        tried = np.arange(groups, -(-self.share // smallest) + 1)
+        sizes = -(-self.share // tried)
+        return int(sizes[np.argmin(tried * sizes)])
+
+    # Where nothing fits.
+
+    def refusal(self, sampling: float | None = None) -> BudgetInfeasible:
+        """The nearest budget that can be kept, and which limit stands in the way."""
+        shapes = list(self.shapes())
+        if not shapes:
+            return BudgetInfeasible(
+                f"load must be at least {self._least_possible():,} messages: so many it takes "
+                f"without any dummy, with {self.limits.channels:,} channels"
+            )
+        most = self.most_steps / _STEPS if sampling is None else sampling
+        nearest = min(self.profile(most, *shape).epsilon(self.delta) for shape in shapes)
+        told = f"the least epsilon at this delta is {_up(nearest)}; allow that, or"
+        if math.isinf(nearest):
+            told = "at this delta none is, as some compute node may get no dummy;"
+        return BudgetInfeasible(
+            f"epsilon {self.epsilon:g} at delta {self.delta:g} cannot be kept within these limits: "
+            f"{told} {self._helpful()}"
+        )
+
+    def _least_possible(self) -> int:
+        groups = np.arange(self.fewest, self.share + 1)
+        mixed = int((groups * -(-self.share // groups)).min())
+        return self._fixed + len(self.targets) * mixed
+
+    def _helpful(self) -> str:
+        """Which limits can be lifted so that all others may stay."""
+        lifted = {
+            "load": (self.limits.load, None),
+            "consents": (self.limits.consents, None),
+            "channels": (self.limits.channels, 10 * self.limits.channels),
+        }
+        found = []
+        for name, (now, then) in lifted.items():
+            if now is not None and now != then:
+                limits = msgspec.structs.replace(self.limits, **{name: then})
+                freer = replace(self, limits=limits)
+                if freer.feasible(freer.most_steps):
+                    found.append(f"{name} (now {now:,})")
+        return f"raise {' or '.join(found)}" if found else "raise several limits"
+
+
+@lru_cache(maxsize=1024)
+def _margin(asked: _Asked, sampling: float, sources: int, dummies: int) -> float:
+    """See :meth:`_Asked.margin`; whatever decides is asked in the order of what it costs."""
+    from incrowd.protocols.scrambled_query.mechanisms import Scrambler
+
+    goal, sets = asked.delta, len(asked.targets)
+    profiles = [Scrambler(each, sampling, sources, dummies).profile() for each in asked.targets]
+    # A set that is too much by itself is too much with others; and promises may be added up.
+    epsilon = asked.epsilon * (1 - _ROUND)
+    found = max(each.delta(epsilon) for each in profiles)
+    if found <= goal and asked.release:
+        found = asked.profile(sampling, sources, dummies).delta(epsilon)
+    elif found <= goal:
+        found = sum(each.delta(epsilon / sets) for each in profiles) * (1 + _ROUND)
+        if found > goal:
+            found = asked.profile(sampling, sources, dummies).delta(epsilon)
+    return math.log(max(found, _TINY) / goal)
+
+
+def _first(margin: Callable[[int], float], low: int, high: int) -> int:
+    """The least number from ``low`` on where a falling margin is at most zero, as at ``high``.
+
+    Most numbers that are tried are where a straight line would be zero, once ``high`` is not too
+    far off; the others make sure that the search ends soon, be the answer large or small.
+    """
+    if low >= high or (above := margin(low)) <= 0:
+        return min(low, high)
+    within, turn = margin(high), 0
+    while high - low > 1:
+        turn += 1
+        if turn % 4 == 0 or within < _FAR:
+            middle = math.isqrt((low + 1) * high)
+        else:
+            middle = low + math.ceil((high - low) * above / (above - within))
+        middle = min(max(middle, low + 1), high - 1)
+        if (found := margin(middle)) <= 0:
+            high, within = middle, found
+        else:
+            low, above = middle, found
+    return high
+
+
+def _up(value: float) -> str:
+    return f"{Context(prec=4, rounding=ROUND_CEILING).create_decimal(repr(value)):g}"

@@ -1,0 +1,307 @@
+"""k-means between devices: clusters of people's points, hidden from whoever watches the traffic.
+
+In each round everybody finds the nearest of the k centroids and sends their point to its compute
+node, through scramblers and with lies, as in a query. Each compute node adds up the points that
+really came. From the second round on, where *everybody* sends depends on everybody's points through
+the centroids. So these are released with Laplace noise, ε_c per round, and only what was released
+is told to people and used afterwards. A round then costs what its traffic does and twice ε_c, and
+rounds compose (``docs/theory/plans.md``). Without a release nothing but group privacy is proven,
+for all people at once, which is no protection.
+
+A point is clipped into the box [low, high]^d and to an L1 distance of ``radius`` from the origin,
+and counted in whole steps: sums are exact, and so is the noise. The first centroids are drawn at
+random and never from the data. ε_c is shared by counts and sums so that their parts in the error of
+a centroid are least: counts get 1/(1 + d^(1/3)) of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from incrowd import checks
+from incrowd.errors import InvalidCrowd, InvalidParameter, NotANumber, NotProven
+from incrowd.privacy.guarantee import Guarantee, view_of
+from incrowd.protocols.scrambled_query import plan as plans
+from incrowd.protocols.scrambled_query.clustering import nearest
+from incrowd.protocols.scrambled_query.mechanisms import Scrambler
+from incrowd.protocols.scrambled_query.plan import Plan
+from incrowd.protocols.scrambled_query.release import Noise, laplace_noise
+from incrowd.randomizers import Redirect
+from incrowd.randomness import Seeds
+
+__all__ = ["Clustering", "ScrambledKMeans"]
+
+FloatArray = NDArray[np.float64]
+
+_STEPS: Final = 1 << 20
+"""The radius in steps."""
+_IN_COUNTS: Final = 2
+_ROWS: Final = 8192
+_VIEWS: Final = frozenset({"network", "hub", "curator"})
+
+
+@dataclass(frozen=True, eq=False)
+class Clustering:
+    """What came out: the centroids of the last round, and how it went."""
+
+    centroids: FloatArray
+    history: tuple[FloatArray, ...]
+    """The first centroids, then those after each round."""
+    tuples: tuple[int, ...] | None
+    """How many points really came in each round; not told beside a promise, which leaves it out."""
+    traffic: tuple[NDArray[np.int64], ...]
+    """What an observer counts in each round: messages from each scrambler to each compute node."""
+    guarantee: Guarantee | None
+    """What is proven of traffic and centroids together; none where nothing is."""
+    seed: int
+
+    def assign(self, points: NDArray[Any]) -> NDArray[np.int64]:
+        """The cluster of each point, of these or of others."""
+        return nearest(np.asarray(points), self.centroids)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScrambledKMeans:
+    """A frozen description of one clustering.
+
+    ``release`` is ε_c, the noise in the centroids of each round; without it they are exact, and
+    nothing useful is proven. ``sources`` people share a scrambler, which adds ``dummies``.
+    """
+
+    clusters: int
+    iterations: int
+    dimension: int
+    n: int
+    radius: float
+    low: float = 0.0
+    high: float = 1.0
+    sampling: float = 0.0
+    sources: int
+    dummies: int = 0
+    release: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what describes no clustering."""
+        for name in ("clusters", "iterations", "dimension", "sources"):
+            checks.integer(getattr(self, name), name, 1)
+        checks.integer(self.dummies, "dummies", 0)
+        checks.crowd(self.n)
+        checks.probability(self.sampling, "sampling")
+        if not checks.number(self.low, "low") < checks.number(self.high, "high"):
+            raise InvalidParameter(f"low = {self.low!r} must be below high = {self.high!r}")
+        if checks.number(self.radius, "radius") <= 0:
+            raise InvalidParameter(f"radius must be positive, got {self.radius!r}")
+        if not self.low <= 0 <= self.high:
+            raise InvalidParameter(
+                "low and high must have 0 between them, from which the radius is measured: "
+                "shift the points"
+            )
+        if self.sources > self.n:
+            raise InvalidCrowd(
+                f"n = {self.n} people are fewer than the {self.sources} that a scrambler needs"
+            )
+        if self.release is not None:
+            checks.epsilon(self.release, "release")
+
+    # What is promised.
+
+    @property
+    def routing(self) -> Scrambler:
+        """What hides where points go, in every round."""
+        return Scrambler(self.clusters, self.sampling, self.sources, self.dummies)
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The rounds, unrolled."""
+        return plans.kmeans(
+            self.routing, self.n, iterations=self.iterations, release=self.release or 0.0
+        )
+
+    def guarantee(self, view: str = "curator+network", colluders: int = 0) -> Guarantee:
+        """Against who sees all traffic, and the centroids where the curator is in the view."""
+        parties = view_of(view)
+        if not parties <= _VIEWS:
+            raise NotProven(
+                "compute nodes read points in the clear, and scramblers see where everybody's "
+                "go: choose a view of network, hub and curator"
+            )
+        shown = "curator" in parties
+        if self.release is None and shown:
+            raise NotProven(
+                "without a release the centroids are exact, and depend on everybody: set release, "
+                "the ε of their noise in each round"
+            )
+        theorem = self.plan.theorem
+        if self.release is None:
+            theorem = "group privacy of everybody at once (docs/theory/plans.md)"
+        return Guarantee(
+            profile=self.plan.profile(released=shown, colluders=colluders),
+            view=parties,
+            theorem=theorem,
+            assumptions=(
+                "scramblers add their dummies and do not tell who sent what",
+                "messages are sealed and of equal size, and leave a scrambler in random order",
+                "who is assigned to which scrambler does not depend on the data",
+                "compute nodes, which read points, keep them and add their noise",
+            ),
+            colluders=colluders,
+        )
+
+    # How it runs.
+
+    def simulate(self, points: NDArray[Any], seed: int | None = None) -> Clustering:
+        """All rounds at once, for a population in memory."""
+        seeds = Seeds(seed)
+        steps = self._clipped(points)
+        centroids = self._start(seeds.generator("start"))
+        history, tuples, traffic = [centroids], [], []
+        for round_ in range(self.iterations):
+            wanted = self._nearest(steps, centroids)
+            sent, seen = self._routed(wanted, seeds.generator("routing", round_))
+            real = np.flatnonzero(sent == wanted)
+            count, total = self._folded(steps, wanted, real)
+            centroids = self._updated(
+                centroids, *self._noisy(count, total, seeds.generator("release", round_))
+            )
+            history.append(centroids)
+            tuples.append(int(real.size))
+            traffic.append(seen)
+        return Clustering(
+            centroids=centroids,
+            history=tuple(history),
+            tuples=tuple(tuples) if self.release is None else None,
+            traffic=tuple(traffic),
+            guarantee=None if self.release is None else self.guarantee(),
+            seed=seeds.root,
+        )
+
+    @property
+    def _step(self) -> float:
+        return self.radius / _STEPS
+
+    def _clipped(self, points: NDArray[Any]) -> NDArray[np.int32]:
+        """Points in whole steps, none farther than the radius: rounded towards the origin."""
+        given = np.asarray(points)
+        if given.shape != (self.n, self.dimension):
+            raise InvalidCrowd(
+                f"points must have n = {self.n} rows and {self.dimension} columns, "
+                f"got {given.shape}"
+            )
+        found = np.empty(given.shape, np.int32)
+        for rows in _slices(self.n):
+            some = np.asarray(given[rows], np.float64)
+            if not np.isfinite(some).all():
+                raise NotANumber("points must be finite numbers: leave incomplete rows out")
+            inside = np.clip(some, self.low, self.high)
+            length = np.abs(inside).sum(axis=1, keepdims=True)
+            inside *= np.minimum(1.0, self.radius / np.maximum(length, self.radius))
+            steps = np.trunc(inside / self._step).astype(np.int32)
+            # Rounding may leave a step too much; whoever has one gives it back.
+            excess = np.abs(steps).sum(axis=1, dtype=np.int64) - _STEPS
+            for row in np.flatnonzero(excess > 0):
+                largest = int(np.abs(steps[row]).argmax())
+                steps[row, largest] -= np.sign(steps[row, largest]) * int(excess[row])
+            found[rows] = steps
+        return found
+
+    def _start(self, rng: np.random.Generator) -> FloatArray:
+        """Random points of the box, within the radius: never points of the data.
+
+        Where the radius cuts the box off they are uniform in the ball of that radius, as the box
+        would put almost all of them into one direction.
+        """
+        shape = (self.clusters, self.dimension)
+        if self.radius >= self.dimension * max(-self.low, self.high):
+            return rng.uniform(self.low, self.high, shape)
+        gaps = rng.exponential(size=(self.clusters, self.dimension + 1))
+        ball = self.radius * gaps[:, 1:] / gaps.sum(axis=1, keepdims=True)
+        signs = np.where(rng.random(shape) * (self.high - self.low) < self.high, 1.0, -1.0)
+        return self._projected(ball * signs)
+
+    def _projected(self, centroids: FloatArray) -> FloatArray:
+        """Centroids back to where points may be."""
+        inside = np.clip(centroids, self.low, self.high)
+        length = np.abs(inside).sum(axis=1, keepdims=True)
+        return np.asarray(inside * np.minimum(1.0, self.radius / np.maximum(length, self.radius)))
+
+    def _nearest(self, steps: NDArray[np.int32], centroids: FloatArray) -> NDArray[np.int64]:
+        return nearest(steps, centroids / self._step)
+
+    def _routed(
+        self, wanted: NDArray[np.int64], rng: np.random.Generator
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Where messages go, and how many each scrambler sends to each compute node."""
+        redirect = Redirect(targets=self.clusters, sampling=self.sampling)
+        sent = redirect.randomize(wanted, rng).astype(np.int64)
+        groups = -(-self.n // self.sources)
+        group = np.arange(self.n) % groups
+        seen = np.bincount(group * self.clusters + sent, minlength=groups * self.clusters)
+        table = seen.reshape(groups, self.clusters)
+        # One target tells nothing, and needs no dummies.
+        if self.clusters > 1:
+            missing = self.sources - np.bincount(group, minlength=groups) + self.dummies
+            table = table + rng.multinomial(missing, np.full(self.clusters, 1 / self.clusters))
+        return sent, table.astype(np.int64)
+
+    def _folded(
+        self, steps: NDArray[np.int32], wanted: NDArray[np.int64], real: NDArray[np.intp]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Counts and exact sums of the points that came."""
+        count = np.bincount(wanted[real], minlength=self.clusters)
+        total = np.zeros((self.clusters, self.dimension), np.int64)
+        for rows in _slices(real.size):
+            some = real[rows]
+            member = (wanted[some] == np.arange(self.clusters)[:, None]).astype(np.float64)
+            # Fewer than 2⁵³ steps in all, so that doubles add them up exactly.
+            total += np.rint(member @ steps[some].astype(np.float64)).astype(np.int64)
+        return count, total
+
+    @cached_property
+    def _noises(self) -> tuple[Noise, Noise]:
+        """The noise of counts and of sums, for ε_c together; none where nothing is released."""
+        if self.release is None:
+            return Noise(0, 1), Noise(0, 1)
+        share = 1 / (1 + self.dimension ** (1 / 3))
+        return (
+            laplace_noise(_IN_COUNTS, self.release * share),
+            laplace_noise(2 * _STEPS, self.release * (1 - share)),
+        )
+
+    def _noisy(
+        self, count: NDArray[np.int64], total: NDArray[np.int64], rng: np.random.Generator
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """What is released of a round."""
+        counts, sums = self._noises
+        return (
+            count + counts.draw(count.size, rng),
+            total + sums.draw(total.size, rng).reshape(total.shape),
+        )
+
+    def _updated(
+        self, before: FloatArray, count: NDArray[np.int64], total: NDArray[np.int64]
+    ) -> FloatArray:
+        """The new centroids, from what was released alone.
+
+        A cluster that is empty, noise included, stays where it was. The others move towards the
+        mean of all points by as much as noise of this size would have moved them away from it
+        (James and Stein): a small cluster is mostly noise, and would be far from every point.
+        """
+        many = np.maximum(count, 1)[:, None]
+        means = total * self._step / many
+        everyone = total.sum(axis=0) * self._step / max(1, int(count.sum()))
+        away = means - everyone
+        noise = self._noises[1].variance * self._step**2 / many**2
+        length = (away**2).sum(axis=1, keepdims=True)
+        excess = max(0, self.dimension - 2) * noise
+        kept = 1 - np.minimum(1.0, excess / np.maximum(length, np.finfo(np.float64).tiny))
+        return np.where((count > 0)[:, None], self._projected(everyone + kept * away), before)
+
+
+def _slices(size: int) -> Iterator[slice]:
+    return (slice(begin, min(size, begin + _ROWS)) for begin in range(0, size, _ROWS))

@@ -1,0 +1,172 @@
+"""What a scrambled query costs: messages, channels, and people who must help.
+
+With S people, groups of n, d dummies and T compute nodes for a grouping set, S messages go to
+SF = ⌈S/n⌉ scramblers, which send n + d each, and every compute node sends its part of the result:
+S + SF·(n + d) + T messages, which is SF·(2n + d) + T where n divides S. A scrambler talks to n
+people and T compute nodes. Without any protection it would be S + T messages. To a single compute
+node there is nothing to hide, and no dummies are added. With mode local everyone sends d + 1
+messages, to compute nodes that differ. Where everyone answers one of G sets, S/G people answer
+each.
+
+A tuple arrives with probability p = 1 − σ + σ/T, so that S/p people are needed for S tuples on
+average. Where grouping sets have different numbers of compute nodes, the largest load of one node
+is told, and the consents that the set with the greatest loss takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from incrowd.protocols import wire
+from incrowd.protocols.base import Cost
+from incrowd.protocols.scrambled_query.messages import RecordFormat, Through, post
+from incrowd.protocols.scrambled_query.parameters import Answers
+from incrowd.protocols.scrambled_query.places import set_of
+from incrowd.randomizers import Redirect
+
+if TYPE_CHECKING:
+    from incrowd.protocols.scrambled_query.protocol import ScrambledQuery
+
+__all__ = ["Load", "cost_of", "query_messages"]
+
+
+def query_messages(
+    targets: Sequence[int], people: int, sources: int, dummies: int, answers: Answers = "all"
+) -> int:
+    """All messages of a query through scramblers: to them, from them, and of the results."""
+    sets, hidden = len(targets), sum(each > 1 for each in targets)
+    share = people if answers == "all" else -(-people // sets)
+    asked = people * (sets if answers == "all" else 1)
+    groups = -(-share // sources)
+    return asked + groups * (sets * sources + hidden * dummies) + sum(targets)
+
+
+@dataclass(frozen=True)
+class Load:
+    """The load of one query, over all of its grouping sets, when nothing is lost."""
+
+    messages: int
+    """To and from scramblers, or from people to compute nodes, and of the results."""
+    baseline: int
+    """Messages of the same query, among the same people, without protection."""
+    overhead: float
+    """How many times as many messages it takes."""
+    channels: int
+    """Connections between people, scramblers and compute nodes."""
+    channels_per_scrambler: int
+    messages_per_scrambler: int
+    """Received and sent."""
+    channels_per_compute_node: int
+    """At most: all scramblers of its set, or with mode local all people, and the curator."""
+    messages_per_compute_node: float
+    """On average over the compute nodes of a set: received, and the one that it sends."""
+    scramblers: int
+    compute_nodes: int
+    helpers: int
+    """Scramblers, those that stand by for them, and compute nodes."""
+    tuples: tuple[float, ...] | None
+    """Tuples that arrive on average, per grouping set; none where the messages are no tuples."""
+    extra_consents: float | None
+    """People needed besides, so that as many tuples arrive on average as there are people now."""
+
+    @staticmethod
+    def of(protocol: ScrambledQuery) -> Load:
+        """The load of a query with these parameters."""
+        chosen, targets = protocol.parameters, protocol.targets
+        groups, sets, answering = chosen.groups, len(targets), _answering(protocol)
+        baseline = sum(answering) + sum(targets)
+        tuples, consents = _tuples(protocol, answering)
+        if chosen.mode == "local":
+            received = [
+                people * (1 + min(chosen.dummies, nodes - 1))
+                for people, nodes in zip(answering, targets, strict=True)
+            ]
+            messages, channels = sum(received) + sum(targets), sum(received)
+            senders, channels_each, messages_each = max(answering), 0, 0
+        else:
+            received = [
+                groups * (chosen.sources + (chosen.dummies if nodes > 1 else 0))
+                for nodes in targets
+            ]
+            messages = query_messages(
+                targets, chosen.people, chosen.sources, chosen.dummies, chosen.answers
+            )
+            channels, senders = sum(answering) + groups * sum(targets), groups
+            channels_each = chosen.sources + max(targets)
+            messages_each = 2 * chosen.sources + (chosen.dummies if max(targets) > 1 else 0)
+        return Load(
+            messages=messages,
+            baseline=baseline,
+            overhead=messages / baseline,
+            channels=channels,
+            channels_per_scrambler=channels_each,
+            messages_per_scrambler=messages_each,
+            channels_per_compute_node=senders + 1,
+            messages_per_compute_node=1
+            + max(each / nodes for each, nodes in zip(received, targets, strict=True)),
+            scramblers=sets * groups,
+            compute_nodes=sum(targets),
+            helpers=sets * groups + chosen.spares + sum(targets),
+            tuples=tuples,
+            extra_consents=consents,
+        )
+
+    def described(self) -> dict[str, Any]:
+        """The same as plain data, with a name that says what each number counts."""
+        told = asdict(self)
+        told["tuples"] = None if self.tuples is None else list(self.tuples)
+        names = {"messages": "network_load", "tuples": "tuples_expected"}
+        return {names.get(name, name): value for name, value in told.items()}
+
+
+def _answering(protocol: ScrambledQuery) -> list[int]:
+    """The people who answer each grouping set."""
+    chosen, sets = protocol.parameters, len(protocol.targets)
+    if chosen.answers == "all":
+        return [chosen.people] * sets
+    which = set_of(chosen.people, chosen.groups, sets)
+    return [int(each) for each in np.bincount(which, minlength=sets)]
+
+
+def _tuples(
+    protocol: ScrambledQuery, answering: Sequence[int]
+) -> tuple[tuple[float, ...] | None, float | None]:
+    """Tuples that arrive of each set, and people needed besides for as many as there are now."""
+    if not isinstance(protocol.randomizer, Redirect):
+        return None, None
+    kept = [protocol.redirect(index).kept for index in range(len(answering))]
+    arrive = tuple(people * each for people, each in zip(answering, kept, strict=True))
+    people = protocol.parameters.people
+    return arrive, people / min(kept) - people
+
+
+def cost_of(protocol: ScrambledQuery) -> Cost:
+    """What one person sends, and who must help besides; the error depends on what is asked."""
+    chosen, answering = protocol.parameters, _answering(protocol)
+    if protocol.query is None:
+        # Only a promise is asked for: the target is all that is known of a message.
+        size = protocol.randomizer.report_bytes
+    else:
+        size = RecordFormat(protocol.query).nbytes
+    if chosen.mode == "local":
+        flooded = sum(
+            people * (1 + min(chosen.dummies, nodes - 1))
+            for people, nodes in zip(answering, protocol.targets, strict=True)
+        )
+        # The curator is told when all messages of a set have arrived.
+        told = [len(wire.encode(Through(index))) for index in range(len(answering))]
+        said = sum(people * each for people, each in zip(answering, told, strict=True))
+        messages, octets = flooded + sum(answering), flooded * wire.envelope_bytes(size, 1) + said
+    else:
+        messages = sum(answering)
+        octets = messages * wire.envelope_bytes(len(post(0, bytes(size))), 1)
+    return Cost(
+        rounds=1,
+        messages_per_person=messages / chosen.people,
+        bytes_per_person=octets / chosen.people,
+        extra_people=Load.of(protocol).helpers,
+    )

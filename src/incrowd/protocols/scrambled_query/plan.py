@@ -1,0 +1,365 @@
+"""Execution plans: who sends to whom, what decides it, and what an observer may learn from it.
+
+A plan has *stages*, groups of nodes that do the same: sources, each with the tuple of one person;
+scramblers; compute nodes; simple nodes, which pass on; a result. A *cluster* is all senders of one
+stage that may send to the same targets, with the routing that hides where each message goes, or
+none where that is fixed. What decides where messages go is declared: the sender's own tuple, and
+what arrived through earlier clusters, which depends on all tuples that reached those. An iteration
+is unrolled: each round has stages of its own, of the same people.
+
+Everything else is derived (:mod:`.influence`, ``docs/theory/plans.md``): which clusters one tuple
+can change, in how many messages, what mixing still protects it, and so the privacy of the whole.
+
+    >>> from incrowd.protocols.scrambled_query.mechanisms import Scrambler
+    >>> plan = aggregate([Scrambler(20, 0.5, 600, 300)] * 2, 6000)
+    >>> [each.name for each in plan.clusters if each.tells]
+    ['set 1', 'set 2']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, get_args
+
+from incrowd import checks
+from incrowd.errors import InvalidParameter
+from incrowd.privacy.guarantee import Profile
+from incrowd.protocols.scrambled_query.mechanisms import Flooding, Routing
+from incrowd.protocols.scrambled_query.parameters import Answers
+
+__all__ = ["OWN", "Cluster", "Kind", "Plan", "Stage", "aggregate", "kmeans", "one_of"]
+
+OWN = "own tuple"
+"""What decides where a source's message goes, unless something else is said."""
+Kind = Literal["source", "scrambler", "compute", "simple", "result"]
+_PAGE = "(docs/theory/plans.md)"
+_FEWEST_SOURCES = 1
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Nodes that do the same.
+
+    ``people`` names whose tuples sources hold: stages with the same name are nodes of the same
+    persons, each of whom has one node in each; different names are different persons. ``release``
+    is the ε of pure noise in all that compute nodes of this stage send on, together, for one record
+    of theirs changed, added or removed.
+    """
+
+    name: str
+    kind: Kind
+    nodes: int = 1
+    people: str = ""
+    release: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse what is no stage."""
+        if self.kind not in get_args(Kind):
+            raise InvalidParameter(
+                f"stage {self.name!r}: {checks.did_you_mean(str(self.kind), get_args(Kind))}"
+            )
+        object.__setattr__(self, "nodes", checks.integer(self.nodes, f"nodes of {self.name}", 1))
+        if self.kind == "source":
+            object.__setattr__(self, "people", self.people or self.name)
+        elif self.people:
+            raise InvalidParameter(f"stage {self.name!r}: only sources hold tuples of people")
+        if checks.number(self.release, f"release of {self.name}") < 0:
+            raise InvalidParameter(f"stage {self.name!r}: release must not be negative")
+        if self.release and self.kind not in ("compute", "simple"):
+            raise InvalidParameter(f"stage {self.name!r}: only compute nodes release anything")
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """All messages of one stage that may go to the same targets.
+
+    Without ``routing`` each sender has a fixed target, or all of them (``everyone``). With it,
+    ``decided_by`` says what the true target depends on: :data:`OWN`, names of clusters that arrive
+    at the senders, or both. ``through`` is the stage of scramblers.
+    """
+
+    name: str
+    senders: str
+    targets: str
+    routing: Routing | None = None
+    decided_by: tuple[str, ...] = (OWN,)
+    through: str = ""
+    everyone: bool = False
+
+    @property
+    def tells(self) -> bool:
+        """Whether where its messages go may depend on data: not with one target, or fixed ones."""
+        return self.routing is not None and getattr(self.routing, "targets", 2) > 1
+
+    @property
+    def by_own(self) -> bool:
+        """Whether the sender's tuple has a say."""
+        return OWN in self.decided_by
+
+    @property
+    def heard(self) -> tuple[str, ...]:
+        """The clusters that have a say in where its messages go."""
+        return tuple(each for each in self.decided_by if each != OWN)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Stages and the clusters between them; refuses what is no plan."""
+
+    stages: tuple[Stage, ...]
+    clusters: tuple[Cluster, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse names that are unknown or used twice, cycles, and messages that cannot be."""
+        object.__setattr__(self, "stages", tuple(self.stages))
+        object.__setattr__(self, "clusters", tuple(self.clusters))
+        _check_names([each.name for each in self.stages], "stage")
+        _check_names([each.name for each in self.clusters], "cluster")
+        for cluster in self.clusters:
+            _check_cluster(self, cluster)
+        if not self.peoples:
+            raise InvalidParameter("a plan needs a source: somebody who has a tuple")
+        _ = self.ordered
+
+    def stage(self, name: str) -> Stage:
+        """One stage by its name."""
+        return self._by_name[name]
+
+    def leaving(self, stage: str) -> tuple[Cluster, ...]:
+        """The clusters whose senders are this stage."""
+        return tuple(each for each in self.clusters if each.senders == stage)
+
+    @property
+    def peoples(self) -> tuple[str, ...]:
+        """Whose tuples there are."""
+        found = (each.people for each in self.stages if each.kind == "source")
+        return tuple(dict.fromkeys(found))
+
+    @cached_property
+    def _by_name(self) -> dict[str, Stage]:
+        return {each.name: each for each in self.stages}
+
+    @cached_property
+    def ordered(self) -> tuple[Stage, ...]:
+        """The stages, each after all that send to it; scramblers stay out, they are in between."""
+        return tuple(stage for rank in self.ranks for stage in rank)
+
+    @cached_property
+    def ranks(self) -> tuple[tuple[Stage, ...], ...]:
+        """The stages in steps: each as early as those that send to it allow."""
+        left = [each for each in self.stages if each.kind != "scrambler"]
+        found: list[tuple[Stage, ...]] = []
+        while left:
+            waiting = {each.name for each in left}
+            held = {each.targets for each in self.clusters if each.senders in waiting}
+            ready = tuple(each for each in left if each.name not in held)
+            if not ready:
+                names = ", ".join(sorted(waiting & held))
+                raise InvalidParameter(
+                    f"messages go in a circle among {names}: give each round stages of its own"
+                )
+            found.append(ready)
+            left = [each for each in left if each not in ready]
+        return tuple(found)
+
+    # What is promised.
+
+    def profile(self, *, released: bool = False, colluders: int = 0) -> Profile:
+        """Against who sees all traffic and, where ``released``, the result with its noise."""
+        from incrowd.protocols.scrambled_query import influence
+
+        return influence.profile(self, released=released, colluders=colluders)
+
+    @property
+    def theorem(self) -> str:
+        """The bound that holds, and the page of its proof."""
+        telling = [each.routing for each in self.clusters if each.tells]
+        names = list(dict.fromkeys(each.theorem for each in telling if each is not None))
+        if not names:
+            return f"nothing depends on data {_PAGE}"
+        noisy = any(stage.release for stage in self.stages)
+        if len(telling) == 1 and not noisy:
+            return names[0]
+        joined = " and ".join(name.partition(" (docs/")[0] for name in names)
+        return f"{joined}, composed over a plan {_PAGE}"
+
+    # How it is shown.
+
+    def explain(self) -> list[str]:
+        """What an observer of the network can learn, and why not more."""
+        from incrowd.protocols.scrambled_query.drawing import explained
+
+        return explained(self)
+
+    def text(self) -> str:
+        """The plan for a terminal of 100 columns."""
+        from incrowd.protocols.scrambled_query.drawing import drawn_as_text
+
+        return drawn_as_text(self)
+
+    def svg(self) -> str:
+        """The plan as a picture."""
+        from incrowd.protocols.scrambled_query.picture import drawn_as_svg
+
+        return drawn_as_svg(self)
+
+
+def _check_names(names: Sequence[str], what: str) -> None:
+    for name in names:
+        if not isinstance(name, str) or not name.strip():
+            raise InvalidParameter(f"every {what} needs a name, got {name!r}")
+        if name == OWN:
+            raise InvalidParameter(f"{name!r} cannot be the name of a {what}: it decides messages")
+        if names.count(name) > 1:
+            raise InvalidParameter(f"there are two {what}s called {name!r}: names must differ")
+
+
+def _check_cluster(plan: Plan, cluster: Cluster) -> None:
+    where = f"cluster {cluster.name!r}"
+    known = {each.name: each for each in plan.stages}
+    for name in (cluster.senders, cluster.targets, *filter(None, (cluster.through,))):
+        if name not in known:
+            raise InvalidParameter(
+                f"{where}: no stage is called {name!r}: {checks.did_you_mean(name, known)}"
+            )
+    senders, targets = known[cluster.senders], known[cluster.targets]
+    if senders.kind == "result":
+        raise InvalidParameter(f"{where}: {senders.name} is a result, which sends nothing")
+    if "scrambler" in (senders.kind, targets.kind):
+        raise InvalidParameter(
+            f"{where}: a scrambler is on the way, not an end: name it with through"
+        )
+    if cluster.through and known[cluster.through].kind != "scrambler":
+        raise InvalidParameter(f"{where}: {cluster.through} mixes nothing: it is no scrambler")
+    if cluster.routing is None:
+        return
+    if cluster.everyone:
+        raise InvalidParameter(f"{where}: what goes to everyone needs no routing: leave one out")
+    _check_decided(plan, cluster, senders)
+    _check_sizes(cluster, senders, targets, known)
+
+
+def _check_decided(plan: Plan, cluster: Cluster, senders: Stage) -> None:
+    where = f"cluster {cluster.name!r}"
+    if not cluster.decided_by:
+        raise InvalidParameter(f"{where}: a routing hides what something decides: say what")
+    if senders.release and cluster.heard:
+        raise InvalidParameter(
+            f"{where}: {senders.name} releases what it got with noise: let the stage after it "
+            "decide, so that it is clear that the noise is in it"
+        )
+    if cluster.by_own and senders.kind != "source":
+        raise InvalidParameter(
+            f"{where}: {senders.name} has no tuple of its own: name the clusters that decide"
+        )
+    arriving = [each.name for each in plan.clusters if each.targets == senders.name]
+    for name in cluster.heard:
+        if name not in arriving:
+            hint = checks.did_you_mean(name, arriving) if arriving else "nothing arrives there"
+            raise InvalidParameter(
+                f"{where}: {name!r} does not arrive at {senders.name} and cannot decide: {hint}"
+            )
+
+
+def _check_sizes(cluster: Cluster, senders: Stage, targets: Stage, known: dict[str, Stage]) -> None:
+    where = f"cluster {cluster.name!r}"
+    among = getattr(cluster.routing, "targets", targets.nodes)
+    if among != targets.nodes:
+        raise InvalidParameter(
+            f"{where}: its routing is for {among} targets, but {targets.name} has {targets.nodes}"
+        )
+    sources = getattr(cluster.routing, "sources", None)
+    if sources is None or not cluster.through:
+        return
+    scramblers = known[cluster.through].nodes
+    if scramblers * sources < senders.nodes:
+        raise InvalidParameter(
+            f"{where}: {scramblers} scramblers of {sources} sources each are too few for the "
+            f"{senders.nodes} nodes of {senders.name}"
+        )
+
+
+# The plans of the paper.
+
+
+def aggregate(
+    routings: Sequence[Routing], people: int, *, answers: Answers = "all", release: float = 0.0
+) -> Plan:
+    """A query with a routing per grouping set; ``release`` is the ε of noise in all of it.
+
+    With answers ``one`` everyone answers one grouping set, which must be chosen without a look at
+    the data: then every set is answered by people of its own.
+    """
+    if answers not in get_args(Answers):
+        raise InvalidParameter(f"answers must be one of all, one, got {answers!r}")
+    if not routings:
+        raise InvalidParameter("a query needs at least one grouping set")
+    checks.crowd(people, "people")
+    alone = answers == "one" and len(routings) > 1
+    stages = [] if alone else [Stage("people", "source", people)]
+    clusters: list[Cluster] = []
+    for index, routing in enumerate(routings):
+        senders = f"people of set {index + 1}" if alone else "people"
+        if alone:
+            some = -(-(people - index) // len(routings))
+            stages.append(Stage(senders, "source", max(1, some)))
+        sharing = 1 if alone else len(routings)
+        clusters += _grouping_set(stages, senders, routing, index + 1, release / sharing)
+    stages.append(Stage("result", "result"))
+    return Plan(tuple(stages), tuple(clusters))
+
+
+def one_of(routings: Sequence[Routing], people: int, *, release: float = 0.0) -> Plan:
+    """A query of which everyone answers one grouping set, chosen without a look at the data."""
+    return aggregate(routings, people, answers="one", release=release)
+
+
+def _grouping_set(
+    stages: list[Stage], senders: str, routing: Routing, number: int, release: float
+) -> tuple[Cluster, Cluster]:
+    people = next(each.nodes for each in stages if each.name == senders)
+    through = _scramblers(stages, routing, people, f"scramblers {number}")
+    compute = f"compute {number}"
+    stages.append(Stage(compute, "compute", getattr(routing, "targets", 1), release=release))
+    return (
+        Cluster(f"set {number}", senders, compute, routing, through=through),
+        Cluster(f"answers {number}", compute, "result"),
+    )
+
+
+def _scramblers(stages: list[Stage], routing: Routing, people: int, name: str) -> str:
+    """Adds the scramblers that a routing needs for so many people; none where it needs none."""
+    if isinstance(routing, Flooding):
+        return ""
+    stages.append(Stage(name, "scrambler", -(-people // max(_FEWEST_SOURCES, routing.sources))))
+    return name
+
+
+def kmeans(routing: Routing, people: int, *, iterations: int, release: float = 0.0) -> Plan:
+    """k-means: everyone sends to the compute node of the nearest centroid, round after round.
+
+    ``release`` is the ε of noise in the centroids of each round; without it what is sent in a round
+    depends on everybody's tuples through the centroids of the rounds before.
+    """
+    checks.crowd(people, "people")
+    targets: int = getattr(routing, "targets", 0)
+    if not targets:
+        raise InvalidParameter("k-means sends tuples: its routing needs targets")
+    stages: list[Stage] = []
+    clusters: list[Cluster] = []
+    for index in range(1, checks.integer(iterations, "iterations", 1) + 1):
+        senders, compute = f"people, round {index}", f"centroids {index}"
+        stages.append(Stage(senders, "source", people, people="people"))
+        through = _scramblers(stages, routing, people, f"scramblers {index}")
+        stages.append(Stage(compute, "compute", targets, release=release))
+        if index > 1:
+            clusters.append(
+                Cluster(f"update {index - 1}", f"centroids {index - 1}", senders, everyone=True)
+            )
+        decided = (OWN,) if index == 1 else (OWN, f"update {index - 1}")
+        clusters.append(Cluster(f"round {index}", senders, compute, routing, decided, through))
+    stages.append(Stage("result", "result"))
+    clusters.append(Cluster("final centroids", f"centroids {iterations}", "result"))
+    return Plan(tuple(stages), tuple(clusters))

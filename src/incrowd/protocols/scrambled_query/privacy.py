@@ -1,0 +1,143 @@
+"""Who is kept from learning what of a scrambled query, and by which theorem.
+
+* Whoever watches the network, the hub included, sees how many messages each scrambler sends to each
+  compute node: the routing of the plan protects (``docs/theory/scrambler.md``, and
+  ``docs/theory/plans.md`` for a plan of several clusters).
+* A scrambler sees where each of its people's messages goes: only their own lies protect.
+* Whoever is given the result, the curator, is promised something only when the result is released
+  with noise; and who watches as well learns from both together, which is more than the sum of the
+  two where people lie.
+* Compute nodes read tuples in the clear, and nothing is promised against them.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from incrowd.errors import NotProven
+from incrowd.privacy import ComposedProfile, Guarantee, LocalProfile
+from incrowd.privacy.guarantee import Profile
+from incrowd.privacy.least import LentProfile
+from incrowd.protocols.scrambled_query.pure import PureProfile
+from incrowd.randomizers import Redirect
+
+if TYPE_CHECKING:
+    from incrowd.protocols.scrambled_query.protocol import ScrambledQuery
+
+__all__ = ["compared", "query_guarantee"]
+
+_WATCHING = frozenset({"network", "hub"})
+_SEALED = "messages are sealed and of equal size, and leave a scrambler in random order"
+_ASSIGNED = "who is assigned to which scrambler, and who takes part, does not depend on the data"
+_HONEST = "scramblers add their dummies and do not tell who sent what"
+_RESULT = "the result is shown only with its noise; compute nodes, which read tuples, keep them"
+
+
+def query_guarantee(query: ScrambledQuery, view: frozenset[str], colluders: int) -> Guarantee:
+    """What is proven against a view of network, hub, scrambler and curator."""
+    if not view <= _WATCHING | {"scrambler", "curator"}:
+        raise NotProven(
+            "compute nodes read the tuples of their cells, so that nothing is promised when all "
+            "parties pool what they saw: choose a view of network, hub, scrambler and curator"
+        )
+    sees_result = "curator" in view
+    if sees_result and not query.parameters.release:
+        raise NotProven(
+            "the curator is given the result as it is: set release, the ε of noise in it, to "
+            "promise something against the curator"
+        )
+    # Without scramblers people tell the curator when they got through, which they do not where the
+    # compute node that they sent to is silent: then the curator is as good as an observer.
+    if view == {"curator"} and query.parameters.mode != "local":
+        profile, theorem = _released(query), "Laplace noise (docs/theory/plans.md)"
+        return Guarantee(profile, view, theorem, (_RESULT,), colluders=colluders)
+    if "scrambler" in view and query.parameters.mode != "local":
+        return _by_lies_alone(query, view, colluders)
+    # In the worst case as many as fit are in the victim's group; others tell nothing.
+    beside = min(colluders, max(0, query.parameters.sources - 1))
+    profile = query.plan.profile(released=sees_result, colluders=beside)
+    if query.query is not None and query.query.narrowed:
+        # A condition on the groups may leave nobody whom the attack could tell apart.
+        profile = LentProfile(profile)
+    return Guarantee(
+        profile=profile,
+        view=view,
+        theorem=query.plan.theorem,
+        assumptions=(
+            *(() if query.parameters.mode == "local" else (_HONEST,)),
+            _SEALED,
+            _ASSIGNED,
+            *((_RESULT,) if sees_result else ()),
+            *_known(colluders),
+        ),
+        colluders=colluders,
+    )
+
+
+def _known(colluders: int) -> tuple[str, ...]:
+    if not colluders:
+        return ()
+    return (f"{colluders} colluding people tell their tuples and where they sent them",)
+
+
+def _released(query: ScrambledQuery) -> Profile:
+    """A pure promise."""
+    return PureProfile(query.parameters.release)
+
+
+def _by_lies_alone(query: ScrambledQuery, view: frozenset[str], colluders: int) -> Guarantee:
+    """A scrambler knows to which compute node each message goes, but not which ones are lies."""
+    chosen = query.parameters
+    if not isinstance(query.randomizer, Redirect):
+        local: list[Profile] = [LocalProfile(query.randomizer)] * chosen.grouping_sets
+    else:
+        lies = [query.redirect(index) for index in range(len(query.targets))]
+        if any(math.isinf(each.epsilon) for each in lies):
+            raise NotProven(
+                "without sampling a scrambler sees everybody's true target: set sampling, or trust "
+                "the scramblers"
+            )
+        # An ε0 of zero tells nothing and cannot be composed.
+        local = [PureProfile(each.epsilon, each.kept) for each in lies if each.epsilon]
+    if chosen.answers == "one":
+        local = sorted(local, key=lambda each: each.greatest_loss)[-1:]
+    if "curator" in view:
+        local.append(_released(query))
+    if not local:
+        raise NotProven("every grouping set has one compute node: there is nothing to hide")
+    return Guarantee(
+        profile=local[0]
+        if len(local) == 1
+        else ComposedProfile(tuple((each, 1) for each in local)),
+        view=view,
+        theorem="lies alone (docs/theory/scrambler.md)",
+        assumptions=(_SEALED, *((_RESULT,) if "curator" in view else ())),
+        colluders=colluders,
+    )
+
+
+def compared(query: ScrambledQuery, delta: float) -> dict[str, Any]:
+    """What a message reveals to its scrambler, what arrives, the load, and the older bounds."""
+    from incrowd.protocols.scrambled_query.bounds import bennett_epsilon, hoeffding_epsilon
+    from incrowd.protocols.scrambled_query.load import Load
+
+    found: dict[str, Any] = Load.of(query).described()
+    if not isinstance(query.randomizer, Redirect):
+        return found
+    alone = query.randomizer.epsilon
+    found |= {
+        "local_epsilon": None if math.isinf(alone) else alone,
+        "kept": [query.redirect(index).kept for index in range(len(query.targets))],
+    }
+    chosen = query.parameters
+    if chosen.mode == "scrambler" and chosen.grouping_sets == 1:
+        settings = (chosen.targets, chosen.sampling, chosen.sources, chosen.dummies)
+        found |= {
+            "hoeffding_epsilon": hoeffding_epsilon(*settings, delta),
+            "bennett_epsilon": bennett_epsilon(*settings, delta),
+        }
+        if not chosen.sampling:
+            # Without lies a target that gets no dummy at all gives its message away.
+            found["delta_floor"] = (1 - 1 / chosen.targets) ** chosen.dummies
+    return found

@@ -1,0 +1,221 @@
+"""Results with noise: counts and totals that may be shown to anybody.
+
+Compute nodes add discrete Laplace noise to what they folded. The whole of a grouping set then has
+ε-differential privacy, without a δ, for one record that is changed, added or removed: a record that
+moves from one cell to another changes two cells. Proof: ``docs/theory/plans.md``.
+
+* Noise is drawn from its exact law by whole numbers alone, after "The Discrete Gaussian for
+  Differential Privacy" (Canonne, Kamath, Steinke): no digit of floating point betrays anything. ε
+  is rounded down to a multiple of 2⁻²⁰ first.
+* Totals are counted in steps of a grid that follows from the declared bounds of the column, and
+  from their middle, where a record counts half as much: Σ(x − m) gets noise, and m times the noisy
+  count is added. Whole numbers whose bounds are not too far apart are counted one by one; else the
+  rounding of a sum to the grid is part of what a record can change.
+* ε is shared equally by the count and the totals.
+
+Invariant: what is returned depends on the data through the noisy numbers only. Numbers are not
+clipped, so that they are unbiased: a count may be negative.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from incrowd import checks
+from incrowd.errors import InvalidEpsilon, InvalidQuery
+from incrowd.tasks.query import Column, Folded, Query
+
+__all__ = [
+    "Noise",
+    "check_release",
+    "discrete_laplace",
+    "laplace_noise",
+    "released",
+]
+
+_FINEST: Final = 1 << 20
+"""ε is a multiple of one over this."""
+_STEPS: Final = 1 << 10
+"""A number is told to at most so many steps between its bounds: less than the noise by far."""
+_MOST_STEPS: Final = 1 << 20
+"""Whole numbers are told one by one up to so many."""
+_ROUNDED: Final = 2.0**-20
+"""A step of numbers is at least this share of the largest: sums of a billion are as exact."""
+_IN_COUNTS: Final = 2
+"""Cells whose count changes with one record, by one each."""
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Discrete Laplace noise: k has a chance proportional to e^(−|k|·rate/scale)."""
+
+    scale: int
+    rate: int
+
+    @property
+    def variance(self) -> float:
+        """2q/(1 − q)² for q = e^(−rate/scale)."""
+        return 0.5 / math.sinh(0.5 * self.rate / self.scale) ** 2 if self.scale else 0.0
+
+    def draw(self, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        """So many, independently."""
+        if not self.scale:
+            return np.zeros(size, np.int64)
+        return discrete_laplace(self.scale, self.rate, size, rng)
+
+
+def laplace_noise(sensitivity: int, epsilon: float) -> Noise:
+    """The noise that makes whole numbers ε-private which change by ``sensitivity`` in all."""
+    rate = math.floor(checks.epsilon(epsilon, "release") * _FINEST)
+    if rate < 1:
+        raise InvalidEpsilon(
+            f"release leaves ε = {epsilon:.2e} for each number: it must leave at least "
+            f"{1 / _FINEST:.1e}"
+        )
+    scale = sensitivity * _FINEST
+    common = math.gcd(scale, rate)
+    return Noise(scale // common, rate // common)
+
+
+def discrete_laplace(
+    scale: int, rate: int, size: int, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Whole numbers k with chances proportional to e^(−|k|·rate/scale), drawn exactly."""
+    found = np.zeros(size, np.int64)
+    left = np.arange(size)
+    while left.size:
+        part = rng.integers(scale, size=left.size)
+        kept = _exponential_coins(part, scale, rng)
+        left_part, at = part[kept], left[kept]
+        magnitude = (left_part + scale * _runs(left_part.size, rng)) // rate
+        negative = rng.integers(2, size=at.size) == 1
+        # Zero would be drawn twice, once with either sign.
+        good = ~(negative & (magnitude == 0))
+        found[at[good]] = np.where(negative, -magnitude, magnitude)[good]
+        left = np.concatenate([left[~kept], at[~good]])
+    return found
+
+
+def _exponential_coins(
+    part: NDArray[np.int64], whole: int, rng: np.random.Generator
+) -> NDArray[np.bool_]:
+    """True with chance e^(−part/whole).
+
+    That is the chance of an odd number of draws when the i-th goes on with chance part/(whole·i).
+    """
+    rounds = np.ones(part.size, np.int64)
+    going = np.arange(part.size)
+    while going.size:
+        drawn = rng.integers(whole * rounds[going])
+        going = going[drawn < part[going]]
+        rounds[going] += 1
+    return np.asarray(rounds % 2 == 1)
+
+
+def _runs(size: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """How many coins of chance 1/e come up in a row."""
+    found = np.zeros(size, np.int64)
+    going = np.arange(size)
+    while going.size:
+        going = going[_exponential_coins(np.ones(going.size, np.int64), 1, rng)]
+        found[going] += 1
+    return found
+
+
+# Queries
+
+
+def check_release(query: Query) -> None:
+    """Refuse aggregates that noise cannot protect, and columns without bounds."""
+    for name, aggregate in query.aggregates:
+        if aggregate.function not in ("COUNT", "SUM", "AVG"):
+            raise InvalidQuery(
+                f"{name}: a release has noise in COUNT, SUM and AVG only, not in "
+                f"{aggregate.function}: leave it out, or set release to 0"
+            )
+    for column in query.measures:
+        if column.low is None or column.high is None:
+            raise InvalidQuery(
+                f"column {column.name}: declare low and high in the schema, so that a release "
+                "knows how much noise hides one record"
+            )
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """How the totals of a column are counted."""
+
+    step: float
+    middle: int
+    """In steps; a record counts by how far it is from here."""
+    sensitivity: int
+    """By how many steps one record changes the totals of all cells together."""
+    whole: bool
+
+    @classmethod
+    def of(cls, column: Column) -> _Grid:
+        if column.low is None or column.high is None:
+            raise InvalidQuery(f"column {column.name}: declare low and high for a release")
+        if column.type == "integer":
+            return cls._of_whole(int(column.low), int(column.high))
+        width, largest = column.high - column.low, max(abs(column.low), abs(column.high))
+        finest = max(width / _STEPS, largest * _ROUNDED) or 1.0
+        step = math.ldexp(1.0, math.ceil(math.log2(finest)))
+        middle = round((column.low + column.high) / 2 / step)
+        reach = max(column.high / step - middle, middle - column.low / step)
+        # Two cells; half a step of rounding and at most a quarter of summing, before and after.
+        return cls(step, middle, math.floor(2 * reach * (1 + 2.0**-40) + 3), whole=False)
+
+    @classmethod
+    def _of_whole(cls, low: int, high: int) -> _Grid:
+        step = 1
+        while (high - low) > step * _MOST_STEPS:
+            step *= 2
+        middle = (low + high) // 2 // step
+        reach = max(high - middle * step, middle * step - low)
+        rounding = 0 if step == 1 else 2
+        return cls(float(step), middle, -(-2 * reach // step) + rounding, whole=True)
+
+    def counted(self, total: NDArray[Any]) -> NDArray[np.int64]:
+        """Totals in steps, to the nearest."""
+        if self.whole:
+            step = int(self.step)
+            return np.asarray((total.astype(np.int64) + step // 2) // step)
+        return np.asarray(np.rint(total / self.step).astype(np.int64))
+
+    def total(self, steps: NDArray[np.int64]) -> NDArray[Any]:
+        """The way back."""
+        return steps * int(self.step) if self.whole else steps * self.step
+
+
+def released(
+    folded: Folded, query: Query, epsilon: float, rng: np.random.Generator
+) -> tuple[Folded, tuple[float, ...]]:
+    """Counts and totals with noise, and the variances of what was added: counts, then totals.
+
+    ``folded`` may be a whole grouping set or the cells of one compute node: all nodes of the set
+    together keep ε. Nothing but counts and totals is told. The noise m·V of a count is part of the
+    noise of each total, so that their covariance is m·V, m being the middle of the column's bounds.
+    """
+    check_release(query)
+    share = checks.epsilon(epsilon, "release") / (1 + len(query.measures))
+    counting = laplace_noise(_IN_COUNTS, share)
+    cells = len(folded.count)
+    count = np.asarray(folded.count, np.int64) + counting.draw(cells, rng)
+    totals, variances = [], [counting.variance]
+    for column, total in zip(query.measures, folded.total, strict=True):
+        grid = _Grid.of(column)
+        noise = laplace_noise(grid.sensitivity, share)
+        around = grid.counted(total) - grid.middle * np.asarray(folded.count, np.int64)
+        noisy = around + noise.draw(cells, rng) + grid.middle * count
+        totals.append(grid.total(noisy))
+        added = noise.variance + grid.middle**2 * counting.variance
+        variances.append(grid.step**2 * added)
+    nothing = tuple(np.zeros_like(each) for each in totals)
+    spread = tuple(np.zeros(cells) for _ in totals)
+    return Folded(count, tuple(totals), nothing, nothing, spread), tuple(variances)

@@ -1,0 +1,116 @@
+"""What a scrambled query promises to whom, and what it must not."""
+
+import math
+
+import pytest
+
+from incrowd.errors import InvalidParameter, NotProven
+from incrowd.protocols.scrambled_query import ScrambledQuery
+from incrowd.protocols.scrambled_query.mechanisms import SomeScrambler
+from incrowd.protocols.scrambled_query.mixing import ScramblerProfile
+from incrowd.protocols.scrambled_query.plan import Cluster, Plan, Stage
+from incrowd.randomizers import KRR, Generic, Redirect
+from incrowd.tasks.query import Column, Query
+
+DELTA = 1e-4
+COLUMNS = (
+    Column(name="g", type="category", values=("a", "b", "c")),
+    Column(name="x", type="integer", low=0, high=100),
+)
+
+
+def asking(sql="SELECT g, COUNT(*) FROM t GROUP BY g", columns=COLUMNS, **settings):
+    query = Query(sql=sql, table="t", columns=columns)
+    settings = {"targets": 3, "sources": 50, "dummies": 60, "n": 100} | settings
+    return ScrambledQuery(query=query, **settings)
+
+
+def test_dummies_of_any_randomizer_are_not_those_of_a_binary_one():
+    """Blankets of many outcomes spread dummies thinner than the worst binary law says."""
+    with pytest.raises(NotProven, match="blanket"):
+        SomeScrambler(Generic(epsilon=5.0), 100, 300).profile()
+    # k-ary response, which is such a randomizer, reveals what the exact attack attains.
+    sampling = 40 / (math.exp(5.0) + 39)
+    attained = ScramblerProfile(40, sampling, 100, 300).lower(1e-6)
+    proven = SomeScrambler(KRR(categories=40, epsilon=5.0), 100, 300).profile().epsilon(1e-6)
+    assert 2.0 < attained <= proven
+    # Without dummies a generic one is covered, as in any shuffled crowd.
+    assert SomeScrambler(Generic(epsilon=1.0), 1000, 0).profile().epsilon(1e-6) < 1
+
+
+def test_a_curator_who_hears_who_got_through_is_an_observer():
+    local = asking(mode="local", sources=0, dummies=1, sampling=0.5, release=0.5)
+    both = local.guarantee("curator+network").epsilon(DELTA)
+    assert local.guarantee("curator").epsilon(DELTA) == both > 0.5
+    mixed = asking(sampling=0.5, release=0.5)
+    assert mixed.guarantee("curator").epsilon(DELTA) == 0.5
+
+
+def test_views_that_are_not_protected():
+    plain = asking()
+    for view in ("everyone", "peer", "network+scrambler", "curator", "curator+network"):
+        with pytest.raises(NotProven):
+            plain.guarantee(view)
+    assert [each.view_name for each in plain.guarantees()] == ["network"]
+    assert plain.guarantee("hub").epsilon(DELTA) == plain.guarantee("network").epsilon(DELTA)
+
+
+def test_lies_protect_from_scramblers():
+    lying = asking(sampling=0.5)
+    alone = Redirect(targets=3, sampling=0.5).epsilon
+    assert lying.guarantee("network+scrambler").epsilon(DELTA) == alone
+    assert lying.guarantee("network").epsilon(DELTA) < alone
+
+
+def test_groups_that_are_not_full_hold_more_dummies():
+    """601 people behind scramblers of 600 are 301 and 300, and dummies."""
+    found = ScrambledQuery(targets=20, sampling=0.1, sources=600, dummies=0, n=601)
+    same = ScramblerProfile(20, 0.1, 301, 299)
+    promise = found.guarantee("network")
+    assert promise.epsilon(DELTA) == same.epsilon(DELTA) < 1.2
+    assert promise.lower(DELTA) <= promise.epsilon(DELTA)
+
+
+def test_as_many_colluders_as_fit_into_a_group():
+    crowd = ScrambledQuery(targets=20, sampling=0.1, sources=600, dummies=300, n=6000)
+    alone = ScramblerProfile(20, 0.1, 1, 300).epsilon(DELTA)
+    for colluders in (599, 700, 5999):
+        assert crowd.guarantee("network", colluders).epsilon(DELTA) == alone
+
+
+def test_no_attack_is_claimed_where_a_condition_names_the_groups():
+    narrowed = asking("SELECT g, COUNT(*) FROM t WHERE g = 'a' GROUP BY g")
+    assert narrowed.guarantee("network").lower(DELTA) is None
+    other = asking("SELECT g, COUNT(*) FROM t WHERE x < 50 GROUP BY g")
+    assert other.guarantee("network").lower(DELTA) > 0
+
+
+def test_sums_are_refused_by_their_bounds_and_not_by_the_data():
+    wide = (COLUMNS[0], Column(name="x", type="integer", low=0, high=2**53))
+    sql = "SELECT g, SUM(x) FROM t GROUP BY g"
+    with pytest.raises(InvalidParameter, match="declare smaller bounds"):
+        asking(sql, wide, n=1100)
+    assert asking(sql, n=1100).asked.measures
+
+
+def test_a_release_at_every_node_that_gets_a_copy():
+    """Three nodes that all get the tuple, and release it, tell three times as much."""
+    plan = Plan(
+        stages=(
+            Stage("people", "source", 1, people="people"),
+            Stage("nodes", "compute", 3, release=1.0),
+            Stage("result", "result"),
+        ),
+        clusters=(
+            Cluster("copies", "people", "nodes", decided_by=(), everyone=True),
+            Cluster("answers", "nodes", "result", decided_by=()),
+        ),
+    )
+    assert plan.profile(released=True).epsilon(DELTA) == pytest.approx(3.0)
+
+
+def test_the_query_of_the_protocol_is_the_question():
+    protocol = asking(n=60, sources=30)
+    rows = {"g": ["a", "b", "c"] * 20, "x": [1] * 60}
+    run = protocol.simulate(rows, seed=1)
+    assert [row.tuples for row in run.result.rows] == [20, 20, 20]
