@@ -43,13 +43,18 @@ class Result:
         }
 
 
-def show(results: Sequence[Result], setting: Mapping[str, int], format: str) -> int:
+def show(
+    results: Sequence[Result],
+    setting: Mapping[str, int],
+    format: str,
+    times: str = "processor time",
+) -> int:
     """Print the results with what they were measured at; the exit code says whether all hold."""
     missed = [each for each in results if each.holds is False]
     if format == "json":
         print(json.dumps({**setting, "results": [each.as_dict() for each in results]}, indent=2))
     else:
-        print(", ".join(f"{count:,} {what}" for what, count in setting.items()), "· processor time")
+        print(", ".join(f"{count:,} {what}" for what, count in setting.items()), f"· {times}")
         print(_table(results))
         print("all targets hold" if not missed else f"{len(missed)} targets missed")
     return 1 if missed else 0

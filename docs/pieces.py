@@ -14,6 +14,7 @@ import io
 import itertools
 import os
 import re
+import shlex
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -39,14 +40,18 @@ from incrowd.protocols import PROTOCOLS
 from incrowd.protocols import load as load_protocol
 from incrowd.randomizers import RANDOMIZERS
 from incrowd.report.format import count, guess, percent, plain, round_up, up
+from incrowd.survey.building import COLUMN_TASKS
 from incrowd.survey.fields import Field, fields_of
-from incrowd.survey.survey import COLUMN_TASKS
 from incrowd.tasks import TASKS
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 SOURCE = Path(ic.__file__).parent
 DELTA = 1e-6
+
+PATIENTS = (
+    "SELECT age_range, bmi, AVG(insulin) FROM patients GROUP BY GROUPING SETS ((age_range),(bmi))"
+)
 
 COMMANDS = {
     "account-shuffle": "account shuffle --eps0 1 --n 1e6 --delta 1e-6",
@@ -74,6 +79,14 @@ COMMANDS = {
     "calibrate-token": "calibrate token-walk --task sgd --n 2000 --steps 20000 --lipschitz 1"
     " --path hidden --delta 1e-6 --epsilon 1",
     "run-token": "run examples/token.toml --seed 7 --no-report",
+    "account-scrambler": "account scrambler --targets 20 --sampling 0.1 --sources 600"
+    " --dummies 300 --delta 1e-4",
+    "query-patients": f"query '{PATIENTS}' --data examples/patients.csv"
+    " --schema examples/patients.toml --epsilon 1 --delta 1e-4 --seed 7",
+    "query-explained": f"query '{PATIENTS}' --data examples/patients.csv"
+    " --schema examples/patients.toml --epsilon 1 --delta 1e-4 --seed 7 --explain",
+    "query-limited": f"query '{PATIENTS}' --data examples/patients.csv"
+    " --schema examples/patients.toml --epsilon 1 --delta 1e-4 --seed 7 --max-load 4500",
     "check-commute": "config check examples/commute.toml",
     "run-commute": "run examples/commute.toml --seed 7 --no-report",
     "run-friends": "run examples/friends.toml --seed 7 --no-report",
@@ -126,7 +139,7 @@ def call(*words: str) -> tuple[str, int]:
 
 def shown(command: str) -> str:
     """A command and its output."""
-    printed, code = call(*command.split())
+    printed, code = call(*shlex.split(command))
     lines = [line for line in printed.splitlines() if line.strip() or not code]
     ending = [f"(exit code {code})"] if code else []
     return fenced("\n".join([f"$ incrowd {command}", *lines, *ending]))
@@ -215,6 +228,12 @@ def survey_live() -> str:
 def survey_spread() -> str:
     """The survey that is asked step by step."""
     return _survey("spread/survey")
+
+
+@piece
+def survey_insulin() -> str:
+    """The survey that asks a query."""
+    return _survey("insulin")
 
 
 def _survey(name: str) -> str:
@@ -334,7 +353,7 @@ def survey_keys() -> str:
             rows.append((f"`[{section}]`", f"`{name}`", kind, default, meaning))
 
     tasks = {name: field for kind in COLUMN_TASKS for name, field in _fields(TASKS[kind])}
-    say("task", ["kind", "data", "column", "question", *tasks], tasks)
+    say("task", ["kind", "data", "column", "question", *tasks, "sql", "schema"], tasks)
     budget = fields_of(ic.survey.Budget)
     say("budget", budget, budget)
     names = " or ".join(f"`{kind}`" for kind in PROTOCOLS)
@@ -358,6 +377,11 @@ def survey_keys() -> str:
         for name, field in _fields(each)
     }
     say("randomizer", ("epsilon", *sorted(fields.keys() - {"epsilon"})), fields)
+    for kind in PROTOCOLS:
+        limits = load_protocol(kind).limits_type
+        for name, field in _fields(limits) if limits is not None else ():
+            said = f"`{kind}`: {field.description}"
+            rows.append(("`[limits]`", f"`{name}`", _type(field), _default(field), said))
     for name, field in _fields(LiveOptions):
         rows.append(("`[live]`", f"`{name}`", _type(field), _default(field), field.description))
     return table(("table", "key", "type", "default", "meaning"), rows)

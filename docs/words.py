@@ -6,7 +6,7 @@ so that the tables stay complete.
 
 from __future__ import annotations
 
-from incrowd.survey.survey import COLUMN_TASKS
+from incrowd.survey.building import COLUMN_TASKS, QUERY
 
 PUBLISHED = (
     (
@@ -32,7 +32,7 @@ PUBLISHED = (
         "Privacy Amplification by Decentralization (Cyffers, Bellet)",
     ),
     (
-        "scrambled-query",
+        "scrambler",
         "tuples pass scramblers, with dummies, on their way to compute nodes",
         "Mitigating Leakage from Data Dependent Communications in Decentralized Computing using "
         "Differential Privacy (Ladjel, Anciaux, Bellet, Scerri)",
@@ -41,9 +41,11 @@ PUBLISHED = (
 """The published protocols: name, how reports travel (while it is planned), paper."""
 
 KEYS = {
-    ("task", "kind"): ("text", "required", "what is asked: " + " or ".join(COLUMN_TASKS)),
+    ("task", "kind"): ("text", "required", "what is asked: " + " or ".join((*COLUMN_TASKS, QUERY))),
     ("task", "data"): ("text", "required", "a CSV file with a header, beside the survey file"),
     ("task", "column"): ("text", "required", "the column of that file to ask about"),
+    ("task", "sql"): ("text", "required", "query: the SQL aggregate, over the table of the schema"),
+    ("task", "schema"): ("text", "required", "query: a file with the columns and their domains"),
     ("task", "question"): ("text", "made from the column", "the question, for people to read"),
     ("task", "categories"): ("list of text", "required", "histogram: every answer there is"),
     ("task", "bounds"): ("two numbers", "required", "mean: the least and the greatest value"),
@@ -73,8 +75,10 @@ REASONS = {
     "psycopg": "a hub's store in PostgreSQL",
     "nats-py": "surveys that travel over NATS",
     "torch": "neural networks and the gradients of each person; linear models need none",
+    "sqlglot": "reads the SQL of queries; loaded when needed",
     "matplotlib": "the figures of the HTML report",
     "networkx": "only to read graphs that were made with it",
+    "duckdb": "the tests and the benchmark of queries: the same SQL, answered in the open",
     "pytest": "the tests",
     "pytest-xdist": "the tests, on all cores",
     "hypothesis": "tests with generated inputs",

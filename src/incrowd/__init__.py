@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from incrowd.protocols.check_in.learning import CheckInSGD
     from incrowd.protocols.local import Local
     from incrowd.protocols.network_shuffle import NetworkShuffle
+    from incrowd.protocols.scrambled_query import ScrambledQuery
+    from incrowd.protocols.scrambled_query.kmeans import ScrambledKMeans
     from incrowd.protocols.token_walk import TokenWalk
     from incrowd.protocols.token_walk.learning import TokenSGD
     from incrowd.protocols.trusted_shuffle import TrustedShuffle
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
         PrivUnit,
         Randomizer,
     )
-    from incrowd.tasks import Histogram, Mean, Sum
+    from incrowd.tasks import Column, Histogram, Mean, Query, Schema, Sum
 
 __all__ = [
     "KRR",
@@ -47,6 +49,7 @@ __all__ = [
     "SUE",
     "CheckIn",
     "CheckInSGD",
+    "Column",
     "Cost",
     "Gaussian",
     "GaussianVector",
@@ -61,8 +64,12 @@ __all__ = [
     "OneBit",
     "PrivUnit",
     "Protocol",
+    "Query",
     "Randomizer",
     "Run",
+    "Schema",
+    "ScrambledKMeans",
+    "ScrambledQuery",
     "Sum",
     "TokenSGD",
     "TokenWalk",
@@ -85,6 +92,7 @@ _PACKAGES = frozenset(
 _HOMES = ("randomizers", "tasks", "privacy", "protocols")
 _LEARNERS = {
     "CheckInSGD": "incrowd.protocols.check_in.learning",
+    "ScrambledKMeans": "incrowd.protocols.scrambled_query.kmeans",
     "TokenSGD": "incrowd.protocols.token_walk.learning",
 }
 """Protocols that learn, each in a module that is not needed for anything else."""

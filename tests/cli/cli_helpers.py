@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from incrowd import errors
+
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 
@@ -18,3 +20,15 @@ class Ended:
 
 
 Call = Callable[..., Ended]
+
+
+def assert_fails(ended: Ended, kind: type[errors.IncrowdError] | int, *said: str) -> None:
+    """It ended with this error, in one line that says so, and printed nothing else."""
+    code = kind if isinstance(kind, int) else kind.exit_code
+    assert ended.code == code, ended
+    assert ended.out == ""
+    assert ended.err.startswith("error: ")
+    assert ended.err.count("\n") == 1
+    assert "Traceback" not in ended.err
+    for words in said:
+        assert words in ended.err

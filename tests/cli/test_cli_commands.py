@@ -65,6 +65,8 @@ def test_account_states_what_the_library_proves(incrowd: Call) -> None:
 def test_every_protocol_is_accounted_and_calibrated(incrowd: Call) -> None:
     for kind in PROTOCOLS:
         fields = fields_of(load(kind).parameters_type)
+        if not load(kind).asks_epsilon0({"task": "histogram"}):
+            continue  # Its promise rests on other things, which have tests of their own.
         # What walks over a graph is here accounted without one, as perfectly mixed.
         more = ("--stationary",) if "stationary" in fields else ()
         more += ("--rate", 0.5) if "rate" in fields else ()

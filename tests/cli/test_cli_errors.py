@@ -6,21 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from cli_helpers import ROOT, Call, Ended
+from cli_helpers import ROOT, Call, Ended, assert_fails
 
 from incrowd import errors
-
-
-def assert_fails(ended: Ended, kind: type[errors.IncrowdError] | int, *said: str) -> None:
-    code = kind if isinstance(kind, int) else kind.exit_code
-    assert ended.code == code, ended
-    assert ended.out == ""
-    assert ended.err.startswith("error: ")
-    assert ended.err.count("\n") == 1
-    assert "Traceback" not in ended.err
-    for words in said:
-        assert words in ended.err
-
 
 ACCOUNT = ("account", "shuffle", "--delta", "1e-6", "--n", "1000", "--eps0", "1")
 
@@ -186,7 +174,7 @@ def test_a_report_that_cannot_be_written_is_known_before_the_run(
     def fail(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("incrowd.survey.survey.read_column", fail)
+    monkeypatch.setattr("incrowd.survey.survey.read_columns", fail)
     ended = incrowd("run", survey(), "--report", "nowhere/report.html")
     assert_fails(ended, errors.FileUnreadable, "nowhere/report.html")
 
@@ -214,7 +202,7 @@ def test_the_unexpected(
     def fail(*_: object) -> None:
         raise ZeroDivisionError("a\nbug")
 
-    monkeypatch.setattr("incrowd.survey.survey.read_column", fail)
+    monkeypatch.setattr("incrowd.survey.survey.read_columns", fail)
     assert_fails(incrowd("run", survey()), 1, "ZeroDivisionError: a bug", "--debug")
     with pytest.raises(ZeroDivisionError):
         incrowd("run", survey(), "--debug")
@@ -226,7 +214,7 @@ def test_an_interrupt(
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("incrowd.survey.survey.read_column", interrupt)
+    monkeypatch.setattr("incrowd.survey.survey.read_columns", interrupt)
     ended = incrowd("run", survey())
     assert (ended.code, ended.out) == (130, "")
     assert "Traceback" not in ended.err

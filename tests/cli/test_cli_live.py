@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_helpers import Call, Ended
+from cli_helpers import Call, Ended, assert_fails
 
 from incrowd import errors
 from incrowd.live.options import LiveOptions
@@ -134,11 +134,6 @@ def test_fewer_people_in_every_mode(incrowd: Call, walking: Path, mode: tuple[st
     words = ("run", walking, "--devices", "60", *mode, "--seed", "1", "--no-report")
     found = payload(incrowd(*words, "--format", "json"))
     assert found["people"] == found["parameters"]["n"] == found["reports"]["sent"] == 60
-
-
-def assert_fails(ended: Ended, kind: type[errors.IncrowdError], said: str) -> None:
-    assert (ended.code, ended.out, ended.err.count("\n")) == (kind.exit_code, "", 1), ended
-    assert said in ended.err
 
 
 def test_too_few_or_too_many_people(incrowd: Call, walking: Path, network: Network) -> None:

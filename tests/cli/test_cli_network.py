@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cli_helpers import EXAMPLES, Call, Ended
+from cli_helpers import EXAMPLES, Call, Ended, assert_fails
 
 from incrowd import NetworkShuffle, errors, graphs
 from incrowd.graphs import Graph
@@ -41,14 +41,6 @@ def payload(ended: Ended) -> dict[str, Any]:
 
 def answer(incrowd: Call, *words: object) -> dict[str, Any]:
     return payload(incrowd(*words, "--format", "json"))
-
-
-def assert_fails(ended: Ended, kind: type[errors.IncrowdError] | int, *said: str) -> None:
-    assert ended.code == (kind if isinstance(kind, int) else kind.exit_code), ended
-    assert (ended.out, ended.err.count("\n")) == ("", 1)
-    assert ended.err.startswith("error: ")
-    for words in said:
-        assert words in ended.err
 
 
 def test_account_states_what_the_library_proves(incrowd: Call) -> None:

@@ -64,6 +64,7 @@ def build() -> typer.Typer:
     from incrowd.cli.hub import hub
     from incrowd.cli.keys import app as keys
     from incrowd.cli.promise import account_app, calibrate_app
+    from incrowd.cli.query import query_command
     from incrowd.cli.run import run_command
 
     app = typer.Typer(
@@ -71,6 +72,7 @@ def build() -> typer.Typer:
     )
     app.callback()(_root)
     app.command("run")(run_command())
+    app.command("query")(query_command())
     app.add_typer(account_app(), name="account")
     app.add_typer(calibrate_app(), name="calibrate")
     app.add_typer(config, name="config")

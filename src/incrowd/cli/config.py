@@ -74,7 +74,11 @@ def check(
             ("protocol", f"{protocol.kind}: {protocol.summary}"),
             *([("parameters", settings(planned))] if planned else []),
             ("randomizer", survey.randomizer.kind),
-            ("ε0", f"{down(survey.randomizer.epsilon, 6)}, {origin}"),
+            *(
+                [("how", f"sampling, sources and dummies {origin}")]
+                if survey.task.kind == "query"
+                else [("ε0", f"{down(survey.randomizer.epsilon, 6)}, {origin}")]
+            ),
             (
                 "budget",
                 f"ε = {budget.epsilon:g} at δ = {small(budget.delta)} against {budget.view}",

@@ -240,7 +240,7 @@ def build_protocol(kind: type[Protocol], given: Mapping[str, Any]) -> Protocol:
         with _missing(fields, given):
             implied = kind.implied(parameters)
     randomizer = build_randomizer(given, implied)
-    with named_by_flag(fields):
+    with _missing(fields, given):
         return kind.make(parameters, randomizer)
 
 
@@ -319,7 +319,8 @@ def field_option(
     """
     name = name or field.name
     described = text or sentence(field.description)
-    if not field.required and field.type is not bool and field.shown_default:
+    told = "Default:" in described
+    if not (told or field.required) and field.type is not bool and field.shown_default:
         described += f" Default: {field.shown_default}."
     if field.words:
         number = "INTEGER" if field.type is int else "NUMBER"

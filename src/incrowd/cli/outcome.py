@@ -58,12 +58,14 @@ def payload_of(survey: Survey, result: Run, mode: str) -> dict[str, Any]:
     from incrowd.report import describe
 
     budget, live = survey.budget, describe.describe_live(result)
+    truth = survey.truth_of(result)
     return {
         "question": survey.question,
         "result": describe.describe_answer(result.result),
         "interval": describe.describe_interval(result.result),
+        "table": describe.describe_table(result.result),
         "refined": describe.describe_refined(result, budget.delta, budget.view),
-        "truth": None if survey.truth is None else survey.truth.tolist(),
+        "truth": None if truth is None else truth.tolist(),
         "people": result.result.people,
         "reports": {"sent": result.collected.sent, "received": result.collected.received},
         "guarantees": [
@@ -103,7 +105,7 @@ def _write(
             view=survey.budget.view,
             met=payload["budget"]["met"],
             shares=survey.task.domain == "category",
-            truth=survey.truth,
+            truth=survey.truth_of(result),
             source=survey.text,
             command=command,
         ),
@@ -136,14 +138,28 @@ def publish(
 
 def _render(console: Console, payload: Mapping[str, Any]) -> None:
     """Draw the payload as tables."""
-    from incrowd.report.format import count, small, up
-    from incrowd.report.tables import answer_table, facts_table, guarantees_table, refined_table
-    from incrowd.report.words import facts, live_facts
+    from incrowd.report.format import count, small
+    from incrowd.report.tables import (
+        answer_table,
+        facts_table,
+        guarantees_table,
+        query_table,
+        refined_table,
+    )
+    from incrowd.report.words import facts, live_facts, treatment
 
     budget, reports = payload["budget"], payload["reports"]
     randomizer = payload["parameters"]["randomizer"]
     console.print(payload["question"], style="bold", markup=False)
-    console.print(answer_table(payload["result"], payload["interval"], payload["truth"]))
+    if plan := payload.get("plan"):
+        console.print()
+        console.print(plan["text"], markup=False, no_wrap=True, overflow="ignore", crop=False)
+        console.print()
+        console.print(facts_table([("•", each) for each in plan["explanation"]]))
+    if payload["table"] is None:
+        console.print(answer_table(payload["result"], payload["interval"], payload["truth"]))
+    else:
+        console.print(query_table(**payload["table"]))
     if len(payload["refined"]) > 1:
         labels = [row["label"] for row in payload["result"]]
         console.print(refined_table(payload["refined"], labels))
@@ -157,7 +173,8 @@ def _render(console: Console, payload: Mapping[str, Any]) -> None:
                     f"ε = {budget['epsilon']:g} at δ = {small(budget['delta'])} against "
                     f"{budget['view']}: {kept}",
                 ),
-                ("people", f"{count(payload['people'])}, ε0 = {up(randomizer['epsilon'])} each"),
+                ("people", f"{count(payload['people'])}, {treatment(randomizer)}"),
+                *_settings(payload),
                 ("reports", f"{count(reports['received'])} of {count(reports['sent'])} arrived"),
                 ("planned cost", _cost(payload["cost"])),
                 *(
@@ -176,6 +193,17 @@ def _render(console: Console, payload: Mapping[str, Any]) -> None:
             ]
         )
     )
+
+
+def _settings(payload: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """How the messages of a query travelled, which may have been chosen for it."""
+    from incrowd.report.words import settings
+
+    if payload["table"] is None:
+        return []
+    apart = ("protocol", "randomizer", "n")
+    shown = {name: each for name, each in payload["parameters"].items() if name not in apart}
+    return [("parameters", settings(shown))]
 
 
 def _cost(described: Mapping[str, Any]) -> str:

@@ -35,10 +35,18 @@ if TYPE_CHECKING:
     from incrowd.survey import Survey
     from incrowd.survey.survey import Progress
 
-__all__ = ["run_command"]
+__all__ = [
+    "LIVE_PANEL",
+    "LiveOption",
+    "SeedOption",
+    "live_asked",
+    "live_words",
+    "run_command",
+    "run_over_network",
+]
 
 _FAULTS = "Faults (with --mode actors)"
-_LIVE = "Live runs (with --live; otherwise as the survey says)"
+LIVE_PANEL = "Live runs (with --live; otherwise as the survey says)"
 
 Mode = Literal["simulate", "actors"]
 ModeOption = Annotated[
@@ -77,7 +85,10 @@ def run_command() -> Callable[..., None]:
         keyword("no_report", NoReportOption, False),
         keyword("format", FormatOption, Format.table),
         *(field_option(each, panel=_FAULTS) for each in fields_of(Faults).values()),
-        *(field_option(each, panel=_LIVE, switch=True) for each in fields_of(LiveOptions).values()),
+        *(
+            field_option(each, panel=LIVE_PANEL, switch=True)
+            for each in fields_of(LiveOptions).values()
+        ),
     ]
     return signed(run, "run", "Ask everybody what a survey file asks, on this machine.", options)
 
@@ -86,7 +97,9 @@ def run(given: Mapping[str, Any]) -> None:
     """Ask, account, report, print."""
     from incrowd import survey as surveys
 
-    file, live = given["file"], _live(given)
+    file, live = given["file"], live_asked(given)
+    if live is not None and given["mode"] is not None:
+        raise typer.BadParameter("contradicts --live", param_hint="'--mode'")
     mode: Mode = given["mode"] or "simulate"
     if given["devices"] is not None:
         checks.crowd(given["devices"], flag("devices"))
@@ -95,7 +108,7 @@ def run(given: Mapping[str, Any]) -> None:
     with progress() as say:
         survey = surveys.load(file, progress=say, people=given["devices"])
         if live is not None:
-            result = _run_live(survey, live, say)
+            result = run_over_network(survey, live, say)
         else:
             asked = f"asking {len(survey.values):,} people"
             say(asked)
@@ -111,7 +124,7 @@ def run(given: Mapping[str, Any]) -> None:
     publish(survey, result, payload, page, command, given["format"])
 
 
-def _live(given: Mapping[str, Any]) -> dict[str, Any] | None:
+def live_asked(given: Mapping[str, Any]) -> dict[str, Any] | None:
     """What was asked of a live run, beyond what the survey says; none where none was asked."""
     from incrowd.live.options import LiveOptions
 
@@ -120,8 +133,6 @@ def _live(given: Mapping[str, Any]) -> dict[str, Any] | None:
         for name in asked:
             raise typer.BadParameter("needs --live", param_hint=f"'{flag(name)}'")
         return None
-    if given["mode"] is not None:
-        raise typer.BadParameter("contradicts --live", param_hint="'--mode'")
     if given["seed"] is not None:
         raise typer.BadParameter(
             "a live device refuses a seed: what protects a person must not be repeatable",
@@ -132,7 +143,7 @@ def _live(given: Mapping[str, Any]) -> dict[str, Any] | None:
     return asked
 
 
-def _run_live(survey: Survey, asked: Mapping[str, Any], say: Progress) -> Run:
+def run_over_network(survey: Survey, asked: Mapping[str, Any], say: Progress) -> Run:
     """Give everybody a device, and let them answer over a network."""
     import msgspec
 
@@ -173,10 +184,7 @@ def _command(
     if given["devices"] is not None:
         words += [flag("devices"), str(given["devices"])]
     if live is not None:
-        words.append(flag("live"))
-        for name, value in live.items():
-            words += _switch(name, value) if isinstance(value, bool) else [flag(name), str(value)]
-        return shlex.join(words)
+        return shlex.join(words + live_words(live))
     words += [flag("seed"), str(result.seed)]
     if given["mode"] is not None:
         words += [flag("mode"), given["mode"]]
@@ -188,5 +196,12 @@ def _command(
     return shlex.join(words)
 
 
-def _switch(name: str, on: bool) -> list[str]:
-    return [flag(name if on else f"no_{name}")]
+def live_words(live: Mapping[str, Any]) -> list[str]:
+    """The words that ask for a live run like this one."""
+    words = [flag("live")]
+    for name, value in live.items():
+        if isinstance(value, bool):
+            words.append(flag(name if value else f"no_{name}"))
+        else:
+            words += [flag(name), str(value)]
+    return words

@@ -17,6 +17,7 @@ from incrowd.privacy.guarantee import Guarantee
 from incrowd.protocols.actor import is_device
 from incrowd.protocols.base import Cost, Protocol, Run
 from incrowd.tasks.base import Answer, Task
+from incrowd.tasks.query import QueryAnswer
 
 __all__ = [
     "describe_answer",
@@ -26,6 +27,7 @@ __all__ = [
     "describe_live",
     "describe_measured",
     "describe_parameters",
+    "describe_table",
     "describe_versions",
     "lower_bound",
 ]
@@ -76,6 +78,19 @@ def describe_answer(answer: Answer) -> list[dict[str, Any]]:
             answer.labels, answer.value, answer.standard_error, strict=True
         )
     ]
+
+
+def describe_table(answer: Answer) -> dict[str, Any] | None:
+    """The answer of a query as the table that SQL would give; none of any other question.
+
+    The last column counts the tuples behind each row.
+    """
+    if not isinstance(answer, QueryAnswer):
+        return None
+    return {
+        "columns": [*answer.columns, "tuples"],
+        "rows": [[*row.values, row.tuples] for row in answer.rows],
+    }
 
 
 def describe_interval(answer: Answer) -> dict[str, Any]:

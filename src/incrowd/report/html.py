@@ -8,15 +8,14 @@ is promised comes from the run's own guarantees, so the page cannot promise more
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Any
 
 from incrowd.errors import FileUnreadable
 from incrowd.privacy.guarantee import Guarantee, view_of
 from incrowd.protocols.base import Protocol, Run
+from incrowd.randomizers import Redirect
 from incrowd.randomizers.base import FloatArray
 from incrowd.report.describe import (
     describe_live,
@@ -25,16 +24,20 @@ from incrowd.report.describe import (
     lower_bound,
 )
 from incrowd.report.format import count, down, guess, percent, plain, round_up, several, small, up
+from incrowd.report.parts import definitions, figure, section, table
 from incrowd.report.plots import MOST_ROWS, answer_figure, profile_figure, refined_figure
+from incrowd.report.query import plan_section, query_section
 from incrowd.report.style import STYLE
 from incrowd.report.words import (
     facts,
     live_facts,
     neighbours,
     promise,
+    treatment,
     view_title,
     view_who,
 )
+from incrowd.tasks.query import QueryAnswer
 
 __all__ = ["Document", "render", "require_writable", "write"]
 
@@ -89,6 +92,7 @@ def render(document: Document) -> str:
     """The whole page."""
     parts = (
         _answer(document),
+        plan_section(document.protocol),
         _refined(document),
         _promises(document),
         _profile(document),
@@ -110,10 +114,7 @@ def render(document: Document) -> str:
 def _header(document: Document) -> str:
     answer, protocol = document.run.result, document.protocol
     budget = _budgeted(document)
-    error = max(answer.standard_error.tolist())
-    typical = f"± {plain(100 * error, 2)} points" if document.shares else f"± {plain(error, 3)}"
     sampled = document.run.collected.sampled
-    luck = " and the luck of who was in" if sampled else " alone"
     tiles = (
         (
             "People who were there" if sampled else "People who answered",
@@ -125,7 +126,7 @@ def _header(document: Document) -> str:
             f"ε = {up(budget.epsilon(document.delta))}",
             f"at δ = {small(document.delta)}; the budget was {document.epsilon:g}",
         ),
-        ("Typical error", typical, f"one standard error, from the noise{luck}"),
+        _precision(document),
     )
     took = "answered"
     if sampled:
@@ -146,15 +147,42 @@ def _header(document: Document) -> str:
         '<header><p class="eyebrow">A private survey</p>'
         f"<h1>{escape(document.question)}</h1>"
         f'<p class="lede">{count(answer.people)} people {took} through the '
-        f"<b>{escape(protocol.kind)}</b> protocol: {escape(_sentence(protocol.summary))} Each "
-        f"answer was randomized on the person’s own device by <b>"
-        f"{escape(protocol.randomizer.kind)}</b> with ε0 = {up(protocol.randomizer.epsilon)}. "
+        f"<b>{escape(protocol.kind)}</b> protocol: {escape(_sentence(protocol.summary))} "
+        f"{_randomized(protocol)} "
         f'{kept}</p><dl class="tiles">{made}</dl></header>'
     )
 
 
+def _randomized(protocol: Protocol) -> str:
+    """What was done to each answer before it left a device."""
+    if isinstance(protocol.randomizer, Redirect):
+        told = treatment({"kind": "redirect", "sampling": protocol.randomizer.sampling})
+        return f"{escape(told[:1].upper() + told[1:])}."
+    return (
+        "Each answer was randomized on the person’s own device by "
+        f"<b>{escape(protocol.randomizer.kind)}</b> with ε0 = {up(protocol.randomizer.epsilon)}."
+    )
+
+
+def _precision(document: Document) -> tuple[str, str, str]:
+    """How much the answer can be relied on, as a tile."""
+    answer = document.run.result
+    if isinstance(answer, QueryAnswer):
+        collected = document.run.collected
+        if any(getattr(collected, "noise", ())):
+            return "Tuples behind the answer", "not told", "the result has noise"
+        fewest = count(min(collected.crowds))
+        return "Tuples behind the answer", fewest, f"or more, of {count(answer.people)} people"
+    error = max(answer.standard_error.tolist())
+    typical = f"± {plain(100 * error, 2)} points" if document.shares else f"± {plain(error, 3)}"
+    luck = " and the luck of who was in" if document.run.collected.sampled else " alone"
+    return "Typical error", typical, f"one standard error, from the noise{luck}"
+
+
 def _answer(document: Document) -> str:
     answer, shares = document.run.result, document.shares
+    if isinstance(answer, QueryAnswer):
+        return query_section(answer)
     shown = percent if shares else plain
     head = ["", "estimate", f"{answer.confidence:.0%} interval"]
     truth = document.truth
@@ -194,7 +222,7 @@ def _answer(document: Document) -> str:
         else "The intervals cover the noise that protects people, each number on its own; they do "
         "not cover how the people were chosen."
     )
-    figure = _figure(
+    drawn = figure(
         answer_figure(answer, truth, shares=shares),
         "Estimates with confidence limits"
         + (" and the truth" if truth is not None else "")
@@ -203,11 +231,11 @@ def _answer(document: Document) -> str:
         f"Dots are estimates, whiskers the {answer.confidence:.0%} interval of each"
         + ("; upright marks are the truth." if truth is not None else "."),
     )
-    return _section(
+    return section(
         "The answer",
         f"<p>Each person’s report is noisy on purpose; over many people the noise averages out, "
         f"and what it adds is removed. {told} {covered}{negative}</p>"
-        f"{figure}{_table(head, rows, caption='The same in numbers')}",
+        f"{drawn}{table(head, rows, caption='The same in numbers')}",
     )
 
 
@@ -228,18 +256,18 @@ def _refined(document: Document) -> str:
         ]
         for each in refined
     ]
-    return _section(
+    return section(
         "Round by round",
         "<p>Every round asked a fresh random crowd. Each made the answer sharper and the promise "
         "weaker, which is why the budget ends the survey.</p>"
-        + _figure(
+        + figure(
             refined_figure(refined, shares=document.shares),
             "Estimates after some of the rounds: "
             + "; ".join(f"{row[0]} with a standard error of {row[2]}" for row in rows),
             f"The largest estimates, with the {document.run.result.confidence:.0%} interval of "
             "each as a band. The axis of rounds is logarithmic.",
         )
-        + _table(
+        + table(
             [
                 "",
                 f"ε until then, against {view_title(view_of(document.view))}",
@@ -266,13 +294,13 @@ def _promises(document: Document) -> str:
         )
     head = ["who looks", "ε (proven)", "best known attack", "guess right, at most"]
     budget = _budgeted(document)
-    return _section(
+    return section(
         "What each person was promised",
         f"<p>{escape(promise(budget, delta))}</p>"
         f"<p>In every row {escape(neighbours(budget))} The best known attack is an ε that "
         "somebody really attains: the truth lies between it and the proven ε. All are at "
         f"δ = {small(delta)}, the slack of the promise.</p>"
-        + _table(head, rows, caption="One row for each set of parties who pool what they see"),
+        + table(head, rows, caption="One row for each set of parties who pool what they see"),
     )
 
 
@@ -281,12 +309,12 @@ def _profile(document: Document) -> str:
         f"{view_title(each.view)} ε = {up(each.epsilon(document.delta))}"
         for each in document.run.guarantees
     )
-    return _section(
+    return section(
         "The whole promise",
         "<p>A promise is a curve, not one number: the smaller the slack δ that is allowed, the "
         "larger the ε that can be promised. Full lines are proven; the truth cannot lie above "
         "them. Dashed lines are attained by an attack; the truth cannot lie below them.</p>"
-        + _figure(
+        + figure(
             profile_figure(document.run.guarantees, document.delta),
             f"Proven epsilon against delta by view. At delta {small(document.delta)}: {told}.",
             "Both axes are logarithmic.",
@@ -303,7 +331,7 @@ def _assumptions(document: Document) -> str:
             f"<ul>{items or '<li>nothing beyond the randomizer itself</li>'}</ul>"
             f'<p class="muted small">Proof: {escape(guarantee.theorem)}</p>'
         )
-    return _section(
+    return section(
         "What the promise rests on",
         "<p>Each promise holds when all of these are true, whatever else anybody knows.</p>"
         + "".join(listed),
@@ -346,7 +374,7 @@ def _cost(document: Document) -> str:
         ),
         *((_capital(name), value, "") for name, value in facts(own)),
     ]
-    return _section("What it cost", _facts(told))
+    return section("What it cost", definitions(told))
 
 
 def _live(document: Document) -> str:
@@ -354,12 +382,12 @@ def _live(document: Document) -> str:
     live = describe_live(document.run)
     if live is None:
         return ""
-    return _section(
+    return section(
         "How it ran",
         "<p>Every person was a device of its own, with its own keys and its own randomness. What "
         "two of them said to each other travelled in sealed cells of one size, which nobody in "
         "between could open.</p>"
-        + _facts((_capital(name), value, "") for name, value in live_facts(live)),
+        + definitions((_capital(name), value, "") for name, value in live_facts(live)),
     )
 
 
@@ -380,11 +408,11 @@ def _reproduce(document: Document) -> str:
             "randomness, because what protects a person must not be repeatable."
         )
         seed = "none: a live device refuses one"
-    return _section(
+    return section(
         "How to do it again",
         f"<p>{told}</p>"
         + command
-        + _facts([("Seed", seed, ""), ("Versions", versions, "")])
+        + definitions([("Seed", seed, ""), ("Versions", versions, "")])
         + source,
     )
 
@@ -400,52 +428,6 @@ def _budgeted(document: Document) -> Guarantee:
 
 def _who(guarantee: Guarantee) -> tuple[str, str]:
     return view_title(guarantee.view), view_who(guarantee.view)
-
-
-def _section(title: str, body: str) -> str:
-    return f"<section><h2>{escape(title)}</h2>{body}</section>"
-
-
-def _figure(svg: str, alternative: str, caption: str) -> str:
-    return (
-        f'<figure role="img" aria-label="{escape(alternative)}">{svg}'
-        f'<figcaption aria-hidden="true">{escape(caption)}</figcaption></figure>'
-    )
-
-
-def _facts(told: Iterable[tuple[str, str, str]]) -> str:
-    rows = "".join(
-        f"<dt>{escape(name)}</dt><dd>{escape(value)} "
-        f'<span class="muted small">{escape(meaning)}</span></dd>'
-        for name, value, meaning in told
-    )
-    return f'<dl class="facts">{rows}</dl>'
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[Any]], caption: str) -> str:
-    top = "".join(
-        f'<th scope="col"{_numeric(index)}>{escape(name)}</th>' for index, name in enumerate(head)
-    )
-    body = "".join(
-        "<tr>" + "".join(_cell(index, value) for index, value in enumerate(row)) + "</tr>"
-        for row in rows
-    )
-    return (
-        f'<div class="scroll"><table><caption>{escape(caption)}</caption>'
-        f"<thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>"
-    )
-
-
-def _cell(index: int, value: Any) -> str:
-    if index == 0:
-        name, small = value if isinstance(value, tuple) else (value, "")
-        extra = f"<small>{escape(small)}</small>" if small else ""
-        return f'<th scope="row">{escape(str(name))}{extra}</th>'
-    return f"<td{_numeric(index)}>{escape(str(value))}</td>"
-
-
-def _numeric(index: int) -> str:
-    return ' class="n"' if index else ""
 
 
 def _capital(text: str) -> str:

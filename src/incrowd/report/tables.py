@@ -10,7 +10,14 @@ from incrowd.report.format import count, down, plain, several, small, up
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["answer_table", "facts_table", "guarantees_table", "refined_table"]
+__all__ = [
+    "answer_table",
+    "cell_text",
+    "facts_table",
+    "guarantees_table",
+    "query_table",
+    "refined_table",
+]
 
 _SHOWN = 3
 """How many answers a row of estimates has room for."""
@@ -43,6 +50,31 @@ def answer_table(
         numbers += [] if truth is None else [truth[index]]
         table.add_row(Text(row["label"]), *(plain(number) for number in numbers))
     return table
+
+
+def query_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
+    """The answer of a query: a row per group, as SQL gives it, and how many tuples are behind it.
+
+    A column by which a row is not grouped is left empty.
+    """
+    from rich.text import Text
+
+    table = _table(*columns)
+    for position, column in enumerate(table.columns):
+        words = any(isinstance(row[position], str) for row in rows)
+        column.justify = "left" if words else "right"
+    for row in rows:
+        table.add_row(*(Text(cell_text(value)) for value in row))
+    return table
+
+
+def cell_text(value: Any) -> str:
+    """One cell of the answer of a query."""
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return plain(value, 6)
+    return count(value) if isinstance(value, int) else str(value)
 
 
 def refined_table(refined: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> Table:

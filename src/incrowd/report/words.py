@@ -20,6 +20,7 @@ __all__ = [
     "promise",
     "said",
     "settings",
+    "treatment",
     "view_title",
     "view_who",
 ]
@@ -44,7 +45,12 @@ _PARTIES = {
     "peer": "another participant",
     "analyst": "somebody who knows public side information about people",
     "network": "somebody who watches who talks to whom",
+    "scrambler": "whoever mixes messages on their way, and knows where each goes",
 }
+
+
+_TITLES = {"peer": "a peer", "network": "an observer of the network"}
+"""Parties of whom there are many."""
 
 
 def view_title(view: Iterable[str]) -> str:
@@ -52,9 +58,7 @@ def view_title(view: Iterable[str]) -> str:
     parties = frozenset(view)
     if parties == EVERYONE:
         return "everyone else together"
-    first, *rest = _in_order(parties)
-    article = "a peer" if first == "peer" else f"the {first}"
-    return " with ".join([article, *(f"the {party}" for party in rest)])
+    return " with ".join(_TITLES.get(party, f"the {party}") for party in _in_order(parties))
 
 
 def _in_order(parties: Iterable[str]) -> list[str]:
@@ -68,6 +72,16 @@ def view_who(view: Iterable[str]) -> str:
     if parties == EVERYONE:
         return "all parties pool what they saw: only your own device protects you"
     return "; ".join(_PARTIES[party] for party in _in_order(parties))
+
+
+def treatment(randomizer: Mapping[str, Any]) -> str:
+    """What a randomizer, as plain data, does to each answer, in a few words."""
+    if randomizer["kind"] == "redirect":
+        lies = randomizer["sampling"]
+        if not lies:
+            return "every message goes where it belongs"
+        return f"{percent(lies)} of messages go to a compute node at random, without their tuple"
+    return f"ε0 = {up(randomizer['epsilon'])} each"
 
 
 def promise(guarantee: Guarantee, delta: float) -> str:

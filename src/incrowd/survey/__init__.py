@@ -2,7 +2,7 @@
 
 from incrowd.survey.calibrate import Goal, Unknown, calibrate, calibrate_delta, unknowns
 from incrowd.survey.schema import Budget
-from incrowd.survey.survey import Mode, Survey, load, load_question
+from incrowd.survey.survey import Mode, Survey, build, load, load_question
 
 __all__ = [
     "Budget",
@@ -10,6 +10,7 @@ __all__ = [
     "Mode",
     "Survey",
     "Unknown",
+    "build",
     "calibrate",
     "calibrate_delta",
     "load",

@@ -1,4 +1,4 @@
-"""One column of a data file, as the text that is written there.
+"""Columns of a data file, as the text that is written there.
 
 Data are comma-separated values with a header, in UTF-8, perhaps compressed (``.gz``), one person
 per row. What a value may be is the task's business: it parses, and names the row of what it
@@ -12,24 +12,21 @@ from __future__ import annotations
 import csv
 import gzip
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-import numpy as np
-from numpy.typing import NDArray
-
 from incrowd.errors import EmptyData, FileUnreadable, InvalidParameter, MissingColumn
 
-__all__ = ["read_column", "read_numbers"]
+__all__ = ["read_columns", "read_numbers"]
 
 _OTHER_SEPARATORS = {";": "';'", "\t": "tabs"}
 
 
-def read_column(path: Path, column: str) -> NDArray[np.str_]:
-    """The cells of one column, without the spaces around them; row 1 is the first person."""
-    cells = np.asarray(list(_cells(path, column)), dtype=np.str_)
-    if not cells.size:
+def read_columns(path: Path, columns: Sequence[str]) -> list[list[str]]:
+    """The cells of these columns, without the spaces around them; row 1 is the first person."""
+    cells = list(_cells(path, columns))
+    if not cells:
         raise EmptyData(f"{path}: no rows after the header; a survey needs at least one person")
     return cells
 
@@ -54,13 +51,13 @@ def read_numbers(path: Path) -> tuple[float, ...]:
     return tuple(found)
 
 
-def _cells(path: Path, column: str) -> Iterator[str]:
+def _cells(path: Path, columns: Sequence[str]) -> Iterator[list[str]]:
     try:
         with _open(path) as stream:
             rows = csv.reader(stream, strict=True)
             try:
                 header = next(rows, None) or []
-                position = _position(path, column, header)
+                positions = [_position(path, column, header) for column in columns]
                 for number, line, row in _people(rows):
                     fields = row or [""] * (len(header) == 1)
                     if len(fields) != len(header):
@@ -69,7 +66,7 @@ def _cells(path: Path, column: str) -> Iterator[str]:
                             f"the header has {len(header)}: complete the row, and quote values "
                             "that contain a comma"
                         )
-                    yield fields[position].strip()
+                    yield [fields[position].strip() for position in positions]
             except csv.Error as error:
                 raise FileUnreadable(
                     f"{path}: line {rows.line_num}: not valid CSV: {error}"

@@ -1,9 +1,10 @@
 """The text of ``survey.toml``, turned into checked descriptions or into one precise complaint.
 
-Five tables: ``[task]`` what is asked and of which data, ``[budget]`` what must be promised,
+Six tables: ``[task]`` what is asked and of which data, ``[budget]`` what must be promised,
 ``[protocol]`` how the reports travel, ``[randomizer]`` what each person does to their answer,
-``[live]`` how a run over a network goes. The keys of the last three are the fields of the
-protocol's parameters, of the randomizer and of the live options themselves.
+``[limits]`` what it may cost where a protocol chooses its own parameters, ``[live]`` how a run over
+a network goes. The keys of the last four are the fields of the protocol's parameters, of the
+randomizer, of the protocol's limits and of the live options themselves.
 
 An error names the file and the exact key (``survey.toml: task.bounds[1]: expected number, got
 text``). An unknown key is refused, because a misspelt one would otherwise change the promise in
@@ -31,8 +32,8 @@ from incrowd.survey.fields import fields_of
 __all__ = ["Budget", "Section", "SurveyFile", "read"]
 
 T = TypeVar("T")
-_TABLES = ("task", "budget", "protocol", "randomizer", "live")
-_OPTIONAL = ("randomizer", "live")
+_TABLES = ("task", "budget", "protocol", "randomizer", "limits", "live")
+_OPTIONAL = ("randomizer", "limits", "live")
 _TYPE_NAMES = {
     "str": "text",
     "int": "whole number",
@@ -166,6 +167,7 @@ class SurveyFile:
         self.task = Section(name, "task", tables["task"])
         self.protocol = Section(name, "protocol", tables["protocol"])
         self.randomizer = Section(name, "randomizer", tables.get("randomizer", {}))
+        self.limits = Section(name, "limits", tables.get("limits", {}))
         budget = Section(name, "budget", tables["budget"])
         budget.known(fields_of(Budget))
         self.budget = budget.build(Budget)

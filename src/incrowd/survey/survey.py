@@ -19,61 +19,47 @@ network, with keys, sealed messages and fresh randomness that nobody can repeat.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
-from typing import Protocol as Interface
+from typing import TYPE_CHECKING, Literal
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from incrowd.errors import (
-    BudgetInfeasible,
     IncrowdError,
     InvalidCrowd,
     InvalidParameter,
     MissingExtra,
-    NotProven,
     ProtocolFailed,
 )
-from incrowd.graphs import Graph
 from incrowd.live.options import LiveOptions
 from incrowd.privacy.guarantee import view_of
-from incrowd.protocols import PROTOCOLS
-from incrowd.protocols import load as load_protocol
 from incrowd.protocols.base import Protocol, Run
-from incrowd.randomizers import RANDOMIZERS, Generic
 from incrowd.randomizers.base import FloatArray, Randomizer
-from incrowd.survey.calibrate import LOCAL_EPSILON, Goal, Unknown, calibrate, unknowns
-from incrowd.survey.data import read_column
+from incrowd.survey.building import (
+    QUERY,
+    Progress,
+    asked_by,
+    check_alone,
+    goal_of,
+    protocol_kind,
+    protocol_of,
+)
+from incrowd.survey.data import read_columns
 from incrowd.survey.fields import fields_of
 from incrowd.survey.part import part_of
-from incrowd.survey.schema import Budget, Section, SurveyFile, read
-from incrowd.tasks import TASKS
+from incrowd.survey.schema import Budget, SurveyFile, read
 from incrowd.tasks.base import Task
 
 if TYPE_CHECKING:
     from incrowd.live.run import LiveRun
     from incrowd.sim import Faults
 
-__all__ = ["Mode", "Progress", "Survey", "load", "load_question"]
+__all__ = ["Mode", "Progress", "Survey", "build", "load", "load_question"]
 
 Mode = Literal["simulate", "actors"]
 """The whole population at once, or one state machine per participant over a faulty network."""
-
-COLUMN_TASKS = ("histogram", "mean", "sum")
-"""The tasks that one column of data can answer."""
-
-BUDGET = "budget"
-"""In a survey file, in place of a number such as the rounds: the most that the budget allows."""
-
-
-class Progress(Interface):
-    """Is told what is being done and, where that is known, how much of how much."""
-
-    def __call__(self, stage: str, done: int = 0, total: int = 0) -> None:
-        """Show it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,11 +73,11 @@ class Survey:
     protocol: Protocol
     budget: Budget
     values: NDArray[np.str_]
-    """The raw column, one entry per person."""
+    """The raw column, one entry per person; of a query a row of texts."""
     solved: bool
-    """Whether ε0 was solved for, rather than given."""
+    """Whether ε0, or whatever else decides the promise, was solved for rather than given."""
     column: str
-    """The column of the data that holds the values."""
+    """The column of the data that holds the values; of a query the table."""
     live: LiveOptions
     """How a live run goes, unless it is told otherwise."""
 
@@ -105,9 +91,14 @@ class Survey:
         """The answer that people would have given without protection, where all are at hand."""
         return self.task.truth(self.values) if self.values.size else None
 
+    def truth_of(self, run: Run) -> FloatArray | None:
+        """The same, row by row of the answer of a run."""
+        truth = self.truth
+        return None if truth is None else run.result.beside(truth)
+
     def met_by(self, run: Run) -> bool:
         """Whether what really happened still keeps the promise of the budget."""
-        goal, view = _goal(self.budget), view_of(self.budget.view)
+        goal, view = goal_of(self.budget), view_of(self.budget.view)
         for guarantee in run.guarantees:
             if guarantee.view == view:
                 return guarantee.epsilon(goal.delta) <= goal.epsilon
@@ -190,17 +181,23 @@ def load(
     """
     say = progress or _silent
     say("reading the survey")
-    file = read(Path(path))
+    return build(read(Path(path)), say, people=people)
+
+
+def build(file: SurveyFile, say: Progress, *, people: int | None = None) -> Survey:
+    """The run that a survey describes, wherever its text comes from."""
     data = file.path.parent / file.task.take("data", str)
-    asked = _asked(file)
+    asked = asked_by(file)
     column, task = asked["column"], asked["task"]
     say(f"reading {data.name}")
-    values = read_column(data, column)
+    values = task.rows(read_columns(data, task.asks(column)))
     try:
         task.encode(values)
     except IncrowdError as error:
-        raise type(error)(f"{data}: column {column}: {error}") from error
-    kind = _protocol_kind(file)
+        # A query has several columns, and says itself which one it is about.
+        where = "" if task.kind == QUERY else f"column {column}: "
+        raise type(error)(f"{data}: {where}{error}") from error
+    kind = protocol_kind(file, task)
     graph = None
     if people is not None:
         try:
@@ -208,8 +205,8 @@ def load(
         except IncrowdError as error:
             raise type(error)(f"{file.path}: {error}") from error
         values = values[kept]
-    protocol, solved = _protocol(file, kind, task, len(values), graph, say)
-    _check_alone(file, protocol)
+    protocol, solved = protocol_of(file, kind, task, len(values), graph, say)
+    check_alone(file, protocol)
     return Survey(**asked, protocol=protocol, budget=file.budget, values=values, solved=solved)
 
 
@@ -219,27 +216,12 @@ def load_question(path: str | Path, people: int, progress: Progress | None = Non
     say("reading the survey")
     file = read(Path(path))
     file.task.take("data", str, "")
-    asked = _asked(file)
-    kind = _protocol_kind(file)
-    protocol, solved = _protocol(file, kind, asked["task"], people, None, say)
-    _check_alone(file, protocol)
+    asked = asked_by(file)
+    kind = protocol_kind(file, asked["task"])
+    protocol, solved = protocol_of(file, kind, asked["task"], people, None, say)
+    check_alone(file, protocol)
     nobody = np.empty(0, np.str_)
     return Survey(**asked, protocol=protocol, budget=file.budget, values=nobody, solved=solved)
-
-
-def _asked(file: SurveyFile) -> dict[str, Any]:
-    """What a survey file says, whoever answers."""
-    question, column = file.task.take("question", str, ""), file.task.take("column", str)
-    task = _task(file.task)
-    _check_protocol(file.protocol)
-    return {
-        "path": file.path,
-        "text": file.text,
-        "question": question or f"What is the {_kind(task)} of {column}?",
-        "task": task,
-        "column": column,
-        "live": file.live,
-    }
 
 
 def _blamed(faults: Faults | None) -> str:
@@ -261,198 +243,3 @@ def _short(value: float | str) -> str:
 
 def _silent(stage: str, done: int = 0, total: int = 0) -> None:
     del stage, done, total
-
-
-def _kind(description: Any) -> str:
-    return str(type(description).__struct_config__.tag)
-
-
-def _goal(budget: Budget) -> Goal:
-    return Goal(epsilon=budget.epsilon, delta=budget.delta, view=budget.view)
-
-
-def _task(section: Section) -> Task:
-    kind = TASKS[section.choose(COLUMN_TASKS)]
-    section.known((*fields_of(kind), "kind", "data", "column", "question"))
-    return section.build(kind)
-
-
-def _check_protocol(section: Section) -> None:
-    if "n" in section.values:
-        raise section.fail("n", "the people are counted from the data; remove this key")
-
-
-def _protocol_kind(file: SurveyFile) -> type[Protocol]:
-    """The class of the protocol; its keys are checked, and files are named from where they are.
-
-    A budget that names no view speaks of the protocol's own.
-    """
-    section = file.protocol
-    kind = load_protocol(section.choose(PROTOCOLS))
-    section.known(fields_of(kind.parameters_type))
-    section.resolve(file.path.parent, kind.parameters_type)
-    file.budget = msgspec.structs.replace(file.budget, view=file.budget.view or kind.view)
-    return kind
-
-
-def _protocol(
-    file: SurveyFile,
-    kind: type[Protocol],
-    task: Task,
-    people: int,
-    graph: Graph | None,
-    say: Progress,
-) -> tuple[Protocol, bool]:
-    """The protocol of the survey, planned, and whether its ε0 was solved for."""
-    section = file.protocol
-    stretched = _stretched(section, kind)
-    if stretched is None:
-        section.build(kind.parameters_type, n=people)
-    randomizer = _randomizer(file, task, kind)
-    goal = _goal(file.budget)
-    stage = "checking the promise against the budget"
-    say(stage)
-
-    def build(eps0: Any, **more: Any) -> Protocol:
-        drawn = eps0 if isinstance(eps0, Randomizer) else randomizer(eps0)
-        parameters = section.build(kind.parameters_type, n=people, **more)
-        try:
-            made = kind.make(parameters, drawn, graph)
-            return made.planned(
-                goal.delta, progress=lambda done, total: say(stage, done=done, total=total)
-            )
-        except IncrowdError as error:
-            raise type(error)(f"{file.path}: protocol: {error}") from error
-
-    if stretched is None and not file.randomizer.values:
-        stated = _stated(section, kind, people)
-        if stated is not None:
-            _check_local(file, stated)
-            return _met(file, build(stated), goal, f"protocol: {stated.kind} noise"), False
-    given = file.randomizer.values.get("epsilon")
-    if given is None and stretched is not None:
-        raise section.fail(
-            stretched.name, f"{BUDGET} needs randomizer.epsilon: the budget can choose only one"
-        )
-    if given is None:
-        unknown = replace(LOCAL_EPSILON, cap=file.budget.local_epsilon)
-        _, protocol = calibrate(build, unknown, goal)
-        return protocol, True
-    _check_local(file, randomizer(given))
-    if stretched is not None:
-        name, whole = stretched.name, stretched.whole
-        try:
-            _, protocol = calibrate(
-                lambda value: build(given, **{name: int(value) if whole else value}),
-                stretched,
-                goal,
-            )
-        except BudgetInfeasible as error:
-            raise BudgetInfeasible(
-                f"{file.path}: protocol.{name}: {error}; lower randomizer.epsilon, or raise the "
-                "budget"
-            ) from error
-        return protocol, False
-    return _met(file, build(given), goal, f"randomizer.epsilon: {given:g}"), False
-
-
-def _check_local(file: SurveyFile, randomizer: Randomizer) -> None:
-    """Refuse reports that alone reveal more than the budget allows."""
-    cap = file.budget.local_epsilon
-    if cap is not None and randomizer.epsilon > cap:
-        raise BudgetInfeasible(
-            f"{file.path}: randomizer.epsilon: {randomizer.epsilon:g} exceeds "
-            f"budget.local_epsilon {cap:g}; lower it, or leave it out to have it solved"
-        )
-
-
-def _check_alone(file: SurveyFile, protocol: Protocol) -> None:
-    """Refuse a cap on what a report reveals alone where reports have no noise of their own."""
-    if file.budget.local_epsilon is not None:
-        try:
-            protocol.guarantee("everyone")
-        except NotProven as error:
-            raise BudgetInfeasible(f"{file.path}: budget.local_epsilon: {error}") from error
-
-
-def _met(file: SurveyFile, protocol: Protocol, goal: Goal, given: str) -> Protocol:
-    """The protocol, if what was given meets the budget."""
-    reached = goal.reached(protocol)
-    if reached > goal.epsilon:
-        raise BudgetInfeasible(
-            f"{file.path}: {given} gives epsilon {reached:.4g} at delta {goal.delta:g} against "
-            f"{goal.view}, above budget.epsilon {goal.epsilon:g}; lower it, or leave it out to "
-            "have it solved"
-        )
-    return protocol
-
-
-def _stated(section: Section, kind: type[Protocol], people: int) -> Randomizer | None:
-    """The randomizer that the protocol's own parameters describe, where they do."""
-    try:
-        made = kind.implied(section.build(kind.parameters_type, n=people))
-    except InvalidParameter:
-        return None
-    return made if isinstance(made, Randomizer) else None
-
-
-def _stretched(section: Section, kind: type[Protocol]) -> Unknown | None:
-    """The parameter that is to be as large as the budget allows, where the file says so."""
-    solvable = {name: each for name, each in unknowns(kind).items() if each.safe == "max"}
-    named = [name for name, value in section.values.items() if value == BUDGET]
-    if not named:
-        return None
-    if len(named) > 1 or named[0] not in solvable:
-        raise section.fail(
-            named[-1], f"only one of {', '.join(list(solvable)[1:])} can be set to {BUDGET}"
-        )
-    return solvable[named[0]]
-
-
-def _randomizer_kind(section: Section, task: Task, kind: type[Protocol]) -> type[Randomizer]:
-    """The class of the randomizer; its domain is checked before any of its keys."""
-    # The generic one stands for all of them in accounting; nobody can draw from it.
-    asked = {TASKS[name].domain for name in COLUMN_TASKS}
-    drawable = {
-        name: each
-        for name, each in RANDOMIZERS.items()
-        if each.domain in asked and each is not Generic
-    }
-    named = section.values.get("kind")
-    if named in drawable:
-        try:
-            task.require_domain(drawable[named])
-        except InvalidParameter as error:
-            raise section.fail("kind", str(error)) from error
-    fitting = {name: each for name, each in drawable.items() if each.domain == task.domain}
-    return fitting[section.choose(fitting, kind.usual[_kind(task)])]
-
-
-def _randomizer(
-    file: SurveyFile, task: Task, protocol: type[Protocol]
-) -> Callable[[Any], Randomizer]:
-    """The randomizer of the survey as a function of its ε0."""
-    section = file.randomizer
-    kind = _randomizer_kind(section, task, protocol)
-    fields = fields_of(kind)
-    section.known(fields)
-    # What the randomizer must know of the question it answers is taken from the question.
-    shared: dict[str, Any] = {
-        name: len(task.categories)
-        for name in ("categories",)
-        if name in fields and hasattr(task, "categories")
-    }
-    if "delta" in fields and fields["delta"].required:
-        # Noise of any width can be stated at any δ0: that of the budget is as good as another.
-        shared["delta"] = file.budget.delta
-    filled = shared | section.values
-
-    def build(eps0: Any) -> Randomizer:
-        made = Section(section.file, section.name, filled).build(kind, epsilon=eps0)
-        try:
-            task.require(made)
-        except InvalidParameter as error:
-            raise section.fail("kind", str(error)) from error
-        return made
-
-    return build

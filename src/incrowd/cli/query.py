@@ -1,0 +1,239 @@
+"""``incrowd query``: an SQL aggregate of people's tuples, hidden from whoever watches them talk.
+
+The options are turned into the text of a survey file, and that is run like any other: what the
+command does can be kept, changed and run again with ``incrowd run``. What is left out of how
+messages travel is chosen for the budget, within the limits.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from incrowd import checks
+from incrowd.cli.options import field_option, flag, keyword, number_option, signed
+from incrowd.cli.outcome import page_of, payload_of, publish
+from incrowd.cli.output import Format, FormatOption, note, progress
+from incrowd.cli.run import (
+    LIVE_PANEL,
+    LiveOption,
+    SeedOption,
+    live_asked,
+    live_words,
+    run_over_network,
+)
+from incrowd.errors import IncrowdError
+from incrowd.protocols import load
+from incrowd.survey.fields import Field, fields_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from incrowd.survey.survey import Survey
+
+__all__ = ["query_command"]
+
+_NAME = "query"
+"""What the survey that is made from the options is called."""
+_KIND = "scrambler"
+"""The protocol that answers queries."""
+_TARGETS = 8
+"""Compute nodes per grouping set, unless given."""
+_TEXTS = {
+    "targets": f"Compute nodes that share the cells of each grouping set. Default: {_TARGETS}.",
+    **{
+        name: f"{text} Default: chosen."
+        for name, text in (
+            ("sampling", "Chance that a message goes to a compute node at random, without tuple."),
+            ("sources", "People whose messages one scrambler mixes."),
+            ("dummies", "Messages without a tuple that a scrambler adds."),
+        )
+    },
+}
+"""What is said of options whose default is another one here."""
+_COUNTED = ("n", "grouping_sets")
+"""What the data and the query say by themselves."""
+_HOW = "How messages travel (what is left out is chosen for the budget)"
+_LIMITS = "Limits within which it is chosen"
+
+SqlArgument = Annotated[
+    str,
+    typer.Argument(
+        help="SELECT columns, aggregates FROM table [WHERE …] [GROUP BY …]: COUNT, SUM, AVG, MIN, "
+        "MAX, VAR; GROUPING SETS, ROLLUP, CUBE."
+    ),
+]
+DataOption = Annotated[Path, typer.Option("--data", help="A CSV file, one person per row.")]
+SchemaOption = Annotated[
+    Path, typer.Option("--schema", help="A TOML file with the columns and their domains.")
+]
+ViewOption = Annotated[
+    str,
+    typer.Option(
+        "--view", help="Whom the promise is against: network, or curator+network with --release."
+    ),
+]
+ExplainOption = Annotated[
+    bool,
+    typer.Option("--explain", help="Draw the plan first, and say what an observer can learn."),
+]
+DrawOption = Annotated[
+    Path | None,
+    typer.Option("--draw", help="Write a drawing of the plan to an SVG file.", show_default=False),
+]
+PageOption = Annotated[
+    Path | None,
+    typer.Option("--report", help="Write a report to this HTML file.", show_default=False),
+]
+
+
+def query_command() -> Callable[..., None]:
+    """The command, with an option for everything about scramblers, limits and live runs."""
+    from incrowd.live.options import LiveOptions
+
+    devices = number_option("devices", "Ask only the people of so many first rows.", int)
+    options = [
+        keyword("sql", SqlArgument),
+        keyword("data", DataOption),
+        keyword("schema", SchemaOption),
+        keyword("epsilon", number_option("epsilon", "The ε to be promised.", float), None),
+        keyword("delta", number_option("delta", "The slack δ of the promise.", float), None),
+        keyword("view", ViewOption, "network"),
+        keyword("explain", ExplainOption, False),
+        keyword("draw", DrawOption, None),
+        keyword("live", LiveOption, False),
+        keyword("devices", devices, None),
+        keyword("seed", SeedOption, None),
+        keyword("report", PageOption, None),
+        keyword("format", FormatOption, Format.table),
+        *(
+            field_option(each, text=_TEXTS.get(each.name), panel=_HOW)
+            for each in _travel().values()
+        ),
+        *(field_option(each, _limit(each.name), panel=_LIMITS) for each in _limits().values()),
+        *(
+            field_option(each, panel=LIVE_PANEL, switch=True)
+            for each in fields_of(LiveOptions).values()
+        ),
+    ]
+    return signed(query, "query", "Answer an SQL aggregate between people's devices.", options)
+
+
+def query(given: Mapping[str, Any]) -> None:
+    """Plan, draw, ask, account, print."""
+    from incrowd import survey as surveys
+    from incrowd.report import require_writable
+    from incrowd.survey.schema import SurveyFile
+
+    epsilon, delta = (_needed(given, name) for name in ("epsilon", "delta"))
+    live = live_asked(given)
+    if given["devices"] is not None:
+        checks.crowd(given["devices"], flag("devices"))
+    page = None if given["report"] is None else page_of(given["data"], given["report"], False)
+    if given["draw"] is not None:
+        require_writable(given["draw"])
+    file = SurveyFile(Path(_NAME), _text(given, epsilon, delta))
+    with progress() as say, _named_by_option():
+        survey = surveys.build(file, say, people=given["devices"])
+        if given["draw"] is not None:
+            _draw(survey, given["draw"])
+        if live is not None:
+            result = run_over_network(survey, live, say)
+        else:
+            say(f"asking {len(survey.values):,} people")
+            result = survey.run(seed=given["seed"])
+        say("computing the promises")
+        payload = payload_of(survey, result, "simulate")
+    drawn = survey.protocol.drawing() if given["explain"] else None
+    payload["plan"] = drawn and {"text": drawn.text, "explanation": list(drawn.told)}
+    publish(survey, result, payload, page, _command(given, result.seed, live), given["format"])
+
+
+@contextmanager
+def _named_by_option() -> Iterator[None]:
+    """Let what is wrong with the survey speak of the options that it was made from."""
+    try:
+        yield
+    except IncrowdError as error:
+        told = str(error).removeprefix(f"{_NAME}: ")
+        told = re.sub(r"^limits\.(\w+):?", lambda name: flag(_limit(name[1])), told)
+        told = re.sub(r"^(?:protocol|budget|task)\.(\w+):", lambda name: f"{flag(name[1])}:", told)
+        told = told.removeprefix("protocol: ").replace("budget.epsilon", flag("epsilon"))
+        first, _, rest = told.partition(" ")
+        raise type(error)(f"{flag(first)} {rest}" if first in _travel() else told) from error
+
+
+def _needed(given: Mapping[str, Any], name: str) -> float:
+    from incrowd.cli.options import MissingOption
+
+    if given[name] is None:
+        raise MissingOption(name, "a query needs a budget")
+    check = {"epsilon": checks.epsilon, "delta": checks.delta}[name]
+    return check(given[name], flag(name))
+
+
+def _travel() -> dict[str, Field]:
+    """What can be said about how messages travel."""
+    fields = fields_of(load(_KIND).parameters_type)
+    return {name: each for name, each in fields.items() if name not in _COUNTED}
+
+
+def _limits() -> dict[str, Field]:
+    limits = load(_KIND).limits_type
+    return {} if limits is None else fields_of(limits)
+
+
+def _limit(name: str) -> str:
+    return f"max_{name}"
+
+
+def _text(given: Mapping[str, Any], epsilon: float, delta: float) -> str:
+    """The survey file that says the same as the options."""
+    chosen = {name: given[name] for name in _travel() if given[name] is not None}
+    tables: dict[str, dict[str, Any]] = {
+        "task": {
+            "kind": "query",
+            "sql": given["sql"],
+            "data": str(given["data"]),
+            "schema": str(given["schema"]),
+        },
+        "budget": {"epsilon": epsilon, "delta": delta, "view": given["view"]},
+        "protocol": {"kind": _KIND, "targets": _TARGETS} | chosen,
+        "limits": {
+            name: given[_limit(name)] for name in _limits() if given[_limit(name)] is not None
+        },
+    }
+    return "\n\n".join(
+        "\n".join([f"[{name}]", *(f"{key} = {_value(each)}" for key, each in table.items())])
+        for name, table in tables.items()
+        if table
+    )
+
+
+def _value(value: Any) -> str:
+    """A value as TOML writes it; its strings are those of JSON."""
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str | bool) else repr(value)
+
+
+def _draw(survey: Survey, path: Path) -> None:
+    drawn = survey.protocol.drawing()
+    if drawn is not None:
+        path.write_text(drawn.svg, encoding="utf-8")
+        note(f"the plan is drawn in {path}")
+
+
+def _command(given: Mapping[str, Any], seed: int | None, live: Mapping[str, Any] | None) -> str:
+    """The command that does the same again."""
+    words = ["incrowd", "query", given["sql"]]
+    named = ("data", "schema", "epsilon", "delta", "view", "devices", *_travel())
+    settings = {name: given[name] for name in (*named, *map(_limit, _limits()))}
+    for name, value in settings.items():
+        if value is not None:
+            words += [flag(name), str(value)]
+    return shlex.join(words + (["--seed", str(seed)] if live is None else live_words(live)))

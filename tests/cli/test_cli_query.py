@@ -1,0 +1,225 @@
+"""``incrowd query`` and the promises of scramblers, as a stranger meets them."""
+
+import json
+from pathlib import Path
+
+import pytest
+from cli_helpers import EXAMPLES, Call, assert_fails
+
+from incrowd import errors
+
+SQL = "SELECT age_range, bmi, AVG(insulin) FROM patients GROUP BY GROUPING SETS ((age_range),(bmi))"
+FILES = ("--data", EXAMPLES / "patients.csv", "--schema", EXAMPLES / "patients.toml")
+BUDGET = ("--epsilon", "1", "--delta", "1e-4")
+
+
+def test_the_example(incrowd: Call, tmp_path: Path) -> None:
+    ended = incrowd("query", SQL, *FILES, *BUDGET, "--seed", "7", "--format", "json")
+    assert ended.code == 0, ended.err
+    told = json.loads(ended.out)
+    assert told["table"]["columns"] == ["age_range", "bmi", "AVG(insulin)", "tuples"]
+    assert told["budget"]["met"]
+    network = next(each for each in told["guarantees"] if each["view"] == "network")
+    assert network["lower_bound"] <= network["epsilon"] <= 1
+    # Without limits nobody lies, and every tuple stands behind one group of each set.
+    people = len((EXAMPLES / "patients.csv").read_text().splitlines()) - 1
+    tuples = [row[-1] for row in told["table"]["rows"]]
+    assert sum(tuples) == 2 * people
+    assert told["plan"] is None
+
+
+def test_a_plan_is_drawn_and_explained(incrowd: Call, tmp_path: Path) -> None:
+    drawing = tmp_path / "plan.svg"
+    ended = incrowd(
+        "query", SQL, *FILES, *BUDGET, "--explain", "--draw", drawing, "--report", "page.html"
+    )
+    assert ended.code == 0, ended.err
+    assert "scrambler" in ended.out
+    assert "in the clear" in ended.out
+    assert drawing.read_text().startswith("<svg")
+    assert "<svg" in Path("page.html").read_text()
+
+
+def test_limits_make_people_lie(incrowd: Call) -> None:
+    words = ("query", SQL, *FILES, *BUDGET, "--seed", "7", "--format", "json", "--max-load", "4500")
+    told = json.loads(incrowd(*words).out)
+    assert 0 < told["parameters"]["sampling"] < 1
+    assert told["details"]["network_load"] <= 4500
+    assert told["budget"]["met"]
+
+
+def test_a_result_with_noise_is_charged_twice(incrowd: Call) -> None:
+    words = (
+        "query", "SELECT age_range, COUNT(*) FROM patients GROUP BY age_range", *FILES,
+        "--epsilon", "2", "--delta", "1e-4", "--seed", "7", "--format", "json", "--release", "0.5",
+        "--view", "curator+network", "--sampling", "0.5", "--sources", "500", "--dummies", "500",
+    )  # fmt: skip
+    told = json.loads(incrowd(*words).out)
+    proven = {each["view"]: each["epsilon"] for each in told["guarantees"]}
+    assert proven["curator"] == pytest.approx(0.5, rel=1e-3)
+    # Twice the noise, composed: more than adding it once, and at most adding it twice.
+    assert proven["network"] + 0.5 < proven["curator+network"] <= proven["network"] + 1.0
+
+
+@pytest.mark.parametrize(
+    ("sql", "kind", "words"),
+    [
+        ("SELECT * FROM patients", errors.InvalidQuery, ("column 8",)),
+        ("SELECT MEDIAN(insulin) FROM patients", errors.InvalidQuery, ("MEDIAN", "column 8")),
+        ("SELECT COUNT(*) FROM doctors", errors.InvalidQuery, ("doctors", "patients")),
+        ("SELECT AVG(insuline) FROM patients", errors.IncrowdError, ("insuline", "insulin")),
+        ("SELEC 1", errors.InvalidQuery, ("line 1",)),
+        ("", errors.InvalidQuery, ()),
+    ],
+)
+def test_sql_outside_the_subset(
+    incrowd: Call, sql: str, kind: type[errors.IncrowdError], words: tuple[str, ...]
+) -> None:
+    ended = incrowd("query", sql, *FILES, *BUDGET)
+    assert ended.code != 0
+    assert len(ended.err.strip().splitlines()) == 1
+    if kind is not errors.IncrowdError:
+        assert_fails(ended, kind, *words)
+    assert all(word in ended.err for word in words)
+
+
+def test_a_value_outside_its_domain(incrowd: Call, tmp_path: Path) -> None:
+    lines = (EXAMPLES / "patients.csv").read_text().splitlines()
+    place = lines[0].split(",").index("bmi")
+    row = lines[3].split(",")
+    row[place] = "999"
+    lines[3] = ",".join(row)
+    (tmp_path / "patients.csv").write_text("\n".join(lines))
+    files = ("--data", tmp_path / "patients.csv", "--schema", EXAMPLES / "patients.toml")
+    ended = incrowd("query", SQL, *files, *BUDGET)
+    assert ended.code != 0
+    assert all(word in ended.err for word in ("bmi", "999", "row 3"))
+    assert len(ended.err.strip().splitlines()) == 1
+
+
+def test_fewer_people_than_a_scrambler_needs(incrowd: Call) -> None:
+    words = ("query", SQL, *FILES, *BUDGET, "--sources", "5000", "--dummies", "10")
+    assert_fails(incrowd(*words), errors.InvalidCrowd, "5000")
+
+
+def test_a_budget_that_nothing_can_meet_names_the_nearest(incrowd: Call) -> None:
+    words = (
+        "query", SQL, *FILES, "--epsilon", "0.01", "--delta", "1e-9",
+        "--max-load", "3000", "--max-consents", "0.1",
+    )  # fmt: skip
+    assert_fails(incrowd(*words), errors.BudgetInfeasible, "least")
+
+
+def account(incrowd: Call, *words: str) -> dict[str, float]:
+    ended = incrowd("account", "scrambler", *words, "--delta", "1e-4", "--format", "json")
+    assert ended.code == 0, ended.err
+    found: dict[str, float] = json.loads(ended.out)
+    return found
+
+
+def test_account_states_the_exact_bound(incrowd: Call) -> None:
+    base = ("--targets", "20", "--sampling", "0.1", "--sources", "600", "--dummies", "300")
+    told = account(incrowd, *base)
+    assert told["epsilon"] == pytest.approx(1.043875, abs=1e-6)
+    assert told["lower_bound"] <= told["epsilon"]
+    assert told["bennett_epsilon"] == pytest.approx(2.3101, abs=2e-4)
+    assert {"view", "neighbours", "method", "assumptions", "parameters"} <= told.keys()
+
+
+def test_account_by_mode(incrowd: Call) -> None:
+    capped = ("--targets", "20", "--sampling", "0.5", "--sources", "100", "--dummies", "99")
+    assert account(incrowd, *capped, "--mode", "capped")["epsilon"] == pytest.approx(
+        2.8604, abs=5e-5
+    )
+    local = ("--targets", "20", "--sampling", "0.5", "--dummies", "1", "--mode", "local")
+    assert account(incrowd, *local)["epsilon"] == pytest.approx(2.397895272798371, abs=1e-12)
+
+
+def test_grouping_sets_add_up_at_most(incrowd: Call) -> None:
+    base = ("--targets", "20", "--sampling", "0.3", "--sources", "600", "--dummies", "300")
+    one, two = account(incrowd, *base), account(incrowd, *base, "--grouping-sets", "2")
+    assert one["epsilon"] < two["epsilon"] < 2 * one["epsilon"] * 1.1
+
+
+def test_too_few_dummies_without_lies(incrowd: Call) -> None:
+    words = ("--targets", "20", "--sources", "100", "--dummies", "50", "--delta", "1e-4")
+    ended = incrowd("account", "scrambler", *words, "--format", "json")
+    assert ended.code == 0, ended.err
+    told = json.loads(ended.out)
+    assert told["epsilon"] is None
+    assert told["delta_floor"] == pytest.approx(0.95**50)
+
+
+def test_calibrate_solves_for_the_dummies(incrowd: Call) -> None:
+    words = (
+        "calibrate", "scrambler", "--targets", "20", "--sampling", "0.1", "--sources", "600",
+        "--delta", "1e-4", "--epsilon", "1", "--format", "json",
+    )  # fmt: skip
+    told = json.loads(incrowd(*words).out)
+    assert told["solved"] == "dummies"
+    assert told["epsilon"] <= 1
+    fewer = account(
+        incrowd, "--targets", "20", "--sampling", "0.1", "--sources", "600",
+        "--dummies", str(told["value"] - 1),
+    )  # fmt: skip
+    assert fewer["epsilon"] > 1
+
+
+def test_a_survey_file_asks_the_same(incrowd: Call) -> None:
+    ended = incrowd("run", EXAMPLES / "insulin.toml", "--seed", "7", "--no-report")
+    assert ended.code == 0, ended.err
+    assert "tuples" in ended.out
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"sampling": 0.1},
+        {"sources": 300},
+        {"dummies": 300},
+        {"sampling": 0.2, "sources": 100},
+        {"sources": 200, "dummies": 5},
+    ],
+)
+def test_what_is_given_stays_and_the_rest_is_chosen(incrowd: Call, given: dict[str, float]) -> None:
+    words = [word for name, value in given.items() for word in (f"--{name}", value)]
+    sql = "SELECT sex, COUNT(*) FROM patients GROUP BY sex"
+    ended = incrowd("query", sql, *FILES, *BUDGET, *words, "--seed", "7", "--format", "json")
+    assert ended.code == 0, ended.err
+    told = json.loads(ended.out)
+    assert {name: told["parameters"][name] for name in given} == given
+    assert told["budget"]["met"]
+
+
+def test_a_budget_for_whoever_is_shown_the_result(incrowd: Call) -> None:
+    sql = "SELECT sex, COUNT(*) FROM patients GROUP BY sex"
+    words = ("--release", "0.3", "--view", "curator+network", "--seed", "7", "--format", "json")
+    told = json.loads(incrowd("query", sql, *FILES, *BUDGET, *words).out)
+    proven = {each["view"]: each["epsilon"] for each in told["guarantees"]}
+    # Nobody lies, so that noise counts once, and nothing of the budget is left unused.
+    assert 0.95 < proven["curator+network"] <= 1
+    assert told["details"]["tuples"] is None
+    assert told["reports"] == {"sent": 1000, "received": 1000}
+
+
+def test_a_condition_that_nobody_meets(incrowd: Call) -> None:
+    sql = "SELECT COUNT(*), AVG(insulin) FROM patients WHERE insulin > 49"
+    told = json.loads(incrowd("query", sql, *FILES, *BUDGET, "--format", "json").out)
+    assert told["table"]["rows"] == [[0, None, 0]]
+
+
+def test_keys_of_a_survey_that_mean_nothing_here(incrowd: Call, tmp_path: Path) -> None:
+    text = (EXAMPLES / "insulin.toml").read_text().replace('"patients', f'"{EXAMPLES}/patients')
+    for old, new, said in (
+        ('kind = "query"', 'kind = "querry"', "task.kind"),
+        ("spares = 1", "grouping_sets = 5", "grouping_sets"),
+        ('kind = "scrambler"', 'kind = "local"', "protocol.kind"),
+        ("channels = 600", "wings = 2", "limits.wings"),
+        ("channels = 600", "channels = 7", "limits.channels"),
+    ):
+        path = tmp_path / "survey.toml"
+        path.write_text(text.replace(old, new))
+        ended = incrowd("run", path, "--no-report")
+        assert ended.code != 0
+        assert ended.err.count("\n") == 1
+        assert said in ended.err

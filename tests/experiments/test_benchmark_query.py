@@ -1,0 +1,68 @@
+"""The contenders of the query benchmark compute the same, and its differences bite."""
+
+import importlib.util
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from incrowd.protocols.scrambled_query.mixing import ScramblerProfile
+
+SOURCE = Path(__file__).parents[2] / "benchmarks" / "scrambled_query.py"
+
+
+@pytest.fixture(scope="module")
+def benchmark():
+    sys.path.insert(0, str(SOURCE.parent))
+    spec = importlib.util.spec_from_file_location("benchmark_scrambled_query", SOURCE)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules[spec.name]
+    sys.path.remove(str(SOURCE.parent))
+
+
+@pytest.mark.parametrize("sampling", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize("epsilon", [0.05, 0.5])
+def test_double_sum(benchmark, sampling, epsilon):
+    """It is what the accountant bounds, hardly below it."""
+    bound = ScramblerProfile(20, sampling, 300, 500).delta(epsilon)
+    assert benchmark.double_sum(20, sampling, 300, 500, epsilon) == pytest.approx(bound, rel=1e-3)
+
+
+def test_difference(benchmark):
+    query = benchmark.Query(sql=benchmark.SQL, table="patients", columns=benchmark.COLUMNS)
+    answer = benchmark.simulated(query, benchmark.encoded(query, 500), 0.0)
+    rows = [row.values for row in answer.rows]
+    rng = np.random.default_rng(1)
+    rng.shuffle(rows)
+    assert benchmark.difference(answer, rows) == 0
+    assert benchmark.difference(answer, rows[1:]) == np.inf
+    off = [(*row[:4], row[4] * (1 + 1e-9), row[5]) for row in rows]
+    assert benchmark.difference(answer, off) == pytest.approx(1e-9, rel=1e-3)
+    more = [(*row[:3], row[3] + 1, *row[4:]) for row in rows]
+    assert benchmark.difference(answer, more) == np.inf
+    fewer = replace(answer, rows=answer.rows[1:])
+    assert benchmark.difference(fewer, rows) == np.inf
+
+
+def test_small_run(benchmark, monkeypatch, capsys):
+    # Times of so small a query mean nothing; everything else must be there and hold.
+    options = ["--tuples", "2e3", "--repeats", "1", "--sources", "300", "--format", "json"]
+    monkeypatch.setattr(sys, "argv", ["scrambled_query.py", *options])
+    benchmark.main()
+    found = {each["name"]: each for each in json.loads(capsys.readouterr().out)["results"]}
+    assert len(found) == 5
+    assert found["difference of the answers"]["holds"]
+    assert found["difference of ε"]["holds"]
+
+
+def test_without_the_database(benchmark, monkeypatch):
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    (skipped,) = benchmark.beside_database(1000, 1)
+    assert skipped.value is None
+    assert skipped.note.startswith("skipped: no duckdb")
