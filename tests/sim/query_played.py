@@ -33,6 +33,7 @@ from incrowd.protocols.seat import Timing
 from incrowd.randomness import Seeds
 from incrowd.sim import Faults, play
 from incrowd.tasks.query import Column, Folded, Query, Tabulated
+from tests.sim.watched import Watched
 
 TIMING = Timing(patience=120.0, backoff=Backoff(cap=8.0))
 PATIENTS = (
@@ -123,33 +124,6 @@ def check(protocol: ScrambledQuery, found: Tabulated, n: int) -> int:
         assert set(sent.tolist()) <= {0, whole}
         assert sent.any() or not present
     return present
-
-
-class Watched(Actor):
-    """An actor of which everything that it is told and says is written down."""
-
-    def __init__(self, actor: Actor, told: list[Message], said: list[Send]) -> None:
-        self.actor, self.told, self.said = actor, told, said
-
-    def start(self, now):
-        return self.heard(self.actor.start(now))
-
-    def receive(self, message, now):
-        self.told.append(message)
-        return self.heard(self.actor.receive(message, now))
-
-    def wake(self, now):
-        return self.heard(self.actor.wake(now))
-
-    def heard(self, effects):
-        self.said.extend(each for each in effects if isinstance(each, Send))
-        return effects
-
-    def state(self):
-        return self.actor.state()
-
-    def resume(self, state):
-        self.actor.resume(state)
 
 
 Change = Callable[[dict[Address, Maker]], dict[Address, Maker]]

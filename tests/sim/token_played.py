@@ -14,13 +14,14 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from incrowd.protocols.actor import COURIER, CURATOR, Actor, Message, Send, device, is_device
+from incrowd.protocols.actor import COURIER, CURATOR, Message, Send, device, is_device
 from incrowd.protocols.seat import Timing
 from incrowd.protocols.token_walk import TokenWalk, messages
 from incrowd.protocols.token_walk.trail import line
 from incrowd.randomizers import KRR
 from incrowd.randomness import Seeds
 from incrowd.sim import play
+from tests.sim.watched import Watched
 
 N, STEPS = 7, 12
 TIMING = Timing(round_seconds=20.0, settle=3)
@@ -28,33 +29,6 @@ ASKED = msgspec.msgpack.Decoder(
     messages.Restock | messages.Carry | messages.Again | messages.Release | messages.Over
 )
 TOLD = msgspec.msgpack.Decoder(messages.Homecoming)
-
-
-class Watched(Actor):
-    """An actor of which everything that it is told and says is written down."""
-
-    def __init__(self, actor: Actor, told: list[Message], said: list[Send]) -> None:
-        self.actor, self.told, self.said = actor, told, said
-
-    def start(self, now):
-        return self.heard(self.actor.start(now))
-
-    def receive(self, message, now):
-        self.told.append(message)
-        return self.heard(self.actor.receive(message, now))
-
-    def wake(self, now):
-        return self.heard(self.actor.wake(now))
-
-    def heard(self, effects):
-        self.said.extend(each for each in effects if isinstance(each, Send))
-        return effects
-
-    def state(self):
-        return self.actor.state()
-
-    def resume(self, state):
-        self.actor.resume(state)
 
 
 class Walked:

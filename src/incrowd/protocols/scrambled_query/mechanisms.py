@@ -42,11 +42,27 @@ _PAGE = "(docs/theory/scrambler.md)"
 
 
 @dataclass(frozen=True)
-class Scrambler:
-    """A scrambler of ``sources`` messages that adds uniform ``dummies``."""
+class _Lying:
+    """People who send to one of ``targets`` drawn at random with the chance ``sampling``."""
 
     targets: int
     sampling: float
+
+    @property
+    def local_epsilon(self) -> float:
+        """ε0 of the lies; infinite without."""
+        return Redirect(targets=self.targets, sampling=self.sampling).epsilon
+
+    @property
+    def coins(self) -> bool:
+        """Lies decide which tuples are real."""
+        return self.sampling > 0 and self.targets > 1
+
+
+@dataclass(frozen=True)
+class Scrambler(_Lying):
+    """A scrambler of ``sources`` messages that adds uniform ``dummies``."""
+
     sources: int
     dummies: int
 
@@ -58,16 +74,6 @@ class Scrambler:
         """The blanket of the others' lies and the dummies, in full."""
         honest = _honest(self.sources, colluders)
         return ScramblerProfile(self.targets, self.sampling, honest, self.dummies)
-
-    @property
-    def local_epsilon(self) -> float:
-        """ε0 of the lies; infinite without."""
-        return Redirect(targets=self.targets, sampling=self.sampling).epsilon
-
-    @property
-    def coins(self) -> bool:
-        """Lies decide which tuples are real."""
-        return self.sampling > 0 and self.targets > 1
 
     @property
     def theorem(self) -> str:
@@ -83,11 +89,9 @@ class Scrambler:
 
 
 @dataclass(frozen=True)
-class CappedScrambler:
+class CappedScrambler(_Lying):
     """A scrambler whose dummies go to targets with fewer than ``sources`` messages."""
 
-    targets: int
-    sampling: float
     sources: int
     dummies: int
 
@@ -109,16 +113,6 @@ class CappedScrambler:
         )
 
     @property
-    def local_epsilon(self) -> float:
-        """ε0 of the lies; infinite without."""
-        return Redirect(targets=self.targets, sampling=self.sampling).epsilon
-
-    @property
-    def coins(self) -> bool:
-        """Lies decide which tuples are real."""
-        return self.sampling > 0 and self.targets > 1
-
-    @property
     def theorem(self) -> str:
         """The bound by its name."""
         return f"capped scrambler {_PAGE}"
@@ -132,11 +126,9 @@ class CappedScrambler:
 
 
 @dataclass(frozen=True)
-class Flooding:
+class Flooding(_Lying):
     """Everyone sends to ``dummies`` more targets of their own choice."""
 
-    targets: int
-    sampling: float
     dummies: int
 
     def __post_init__(self) -> None:
@@ -157,11 +149,6 @@ class Flooding:
     def local_epsilon(self) -> float:
         """Infinite without lies, unless everyone sends to all targets."""
         return flooding_epsilon(self.targets, self.sampling, self.dummies)
-
-    @property
-    def coins(self) -> bool:
-        """Lies decide which tuples are real."""
-        return self.sampling > 0 and self.targets > 1
 
     @property
     def theorem(self) -> str:

@@ -324,7 +324,7 @@ class ScrambledQuery(Protocol):
         """
         chosen = self.parameters
         if not isinstance(collected, Tabulated) or not collected.received:
-            raise ProtocolFailed("nobody's message reached a scrambler: give people more time")
+            raise ProtocolFailed("nobody's message came through: give people more time")
         # What a silent compute node got is not known, but it was sent as planned.
         if chosen.mode == "local" or any(map(len, collected.lost)):
             return self
