@@ -78,14 +78,13 @@ def test_messages_of_a_round():
 
 
 def test_what_was_found():
-    if not (DOCS / "scrambled_kmeans.md").exists():
-        pytest.skip("the full results are not written yet")
     found = rows((DOCS / "scrambled_kmeans.md").read_text(encoding="utf-8"))
     for row in found:
         if row["ε_c"] != "none":
             # What is claimed does not count the centroids, which everybody is told.
             released = 10 * float(row["ε_c"]) * (1 if row["σ"] == "0" else 2)
-            assert float(row["proven"]) <= 10.1 * float(row["claimed"]) + released
+            # Composed tightly they are less than the sum, which the table rounds up.
+            assert float(row["proven"]) <= 1.01 * (float(row["claimed"]) + released)
             assert math.isfinite(float(row["proven"]))
     exact = [float(row["Rand index"]) for row in found if row["ε_c"] == "none"]
     assert min(exact) > 0.85

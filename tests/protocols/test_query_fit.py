@@ -286,3 +286,20 @@ class TestFit:
             fit((20,), 100, epsilon=1.0, delta=1e-4, limits=Limits(consents=-1))
         with pytest.raises(InvalidParameter, match="grouping set"):
             fit((), 100, epsilon=1.0, delta=1e-4)
+
+
+def test_what_is_given_must_keep_the_budget_and_the_limits():
+    with pytest.raises(BudgetInfeasible, match=r"it is 2\.087"):
+        fit([8], 1000, epsilon=0.5, delta=1e-6, sampling=0.1, dummies=5)
+    with pytest.raises(BudgetInfeasible, match="load would be"):
+        fit([8], 1000, epsilon=0.5, delta=1e-6, sources=10, limits=Limits(load=3000))
+    with pytest.raises(BudgetInfeasible, match="channels would be"):
+        fit([8], 1000, epsilon=0.5, delta=1e-6, sources=600, limits=Limits(channels=500))
+    with pytest.raises(BudgetInfeasible, match="consents would be"):
+        fit([8], 1000, epsilon=0.5, delta=1e-6, sources=500, dummies=5, limits=Limits(consents=0.1))
+    found = fit([8], 1000, epsilon=0.5, delta=1e-6, sources=500, dummies=50)
+    assert (found.sources, found.dummies) == (500, 50)
+    # The least lies that do: a step less does not.
+    with pytest.raises(BudgetInfeasible):
+        fit([8], 1000, epsilon=0.5, delta=1e-6, sources=500, dummies=50,
+            sampling=found.sampling - 1e-4)  # fmt: skip

@@ -10,14 +10,15 @@ from scipy import stats
 from incrowd.errors import InvalidEpsilon, InvalidParameter, InvalidQuery
 from incrowd.protocols.scrambled_query.release import (
     Noise,
-    _Grid,
     check_release,
     discrete_laplace,
     laplace_noise,
     released,
 )
+from incrowd.randomizers import Redirect
 from incrowd.randomness import Seeds, system_generator
-from incrowd.tasks.query import Column, Folded, Query
+from incrowd.tasks.query import Column, Folded, Query, Tabulated
+from incrowd.tasks.query.grid import Grid
 
 COLUMNS = (
     Column(name="sex", type="category", values=("f", "m")),
@@ -136,7 +137,7 @@ def counted(task, rows):
     found = folded(task, rows)
     parts = [found.count]
     for column, total in zip(task.measures, found.total, strict=True):
-        grid = _Grid.of(column)
+        grid = Grid.of(column)
         parts.append(grid.counted(total) - grid.middle * found.count)
     return parts
 
@@ -155,7 +156,7 @@ ENDS = [
 
 def test_one_record_changes_no_more_than_its_sensitivity():
     some = [ENDS[0], ENDS[5], ENDS[3], *ENDS[2:7]]
-    limits = [2] + [_Grid.of(column).sensitivity for column in EVERYTHING.measures]
+    limits = [2] + [Grid.of(column).sensitivity for column in EVERYTHING.measures]
     most = [0] * len(limits)
     without = counted(EVERYTHING, some)
     for first in ENDS:
@@ -172,7 +173,7 @@ def test_one_record_changes_no_more_than_its_sensitivity():
 def test_released_tables_of_neighbours_are_within_epsilon_in_every_outcome():
     """All outcomes near the tables of two people, with their exact chances."""
     task, epsilon = query("COUNT(*), SUM(age)"), 0.8
-    noises = [laplace_noise(2, epsilon / 2), laplace_noise(_Grid.of(COLUMNS[1]).sensitivity, 0.4)]
+    noises = [laplace_noise(2, epsilon / 2), laplace_noise(Grid.of(COLUMNS[1]).sensitivity, 0.4)]
     tables = [
         np.concatenate(counted(task, rows))
         for rows in ([ENDS[0], ENDS[1]], [ENDS[0], ENDS[4]], [ENDS[0]])
@@ -191,7 +192,7 @@ def test_released_tables_of_neighbours_are_within_epsilon_in_every_outcome():
     ("low", "high"), [(0, 1), (18, 99), (-5, 5), (1000, 1010), (-(2**50), 2**52), (7, 7)]
 )
 def test_middle_halves_what_a_whole_number_changes(low, high):
-    grid = _Grid.of(Column(name="x", type="integer", low=low, high=high))
+    grid = Grid.of(Column(name="x", type="integer", low=low, high=high))
     width = (high - low) / grid.step
     assert width <= grid.sensitivity <= width + 4
     assert grid.sensitivity < 2**22
@@ -199,7 +200,7 @@ def test_middle_halves_what_a_whole_number_changes(low, high):
 
 @pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (12.5, 60.0), (1e6, 1e6 + 1), (-3.0, -3.0)])
 def test_steps_of_numbers_are_finer_than_the_noise(low, high):
-    grid = _Grid.of(Column(name="x", type="number", low=low, high=high))
+    grid = Grid.of(Column(name="x", type="number", low=low, high=high))
     assert math.frexp(grid.step)[0] == 0.5
     assert grid.sensitivity * grid.step >= high - low
     assert grid.sensitivity <= 2100
@@ -226,7 +227,7 @@ def test_release_is_unbiased_and_has_the_variance_that_it_states():
         (None, *EVERYTHING.measures), pairs, variances, strict=True
     ):
         error = (got - exact).astype(float)
-        rounding = 0 if column is None else _Grid.of(column).step
+        rounding = 0 if column is None else Grid.of(column).step
         assert abs(error.mean()) <= 5 * math.sqrt(variance / error.size) + rounding
         assert error.var() == pytest.approx(variance, rel=0.15)
 
@@ -288,3 +289,26 @@ def test_columns_need_bounds():
 def test_no_epsilon_no_release(epsilon):
     with pytest.raises(InvalidParameter):
         released(folded(EVERYTHING, ENDS), EVERYTHING, epsilon, rng())
+
+
+def test_limits_of_an_average_far_from_zero():
+    """Noise of sums and counts cancels in an average by the middle of the bounds, as rounded."""
+    column = Column(name="x", type="number", low=1e6, high=1e6 + 1)
+    place = Column(name="g", type="category", values=tuple(map(str, range(2000))))
+    query = Query(sql="SELECT g, AVG(x) FROM t GROUP BY g", table="t", columns=(place, column))
+    cells, each = 2000, 50
+    exact = Folded(
+        count=np.full(cells, each),
+        total=(np.full(cells, each * (1e6 + 0.25)),),
+        least=(np.zeros(cells),),
+        most=(np.zeros(cells),),
+        spread=(np.zeros(cells),),
+    )
+    noisy, variances = released(exact, query, 8.0, rng(3))
+    collected = Tabulated(
+        rounds=(), sent=cells * each, folded=(noisy,), present=(cells * each,), kept=(1.0,),
+        noise=(variances,), traffic=(),
+    )  # fmt: skip
+    found = query.estimate(collected, Redirect(targets=2, sampling=0.0))
+    error = found.value - (1e6 + 0.25)
+    assert np.std(error) == pytest.approx(float(np.median(found.standard_error)), rel=0.15)

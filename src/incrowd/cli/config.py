@@ -35,7 +35,7 @@ def check(
     from incrowd.report.describe import describe_cost, describe_guarantee, describe_parameters
     from incrowd.report.format import count, down, plain, small
     from incrowd.report.tables import facts_table, guarantees_table
-    from incrowd.report.words import settings
+    from incrowd.report.words import said, settings
 
     with progress() as say:
         survey = surveys.load(file, progress=say)
@@ -57,6 +57,7 @@ def check(
                 describe_guarantee(each, budget.delta) for each in protocol.guarantees()
             ],
             "cost": describe_cost(protocol.cost(), survey.task, protocol.parameters.n),
+            "helpers": list(protocol.helpers),
             "live": msgspec.to_builtins(survey.live),
         }
 
@@ -83,6 +84,7 @@ def check(
                 "budget",
                 f"ε = {budget.epsilon:g} at δ = {small(budget.delta)} against {budget.view}",
             ),
+            ("helpers", said("helpers", payload["helpers"])),
             *([("live", settings(payload["live"]))] if survey.live != LiveOptions() else []),
             *([("expected error", f"± {plain(error, 2)} (one standard error)")] if error else []),
         ]

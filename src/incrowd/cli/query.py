@@ -138,8 +138,8 @@ def query(given: Mapping[str, Any]) -> None:
     page = None if given["report"] is None else page_of(given["data"], given["report"], False)
     if given["draw"] is not None:
         require_writable(given["draw"])
-    file = SurveyFile(Path(_NAME), _text(given, epsilon, delta))
     with progress() as say, _named_by_option():
+        file = SurveyFile(Path(_NAME), _text(given, epsilon, delta))
         survey = surveys.build(file, say, people=given["devices"])
         if given["draw"] is not None:
             _draw(survey, given["draw"])
@@ -164,7 +164,11 @@ def _named_by_option() -> Iterator[None]:
         told = str(error).removeprefix(f"{_NAME}: ")
         told = re.sub(r"^limits\.(\w+):?", lambda name: flag(_limit(name[1])), told)
         told = re.sub(r"^(?:protocol|budget|task)\.(\w+):", lambda name: f"{flag(name[1])}:", told)
-        told = told.removeprefix("protocol: ").replace("budget.epsilon", flag("epsilon"))
+        told = (
+            told.removeprefix("protocol: ")
+            .removeprefix("budget: ")
+            .replace("budget.epsilon", flag("epsilon"))
+        )
         first, _, rest = told.partition(" ")
         raise type(error)(f"{flag(first)} {rest}" if first in _travel() else told) from error
 

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -325,9 +326,10 @@ class Device(Member):
         return offer.task.encode(offer.task.rows([found]))
 
     def _line(self, offer: Offer, stated: tasks.Spec | tasks.Start) -> Line:
-        # Should everybody else collude, what was promised against everyone still holds.
-        resort = offer.protocol.last_resort
-        (alone,) = (each for each in stated.promises if each.view == resort)
+        # Should everybody else collude, what was promised against everyone still holds; where that
+        # is nothing, whoever has a budget towards others than those named takes no part.
+        resort = [each for each in stated.promises if each.view == "everyone"]
+        alone = resort[0] if resort else tasks.Promise(view="everyone", epsilon=math.inf, delta=0.0)
         return Line(
             at=self.host.time(),
             survey=offer.spec.survey,

@@ -236,12 +236,8 @@ class Protocol(ABC):
     """What its curator ends up with."""
     view: ClassVar[str] = "curator"
     """Against whom it protects in the first place: the view of whoever names none."""
-    views: ClassVar[tuple[str, ...]] = VIEWS
-    """The views about which a task must promise something before anybody joins it."""
     limits_type: ClassVar[type[msgspec.Struct] | None] = None
     """What may be limited where it chooses parameters for a budget; none where it chooses none."""
-    last_resort: ClassVar[str] = "everyone"
-    """The view whose promise a person's ledger is charged with: what holds if all else fails."""
     usual: ClassVar[Mapping[str, str]] = MappingProxyType(
         {"histogram": "krr", "mean": "onebit", "sum": "onebit"}
     )
@@ -287,6 +283,11 @@ class Protocol(ABC):
         """Parameters beside those that are given, chosen to keep a budget within limits."""
         del given, task, people, epsilon, delta, view, limits
         return {}
+
+    @property
+    def views(self) -> tuple[str, ...]:
+        """The views about which a task must promise something before anybody joins it."""
+        return VIEWS
 
     @property
     def helpers(self) -> tuple[Address, ...]:

@@ -90,6 +90,7 @@ def describe_table(answer: Answer) -> dict[str, Any] | None:
     return {
         "columns": [*answer.columns, "tuples"],
         "rows": [[*row.values, row.tuples] for row in answer.rows],
+        "lost": list(answer.lost),
     }
 
 

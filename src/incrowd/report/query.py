@@ -6,7 +6,7 @@ from html import escape
 
 from incrowd.protocols.base import Protocol
 from incrowd.report.parts import figure, section, table
-from incrowd.report.tables import cell_text
+from incrowd.report.tables import cell_text, lost_text
 from incrowd.tasks.query import QueryAnswer
 
 __all__ = ["plan_section", "query_section"]
@@ -21,7 +21,8 @@ def query_section(answer: QueryAnswer) -> str:
         "The last column counts the tuples that reached the compute node of the group: where some "
         "messages are misdirected, counts and sums are scaled up to everybody who took part, and "
         "the least and the greatest are those of the tuples that arrived.</p>"
-        + table([*answer.columns, "tuples"], rows, caption="The answer"),
+        + table([*answer.columns, "tuples"], rows, caption="The answer")
+        + (f"<p>{escape(lost_text(answer.lost))}.</p>" if any(answer.lost) else ""),
     )
 
 

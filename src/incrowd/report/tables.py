@@ -15,6 +15,7 @@ __all__ = [
     "cell_text",
     "facts_table",
     "guarantees_table",
+    "lost_text",
     "query_table",
     "refined_table",
 ]
@@ -52,10 +53,13 @@ def answer_table(
     return table
 
 
-def query_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
+def query_table(
+    columns: Sequence[str], rows: Sequence[Sequence[Any]], lost: Sequence[int]
+) -> Table:
     """The answer of a query: a row per group, as SQL gives it, and how many tuples are behind it.
 
-    A column by which a row is not grouped is left empty.
+    A column by which a row is not grouped is left empty. Groups of which nothing is known, because
+    their compute node fell silent, are counted below.
     """
     from rich.text import Text
 
@@ -65,7 +69,14 @@ def query_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
         column.justify = "left" if words else "right"
     for row in rows:
         table.add_row(*(Text(cell_text(value)) for value in row))
+    if any(lost):
+        table.caption, table.caption_justify = lost_text(lost), "left"
     return table
+
+
+def lost_text(lost: Sequence[int]) -> str:
+    """What is said of groups of which nothing is known."""
+    return f"{count(sum(lost))} groups are unknown: their compute nodes fell silent"
 
 
 def cell_text(value: Any) -> str:

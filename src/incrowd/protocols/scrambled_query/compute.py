@@ -32,7 +32,7 @@ from incrowd.protocols.seat import Seat
 if TYPE_CHECKING:
     from incrowd.protocols.scrambled_query.protocol import ScrambledQuery
 
-__all__ = ["Compute", "release_epsilon"]
+__all__ = ["Compute"]
 
 _FROM_DEVICE = msgspec.msgpack.Decoder(wire.Report)
 _FROM_CURATOR = msgspec.msgpack.Decoder(messages.Fold | messages.Safe)
@@ -41,12 +41,6 @@ _FROM_SCRAMBLER = msgspec.msgpack.Decoder(messages.Parcel)
 _OPEN, _CLOSED, _FOLDED, _OVER = range(4)
 _WORD = 0
 """The key of what is told to the curator."""
-
-
-def release_epsilon(protocol: ScrambledQuery) -> float:
-    """The ε of the noise in one grouping set: a person's share, where they are in several."""
-    chosen = protocol.parameters
-    return chosen.release / (1 if chosen.answers == "one" else chosen.grouping_sets)
 
 
 class _Came(msgspec.Struct, array_like=True):
@@ -188,7 +182,7 @@ class Compute(Actor):
         if self._protocol.parameters.release:
             from incrowd.protocols.scrambled_query.release import released
 
-            epsilon = release_epsilon(self._protocol)
+            epsilon = self._protocol.parameters.release_per_set
             folded, noise = released(folded, query, epsilon, self._generator(0))
         else:
             traffic = self._traffic()

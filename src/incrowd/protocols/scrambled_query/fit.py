@@ -109,6 +109,7 @@ def fit(
     else:
         sources = min(sources or asked.widest, asked.share)
         sampling, dummies = asked.completed(sampling, sources, dummies)
+        asked.require(sampling, sources, dummies)
     profile = asked.profile(sampling, sources, dummies)
     return Fitted(
         sampling=sampling,
@@ -211,6 +212,27 @@ class _Asked:
             return sampling or 0.0, dummies
         steps = _first(lambda each: self.margin(each / _STEPS, sources, dummies), 1, _STEPS)
         return steps / _STEPS, dummies
+
+    def require(self, sampling: float, sources: int, dummies: int) -> None:
+        """Refuse settings that do not keep the budget, or that cost more than they may."""
+        if not self.met(sampling, sources, dummies):
+            reached = self.profile(sampling, sources, dummies).epsilon(self.delta)
+            raise BudgetInfeasible(
+                f"epsilon {self.epsilon:g} at delta {self.delta:g} is not kept by sampling "
+                f"{sampling:g}, sources {sources:,} and dummies {dummies:,}: it is {_up(reached)}"
+            )
+        costs = {
+            "load": self.messages(sources, dummies),
+            "channels": sources + max(self.targets),
+            "consents": 1 / Redirect(targets=max(self.targets), sampling=sampling).kept - 1,
+        }
+        for name, cost in costs.items():
+            most = getattr(self.limits, name)
+            if most is not None and cost > most:
+                raise BudgetInfeasible(
+                    f"{name} would be {cost:,.6g}, above the limit of {most:,.6g}: raise it, or "
+                    "leave sampling, sources and dummies out"
+                )
 
     # Groups and dummies.
 

@@ -129,3 +129,8 @@ class ScramblerParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_
         # Where everyone answers one set, a set has only its share of the people.
         sets = self.grouping_sets if self.answers == "one" else 1
         return -(-self.people // (self.sources * sets)) if self.sources else 0
+
+    @property
+    def release_per_set(self) -> float:
+        """The ε of the noise of one grouping set: shared by those that one person answers."""
+        return self.release / (1 if self.answers == "one" else self.grouping_sets)

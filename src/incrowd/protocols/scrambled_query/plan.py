@@ -35,7 +35,6 @@ OWN = "own tuple"
 """What decides where a source's message goes, unless something else is said."""
 Kind = Literal["source", "scrambler", "compute", "simple", "result"]
 _PAGE = "(docs/theory/plans.md)"
-_FEWEST_SOURCES = 1
 
 
 @dataclass(frozen=True)
@@ -333,7 +332,7 @@ def _scramblers(stages: list[Stage], routing: Routing, people: int, name: str) -
     """Adds the scramblers that a routing needs for so many people; none where it needs none."""
     if isinstance(routing, Flooding):
         return ""
-    stages.append(Stage(name, "scrambler", -(-people // max(_FEWEST_SOURCES, routing.sources))))
+    stages.append(Stage(name, "scrambler", -(-people // routing.sources)))
     return name
 
 

@@ -121,23 +121,27 @@ def compared(query: ScrambledQuery, delta: float) -> dict[str, Any]:
     """What a message reveals to its scrambler, what arrives, the load, and the older bounds."""
     from incrowd.protocols.scrambled_query.bounds import bennett_epsilon, hoeffding_epsilon
     from incrowd.protocols.scrambled_query.load import Load
+    from incrowd.protocols.scrambled_query.mechanisms import Scrambler
+    from incrowd.protocols.scrambled_query.mixing import ScramblerProfile
 
     found: dict[str, Any] = Load.of(query).described()
     if not isinstance(query.randomizer, Redirect):
         return found
-    alone = query.randomizer.epsilon
+    # Of the set with the most compute nodes, where grouping sets differ.
+    worst = max(range(len(query.targets)), key=query.targets.__getitem__)
+    alone = query.redirect(worst).epsilon
     found |= {
         "local_epsilon": None if math.isinf(alone) else alone,
         "kept": [query.redirect(index).kept for index in range(len(query.targets))],
     }
-    chosen = query.parameters
-    if chosen.mode == "scrambler" and chosen.grouping_sets == 1:
-        settings = (chosen.targets, chosen.sampling, chosen.sources, chosen.dummies)
+    (routing, *others) = query.routings
+    if isinstance(routing, Scrambler) and not others:
+        settings = (routing.targets, routing.sampling, routing.sources, routing.dummies)
         found |= {
             "hoeffding_epsilon": hoeffding_epsilon(*settings, delta),
             "bennett_epsilon": bennett_epsilon(*settings, delta),
         }
-        if not chosen.sampling:
+        if not routing.coins and routing.targets > 1:
             # Without lies a target that gets no dummy at all gives its message away.
-            found["delta_floor"] = (1 - 1 / chosen.targets) ** chosen.dummies
+            found["delta_floor"] = ScramblerProfile(*settings).floor
     return found

@@ -60,8 +60,6 @@ class ScrambledQuery(Protocol):
     parameters_type: ClassVar[type[Parameters]] = ScramblerParameters
     collects: ClassVar[type[Collected]] = Tabulated
     view: ClassVar[str] = "network"
-    views: ClassVar[tuple[str, ...]] = ("network",)
-    last_resort: ClassVar[str] = "network"
     limits_type: ClassVar[type[msgspec.Struct] | None] = Limits
     usual: ClassVar[Mapping[str, str]] = MappingProxyType({"query": "redirect"})
 
@@ -168,6 +166,11 @@ class ScrambledQuery(Protocol):
             raise InvalidParameter("grouping_sets follow from the query: leave the key out")
         travel = {name: given[name] for name in ("sampling", "sources", "dummies") if name in given}
         if len(travel) == 3 or given.get("mode", "scrambler") != "scrambler":
+            if limits != Limits():
+                raise InvalidParameter(
+                    "limits are for choosing sampling, sources or dummies, with mode scrambler: "
+                    "leave one of these out, or the limits"
+                )
             return {}
         query = checks.instance(task, Query, "task", "Query(sql=…, columns=…)")
         found = fit(
@@ -277,6 +280,12 @@ class ScrambledQuery(Protocol):
             except NotProven:
                 continue
         return tuple(found)
+
+    @property
+    def views(self) -> tuple[str, ...]:
+        """An observer; and whoever is shown the result, where it has noise."""
+        shown = ("curator", "curator+network") if self.parameters.release else ()
+        return ("network", *shown)
 
     # How it is run.
 

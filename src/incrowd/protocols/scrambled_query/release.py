@@ -21,14 +21,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from incrowd import checks
 from incrowd.errors import InvalidEpsilon, InvalidQuery
-from incrowd.tasks.query import Column, Folded, Query
+from incrowd.tasks.query import Folded, Query
+from incrowd.tasks.query.grid import Grid
 
 __all__ = [
     "Noise",
@@ -40,12 +41,6 @@ __all__ = [
 
 _FINEST: Final = 1 << 20
 """ε is a multiple of one over this."""
-_STEPS: Final = 1 << 10
-"""A number is told to at most so many steps between its bounds: less than the noise by far."""
-_MOST_STEPS: Final = 1 << 20
-"""Whole numbers are told one by one up to so many."""
-_ROUNDED: Final = 2.0**-20
-"""A step of numbers is at least this share of the largest: sums of a billion are as exact."""
 _IN_COUNTS: Final = 2
 """Cells whose count changes with one record, by one each."""
 
@@ -146,53 +141,6 @@ def check_release(query: Query) -> None:
             )
 
 
-@dataclass(frozen=True)
-class _Grid:
-    """How the totals of a column are counted."""
-
-    step: float
-    middle: int
-    """In steps; a record counts by how far it is from here."""
-    sensitivity: int
-    """By how many steps one record changes the totals of all cells together."""
-    whole: bool
-
-    @classmethod
-    def of(cls, column: Column) -> _Grid:
-        if column.low is None or column.high is None:
-            raise InvalidQuery(f"column {column.name}: declare low and high for a release")
-        if column.type == "integer":
-            return cls._of_whole(int(column.low), int(column.high))
-        width, largest = column.high - column.low, max(abs(column.low), abs(column.high))
-        finest = max(width / _STEPS, largest * _ROUNDED) or 1.0
-        step = math.ldexp(1.0, math.ceil(math.log2(finest)))
-        middle = round((column.low + column.high) / 2 / step)
-        reach = max(column.high / step - middle, middle - column.low / step)
-        # Two cells; half a step of rounding and at most a quarter of summing, before and after.
-        return cls(step, middle, math.floor(2 * reach * (1 + 2.0**-40) + 3), whole=False)
-
-    @classmethod
-    def _of_whole(cls, low: int, high: int) -> _Grid:
-        step = 1
-        while (high - low) > step * _MOST_STEPS:
-            step *= 2
-        middle = (low + high) // 2 // step
-        reach = max(high - middle * step, middle * step - low)
-        rounding = 0 if step == 1 else 2
-        return cls(float(step), middle, -(-2 * reach // step) + rounding, whole=True)
-
-    def counted(self, total: NDArray[Any]) -> NDArray[np.int64]:
-        """Totals in steps, to the nearest."""
-        if self.whole:
-            step = int(self.step)
-            return np.asarray((total.astype(np.int64) + step // 2) // step)
-        return np.asarray(np.rint(total / self.step).astype(np.int64))
-
-    def total(self, steps: NDArray[np.int64]) -> NDArray[Any]:
-        """The way back."""
-        return steps * int(self.step) if self.whole else steps * self.step
-
-
 def released(
     folded: Folded, query: Query, epsilon: float, rng: np.random.Generator
 ) -> tuple[Folded, tuple[float, ...]]:
@@ -209,7 +157,7 @@ def released(
     count = np.asarray(folded.count, np.int64) + counting.draw(cells, rng)
     totals, variances = [], [counting.variance]
     for column, total in zip(query.measures, folded.total, strict=True):
-        grid = _Grid.of(column)
+        grid = Grid.of(column)
         noise = laplace_noise(grid.sensitivity, share)
         around = grid.counted(total) - grid.middle * np.asarray(folded.count, np.int64)
         noisy = around + noise.draw(cells, rng) + grid.middle * count

@@ -118,9 +118,7 @@ def _released(
     """The same cells with noise, whose ε everyone's grouping sets share."""
     from incrowd.protocols.scrambled_query.release import released
 
-    chosen = protocol.parameters
-    sets = 1 if chosen.answers == "one" else chosen.grouping_sets
-    return released(folded, protocol.asked, chosen.release / sets, rng)
+    return released(folded, protocol.asked, protocol.parameters.release_per_set, rng)
 
 
 # What an observer counts.

@@ -64,7 +64,6 @@ class TokenWalk(Protocol):
     parameters_type: ClassVar[type[Parameters]] = TokenWalkParameters
     collects: ClassVar[type[Collected]] = Carried
     view: ClassVar[str] = "peer"
-    views: ClassVar[tuple[str, ...]] = (*VIEWS, "peer", "peer+hub")
     usual: ClassVar[Mapping[str, str]] = MappingProxyType(
         {"histogram": "krr", "mean": "gaussian", "sum": "gaussian"}
     )
@@ -188,6 +187,11 @@ class TokenWalk(Protocol):
     def reads(self) -> bool:
         """Whether contributions read the token, as the steps of a model do."""
         return self.parameters.task == "sgd"
+
+    @property
+    def views(self) -> tuple[str, ...]:
+        """Those of every protocol, and another participant, alone or helped."""
+        return (*VIEWS, "peer", "peer+hub")
 
     @property
     def helpers(self) -> tuple[Address, ...]:

@@ -30,6 +30,7 @@ from incrowd import checks
 from incrowd.randomizers.base import FloatArray
 from incrowd.tasks.base import Answer
 from incrowd.tasks.query.collected import Folded, Tabulated
+from incrowd.tasks.query.grid import Grid
 from incrowd.tasks.query.grouping import GroupingSet
 from incrowd.tasks.query.parse import Aggregate, Parsed
 from incrowd.tasks.query.schema import Column
@@ -202,8 +203,7 @@ def _bounded(column: Column, mean: FloatArray) -> FloatArray:
 
 def _blur(column: Column, mean: FloatArray, of_count: float, of_total: float) -> FloatArray:
     """The variance of Σx − mean·n by noise alone; the noises of both covary by the middle."""
-    low, high = column.low or 0.0, column.high or 0.0
-    middle = (low + high) // 2 if column.type == "integer" else (low + high) / 2
+    middle = Grid.of(column).center
     alone = of_total - middle**2 * of_count
     return max(0.0, alone) + (mean - middle) ** 2 * of_count
 
