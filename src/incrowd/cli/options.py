@@ -240,7 +240,7 @@ def build_protocol(kind: type[Protocol], given: Mapping[str, Any]) -> Protocol:
         with _missing(fields, given):
             implied = kind.implied(parameters)
     randomizer = build_randomizer(given, implied)
-    with _missing(fields, given):
+    with named_by_flag(fields):
         return kind.make(parameters, randomizer)
 
 

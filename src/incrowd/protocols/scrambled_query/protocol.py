@@ -92,8 +92,7 @@ class ScrambledQuery(Protocol):
             self._ask(query)
 
     def _set(self, parameters: ScramblerParameters, randomizer: Randomizer) -> None:
-        if parameters.mode != "local" and not parameters.sources:
-            raise InvalidParameter("sources must be at least 1: a scrambler mixes messages")
+        _check_sources(parameters)
         check_randomizer(randomizer)
         if isinstance(randomizer, Redirect):
             if randomizer != self.implied(parameters):
@@ -120,6 +119,7 @@ class ScrambledQuery(Protocol):
     @classmethod
     def implied(cls, parameters: ScramblerParameters) -> Redirect:
         """The lies that the parameters speak of."""
+        _check_sources(parameters)
         if not parameters.targets:
             raise InvalidParameter("targets must be at least 1: a query needs compute nodes")
         return Redirect(targets=parameters.targets, sampling=parameters.sampling)
@@ -387,3 +387,8 @@ class ScrambledQuery(Protocol):
             "absent": [self.parameters.people - each for each in collected.present],
             **Load.of(self).described(),
         }
+
+
+def _check_sources(parameters: ScramblerParameters) -> None:
+    if parameters.mode != "local" and not parameters.sources:
+        raise InvalidParameter("sources must be at least 1: a scrambler mixes messages")

@@ -75,7 +75,7 @@ class Tabulated(Collected):
 
     def __repr__(self) -> str:
         """How many tuples arrived, without what they say."""
-        return f"Tabulated({self.received} tuples in {len(self.folded)} grouping sets)"
+        return f"Tabulated({sum(self.crowds)} tuples in {len(self.folded)} grouping sets)"
 
     @property
     def crowds(self) -> tuple[int, ...]:
