@@ -97,6 +97,15 @@ def test_a_view_that_nobody_has_bounds_nothing():
     assert Budget(1.0, 1e-6, view="hub+curator").view == "curator+hub"
 
 
+def test_what_promises_nothing_to_a_view_is_over_every_budget(journal):
+    ledger = Ledger(journal)
+    unproven = msgspec.structs.replace(line(1), epsilon0=math.inf, promises=[("network", 0.5, 0.0)])
+    with pytest.raises(OverBudget, match="curator to inf"):
+        ledger.allows(OWNER, WIDE, unproven)
+    ledger.allows(OWNER, Budget(1.0, 1e-6, view="network"), unproven)
+    ledger.allows(OWNER, Budget(1.0, 1e-6, unlimited=True), unproven)
+
+
 def test_a_survey_is_answered_once(journal):
     ledger = Ledger(journal)
     commit(journal, ledger.spend(OWNER, WIDE, line(1)))

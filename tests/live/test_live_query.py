@@ -7,6 +7,7 @@ often. Without lies it must be everybody's, once.
 from __future__ import annotations
 
 import asyncio
+import math
 import signal
 import tempfile
 from collections import Counter
@@ -110,7 +111,10 @@ def _assert_charged(folder: Path, protocol: ScrambledQuery, people: int) -> None
         lines = [msgspec.msgpack.decode(entry.body, type=Line) for entry in journal.entries()]
     assert len(lines) == people
     promised = protocol.guarantee("network").epsilon(DELTA)
-    assert {(each.epsilon0, each.delta0) for each in lines} == {(promised, DELTA)}
+    assert {each.cost("network") for each in lines} == {(promised, DELTA)}
+    # Compute nodes read tuples, and the result has no noise: of all others nothing is promised, so
+    # that a device with a budget towards them would have declined.
+    assert {each.cost(view)[0] for each in lines for view in ("curator", "hub")} == {math.inf}
 
 
 def _processes(protocol: ScrambledQuery) -> dict[str, list[str]]:

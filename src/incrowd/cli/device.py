@@ -91,6 +91,7 @@ def device(
         math.nextafter(1.0, 0.0) if any_budget else delta,
         view,
         local_epsilon,
+        unlimited=any_budget,
     )
     network = Network(hub, authority, nats=nats, listen=listen, advertise=advertise)
 

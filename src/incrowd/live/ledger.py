@@ -89,6 +89,13 @@ class Budget:
     delta: float
     view: str = "curator"
     local_epsilon: float = math.inf
+    unlimited: bool = False
+    """Take part whatever it costs, also where nothing is promised towards the view."""
+
+    @property
+    def bound(self) -> float:
+        """The most ε that may be spent."""
+        return math.inf if self.unlimited else self.epsilon
 
     def __post_init__(self) -> None:
         """Refuse budgets that bound nothing."""
@@ -132,7 +139,7 @@ class Ledger:
         costs = [each.cost(budget.view) for each in (*lines, line)]
         local = [(each.epsilon0, each.delta0) for each in (*lines, line)]
         for name, amounts, bound in (
-            (f"ε towards the {budget.view}", [epsilon for epsilon, _ in costs], budget.epsilon),
+            (f"ε towards the {budget.view}", [epsilon for epsilon, _ in costs], budget.bound),
             (f"δ towards the {budget.view}", [delta for _, delta in costs], budget.delta),
             ("local ε", [epsilon for epsilon, _ in local], budget.local_epsilon),
             ("local δ", [delta for _, delta in local], budget.delta),

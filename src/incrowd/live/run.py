@@ -330,7 +330,6 @@ class _Local:
             words = [
                 *common, "--state", str(self.folder / f"host-{index}"),
                 "--answers", str(self.folder / "answers.csv"), "--any-budget",
-                "--view", self.protocol.view,
                 "--keys", str(self.folder / "devices"),
                 "--first", str(first), "--count", str(last - first),
             ]  # fmt: skip
