@@ -144,7 +144,8 @@ def number(address: Address) -> int:
             return _FAMILIES[family] - index
     raise InvalidParameter(
         f"no party is called {address!r}: use device/0, device/1, … or one of "
-        f"{', '.join(_HELPERS)}, {', '.join(f'{each}/0' for each in NUMBERED)}"
+        f"{', '.join(_HELPERS)}, {', '.join(f'{each}/0' for each in NUMBERED)}, with numbers "
+        f"below {_FAMILY}"
     )
 
 
