@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 PINS := pyproject.toml requirements/constraints.txt
 INSTALL = $(PIP) install -c requirements/constraints.txt -e
 
-.PHONY: setup learn run test slow lint docs docs-figures bench experiments experiments-network experiments-clustering experiments-learning lock clean
+.PHONY: setup learn run test slow lint docs docs-figures bench experiments experiments-network experiments-clustering experiments-order experiments-learning lock clean
 
 setup: $(VENV)/.run
 
@@ -22,7 +22,7 @@ $(VENV)/.test: $(PINS) $(VENV)/.run
 	$(INSTALL) '.[live,plot,sql,networkx,test]'
 	@touch $@
 
-# Neural networks need torch, which is large: only who trains them, and the full tests, install it.
+# Learners need torch and scikit-learn, which are large: only who trains, and the full tests, install them.
 learn: $(VENV)/.learn
 
 $(VENV)/.learn: $(PINS) $(VENV)/.run
@@ -75,6 +75,7 @@ bench: $(VENV)/.test .venv-bench/.done
 	$(BIN)/python benchmarks/check_in.py
 	$(BIN)/python benchmarks/token_walk.py
 	$(BIN)/python benchmarks/scrambled_query.py
+	$(BIN)/python benchmarks/order_shuffle.py
 	$(BIN)/python benchmarks/live.py
 	.venv-bench/bin/python benchmarks/randomizers.py
 
@@ -93,6 +94,10 @@ experiments-network: setup
 # On MNIST, without torch (under INCROWD_DATA): minutes.
 experiments-clustering: setup
 	$(BIN)/python -m experiments.scrambled_clustering
+
+# On census, Twitch and Californian data (under INCROWD_DATA): some twenty minutes.
+experiments-order: $(VENV)/.learn
+	$(BIN)/python -m experiments.order_shuffle
 
 # On MNIST and house prices (under INCROWD_DATA): hours on two idle cores; interrupted, it goes on where it was.
 experiments-learning: $(VENV)/.learn

@@ -87,6 +87,10 @@ COMMANDS = {
     " --schema examples/patients.toml --epsilon 1 --delta 1e-4 --seed 7 --explain",
     "query-limited": f"query '{PATIENTS}' --data examples/patients.csv"
     " --schema examples/patients.toml --epsilon 1 --delta 1e-4 --seed 7 --max-load 4500",
+    "account-order": "account order-shuffle --groups examples/neighbours.json --alpha 1",
+    "shuffle-town": "shuffle-order examples/town.csv --lat lat --lon lon --radius 0.2"
+    " --shape square --alpha 2 --column illness --seed 7",
+    "run-town": "run examples/town.toml --seed 7 --no-report",
     "check-commute": "config check examples/commute.toml",
     "run-commute": "run examples/commute.toml --seed 7 --no-report",
     "run-friends": "run examples/friends.toml --seed 7 --no-report",
@@ -234,6 +238,12 @@ def survey_spread() -> str:
 def survey_insulin() -> str:
     """The survey that asks a query."""
     return _survey("insulin")
+
+
+@piece
+def survey_town() -> str:
+    """The survey that releases a table."""
+    return _survey("town")
 
 
 def _survey(name: str) -> str:

@@ -47,7 +47,15 @@ KEYS = {
     ("task", "sql"): ("text", "required", "query: the SQL aggregate, over the table of the schema"),
     ("task", "schema"): ("text", "required", "query: a file with the columns and their domains"),
     ("task", "question"): ("text", "made from the column", "the question, for people to read"),
-    ("task", "categories"): ("list of text", "required", "histogram: every answer there is"),
+    ("task", "categories"): (
+        "list of text", "required", "histogram, release: every answer there is"
+    ),
+    ("task", "coordinates"): (
+        "list of text", "none", "release: the columns of numbers that say where people are"
+    ),
+    ("task", "groups"): (
+        "text", "none", "release: the column with everyone's groups, separated by semicolons"
+    ),
     ("task", "bounds"): ("two numbers", "required", "mean: the least and the greatest value"),
     ("budget", "epsilon"): ("number", "", "the ε to be promised"),
     ("budget", "delta"): ("number", "", "the slack δ of the promise"),
@@ -94,7 +102,7 @@ REASONS = {
     "latex2mathml": "the formulas of these pages, drawn by the browser without scripts",
     "multi-freq-ldpy": "a peer that the randomizers are timed against",
     "pure-ldp": "a peer that the randomizers are timed against",
-    "scikit-learn": "needed by pure-ldp",
+    "scikit-learn": "gradient boosting, for attacks on released tables; needed by pure-ldp too",
     "statsmodels": "needed by pure-ldp",
     "xxhash": "needed by multi-freq-ldpy, in an older version",
 }

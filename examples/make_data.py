@@ -67,6 +67,32 @@ def insured(people: int, rng: np.random.Generator) -> list[dict[str, object]]:
     ]
 
 
+def townspeople(people: int, rng: np.random.Generator) -> list[dict[str, object]]:
+    """Where people of a town live, and whether they were ill: two quarters had an outbreak.
+
+    Homes lie around five centres of quarters, at most some kilometres apart.
+    """
+    centres = np.array([(0.0, 0.0), (1.9, 1.2), (-1.6, 1.8), (2.2, -1.7), (-2.1, -1.4)])
+    quarter = rng.choice(len(centres), size=people, p=[0.3, 0.2, 0.2, 0.15, 0.15])
+    north, east = (centres[quarter] + rng.normal(0, 0.65, (people, 2))).T
+    flu = 0.08 + 0.6 * np.exp(-((north - 1.9) ** 2 + (east - 1.2) ** 2) / 0.7)
+    stomach = 0.05 + 0.55 * np.exp(-((north + 2.1) ** 2 + (east + 1.4) ** 2) / 0.6)
+    drawn = rng.random(people)
+    illness = np.where(drawn < flu, "flu", np.where(drawn < flu + stomach, "stomach", "none"))
+    lat = np.round(50.9 + north / 111.2, 5)
+    lon = np.round(11.6 + east / (111.2 * np.cos(np.radians(50.9))), 5)
+    names = ("centre", "mill", "hill", "harbour", "fields")
+    return [
+        {
+            "lat": float(lat[i]),
+            "lon": float(lon[i]),
+            "quarter": names[quarter[i]],
+            "illness": str(illness[i]),
+        }
+        for i in range(people)
+    ]
+
+
 def friends(people: int, rng: np.random.Generator) -> graphs.Graph:
     """Who knows whom: whoever joins befriends five others, the popular ones more often."""
     return graphs.barabasi_albert(people, 5, rng)
@@ -86,6 +112,7 @@ def main() -> None:
     write("condition.csv", patients(10_000, np.random.default_rng(20240602)))
     write("canteen.csv", guests(400, np.random.default_rng(20240604)))
     write("patients.csv", insured(1000, np.random.default_rng(20240605)))
+    write("town.csv", townspeople(3000, np.random.default_rng(20240606)))
     graphs.save(friends(4000, np.random.default_rng(20240603)), HERE / "friends.npz")
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from incrowd.protocols.check_in.learning import CheckInSGD
     from incrowd.protocols.local import Local
     from incrowd.protocols.network_shuffle import NetworkShuffle
+    from incrowd.protocols.order_shuffle import OrderShuffle
     from incrowd.protocols.scrambled_query import ScrambledQuery
     from incrowd.protocols.scrambled_query.kmeans import ScrambledKMeans
     from incrowd.protocols.token_walk import TokenWalk
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
         PrivUnit,
         Randomizer,
     )
-    from incrowd.tasks import Column, Histogram, Mean, Query, Schema, Sum
+    from incrowd.tasks import Column, Histogram, Mean, Query, Release, Schema, Sum
 
 __all__ = [
     "KRR",
@@ -62,10 +63,12 @@ __all__ = [
     "Mean",
     "NetworkShuffle",
     "OneBit",
+    "OrderShuffle",
     "PrivUnit",
     "Protocol",
     "Query",
     "Randomizer",
+    "Release",
     "Run",
     "Schema",
     "ScrambledKMeans",

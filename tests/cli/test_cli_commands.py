@@ -70,6 +70,7 @@ def test_every_protocol_is_accounted_and_calibrated(incrowd: Call) -> None:
         # What walks over a graph is here accounted without one, as perfectly mixed.
         more = ("--stationary",) if "stationary" in fields else ()
         more += ("--rate", 0.5) if "rate" in fields else ()
+        more += ("--alpha", 1) if "alpha" in fields else ()
         if "steps" in fields:
             more += ("--steps", 50, "--task", "histogram", "--categories", 4)
         promised = answer(incrowd, "account", kind, "--eps0", 0.5, *CROWD, *more)

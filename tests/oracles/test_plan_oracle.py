@@ -30,7 +30,7 @@ from incrowd.protocols.scrambled_query.plan import (
     kmeans,
     one_of,
 )
-from incrowd.protocols.scrambled_query.pure import PureProfile
+from incrowd.privacy.pure import PureProfile
 
 LN3 = math.log(3)
 

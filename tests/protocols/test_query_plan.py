@@ -23,7 +23,7 @@ from incrowd.protocols.scrambled_query.plan import (
     kmeans,
     one_of,
 )
-from incrowd.protocols.scrambled_query.pure import PureProfile
+from incrowd.privacy.pure import PureProfile
 from incrowd.randomizers import KRR
 
 MIX = Scrambler(4, 0.5, 50, 20)

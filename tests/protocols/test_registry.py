@@ -39,6 +39,9 @@ def test_every_parameter_says_what_it_is_and_how_it_is_solved(kind):
         # People beyond those behind one scrambler hide nobody; lies and dummies hide everybody.
         assert {solve[name] for name in ("sampling", "sources", "dummies")} == {"min"}
         return
+    if kind == "order-shuffle":
+        assert not any(solve.values())  # No crowd makes its promises any stronger.
+        return
     assert solve["n"] == "min"
     # Rounds of fresh reports cost privacy; rounds of a walk buy it.
     length = "steps" if kind == "token-walk" else "rounds"
@@ -46,7 +49,9 @@ def test_every_parameter_says_what_it_is_and_how_it_is_solved(kind):
 
 
 def test_unknown_protocol_names_the_known():
-    with pytest.raises(InvalidParameter, match="local, network-shuffle, scrambler, shuffle"):
+    with pytest.raises(
+        InvalidParameter, match="local, network-shuffle, order-shuffle, scrambler, shuffle"
+    ):
         load("telepathy")
 
 

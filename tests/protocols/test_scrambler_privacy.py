@@ -26,7 +26,7 @@ from incrowd.protocols.scrambled_query.mechanisms import (
     SomeScrambler,
 )
 from incrowd.protocols.scrambled_query.mixing import ScramblerProfile
-from incrowd.protocols.scrambled_query.pure import PureProfile
+from incrowd.privacy.pure import PureProfile
 from incrowd.randomizers import KRR, OUE, Redirect
 
 SETTINGS = [

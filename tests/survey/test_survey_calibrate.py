@@ -29,6 +29,9 @@ def test_every_protocol_can_be_solved_for_its_local_epsilon_and_crowd() -> None:
                 "sampling", "sources", "dummies",
             }  # fmt: skip
             continue
+        if kind == "order-shuffle":
+            assert list(found) == ["eps0"]  # No crowd makes its promises any stronger.
+            continue
         assert (found["n"].safe, found["n"].whole) == ("min", True)
         length = found["steps" if kind == "token-walk" else "rounds"]
         assert length.whole

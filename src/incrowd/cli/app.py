@@ -66,6 +66,7 @@ def build() -> typer.Typer:
     from incrowd.cli.promise import account_app, calibrate_app
     from incrowd.cli.query import query_command
     from incrowd.cli.run import run_command
+    from incrowd.cli.shuffle_order import shuffle_order_command
 
     app = typer.Typer(
         name="incrowd", no_args_is_help=True, epilog=_EPILOG, pretty_exceptions_enable=False
@@ -73,6 +74,7 @@ def build() -> typer.Typer:
     app.callback()(_root)
     app.command("run")(run_command())
     app.command("query")(query_command())
+    app.command("shuffle-order")(shuffle_order_command())
     app.add_typer(account_app(), name="account")
     app.add_typer(calibrate_app(), name="calibrate")
     app.add_typer(config, name="config")

@@ -34,7 +34,7 @@ def check(
     from incrowd.live.options import LiveOptions
     from incrowd.report.describe import describe_cost, describe_guarantee, describe_parameters
     from incrowd.report.format import count, down, plain, small
-    from incrowd.report.tables import facts_table, guarantees_table
+    from incrowd.report.tables import facts_table, print_promises
     from incrowd.report.words import said, settings
 
     with progress() as say:
@@ -89,6 +89,6 @@ def check(
             *([("expected error", f"± {plain(error, 2)} (one standard error)")] if error else []),
         ]
         console.print(facts_table(facts))
-        console.print(guarantees_table(payload["guarantees"]))
+        print_promises(console, payload["guarantees"])
 
     emit(payload, render, format)

@@ -15,7 +15,15 @@ import msgspec
 import numpy as np
 import typer
 
-from incrowd.cli.outcome import NoReportOption, ReportOption, page_of, payload_of, publish
+from incrowd.cli.outcome import (
+    NoReportOption,
+    ReportOption,
+    TableOption,
+    page_of,
+    payload_of,
+    publish,
+    table_of,
+)
 from incrowd.cli.output import Format, FormatOption, emit, note, progress
 from incrowd.errors import InvalidCrowd, InvalidParameter, MissingExtra
 from incrowd.live.options import LiveOptions
@@ -133,6 +141,7 @@ def watch_command(
     ] = None,
     report: ReportOption = None,
     no_report: NoReportOption = False,
+    release: TableOption = None,
     format: FormatOption = Format.table,
 ) -> None:
     """Start a survey when people have joined, and receive what they hand in, until it is all in."""
@@ -153,7 +162,7 @@ def watch_command(
     survey_, run = _with(
         hub, authority, keys, state, nats, work, listen=listen, advertise=advertise
     )
-    _print(survey_, run, page, format)
+    _print(survey_, run, page, release, format)
 
 
 @app.command("result")
@@ -165,6 +174,7 @@ def result_command(
     state: StateOption,
     report: ReportOption = None,
     no_report: NoReportOption = False,
+    release: TableOption = None,
     format: FormatOption = Format.table,
 ) -> None:
     """The result of a survey that was watched to its end, with its promises recomputed."""
@@ -175,7 +185,7 @@ def result_command(
         return _survey(curator, started), run
 
     survey_, run = _with(hub, authority, keys, state, "", work)
-    _print(survey_, run, page, format)
+    _print(survey_, run, page, release, format)
 
 
 @app.command("close")
@@ -261,9 +271,12 @@ def _survey(curator: Curator, started: Started) -> Survey:
     )
 
 
-def _print(survey: Survey, run: Run, page: Path | None, format: Format) -> None:
+def _print(
+    survey: Survey, run: Run, page: Path | None, release: Path | None, format: Format
+) -> None:
     payload = payload_of(survey, run, "live")
-    publish(survey, run, payload, page, "incrowd curator result", format)
+    table = table_of(survey, release)
+    publish(survey, run, payload, page, "incrowd curator result", format, table)
 
 
 def _opened(payload: dict[str, Any]) -> str:

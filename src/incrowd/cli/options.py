@@ -239,6 +239,8 @@ def build_protocol(kind: type[Protocol], given: Mapping[str, Any]) -> Protocol:
     if given["randomizer"] is None:
         with _missing(fields, given):
             implied = kind.implied(parameters)
+        if kind.unsaid is not None and given["eps0"] is None:
+            implied = kind.unsaid
     randomizer = build_randomizer(given, implied)
     with named_by_flag(fields):
         return kind.make(parameters, randomizer)

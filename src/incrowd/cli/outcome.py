@@ -2,29 +2,48 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from incrowd.cli.output import Format, emit, note
-from incrowd.errors import IncrowdError, MissingExtra
+from incrowd.errors import FileUnreadable, IncrowdError, MissingExtra
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from rich.console import Console
 
     from incrowd.protocols.base import Run
     from incrowd.survey import Survey
 
-__all__ = ["NoReportOption", "ReportOption", "page_of", "payload_of", "publish"]
+__all__ = [
+    "NoReportOption",
+    "ReportOption",
+    "TableOption",
+    "page_of",
+    "payload_of",
+    "publish",
+    "table_of",
+    "write_table",
+]
 
 ReportOption = Annotated[
     Path | None,
     typer.Option(
         "--report",
         help="Where to write the report; otherwise the survey's name with .report.html, here.",
+        show_default=False,
+    ),
+]
+TableOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--release",
+        help="Where to write the table of a release; otherwise the survey's name with "
+        ".release.csv, here.",
         show_default=False,
     ),
 ]
@@ -53,6 +72,33 @@ def page_of(file: Path, report: Path | None, no_report: bool) -> Path | None:
     return page
 
 
+def table_of(survey: Survey, table: Path | None) -> Path | None:
+    """Where the table of a release goes; none of any other question."""
+    from incrowd.report import require_writable
+    from incrowd.tasks.release import Release
+
+    if not isinstance(survey.task, Release):
+        if table is not None:
+            raise typer.BadParameter(
+                f"a {survey.task.kind} releases no table", param_hint="'--release'"
+            )
+        return None
+    path = table or Path(f"{survey.path.stem}.release.csv")
+    require_writable(path, "release")
+    return path
+
+
+def write_table(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Write comma-separated values with a header."""
+    try:
+        with path.open("w", newline="", encoding="utf-8") as stream:
+            written = csv.writer(stream, lineterminator="\n")
+            written.writerow(header)
+            written.writerows(rows)
+    except OSError as error:
+        raise FileUnreadable(f"{path}: cannot write the release: {error.strerror}") from error
+
+
 def payload_of(survey: Survey, result: Run, mode: str) -> dict[str, Any]:
     """The keys of the JSON output."""
     from incrowd.report import describe
@@ -64,6 +110,7 @@ def payload_of(survey: Survey, result: Run, mode: str) -> dict[str, Any]:
         "result": describe.describe_answer(result.result),
         "interval": describe.describe_interval(result.result),
         "table": describe.describe_table(result.result),
+        "release": describe.describe_release(result.result),
         "refined": describe.describe_refined(result, budget.delta, budget.view),
         "truth": None if truth is None else truth.tolist(),
         "people": result.result.people,
@@ -120,9 +167,17 @@ def publish(
     page: Path | None,
     command: str,
     format: Format,
+    table: Path | None = None,
 ) -> None:
-    """Write the report and print everything; what cannot be written must not cost the answer."""
+    """Write report and table and print everything; what cannot be written costs nothing else."""
     failure = None
+    if table is not None:
+        payload["release"]["file"] = str(table)
+        try:
+            answer: Any = result.result
+            write_table(table, [*answer.columns, survey.column], answer.rows)
+        except IncrowdError as error:
+            failure, payload["release"]["file"] = error, None
     payload["report"] = None if page is None else str(page)
     if page is not None:
         try:
@@ -142,7 +197,7 @@ def _render(console: Console, payload: Mapping[str, Any]) -> None:
     from incrowd.report.tables import (
         answer_table,
         facts_table,
-        guarantees_table,
+        print_promises,
         query_table,
         refined_table,
     )
@@ -163,7 +218,7 @@ def _render(console: Console, payload: Mapping[str, Any]) -> None:
     if len(payload["refined"]) > 1:
         labels = [row["label"] for row in payload["result"]]
         console.print(refined_table(payload["refined"], labels))
-    console.print(guarantees_table(payload["guarantees"]))
+    print_promises(console, payload["guarantees"])
     kept = "kept" if budget["met"] else "NOT kept"
     console.print(
         facts_table(
@@ -189,10 +244,19 @@ def _render(console: Console, payload: Mapping[str, Any]) -> None:
                     else facts(payload["details"])
                 ).items(),
                 *([] if payload["seed"] is None else [("seed", str(payload["seed"]))]),
+                *_released(payload["release"]),
                 *([("report", payload["report"])] if payload["report"] else []),
             ]
         )
     )
+
+
+def _released(release: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    from incrowd.report.format import count
+
+    if not release or not release.get("file"):
+        return []
+    return [("release", f"{count(release['rows'])} rows in {release['file']}")]
 
 
 def _settings(payload: Mapping[str, Any]) -> list[tuple[str, str]]:

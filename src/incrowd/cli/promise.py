@@ -9,6 +9,7 @@ or, when none is, the one with a default that the protocol does not replace by w
 from __future__ import annotations
 
 import inspect
+import math
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -35,7 +36,7 @@ from incrowd.protocols.base import Protocol, Safe
 from incrowd.report.describe import describe_guarantee, describe_parameters
 from incrowd.report.format import count, guess, percent, round_down, round_up, up
 from incrowd.report.tables import facts_table, guarantees_table
-from incrowd.report.words import facts, settings, view_title
+from incrowd.report.words import facts, order_promise, settings, view_title
 from incrowd.survey.calibrate import (
     LEAST_DELTA,
     LOCAL_EPSILON,
@@ -80,7 +81,10 @@ def calibrate_app() -> typer.Typer:
 
 def account(kind: type[Protocol], given: Mapping[str, Any]) -> None:
     """Print the promise of a fully described run."""
-    delta = checks.delta(_given(given, "delta"), flag("delta"))
+    if given["delta"] is None and kind.slack is not None:
+        delta = kind.slack
+    else:
+        delta = checks.delta(_given(given, "delta"), flag("delta"))
     given = {**given, "colluders": read_colluders(given["colluders"])}
     protocol = build_protocol(kind, given)
     with progress() as say:
@@ -248,21 +252,24 @@ def _promised(
     """What every promise says, and what this protocol alone has to say about it."""
     guarantee = protocol.guarantee(given["view"], given["colluders"])
     promised = describe_guarantee(guarantee, delta, epsilon)
-    # Nothing more can be said at δ = 0.
-    own = protocol.particulars(delta, guarantee, given["colluders"]) if delta else {}
+    # Nothing more can be said at δ = 0, except where no promise needs any.
+    sayable = delta or protocol.slack == delta
+    own = protocol.particulars(delta, guarantee, given["colluders"]) if sayable else {}
     return promised, own
 
 
 def _render(console: Console, payload: Mapping[str, Any], own: Mapping[str, Any]) -> None:
-    console.print(guarantees_table([payload]))
-    right = percent(round_up(guess(payload["epsilon"], payload["delta"]), 3))
+    if math.isfinite(payload["epsilon"]):
+        console.print(guarantees_table([payload]))
     who = view_title(payload["view"].split("+"))
     parameters = dict(payload["parameters"])
     randomizer = dict(parameters.pop("randomizer"))
     rows = [
-        (
-            "meaning",
-            f"a guess by {who} between two answers of yours is right at most {right} of the time",
+        ("meaning", _meaning(payload["epsilon"], payload["delta"], who)),
+        *(
+            [("order", order_promise(own["alpha"], own["order_neighbours"], who))]
+            if own.get("alpha") is not None
+            else []
         ),
         *facts(own),
         ("neighbours", payload["neighbours"]),
@@ -271,6 +278,13 @@ def _render(console: Console, payload: Mapping[str, Any], own: Mapping[str, Any]
         ("randomizer", _listed(randomizer, "kind")),
     ]
     console.print(facts_table(rows))
+
+
+def _meaning(epsilon: float, delta: float, who: str) -> str:
+    if not math.isfinite(epsilon):
+        return "nothing is promised about answers: what people did to them is not stated (--eps0)"
+    right = percent(round_up(guess(epsilon, delta), 3))
+    return f"a guess by {who} between two answers of yours is right at most {right} of the time"
 
 
 def _listed(values: dict[str, Any], kind: str) -> str:

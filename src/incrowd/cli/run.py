@@ -22,8 +22,16 @@ from incrowd.cli.options import (
     signed,
     whole,
 )
-from incrowd.cli.outcome import NoReportOption, ReportOption, page_of, payload_of, publish
-from incrowd.cli.output import Format, FormatOption, progress
+from incrowd.cli.outcome import (
+    NoReportOption,
+    ReportOption,
+    TableOption,
+    page_of,
+    payload_of,
+    publish,
+    table_of,
+)
+from incrowd.cli.output import Format, FormatOption, note, progress
 from incrowd.survey.fields import fields_of
 
 if TYPE_CHECKING:
@@ -83,6 +91,7 @@ def run_command() -> Callable[..., None]:
         keyword("seed", SeedOption, None),
         keyword("report", ReportOption, None),
         keyword("no_report", NoReportOption, False),
+        keyword("release", TableOption, None),
         keyword("format", FormatOption, Format.table),
         *(field_option(each, panel=_FAULTS) for each in fields_of(Faults).values()),
         *(
@@ -107,6 +116,7 @@ def run(given: Mapping[str, Any]) -> None:
     faults = _faults(mode, given)
     with progress() as say:
         survey = surveys.load(file, progress=say, people=given["devices"])
+        table = table_of(survey, given["release"])
         if live is not None:
             result = run_over_network(survey, live, say)
         else:
@@ -120,8 +130,10 @@ def run(given: Mapping[str, Any]) -> None:
             )
         say("computing the promises")
         payload = payload_of(survey, result, mode)
+    if table is not None and live is None:
+        note("a simulation protects nobody: the released table is only as private as the seed")
     command = _command(given, result, faults, live)
-    publish(survey, result, payload, page, command, given["format"])
+    publish(survey, result, payload, page, command, given["format"], table)
 
 
 def live_asked(given: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -327,6 +327,8 @@ def _connect(path: Path, readonly: bool) -> sqlite3.Connection:
     if not readonly:
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = FULL")
+        # What a party has forgotten, such as reports that were handed on, is overwritten.
+        database.execute("PRAGMA secure_delete = ON")
     return database
 
 

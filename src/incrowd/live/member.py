@@ -323,7 +323,9 @@ class Device(Member):
             if answer is None:
                 raise Declined(f"there is no answer to {column!r} on this device")
             found.append(answer)
-        return offer.task.encode(offer.task.rows([found]))
+        value = offer.task.encode(offer.task.rows([found]))
+        offer.protocol.check_values(value)
+        return value
 
     def _line(self, offer: Offer, stated: tasks.Spec | tasks.Start) -> Line:
         # Should everybody else collude, what was promised against everyone still holds; where that

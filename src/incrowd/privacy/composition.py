@@ -199,8 +199,10 @@ class ComposedProfile(Profile):
 
     @property
     def greatest_loss(self) -> float:
-        """Losses add up."""
-        return sum(rounds * part.greatest_loss for part, rounds in self.parts)
+        """Losses add up, rounded up where there is more than one."""
+        total = math.fsum(rounds * part.greatest_loss for part, rounds in self.parts)
+        alone = sum(rounds for _, rounds in self.parts) == 1
+        return total if alone else math.nextafter(total, math.inf)
 
     @property
     def interval(self) -> float:

@@ -4,6 +4,10 @@ A :class:`Profile` is a proven curve δ(ε), with a lower curve beside it where 
 :class:`Guarantee` says who is kept from learning, what two neighbouring data sets are, by which
 theorem, and under which assumptions the curve holds. Guarantees compose only when they speak of the
 same view and the same neighbours.
+
+What is kept from them is a notion of its own. ``dp``: the answer of any one person. ``order``:
+which person of a group gave which of the group's reports (``docs/theory/order.md``); there the ε of
+the curve is called α, it needs no δ, and it holds for one grouping of people.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -23,10 +27,12 @@ from incrowd.errors import InvalidParameter
 if TYPE_CHECKING:
     from incrowd.privacy.composition import LossDistribution
 
-__all__ = ["EVERYONE", "Guarantee", "Neighbours", "Profile", "view_of"]
+__all__ = ["EVERYONE", "Guarantee", "Neighbours", "Notion", "Profile", "view_of"]
 
-Neighbours = Literal["replace-one"]
-"""Two data sets are neighbours when they differ in the record of one person."""
+Notion = Literal["dp", "order"]
+Neighbours = Literal["replace-one", "reports-in-group", "answers-in-group"]
+"""Two data sets are neighbours when they differ in the record of one person; or, about an order, in
+which person of one group gave which of its reports, or which of its answers."""
 
 PARTIES = frozenset(
     {"curator", "hub", "shuffler", "courier", "peer", "analyst", "network", "scrambler"}
@@ -107,7 +113,11 @@ class Guarantee:
     assumptions: tuple[str, ...]
     neighbours: Neighbours = "replace-one"
     colluders: int = 0
-    notion: Literal["dp"] = "dp"
+    notion: Notion = "dp"
+    groups: str = ""
+    """The groups that an order is kept private in, in words."""
+    digest: str = ""
+    """What tells these groups from all others."""
 
     def __repr__(self) -> str:
         """Who is kept from learning, and by which theorem; no number, as that may take long."""
@@ -134,6 +144,13 @@ class Guarantee:
         """A proven ε for each person, where people differ; none where all have the same."""
         return self.profile.per_person(delta)
 
+    @property
+    def alpha(self) -> float:
+        """The α of an order, which holds without any δ."""
+        if self.notion != "order":
+            raise InvalidParameter("alpha is of promises about an order: this one has epsilon")
+        return self.profile.greatest_loss
+
     def compose(self, *others: Guarantee) -> Guarantee:
         """The guarantee of releasing all of these; adaptive choice between them is allowed."""
         from incrowd.privacy.composition import ComposedProfile
@@ -150,14 +167,17 @@ class Guarantee:
                     "cannot compose guarantees for different neighbours: "
                     f"{self.neighbours} and {other.neighbours}"
                 )
+            if other.digest != self.digest or (self.notion == "order" and not self.digest):
+                raise InvalidParameter(
+                    "cannot compose promises about the order in different groups, or in groups "
+                    "that are not known yet: state both for the same ones first"
+                )
         everything = (self, *others)
-        return Guarantee(
+        return replace(
+            self,
             profile=ComposedProfile(tuple((each.profile, 1) for each in everything)),
-            view=self.view,
             theorem=" ∘ ".join(dict.fromkeys(each.theorem for each in everything)),
             assumptions=tuple(dict.fromkeys(a for each in everything for a in each.assumptions)),
-            neighbours=self.neighbours,
-            colluders=self.colluders,
         )
 
     @property

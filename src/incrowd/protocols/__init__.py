@@ -18,6 +18,7 @@ PROTOCOLS: Final[dict[str, str]] = {
     "check-in": "incrowd.protocols.check_in:CheckIn",
     "local": "incrowd.protocols.local:Local",
     "network-shuffle": "incrowd.protocols.network_shuffle:NetworkShuffle",
+    "order-shuffle": "incrowd.protocols.order_shuffle:OrderShuffle",
     "scrambler": "incrowd.protocols.scrambled_query:ScrambledQuery",
     "token-walk": "incrowd.protocols.token_walk:TokenWalk",
     "shuffle": "incrowd.protocols.trusted_shuffle:TrustedShuffle",

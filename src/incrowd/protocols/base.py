@@ -242,6 +242,10 @@ class Protocol(ABC):
         {"histogram": "krr", "mean": "onebit", "sum": "onebit"}
     )
     """The randomizer of each kind of task, where none is named."""
+    unsaid: ClassVar[Randomizer | None] = None
+    """The randomizer where a promise can be stated without any; none where one must be named."""
+    slack: ClassVar[float | None] = None
+    """The δ of a promise for which none is named; none where one must be."""
     refines: ClassVar[bool] = False
     """Whether each round has an answer of its own, which those before make sharper."""
 
@@ -419,6 +423,10 @@ class Protocol(ABC):
                 f"{self.kind} was set up for n = {self.parameters.n} people but got "
                 f"{len(values)} values: set n to the number of rows"
             )
+
+    def check_values(self, values: NDArray[Any]) -> None:
+        """Refuse encoded values that the task allows and this protocol cannot use."""
+        del values
 
     def question(self, task: Task | None) -> Task:
         """The task, checked against the randomizer, or the natural one of its domain."""

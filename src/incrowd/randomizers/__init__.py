@@ -26,6 +26,7 @@ from incrowd.randomizers.privunit import PrivUnit
 from incrowd.randomizers.redirect import Redirect
 from incrowd.randomizers.response import KRR, RR, Generic, OneBit
 from incrowd.randomizers.unary import OUE, SUE
+from incrowd.randomizers.unstated import Unstated
 from incrowd.randomizers.vector_noise import GaussianVector
 
 __all__ = [
@@ -50,6 +51,7 @@ __all__ = [
     "Randomizer",
     "Redirect",
     "Reports",
+    "Unstated",
 ]
 
 AnyRandomizer = (

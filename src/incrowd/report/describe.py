@@ -18,6 +18,7 @@ from incrowd.protocols.actor import is_device
 from incrowd.protocols.base import Cost, Protocol, Run
 from incrowd.tasks.base import Answer, Task
 from incrowd.tasks.query import QueryAnswer
+from incrowd.tasks.release import Released
 
 __all__ = [
     "describe_answer",
@@ -27,6 +28,7 @@ __all__ = [
     "describe_live",
     "describe_measured",
     "describe_parameters",
+    "describe_release",
     "describe_table",
     "describe_versions",
     "lower_bound",
@@ -50,17 +52,27 @@ def lower_bound(guarantee: Guarantee, delta: float) -> float | None:
 def describe_guarantee(
     guarantee: Guarantee, delta: float, epsilon: float | None = None
 ) -> dict[str, Any]:
-    """One promise at one δ; an ``epsilon`` that is already known to be proven there is stated."""
-    return {
-        "epsilon": guarantee.epsilon(delta) if epsilon is None else epsilon,
-        "delta": delta,
-        "lower_bound": lower_bound(guarantee, delta),
+    """One promise at one δ; an ``epsilon`` that is already known to be proven there is stated.
+
+    Of an order there is an α instead, which needs no δ.
+    """
+    stated = {
         "view": guarantee.view_name,
         "colluders": guarantee.colluders,
+        "notion": guarantee.notion,
         "neighbours": guarantee.neighbours,
         "method": guarantee.theorem,
         "assumptions": list(guarantee.assumptions),
     }
+    if guarantee.notion == "order":
+        return {"alpha": guarantee.alpha, "groups": guarantee.groups or None} | stated
+    if epsilon is None:
+        epsilon = guarantee.epsilon(delta) if delta else guarantee.profile.greatest_loss
+    return {
+        "epsilon": epsilon,
+        "delta": delta,
+        "lower_bound": lower_bound(guarantee, delta),
+    } | stated
 
 
 def describe_parameters(protocol: Protocol) -> dict[str, Any]:
@@ -92,6 +104,13 @@ def describe_table(answer: Answer) -> dict[str, Any] | None:
         "rows": [[*row.values, row.tuples] for row in answer.rows],
         "lost": list(answer.lost),
     }
+
+
+def describe_release(answer: Answer) -> dict[str, Any] | None:
+    """What the released table has, without its rows; none of any other question."""
+    if not isinstance(answer, Released):
+        return None
+    return {"places": list(answer.columns), "rows": len(answer.codes)}
 
 
 def describe_interval(answer: Answer) -> dict[str, Any]:

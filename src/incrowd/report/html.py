@@ -13,7 +13,7 @@ from html import escape
 from pathlib import Path
 
 from incrowd.errors import FileUnreadable
-from incrowd.privacy.guarantee import Guarantee, view_of
+from incrowd.privacy.guarantee import Guarantee, Notion, view_of
 from incrowd.protocols.base import Protocol, Run
 from incrowd.randomizers import Redirect
 from incrowd.randomizers.base import FloatArray
@@ -27,11 +27,13 @@ from incrowd.report.format import count, down, guess, percent, plain, round_up, 
 from incrowd.report.parts import definitions, figure, section, table
 from incrowd.report.plots import MOST_ROWS, answer_figure, profile_figure, refined_figure
 from incrowd.report.query import plan_section, query_section
+from incrowd.report.release import map_section
 from incrowd.report.style import STYLE
 from incrowd.report.words import (
     facts,
     live_facts,
     neighbours,
+    order_promise,
     promise,
     treatment,
     view_title,
@@ -64,8 +66,8 @@ class Document:
     command: str = ""
 
 
-def require_writable(path: Path) -> None:
-    """Raise unless the page could be written there; to be asked before a long run, not after."""
+def require_writable(path: Path, what: str = "report") -> None:
+    """Raise unless it could be written there; to be asked before a long run, not after."""
     folder = path.absolute().parent
     if path.is_dir():
         problem = "it is a folder; name a file"
@@ -75,7 +77,7 @@ def require_writable(path: Path) -> None:
         problem = "permission denied"
     else:
         return
-    raise FileUnreadable(f"{path}: cannot write the report: {problem}")
+    raise FileUnreadable(f"{path}: cannot write the {what}: {problem}")
 
 
 def write(document: Document, path: Path) -> Path:
@@ -92,9 +94,11 @@ def render(document: Document) -> str:
     """The whole page."""
     parts = (
         _answer(document),
+        map_section(document.run.result, document.protocol),
         plan_section(document.protocol),
         _refined(document),
         _promises(document),
+        _orders(document),
         _profile(document),
         _assumptions(document),
         _cost(document),
@@ -282,7 +286,7 @@ def _refined(document: Document) -> str:
 def _promises(document: Document) -> str:
     delta = document.delta
     rows = []
-    for guarantee in document.run.guarantees:
+    for guarantee in _about(document, "dp"):
         epsilon = guarantee.epsilon(delta)
         rows.append(
             [
@@ -304,10 +308,28 @@ def _promises(document: Document) -> str:
     )
 
 
+def _orders(document: Document) -> str:
+    """What was promised about the order inside groups; nothing where nothing was."""
+    about = _about(document, "order")
+    if not about:
+        return ""
+    first = about[0]
+    rows = [
+        [_who(each), up(each.alpha), percent(round_up(guess(each.alpha, 0.0), 3))] for each in about
+    ]
+    return section(
+        "What was promised about who said what",
+        f"<p>{escape(order_promise(first.alpha, first.neighbours, view_title(first.view)))}</p>"
+        f"<p>Groups are {escape(first.groups or 'as the protocol says')}; "
+        f"{escape(neighbours(first))} It holds on top of ε, and needs no δ.</p>"
+        + table(["who looks", "α (proven)", "guess right, at most"], rows, caption="The order"),
+    )
+
+
 def _profile(document: Document) -> str:
     told = "; ".join(
         f"{view_title(each.view)} ε = {up(each.epsilon(document.delta))}"
-        for each in document.run.guarantees
+        for each in _about(document, "dp")
     )
     return section(
         "The whole promise",
@@ -315,7 +337,7 @@ def _profile(document: Document) -> str:
         "larger the ε that can be promised. Full lines are proven; the truth cannot lie above "
         "them. Dashed lines are attained by an attack; the truth cannot lie below them.</p>"
         + figure(
-            profile_figure(document.run.guarantees, document.delta),
+            profile_figure(_about(document, "dp"), document.delta),
             f"Proven epsilon against delta by view. At delta {small(document.delta)}: {told}.",
             "Both axes are logarithmic.",
         ),
@@ -326,8 +348,9 @@ def _assumptions(document: Document) -> str:
     listed = []
     for guarantee in document.run.guarantees:
         items = "".join(f"<li>{escape(each)}</li>" for each in guarantee.assumptions)
+        of_order = "The order, against" if guarantee.notion == "order" else "Against"
         listed.append(
-            f"<h3>Against {escape(view_title(guarantee.view))}</h3>"
+            f"<h3>{of_order} {escape(view_title(guarantee.view))}</h3>"
             f"<ul>{items or '<li>nothing beyond the randomizer itself</li>'}</ul>"
             f'<p class="muted small">Proof: {escape(guarantee.theorem)}</p>'
         )
@@ -420,10 +443,15 @@ def _reproduce(document: Document) -> str:
 def _budgeted(document: Document) -> Guarantee:
     """The guarantee of the view that the budget speaks of."""
     wanted = view_of(document.view)
-    for each in document.run.guarantees:
+    for each in _about(document, "dp"):
         if each.view == wanted:
             return each
     return document.protocol.realised(document.run.collected).guarantee(document.view)
+
+
+def _about(document: Document, notion: Notion) -> list[Guarantee]:
+    """What was promised of one kind."""
+    return [each for each in document.run.guarantees if each.notion == notion]
 
 
 def _who(guarantee: Guarantee) -> tuple[str, str]:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from incrowd.errors import MissingExtra, NumericalFloor
+from incrowd.errors import InvalidParameter, MissingExtra, NumericalFloor
 from incrowd.privacy.guarantee import Guarantee
 from incrowd.report.describe import lower_bound
 from incrowd.report.format import count, plain
@@ -29,10 +29,12 @@ if TYPE_CHECKING:
     from incrowd.protocols.base import Refined
     from incrowd.randomizers.base import FloatArray
     from incrowd.tasks.base import Answer
+    from incrowd.tasks.release import Released
 
 __all__ = [
     "MOST_ROWS",
     "answer_figure",
+    "map_figure",
     "profile_figure",
     "refined_figure",
     "require_matplotlib",
@@ -51,6 +53,8 @@ _PROPERTIES = {
 } | {marker: f"var(--series-{index})" for index, marker in enumerate(_SERIES, 1)}
 _LONG = 40
 """Letters of a name beside which no second one fits."""
+_MOST_DOTS = 4000
+"""How many rows of a table a map shows; evenly spaced ones, when there are more."""
 _DELTAS = np.logspace(-12, -2, 11)
 
 
@@ -83,7 +87,7 @@ def answer_figure(answer: Answer, truth: FloatArray | None, *, shares: bool) -> 
                 100 ** int(shares) * truth[rows], places, linestyle="none", marker="|",
                 markersize=17, markeredgewidth=2.2, color=_TRUTH, label="truth",
             )  # fmt: skip
-        axes.set_yticks(places, [str(label).replace("$", r"\$") for label in labels])
+        axes.set_yticks(places, [_escaped(label) for label in labels])
         axes.set_ylim(len(labels) - 0.4, -0.6)
         axes.set_xlabel("share of people, %" if shares else "mean")
         axes.grid(visible=True, axis="x", color=_GRID, linewidth=0.8)
@@ -104,7 +108,7 @@ def refined_figure(refined: Sequence[Refined], *, shares: bool) -> str:
                 for limits in zip(*(_limits(each.result) for each in refined), strict=True)
             )
             axes.fill_between(rounds, low, high, color=marker, alpha=0.15, linewidth=0)
-            label = last.labels[row].replace("$", r"\$")
+            label = _escaped(last.labels[row])
             axes.plot(
                 rounds, value, color=marker, linewidth=2.0, marker="o", markersize=4, label=label
             )
@@ -140,6 +144,59 @@ def profile_figure(guarantees: Sequence[Guarantee], delta: float) -> str:
         axes.grid(visible=True, color=_GRID, linewidth=0.8)
         _legend(axes, figure)
         return _svg(figure, "profile")
+
+
+def map_figure(
+    released: Released, shares: Mapping[str, FloatArray], grid: FloatArray, *, stretch: float = 1.0
+) -> str:
+    """The table as dots where its rows are, and then a map of the share of each category.
+
+    ``shares`` has the estimated share of a category at each point of ``grid``: the darker, the
+    larger, from none to the largest. ``stretch`` is how much longer one unit up is than one to the
+    right.
+    """
+    up, right = _axes_of(released)
+    panels = 1 + len(shares)
+    columns = 2 if panels == 4 else min(3, panels)
+    rows = -(-panels // columns)
+    every = max(1, -(-len(up) // _MOST_DOTS))
+    with _canvas(height=8.2 / columns * rows) as (figure, whole):
+        whole.remove()
+        drawn = [figure.add_subplot(rows, columns, place + 1) for place in range(panels)]
+        for marker, name in zip(_SERIES, shares, strict=False):
+            here = np.flatnonzero(released.codes[::every] == released.labels.index(name)) * every
+            drawn[0].scatter(right[here], up[here], s=4, color=marker, linewidths=0, alpha=0.8)
+        for marker, name, panel in zip(_SERIES, shares, drawn[1:], strict=False):
+            share: Any = np.clip(shares[name], 0, None)
+            most = max(float(share.max()), 1e-9)
+            panel.scatter(
+                grid[:, 1], grid[:, 0], s=30, marker="s", linewidths=0, color=marker,
+                alpha=share / most,
+            )  # fmt: skip
+            panel.set_title(f"{_escaped(name)}, up to {100 * most:.0f} %", fontsize=10)
+        drawn[0].set_title("the table", fontsize=10)
+        for panel in drawn:
+            panel.set(xticks=[], yticks=[], xlim=_around(right), ylim=_around(up))
+            panel.set_aspect(stretch)
+        return _svg(figure, "map")
+
+
+def _axes_of(released: Released) -> tuple[FloatArray, FloatArray]:
+    """What goes up and to the right: latitude and longitude, or the two numbers in this order."""
+    if released.points is None or released.points.shape[1] != 2:
+        raise InvalidParameter("a map needs places with two coordinates")
+    return released.points[:, 0], released.points[:, 1]
+
+
+def _around(values: FloatArray) -> tuple[float, float]:
+    low, high = float(values.min()), float(values.max())
+    margin = 0.03 * (high - low) or 0.5
+    return low - margin, high + margin
+
+
+def _escaped(name: str) -> str:
+    """A name in which matplotlib sees no formula."""
+    return str(name).replace("$", r"\$")
 
 
 def _limits(answer: Answer) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from incrowd.report.format import count, down, plain, several, small, up
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
 __all__ = [
@@ -16,6 +17,8 @@ __all__ = [
     "facts_table",
     "guarantees_table",
     "lost_text",
+    "orders_table",
+    "print_promises",
     "query_table",
     "refined_table",
 ]
@@ -106,19 +109,48 @@ def refined_table(refined: Sequence[Mapping[str, Any]], labels: Sequence[str]) -
 
 
 def guarantees_table(guarantees: Sequence[Mapping[str, Any]]) -> Table:
-    """The promise against each view: ε rounded up, attacks rounded down."""
+    """The promise about answers against each view: ε rounded up, attacks rounded down."""
     table = _table("who looks", "ε", "δ", "attack", "method")
     table.columns[-1].justify = "left"
     for each in guarantees:
-        colluders = f" + {count(each['colluders'])} colluders" if each["colluders"] else ""
+        if each["notion"] == "dp":
+            table.add_row(
+                _looking(each),
+                up(each["epsilon"]),
+                small(each["delta"]),
+                down(each["lower_bound"]),
+                each["method"],
+            )
+    return table
+
+
+def orders_table(guarantees: Sequence[Mapping[str, Any]]) -> Table | None:
+    """The promise about the order inside groups against each view; none where there is none."""
+    about = [each for each in guarantees if each["notion"] == "order"]
+    if not about:
+        return None
+    table = _table("who looks", "α", "order inside", "method")
+    for column in table.columns[2:]:
+        column.justify = "left"
+    for each in about:
         table.add_row(
-            each["view"] + colluders,
-            up(each["epsilon"]),
-            small(each["delta"]),
-            down(each["lower_bound"]),
-            each["method"],
+            _looking(each), up(each["alpha"]), each["groups"] or "every group", each["method"]
         )
     return table
+
+
+def print_promises(console: Console, guarantees: Sequence[Mapping[str, Any]]) -> None:
+    """Draw what is promised about answers, and about their order where something is."""
+    if any(each["notion"] == "dp" for each in guarantees):
+        console.print(guarantees_table(guarantees))
+    about = orders_table(guarantees)
+    if about is not None:
+        console.print(about)
+
+
+def _looking(guarantee: Mapping[str, Any]) -> str:
+    colluders, view = guarantee["colluders"], str(guarantee["view"])
+    return f"{view} + {count(colluders)} colluders" if colluders else view
 
 
 def _table(first: str, *rest: str) -> Table:

@@ -7,7 +7,7 @@ say is plain data with telling names, and is put into words here by those names 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from incrowd.privacy.guarantee import EVERYONE, Guarantee
@@ -17,6 +17,7 @@ __all__ = [
     "facts",
     "live_facts",
     "neighbours",
+    "order_promise",
     "promise",
     "said",
     "settings",
@@ -25,7 +26,7 @@ __all__ = [
     "view_who",
 ]
 
-_BOUNDS = ("epsilon", "exposure")
+_BOUNDS = ("epsilon", "exposure", "alpha")
 """Numbers whose names end so are promises: they are rounded up."""
 _SIZES = "_sizes"
 _MANY = 1000.0
@@ -103,13 +104,47 @@ def neighbours(guarantee: Guarantee) -> str:
     """What is hidden, for the neighbouring relation of a guarantee."""
     return {
         "replace-one": "what is hidden is the answer of any one person: two possible worlds that "
-        "differ in one person's answer look almost alike. That the person took part is not hidden."
+        "differ in one person's answer look almost alike. That the person took part is not hidden.",
+        "reports-in-group": "what is hidden is who inside a group gave which of its reports: two "
+        "possible worlds that differ in the order inside one group look almost alike.",
+        "answers-in-group": "what is hidden is who inside a group has which of its answers: two "
+        "possible worlds that differ in the order inside one group look almost alike.",
     }[guarantee.neighbours]
 
 
+def order_promise(alpha: float, about: str, who: str) -> str:
+    """What a promise about the order of reports, or of answers, says against somebody so named."""
+    if not alpha:
+        return "Everybody is alone in their groups, so that there is no order to hide."
+    right = percent(round_up(guess(alpha, 0.0), 3))
+    if about == "answers-in-group":
+        return (
+            f"Suppose {who} had narrowed down who in your group has which of its answers to two "
+            "possibilities, equally likely. Whatever they do with what they see, their guess is "
+            f"right at most {right} of the time (α = {up(alpha)})."
+        )
+    return (
+        f"Suppose {who} knew everybody's place, every report outside your group, and those inside "
+        "it without knowing whose is whose, and found two answers of yours equally likely after "
+        "all that. Whatever they do with the table, their guess is right at most "
+        f"{right} of the time (α = {up(alpha)})."
+    )
+
+
 def facts(values: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Names and values of what a protocol alone has to say."""
-    return [(_named(name), said(name, value)) for name, value in values.items()]
+    """Names and values of what a protocol alone has to say; sentences have a line each."""
+    found = []
+    for name, value in values.items():
+        if _sentences(value):
+            found += [(_named(name), each) for each in value]
+        else:
+            found.append((_named(name), said(name, value)))
+    return found
+
+
+def _sentences(value: Any) -> bool:
+    is_list = isinstance(value, Sequence) and not isinstance(value, str)
+    return is_list and any(isinstance(each, str) and " " in each for each in value)
 
 
 def live_facts(live: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -156,8 +191,9 @@ def said(name: str, value: Any) -> str:
         known = ", ".join(f"{_named(k)} {said(k, v)}" for k, v in value.items() if k != "why")
         return f"{known}: {value['why']}" if "why" in value else known
     if isinstance(value, Sequence) and not isinstance(value, str):
-        is_sizes = name.endswith(_SIZES)
-        return _sizes(name.removesuffix(_SIZES), value) if is_sizes else _first(value)
+        if name.endswith(_SIZES):
+            return _sizes(name.removesuffix(_SIZES), value)
+        return _first(value, up if name.endswith(_BOUNDS) else _setting)
     if isinstance(value, float) and name.endswith(_BOUNDS):
         return up(value)
     if isinstance(value, float):
@@ -192,9 +228,9 @@ def _setting(value: Any) -> str:
     return small(value) if isinstance(value, float) else str(value)
 
 
-def _first(values: Sequence[Any]) -> str:
+def _first(values: Sequence[Any], shown_as: Callable[[Any], str] | None = None) -> str:
     more = len(values) - _SHOWN
-    shown = ", ".join(map(_setting, values[:_SHOWN]))
+    shown = ", ".join(map(shown_as or _setting, values[:_SHOWN]))
     return f"{shown} and {count(more)} more" if more > 0 else shown
 
 

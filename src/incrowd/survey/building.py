@@ -33,6 +33,7 @@ from incrowd.survey.schema import Budget, Section, SurveyFile
 from incrowd.tasks import TASKS
 from incrowd.tasks.base import Task
 from incrowd.tasks.query import Query, Schema
+from incrowd.tasks.release import Release
 
 __all__ = [
     "COLUMN_TASKS",
@@ -45,8 +46,8 @@ __all__ = [
     "protocol_of",
 ]
 
-COLUMN_TASKS = ("histogram", "mean", "sum")
-"""The tasks that one column of data can answer."""
+COLUMN_TASKS = ("histogram", "mean", "sum", "release")
+"""The tasks whose answers are in one column of the data."""
 QUERY = "query"
 """The task that asks for several columns, by SQL over a schema."""
 
@@ -75,6 +76,8 @@ def asked_by(file: SurveyFile) -> dict[str, Any]:
         column = file.task.take("column", str)
         task = _task(file.task)
         usual = f"What is the {_kind(task)} of {column}?"
+        if isinstance(task, Release):
+            usual = f"Which {column} is where?"
     _check_protocol(file.protocol)
     return {
         "path": file.path,

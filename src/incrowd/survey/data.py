@@ -12,20 +12,22 @@ from __future__ import annotations
 import csv
 import gzip
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
 from incrowd.errors import EmptyData, FileUnreadable, InvalidParameter, MissingColumn
 
-__all__ = ["read_columns", "read_numbers"]
+__all__ = ["read_columns", "read_numbers", "read_table"]
 
 _OTHER_SEPARATORS = {";": "';'", "\t": "tabs"}
 
 
 def read_columns(path: Path, columns: Sequence[str]) -> list[list[str]]:
     """The cells of these columns, without the spaces around them; row 1 is the first person."""
-    cells = list(_cells(path, columns))
+    cells = list(
+        _cells(path, lambda header: [_position(path, column, header) for column in columns])
+    )
     if not cells:
         raise EmptyData(f"{path}: no rows after the header; a survey needs at least one person")
     return cells
@@ -51,13 +53,28 @@ def read_numbers(path: Path) -> tuple[float, ...]:
     return tuple(found)
 
 
-def _cells(path: Path, columns: Sequence[str]) -> Iterator[list[str]]:
+def read_table(path: Path) -> tuple[list[str], list[list[str]]]:
+    """All columns: their names, and the cells of every person."""
+    names: list[str] = []
+
+    def everything(header: list[str]) -> list[int]:
+        names.extend(name.strip() for name in header)
+        return [_position(path, name, header) for name in names]
+
+    cells = list(_cells(path, everything))
+    if not cells:
+        raise EmptyData(f"{path}: no rows after the header; there must be at least one person")
+    return names, cells
+
+
+def _cells(path: Path, wanted: Callable[[list[str]], list[int]]) -> Iterator[list[str]]:
+    """The cells at the positions that are wanted of this header, row after row."""
     try:
         with _open(path) as stream:
             rows = csv.reader(stream, strict=True)
             try:
                 header = next(rows, None) or []
-                positions = [_position(path, column, header) for column in columns]
+                positions = wanted(header)
                 for number, line, row in _people(rows):
                     fields = row or [""] * (len(header) == 1)
                     if len(fields) != len(header):

@@ -38,7 +38,6 @@ from incrowd.privacy.guarantee import view_of
 from incrowd.protocols.base import Protocol, Run
 from incrowd.randomizers.base import FloatArray, Randomizer
 from incrowd.survey.building import (
-    QUERY,
     Progress,
     asked_by,
     check_alone,
@@ -100,7 +99,7 @@ class Survey:
         """Whether what really happened still keeps the promise of the budget."""
         goal, view = goal_of(self.budget), view_of(self.budget.view)
         for guarantee in run.guarantees:
-            if guarantee.view == view:
+            if guarantee.notion == "dp" and guarantee.view == view:
                 return guarantee.epsilon(goal.delta) <= goal.epsilon
         return goal.reached(self.protocol.realised(run.collected)) <= goal.epsilon
 
@@ -194,8 +193,8 @@ def build(file: SurveyFile, say: Progress, *, people: int | None = None) -> Surv
     try:
         task.encode(values)
     except IncrowdError as error:
-        # A query has several columns, and says itself which one it is about.
-        where = "" if task.kind == QUERY else f"column {column}: "
+        # Who asks for several columns says which one it is about.
+        where = f"column {column}: " if len(task.asks(column)) == 1 else ""
         raise type(error)(f"{data}: {where}{error}") from error
     kind = protocol_kind(file, task)
     graph = None
@@ -207,6 +206,10 @@ def build(file: SurveyFile, say: Progress, *, people: int | None = None) -> Surv
         values = values[kept]
     protocol, solved = protocol_of(file, kind, task, len(values), graph, say)
     check_alone(file, protocol)
+    try:
+        protocol.check_values(task.encode(values))
+    except IncrowdError as error:
+        raise type(error)(f"{data}: {error}") from error
     return Survey(**asked, protocol=protocol, budget=file.budget, values=values, solved=solved)
 
 

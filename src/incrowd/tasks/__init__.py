@@ -10,6 +10,7 @@ from incrowd.tasks.base import Answer, Collected, Dummies, Task
 from incrowd.tasks.histogram import Histogram
 from incrowd.tasks.mean import Mean, Sum, Vector
 from incrowd.tasks.query import Column, Query, Schema
+from incrowd.tasks.release import Placed, Release, Released
 
 __all__ = [
     "TASKS",
@@ -20,7 +21,10 @@ __all__ = [
     "Dummies",
     "Histogram",
     "Mean",
+    "Placed",
     "Query",
+    "Release",
+    "Released",
     "Schema",
     "Sum",
     "Task",
@@ -28,11 +32,11 @@ __all__ = [
     "natural_task",
 ]
 
-AnyTask = Histogram | Mean | Sum | Vector | Query
+AnyTask = Histogram | Mean | Sum | Vector | Query | Release
 """Every task, for ``msgspec.convert``."""
 
 TASKS: dict[str, type[Task]] = {
-    str(task.__struct_config__.tag): task for task in (Histogram, Mean, Sum, Vector, Query)
+    str(task.__struct_config__.tag): task for task in (Histogram, Mean, Sum, Vector, Query, Release)
 }
 """Every task by its name in survey files."""
 

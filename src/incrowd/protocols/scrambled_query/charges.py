@@ -21,7 +21,7 @@ from incrowd.errors import NumericalFloor
 from incrowd.privacy.composition import ComposedProfile
 from incrowd.privacy.guarantee import Profile
 from incrowd.privacy.least import LeastProfile, LentProfile
-from incrowd.protocols.scrambled_query.pure import PureProfile
+from incrowd.privacy.pure import PureProfile
 
 if TYPE_CHECKING:
     from incrowd.privacy.composition import LossDistribution

@@ -26,6 +26,7 @@ from incrowd.errors import NotProven
 from incrowd.privacy.guarantee import Profile
 from incrowd.privacy.least import LeastProfile, LentProfile
 from incrowd.privacy.local import LocalProfile
+from incrowd.privacy.pure import PureProfile
 from incrowd.protocols.scrambled_query.charges import (
     GroupProfile,
     TogetherProfile,
@@ -37,7 +38,6 @@ from incrowd.protocols.scrambled_query.mechanisms import (
     Routing,
     SomeScrambler,
 )
-from incrowd.protocols.scrambled_query.pure import PureProfile
 from incrowd.randomizers import Redirect
 
 if TYPE_CHECKING:

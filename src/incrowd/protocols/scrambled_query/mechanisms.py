@@ -21,12 +21,12 @@ from incrowd import checks
 from incrowd.errors import InvalidCrowd, NotProven, NumericalFloor
 from incrowd.privacy import LocalProfile, ShuffleProfile, functional
 from incrowd.privacy.guarantee import Profile
+from incrowd.privacy.pure import PureProfile
 from incrowd.privacy.search import crossing
 from incrowd.protocols.scrambled_query.capped import capped_epsilon, check_capped
 from incrowd.protocols.scrambled_query.crowds import Crowds, crowds
 from incrowd.protocols.scrambled_query.flooding import flooding_epsilon, telling
 from incrowd.protocols.scrambled_query.mixing import ScramblerProfile
-from incrowd.protocols.scrambled_query.pure import PureProfile
 from incrowd.randomizers import Generic, PairLaw, Randomizer, Redirect
 
 __all__ = [

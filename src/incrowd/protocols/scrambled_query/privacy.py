@@ -19,7 +19,7 @@ from incrowd.errors import NotProven
 from incrowd.privacy import ComposedProfile, Guarantee, LocalProfile
 from incrowd.privacy.guarantee import Profile
 from incrowd.privacy.least import LentProfile
-from incrowd.protocols.scrambled_query.pure import PureProfile
+from incrowd.privacy.pure import PureProfile
 from incrowd.randomizers import Redirect
 
 if TYPE_CHECKING:

@@ -1,0 +1,363 @@
+"""``incrowd shuffle-order``: release a table of reports near the places they came from.
+
+What the trusted shuffler of an order-private release does, for a table that is already at hand: the
+columns of answers move together from row to row, everything else stays where it is. Answers are
+taken to be randomized already, and are released as they are, unless an ε0 says to do it now.
+
+The order of the rows could itself tell of the answers, as in a file that is sorted by them. So rows
+are put in the order of what is public in them, and in random order where that is equal, before
+anything is drawn. Only where rows are numbered, by a file of groups or a graph, do they stay.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+
+from incrowd.cli.options import (
+    UsageProblem,
+    field_option,
+    keyword,
+    named_by_flag,
+    number_option,
+    signed,
+)
+from incrowd.cli.outcome import write_table
+from incrowd.cli.output import Format, FormatOption, emit, note, progress
+from incrowd.cli.run import SeedOption
+from incrowd.errors import IncrowdError, MissingColumn
+from incrowd.protocols import load
+from incrowd.survey.fields import Field, fields_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from rich.console import Console
+
+    from incrowd.protocols.base import Protocol
+    from incrowd.randomizers.base import Randomizer
+
+__all__ = ["shuffle_order_command"]
+
+_KIND = "order-shuffle"
+_COUNTED = ("n", "metric", "exact")
+"""What the data and the other options say by themselves; a real release is always drawn exactly."""
+_HOW = "How it is shuffled"
+_WHERE = "Where people are (one of these ways)"
+
+DataArgument = Annotated[Path, typer.Argument(help="A CSV file, one person per row.")]
+LatOption = Annotated[
+    str | None,
+    typer.Option("--lat", help="The column of latitudes, in degrees.", rich_help_panel=_WHERE),
+]
+LonOption = Annotated[
+    str | None,
+    typer.Option("--lon", help="The column of longitudes, in degrees.", rich_help_panel=_WHERE),
+]
+CoordinateOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--coordinate",
+        help="A column of numbers, such as an age; several say a point together.",
+        rich_help_panel=_WHERE,
+    ),
+]
+LabelOption = Annotated[
+    str | None,
+    typer.Option(
+        "--label",
+        help="The column with the groups that each person belongs to, separated by semicolons.",
+        rich_help_panel=_WHERE,
+    ),
+]
+ColumnOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--column",
+        help="A column of answers; several move together. Default: the only one that is no place.",
+    ),
+]
+CategoriesOption = Annotated[
+    str | None,
+    typer.Option("--categories", help="With --eps0: the possible answers, separated by commas."),
+]
+OutOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        help="Where to write the table; otherwise the data's name with .shuffled.csv, here.",
+        show_default=False,
+    ),
+]
+_TEXTS = {"radius": "How far a person's group reaches: kilometres with --lat and --lon."}
+
+
+def shuffle_order_command() -> Callable[..., None]:
+    """The command, with an option for everything about the shuffle."""
+    eps0 = number_option(
+        "eps0", "Randomize the answers first, by k-ary randomized response with this ε0.", float
+    )
+    options = [
+        keyword("data", DataArgument),
+        keyword("lat", LatOption, None),
+        keyword("lon", LonOption, None),
+        keyword("coordinate", CoordinateOption, None),
+        keyword("label", LabelOption, None),
+        keyword("column", ColumnOption, None),
+        keyword("eps0", eps0, None),
+        keyword("categories", CategoriesOption, None),
+        keyword("out", OutOption, None),
+        keyword("seed", SeedOption, None),
+        keyword("format", FormatOption, Format.table),
+        *(
+            field_option(each, text=_TEXTS.get(each.name), panel=_HOW)
+            for each in _settings().values()
+        ),
+    ]
+    text = "Release a table of answers near the places they came from."
+    return signed(shuffle_order, "shuffle-order", text, options)
+
+
+def shuffle_order(given: Mapping[str, Any]) -> None:
+    """Read, group, shuffle, write, say what is promised."""
+    from incrowd.randomness import Seeds, system_generator
+    from incrowd.report import require_writable
+    from incrowd.survey.data import read_table
+
+    path: Path = given["data"]
+    out = given["out"] or Path(f"{path.name.split('.')[0]}.shuffled.csv")
+    require_writable(out, "release")
+    with progress() as say:
+        say(f"reading {path.name}")
+        header, rows = read_table(path)
+        public = _public(given)
+        answers = _answers(given, path, header, public)
+        seed = given["seed"]
+        # A table that is really released must not be repeatable; a seed is for trying it out.
+        rng = system_generator() if seed is None else Seeds(seed).generator("shuffler", 0)
+        cells = np.array(rows, dtype=np.str_)
+        moving = [_position(path, header, name) for name in answers]
+        staying = [each for each in range(len(header)) if each not in moving]
+        places = [_position(path, header, name) for name in public]
+        protocol = _protocol(given, len(rows))
+        if public:
+            _check_places(given, protocol, cells[:, places])
+            cells = _sorted(cells, staying, rng)
+        kept = cells[:, places]
+        randomizer, codes = _randomizer(given, answers, cells[:, moving])
+        say("grouping places")
+        protocol = _placed(given, protocol, kept, randomizer)
+        say("finding a reference order")
+        mechanism = protocol.mechanism
+        if codes is not None:
+            reports = randomizer.randomize_exactly(codes, rng).astype(int)
+            cells[:, moving[0]] = np.array(_categories(given))[reports]
+        say("shuffling")
+        sources = mechanism.sources(rng)
+        cells[:, moving] = cells[sources][:, moving]
+        say("measuring")
+        payload = _payload(protocol, kept, given, answers, seed)
+        payload["stayed"] = [header[each] for each in staying]
+        write_table(out, header, cells.tolist())
+    payload["file"] = str(out)
+    if not mechanism.sensitivity:
+        note("everybody is alone in their groups: the table was released unchanged")
+    if seed is not None:
+        note("a seeded shuffle can be undone by whoever knows the seed: use it to try things out")
+    emit(payload, lambda console: _render(console, payload), given["format"])
+
+
+def _sorted(
+    cells: np.ndarray[Any, Any], staying: Sequence[int], rng: np.random.Generator
+) -> np.ndarray[Any, Any]:
+    """The rows by what stays of them; those that are equal there, in random order."""
+    mixed = cells[rng.permutation(len(cells))]
+    return mixed[np.lexsort([mixed[:, each] for each in reversed(staying)])]
+
+
+def _settings() -> dict[str, Field]:
+    fields = fields_of(load(_KIND).parameters_type)
+    return {name: each for name, each in fields.items() if name not in _COUNTED}
+
+
+def _public(given: Mapping[str, Any]) -> tuple[str, ...]:
+    """The columns that say where people are."""
+    lat, lon, coordinates = given["lat"], given["lon"], tuple(given["coordinate"] or ())
+    if (lat is None) != (lon is None):
+        raise UsageProblem("--lat and --lon go together: name both columns")
+    ways = [lat is not None, bool(coordinates), given["label"] is not None,
+            given["groups"] is not None, given["graph"] is not None]  # fmt: skip
+    if sum(ways) != 1:
+        raise UsageProblem(
+            "say where people are in one way: --lat and --lon, --coordinate, --label, --groups or "
+            "--graph"
+        )
+    if given["label"] is not None and given["radius"] is not None:
+        raise typer.BadParameter("is not for groups by label", param_hint="'--radius'")
+    if lat is not None or coordinates:
+        if given["radius"] is None:
+            raise UsageProblem("missing option --radius: how far a person's group reaches")
+        return (lat, lon) if lat is not None else coordinates
+    return (given["label"],) if given["label"] is not None else ()
+
+
+def _answers(
+    given: Mapping[str, Any], path: Path, header: Sequence[str], public: Sequence[str]
+) -> list[str]:
+    """The columns that move; when not named, the only one that can."""
+    named = list(given["column"] or ())
+    for name in named:
+        if name in public:
+            raise UsageProblem(f"--column {name} says where people are, so it cannot move")
+    others = [name for name in header if name not in public]
+    if named:
+        return named
+    if len(others) != 1:
+        raise MissingColumn(
+            f"{path}: say which columns hold the answers (--column): it has "
+            f"{', '.join(others) or 'no other'}; what is not named stays where it is"
+        )
+    return others
+
+
+def _position(path: Path, header: Sequence[str], name: str) -> int:
+    if name not in header:
+        raise MissingColumn(f"{path}: no column {name!r}; the file has {', '.join(header)}")
+    return list(header).index(name)
+
+
+def _categories(given: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(each.strip() for each in str(given["categories"]).split(","))
+
+
+def _randomizer(
+    given: Mapping[str, Any], answers: Sequence[str], cells: np.ndarray[Any, Any]
+) -> tuple[Randomizer, Any]:
+    """What is done to each answer, and the codes of the answers where something is."""
+    from incrowd.randomizers import KRR, Unstated
+    from incrowd.tasks import Histogram
+
+    if given["eps0"] is None:
+        if given["categories"] is not None:
+            raise typer.BadParameter("needs --eps0", param_hint="'--categories'")
+        return Unstated(), None
+    if given["categories"] is None or len(answers) != 1:
+        raise UsageProblem(
+            "--eps0 randomizes one column: name its possible answers (--categories a,b,c), which "
+            "must not be read from the data"
+        )
+    names = _categories(given)
+    try:
+        codes = Histogram(categories=names).encode(cells[:, 0])
+    except IncrowdError as error:
+        raise type(error)(f"{given['data']}: column {answers[0]}: {error}") from error
+    with named_by_flag(("epsilon",), {"epsilon": "eps0"}):
+        return KRR(categories=len(names), epsilon=given["eps0"]), codes
+
+
+def _protocol(given: Mapping[str, Any], people: int) -> Any:
+    """The shuffle, before anything is known of where people are."""
+    from incrowd.cli.options import build_parameters
+
+    settings = {name: given[name] for name in _settings()}
+    metric = "haversine" if given["lat"] is not None else "euclidean"
+    kind: type[Protocol] = load(_KIND)
+    parameters = build_parameters(kind, settings | {"n": people, "metric": metric})
+    unsaid: Any = kind.unsaid
+    with named_by_flag(_settings()):
+        return kind.make(parameters, unsaid)
+
+
+def _check_places(given: Mapping[str, Any], protocol: Any, kept: np.ndarray[Any, Any]) -> None:
+    """Refuse what is no place, by its row in the file."""
+    from incrowd.tasks.release import Release, points_of
+
+    if given["label"] is not None:
+        return
+    names = _public(given)
+    with _located(given["data"]):
+        # What is asked does not matter here, only that people have coordinates.
+        asked = protocol.asking(Release(categories=("yes", "no"), coordinates=names))
+        asked.place_format.check(points_of(kept, names))
+
+
+def _placed(
+    given: Mapping[str, Any], protocol: Any, kept: np.ndarray[Any, Any], randomizer: Randomizer
+) -> Any:
+    """The shuffle of the people at these places."""
+    from incrowd.tasks.release import points_of
+
+    drawn = protocol.drawing_by(randomizer)
+    if not kept.shape[1]:
+        return drawn
+    with _located(given["data"]):
+        if given["label"] is not None:
+            return drawn.at(drawn.grouping_at(None, kept[:, 0].tolist()))
+        return drawn.at(drawn.grouping_at(points_of(kept, _public(given)), None))
+
+
+@contextmanager
+def _located(path: Path) -> Iterator[None]:
+    """Let what is wrong with the data name their file."""
+    try:
+        yield
+    except IncrowdError as error:
+        raise type(error)(f"{path}: {error}") from error
+
+
+def _payload(
+    protocol: Any,
+    kept: np.ndarray[Any, Any],
+    given: Mapping[str, Any],
+    answers: Sequence[str],
+    seed: int | None,
+) -> dict[str, Any]:
+    from incrowd.report.describe import describe_guarantee, describe_parameters, describe_versions
+
+    by_point = given["label"] is None and kept.shape[1]
+    points = kept.astype(float) if by_point else None
+    # Nobody but whoever gets the table is spoken of: how it came here is another matter.
+    promised = [protocol.guarantee(), protocol.order_guarantee()]
+    return {
+        "people": protocol.parameters.n,
+        "moved": list(answers),
+        "guarantees": [describe_guarantee(each, 0.0) for each in promised if each is not None],
+        **protocol.shuffled(points),
+        "parameters": describe_parameters(protocol),
+        "seed": seed,
+        "versions": describe_versions(),
+    }
+
+
+def _render(console: Console, payload: Mapping[str, Any]) -> None:
+    from incrowd.report.format import count
+    from incrowd.report.tables import facts_table, print_promises
+    from incrowd.report.words import facts, order_promise
+
+    apart = ("people", "moved", "stayed", "guarantees", "parameters", "seed", "versions", "file")
+    own = {name: each for name, each in payload.items() if name not in apart}
+    stated = payload["parameters"]["randomizer"]["kind"] != "unstated"
+    shown = [each for each in payload["guarantees"] if stated or each["notion"] == "order"]
+    print_promises(console, shown)
+    console.print(
+        facts_table(
+            [
+                ("people", count(payload["people"])),
+                ("moved", ", ".join(payload["moved"])),
+                ("stayed", ", ".join(payload["stayed"])),
+                ("meaning", order_promise(own["alpha"], "reports-in-group", "whoever gets it")),
+                *facts(own),
+                *(
+                    []
+                    if stated
+                    else [("answers", "released as they are: their own ε0 is not known")]
+                ),
+                *([] if payload["seed"] is None else [("seed", str(payload["seed"]))]),
+                ("release", f"{payload['file']}"),
+            ]
+        )
+    )

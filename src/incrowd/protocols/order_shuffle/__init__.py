@@ -1,0 +1,6 @@
+"""Order-private shuffling: reports come out near the places they came from."""
+
+from incrowd.protocols.order_shuffle.parameters import OrderShuffleParameters
+from incrowd.protocols.order_shuffle.protocol import OrderShuffle
+
+__all__ = ["OrderShuffle", "OrderShuffleParameters"]

@@ -1,0 +1,43 @@
+"""Who is in a group with whom: makers of groupings from public side information.
+
+========================  ======================================================================
+:func:`from_points`       everybody within a radius, Euclidean or on the earth
+:func:`from_cells`        everybody in the same square of a grid, the same two ways
+:func:`from_graph`        everybody within some steps in a graph
+:func:`from_labels`       everybody who shares a label; one or several labels each
+:func:`from_lists`        lists of people
+:func:`from_owners`       the group of each person
+:func:`load`              the last two, from a JSON file
+========================  ======================================================================
+
+None of them takes a value: what is grouped is public.
+"""
+
+from __future__ import annotations
+
+from incrowd.protocols.order_shuffle.balls import BallGroups, from_points
+from incrowd.protocols.order_shuffle.cells import from_cells
+from incrowd.protocols.order_shuffle.group_files import load
+from incrowd.protocols.order_shuffle.groups import Block, Grouping, Incidence
+from incrowd.protocols.order_shuffle.listed import (
+    ListedGroups,
+    from_graph,
+    from_labels,
+    from_lists,
+    from_owners,
+)
+
+__all__ = [
+    "BallGroups",
+    "Block",
+    "Grouping",
+    "Incidence",
+    "ListedGroups",
+    "from_cells",
+    "from_graph",
+    "from_labels",
+    "from_lists",
+    "from_owners",
+    "from_points",
+    "load",
+]

@@ -1,0 +1,108 @@
+"""The Hamming–Mallows law: chances proportional to e^(−θ·moved), whatever the reference order.
+
+Moved ranks are those with τ(k) ≠ k. Since e^(−θ·moved) = e^(−θn)·(1 + x)^fixed with x = e^θ − 1,
+and (1 + x)^fixed = Σ x^|S| over the sets S of fixed ranks, the law is a mixture: *pin* a uniform
+set of q ranks, with chances ∝ C(n, q)·x^q·(n − q)! ∝ x^q/q!, and permute the others uniformly. The
+number of pinned ranks is Poisson of mean e^θ − 1, given that it is at most n. No term is negative,
+and no derangement has to be found. Proof: ``docs/theory/mallows.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from incrowd import checks
+from incrowd.errors import InvalidParameter
+from incrowd.protocols.order_shuffle.exact_mallows import exact_pinned
+
+__all__ = ["checked_theta", "expected_moved", "hamming_log_psi", "hamming_permutation"]
+
+_DEVIATIONS: Final = 13.0
+_TAIL: Final = 90.0
+"""Numbers of pinned ranks beyond so many deviations, and so many more, weigh less than e^−80."""
+
+
+class _Pinned(NamedTuple):
+    """Numbers q of pinned ranks from ``lowest`` on, weighed relative to the likeliest."""
+
+    lowest: int
+    mode: int
+    weights: NDArray[np.float64]
+
+
+def hamming_permutation(
+    n: int, theta: float, rng: np.random.Generator, *, exact: bool = False
+) -> NDArray[np.int64]:
+    """A permutation with chance ∝ e^(−θ·moved), moved = #{k: τ(k) ≠ k}."""
+    n, theta = checks.crowd(n), checked_theta(theta)
+    if theta == 0:
+        return rng.permutation(n)
+    tau = np.arange(n)
+    if math.isinf(theta):
+        return tau
+    pinned = exact_pinned(n, theta, rng) if exact else _draw(n, theta, rng)
+    # Both draws are of whole random numbers, without rounding.
+    free = rng.choice(n, n - pinned, replace=False, shuffle=False)
+    tau[free] = rng.permutation(free)
+    return tau
+
+
+def expected_moved(n: int, theta: float) -> float:
+    """The mean number of moved ranks.
+
+    With j ranks not pinned, j − 1 of them move in the mean (none if j is 0).
+    """
+    n, theta = checks.crowd(n), checked_theta(theta)
+    if math.isinf(theta):
+        return 0.0
+    if theta == 0:
+        return n - 1.0
+    pinned = _pinned(n, theta)
+    free = n - pinned.lowest - np.arange(pinned.weights.size)
+    return float(pinned.weights @ np.maximum(free - 1, 0) / pinned.weights.sum())
+
+
+def hamming_log_psi(n: int, theta: float) -> float:
+    """The logarithm of Σ_τ e^(−θ·moved) = n!·e^(−θn)·Σ_q (e^θ − 1)^q/q!, q up to n."""
+    n, theta = checks.crowd(n), checked_theta(theta)
+    if math.isinf(theta):
+        return 0.0
+    if theta == 0:
+        return float(gammaln(n + 1))
+    _, mode, weights = _pinned(n, theta)
+    shrink = mode * math.log(-math.expm1(-theta)) - theta * (n - mode)
+    return float(gammaln(n + 1) - gammaln(mode + 1) + shrink + math.log(weights.sum()))
+
+
+def checked_theta(theta: float) -> float:
+    """θ as a number of at least 0, infinity included."""
+    if theta == math.inf:
+        return math.inf
+    if checks.number(theta, "theta") < 0:
+        raise InvalidParameter(f"theta must be at least 0 (inf moves nobody), got {theta!r}")
+    return float(theta)
+
+
+def _draw(n: int, theta: float, rng: np.random.Generator) -> int:
+    lowest, _, weights = _pinned(n, theta)
+    upto = np.cumsum(weights)
+    found = int(np.searchsorted(upto, rng.random() * upto[-1], side="right"))
+    return lowest + min(found, weights.size - 1)
+
+
+def _pinned(n: int, theta: float) -> _Pinned:
+    """The law of the number of pinned ranks, for 0 < θ < ∞."""
+    log_mean = theta + math.log(-math.expm1(-theta))
+    mode = n if log_mean >= math.log(n) else int(math.exp(log_mean))
+    width = int(_DEVIATIONS * math.sqrt(mode) + _TAIL)
+    lowest, highest = max(0, mode - width), min(n, mode + width)
+    # Each weight is mean/q times the one before; summed from the mode, logarithms stay small.
+    steps = log_mean - np.log(np.arange(lowest + 1.0, highest + 1))
+    below, above = steps[: mode - lowest], steps[mode - lowest :]
+    logs = np.concatenate([-np.cumsum(below[::-1])[::-1], [0.0], np.cumsum(above)])
+    return _Pinned(lowest, mode, np.exp(logs))

@@ -1,0 +1,131 @@
+"""The messages of an order-private shuffle, and which places make sense in one.
+
+They are tagged MessagePack arrays, decoded as strictly as those of ``incrowd.protocols.wire``. A
+place is public, but a report is not, so that nothing about a message may depend on the report:
+payloads of one survey have one size, and a number always takes nine bytes. The names of groups are
+sent as they are, and counted at the longest that they can be (:func:`placed_bytes`). So without
+cover the length of a message tells how long somebody's names are, which is public; with cover there
+are cells for the longest, and not even that shows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Final
+
+import msgspec
+import numpy as np
+
+from incrowd.errors import InvalidParameter
+from incrowd.protocols import wire
+from incrowd.protocols.order_shuffle.parameters import Metric
+from incrowd.randomizers.base import FloatArray
+from incrowd.tasks.release import MOST_GROUP_TEXT, PlaceKind, group_names
+
+__all__ = ["Place", "PlaceFormat", "PlacedBatch", "PlacedReport", "placed_bytes"]
+
+_MOST_AXES: Final = 8
+_GREATEST: Final = 1e150
+"""Beyond this the square of a distance is not finite."""
+_FARTHEST: Final = 2.0**40
+"""Beyond so many radii a distance is rounded by a five-hundredth of a radius."""
+_WIDEST: Final = "\U0010ffff"
+"""A character that takes as many bytes as any."""
+
+_Id = Annotated[bytes, msgspec.Meta(min_length=wire.ID_BYTES, max_length=wire.ID_BYTES)]
+_Person = Annotated[int, msgspec.Meta(ge=0, lt=2**32)]
+_Point = Annotated[list[float], msgspec.Meta(min_length=1, max_length=_MOST_AXES)]
+_Names = Annotated[str, msgspec.Meta(min_length=1, max_length=MOST_GROUP_TEXT)]
+
+Place = _Point | _Names | None
+"""Coordinates, the names of groups, or nothing where a place is just a person."""
+
+
+class PlacedReport(
+    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="placed"
+):
+    """From a device to the shuffler: where its owner is, and a report that only the curator reads.
+
+    The identifier tells a repeated message from a new one, and stays with the shuffler.
+    """
+
+    id: _Id
+    place: Place
+    payload: Annotated[bytes, msgspec.Meta(min_length=1)]
+
+
+class PlacedBatch(
+    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="placed-batch"
+):
+    """From the shuffler to the curator: who came, where they are, and the report at each place.
+
+    Aligned, and in the order of ``who``, which is increasing, so that the order of the rows says
+    nothing. Whose report a payload was does not travel.
+    """
+
+    round: ClassVar[int] = 0
+    """There is only one."""
+
+    who: list[_Person]
+    places: list[Place]
+    payloads: list[bytes]
+
+
+@dataclass(frozen=True)
+class PlaceFormat:
+    """What the places of one survey look like."""
+
+    kind: PlaceKind
+    bounds: tuple[float, ...]
+    """How large each coordinate may be, with either sign."""
+
+    @staticmethod
+    def of(kind: PlaceKind, axes: int, metric: Metric, radius: float | None) -> PlaceFormat:
+        """The format of a survey.
+
+        A single point at the end of the world, where not even the radius can be told from nothing,
+        would put everybody into one group: it is no place in any survey.
+        """
+        if metric == "haversine":
+            return PlaceFormat(kind, (90.0, 180.0))
+        return PlaceFormat(
+            kind, (min(_GREATEST, _FARTHEST * radius if radius else _GREATEST),) * axes
+        )
+
+    def check(self, points: FloatArray | None) -> None:
+        """Refuse points where nobody can be, by their row."""
+        if points is None:
+            return
+        outside = ~(np.abs(points) <= np.array(self.bounds))
+        if outside.any():
+            row, axis = np.argwhere(outside)[0].tolist()
+            raise InvalidParameter(
+                f"row {row + 1}: a coordinate must be between {-self.bounds[axis]:g} and "
+                f"{self.bounds[axis]:g} here, got {points[row, axis]:g}"
+            )
+
+    def fits(self, place: Place) -> bool:
+        """Whether somebody can be there."""
+        if self.kind == "people":
+            return place is None
+        if self.kind == "groups":
+            return isinstance(place, str) and bool(group_names(place))
+        return (
+            isinstance(place, list)
+            and len(place) == len(self.bounds)
+            # Not true of what is no number, either.
+            and all(abs(each) <= most for each, most in zip(place, self.bounds, strict=True))
+        )
+
+
+def placed_bytes(payload: int, places: PlaceKind, axes: int) -> int:
+    """The size of a :class:`PlacedReport` with a payload of this size; at most, with groups.
+
+    Sealing is not counted.
+    """
+    longest: dict[PlaceKind, Place] = {
+        "points": [0.0] * axes,
+        "groups": _WIDEST * MOST_GROUP_TEXT,
+        "people": None,
+    }
+    return len(wire.encode(PlacedReport(bytes(wire.ID_BYTES), longest[places], bytes(payload))))

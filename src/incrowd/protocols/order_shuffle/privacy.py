@@ -1,0 +1,170 @@
+"""What is proven about the order of reports that a Mallows shuffle releases.
+
+*Order privacy* α for some groups: any two sequences of reports that differ by a permutation inside
+one group are e^α-indistinguishable to who sees the release and knows everything else. A shuffle
+around a reference order with dispersion θ has α = θ·Δ, with Δ the sensitivity of that order
+(:mod:`~incrowd.protocols.order_shuffle.sensitivity`) for those groups: for the ones it was made for
+as for any others, after the fact. Releases of the same crowd add up. The randomizer alone already
+promises something about the order of the true values, and the better of the two holds.
+
+Proofs are on ``docs/theory/order.md``. Invariants: every α is rounded up and every θ down, in exact
+arithmetic; where all groups are of one person there is no order to hide, Δ = 0 and θ is infinite.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from fractions import Fraction
+from numbers import Real
+
+from incrowd import checks
+from incrowd.errors import InvalidParameter, NotProven
+
+__all__ = [
+    "HAMMING",
+    "HONEST_SHUFFLER",
+    "KENDALL",
+    "ONE_GROUP",
+    "PUBLIC_PLACES",
+    "RANDOMIZER_ALONE",
+    "SAME_RANDOMIZER",
+    "alpha_of",
+    "chained_alpha",
+    "composed_alpha",
+    "largest_posterior",
+    "local_alpha",
+    "order_alpha",
+    "theta_for",
+]
+
+KENDALL = "Mallows shuffle, inversions (docs/theory/order.md)"
+HAMMING = "Mallows shuffle, those who moved (docs/theory/order.md)"
+RANDOMIZER_ALONE = "order under the randomizer alone (docs/theory/order.md)"
+
+HONEST_SHUFFLER = "the shuffler draws its permutation honestly and does not collude with the view"
+PUBLIC_PLACES = (
+    "groups, reference order and θ follow from public places alone, never from a value or a report"
+)
+ONE_GROUP = (
+    "neighbours differ by a permutation of the reports inside one group; a change that takes "
+    "several groups one after the other costs the sum of its steps"
+)
+SAME_RANDOMIZER = "everybody randomizes independently and in the same way"
+
+_SAFE = 1 + 2.0**-50
+"""More than the rounding of an exponential, two sums, a product and a quotient."""
+
+
+def theta_for(alpha: float, sensitivity: int) -> float:
+    """The largest θ whose shuffle promises this α: rounded down, infinite for a Δ of zero."""
+    goal, delta = _alpha(alpha), _sensitivity(sensitivity)
+    if delta == 0 or math.isinf(goal):
+        return math.inf
+    return _down(Fraction(goal) / delta)
+
+
+def alpha_of(theta: float, sensitivity: int) -> float:
+    """What a shuffle with this θ promises about groups of this sensitivity: rounded up."""
+    given, delta = _amount(theta, "theta"), _sensitivity(sensitivity)
+    if delta == 0:
+        return 0.0
+    return math.inf if math.isinf(given) else _up(Fraction(given) * delta)
+
+
+def local_alpha(epsilon0: float, size: int, values: int | None = None) -> float:
+    """What an ε0-private randomizer alone promises about the order inside a group of this size.
+
+    A permutation changes at most ``size`` values, and of two different ones an even number;
+    ``values`` is how many a person can have, none for any number. Rounded up.
+    """
+    people, each = checks.crowd(size, "size"), _amount(epsilon0, "epsilon0")
+    changed = people if people > 1 else 0
+    if values is not None and checks.integer(values, "values", 2) == 2:
+        changed = people // 2 * 2
+    if not changed:
+        return 0.0
+    return math.inf if math.isinf(each) else _up(Fraction(each) * changed)
+
+
+def order_alpha(alpha: float, epsilon0: float, size: int, values: int | None = None) -> float:
+    """What is promised about the order of the true values inside a group of this size.
+
+    The shuffle's α for the order of reports is one for that of the values as well, since everybody
+    randomizes alike; the randomizer's own promise holds beside it.
+    """
+    return min(_alpha(alpha), local_alpha(epsilon0, size, values))
+
+
+def composed_alpha(releases: Iterable[tuple[str, float]]) -> float:
+    """The α of several releases about one crowd: their sum, rounded up. None cost nothing.
+
+    Each is given with the digest of the groups that its α is for. For different groups no single α
+    is stated: two sequences that differ inside a set of people which a group of *each* contains
+    cost the sum, all others may cost more.
+    """
+    given = [(groups, _alpha(alpha)) for groups, alpha in releases]
+    if len({groups for groups, _ in given}) > 1:
+        raise NotProven(
+            "promises about the order in different groups do not add up to one α: state each of "
+            "them for the same groups first, by alpha_of with the sensitivity for those"
+        )
+    return _sum(alpha for _, alpha in given)
+
+
+def chained_alpha(steps: Iterable[float]) -> float:
+    """The α between two sequences that take several groups to join: the sum of those of the steps.
+
+    Each step is a permutation inside one group, and given by that group's own α. Rounded up.
+    """
+    return _sum(_alpha(each) for each in steps)
+
+
+def largest_posterior(prior: float, alpha: float) -> float:
+    """How sure an observer of the release can become of something about one person's value.
+
+    ``prior`` is how likely it is between two values to who knows all reports outside the person's
+    group and, without their order, those inside; the log odds change by at most α. Rounded up.
+    """
+    before, change = checks.probability(prior, "prior"), _alpha(alpha)
+    if before in (0.0, 1.0) or not change:
+        return before
+    if math.isinf(change):
+        return 1.0
+    against = (1 - before) * math.exp(-change)
+    return min(1.0, before / (before + against) * _SAFE)
+
+
+def _sum(alphas: Iterable[float]) -> float:
+    values = list(alphas)
+    return math.inf if math.inf in values else _up(sum(map(Fraction, values), Fraction(0)))
+
+
+def _up(exact: Fraction) -> float:
+    """The least double that is no smaller."""
+    try:
+        nearest = float(exact)
+    except OverflowError:
+        return math.inf
+    return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)
+
+
+def _down(exact: Fraction) -> float:
+    """The largest double that is no larger; only of those that are no larger than some double."""
+    nearest = float(exact)
+    return nearest if Fraction(nearest) <= exact else math.nextafter(nearest, 0.0)
+
+
+def _alpha(alpha: float) -> float:
+    return _amount(alpha, "alpha")
+
+
+def _amount(value: float, name: str) -> float:
+    """A number that is zero or more; it may be infinite."""
+    if not isinstance(value, Real) or isinstance(value, bool) or not value >= 0:
+        raise InvalidParameter(f"{name} must be a number ≥ 0, or infinite, got {value!r}")
+    return float(value)
+
+
+def _sensitivity(sensitivity: int) -> int:
+    return checks.integer(sensitivity, "sensitivity", 0)

@@ -1,0 +1,440 @@
+"""Order-private shuffling: keep the neighbourhood, hide the neighbour.
+
+Everybody's place is public: coordinates, groups, or a vertex of a graph. People randomize their
+answers and hand them to a shuffler, which lays them along a reference order of the places, shuffles
+them so that reports stay near where they were, and puts them back. Whoever gets the table can still
+see how answers change from place to place, but hardly who inside a group said what: ε0 protects the
+answer, and α the order inside every group (``docs/theory/order.md``). From "A Shuffling Framework
+for Local Differential Privacy" by Meehan, Roy Chowdhury, Chaudhuri and Jha, with its sensitivity
+replaced by the exact one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from types import MappingProxyType
+from typing import Any, ClassVar, Self
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from incrowd.errors import InvalidCrowd, InvalidParameter, ProtocolFailed
+from incrowd.graphs.graph import Graph
+from incrowd.privacy.guarantee import Guarantee, view_of
+from incrowd.protocols.actor import CURATOR, SHUFFLER, Actor, Address, device
+from incrowd.protocols.base import (
+    Colluders,
+    Cost,
+    Parameters,
+    Protocol,
+    check_colluders,
+    check_randomizer,
+)
+from incrowd.protocols.cover import COVERED, CellFormat, ReportCover, against_hub
+from incrowd.protocols.local.privacy import local_guarantee
+from incrowd.protocols.named_graph import graph_named
+from incrowd.protocols.order_shuffle import grouping as groupings
+from incrowd.protocols.order_shuffle import orders, simulate
+from incrowd.protocols.order_shuffle.grouping import Grouping
+from incrowd.protocols.order_shuffle.mechanism import Mechanism
+from incrowd.protocols.order_shuffle.messages import PlaceFormat, placed_bytes
+from incrowd.protocols.order_shuffle.orders import ReferenceOrder
+from incrowd.protocols.order_shuffle.parameters import OrderShuffleParameters
+from incrowd.protocols.order_shuffle.particulars import details, particulars
+from incrowd.protocols.order_shuffle.privacy import local_alpha
+from incrowd.protocols.order_shuffle.promise import randomized_guarantee, shuffled_guarantee
+from incrowd.protocols.order_shuffle.simulate import parts
+from incrowd.protocols.pricing import expected_error
+from incrowd.protocols.seat import Seat
+from incrowd.randomizers import Unstated
+from incrowd.randomizers.base import Randomizer
+from incrowd.randomness import Seeds
+from incrowd.tasks.base import Collected, Task
+from incrowd.tasks.release import Placed, PlaceKind, Release, group_names
+
+__all__ = ["OrderShuffle"]
+
+_RESPONSES = ("krr", "rr")
+"""The randomizers whose reports are the categories themselves."""
+_AMPLIFIED = frozenset({"curator"})
+
+
+@dataclass(frozen=True, init=False, eq=False)
+class OrderShuffle(Protocol):
+    """Everyone's report goes to a shuffler, and comes out near the place it came from."""
+
+    kind: ClassVar[str] = "order-shuffle"
+    summary: ClassVar[str] = "a trusted shuffler releases reports near the places they came from"
+    parameters_type: ClassVar[type[Parameters]] = OrderShuffleParameters
+    collects: ClassVar[type[Collected]] = Placed
+    usual: ClassVar[Mapping[str, str]] = MappingProxyType({"release": "krr"})
+    unsaid: ClassVar[Randomizer | None] = Unstated()
+    slack: ClassVar[float | None] = 0.0
+
+    randomizer: Randomizer
+    parameters: OrderShuffleParameters
+    grouping: Grouping | None
+    """The groups; none where they follow from places that only the data know."""
+    given: ReferenceOrder | None
+    """The order, where it is given rather than found."""
+    near: Graph | None
+    """The graph that the groups are from."""
+    places: PlaceKind
+    axes: int
+    """How many coordinates a place has."""
+    cover: ReportCover | None
+    """The timetable of cells, with cover traffic."""
+    marked: bool
+    """Whether a report could be told from others that say the same, in a run that happened."""
+
+    def __init__(
+        self,
+        randomizer: Randomizer,
+        grouping: Grouping | None = None,
+        *,
+        order: Sequence[int] | NDArray[np.integer[Any]] | None = None,
+        **settings: Any,
+    ) -> None:
+        """``settings`` are the fields of the parameters, such as ``alpha``."""
+        found = None if order is None else orders.given_order(order)
+        people = settings.pop("n", 0) or (grouping.n if grouping is not None else 0)
+        parameters = OrderShuffleParameters(n=people, **settings)
+        self._set(parameters, randomizer, grouping, given=found)
+
+    @classmethod
+    def make(cls, parameters: Any, randomizer: Randomizer, graph: Graph | None = None) -> Self:
+        """Build from parameters; reads the files that they name unless a graph is given."""
+        found: Grouping | None = None
+        if parameters.groups:
+            found = groupings.load(parameters.groups)
+        elif graph is not None or parameters.graph:
+            graph = graph_named(parameters.graph, parameters.n) if graph is None else graph
+            steps = 1 if parameters.radius is None else int(parameters.radius)
+            found = groupings.from_graph(graph, steps)
+        if found is not None and parameters.n not in (0, found.n):
+            named = parameters.groups or parameters.graph or "the graph"
+            raise InvalidCrowd(
+                f"{named} has {found.n} people, but n = {parameters.n}: each row of the data is "
+                "one of these people"
+            )
+        if found is not None:
+            parameters = msgspec.structs.replace(parameters, n=found.n)
+        given = orders.read_order(parameters.order, parameters.n) if parameters.order else None
+        return cls._of(parameters, randomizer, found, given=given, near=graph)
+
+    @classmethod
+    def _of(
+        cls, parameters: OrderShuffleParameters, randomizer: Randomizer, *args: Any, **more: Any
+    ) -> Self:
+        protocol = cls.__new__(cls)
+        protocol._set(parameters, randomizer, *args, **more)
+        return protocol
+
+    def _set(
+        self,
+        parameters: OrderShuffleParameters,
+        randomizer: Randomizer,
+        grouping: Grouping | None,
+        *,
+        given: ReferenceOrder | None = None,
+        near: Graph | None = None,
+        places: PlaceKind = "people",
+        axes: int = 0,
+        cover: ReportCover | None = None,
+        marked: bool = False,
+    ) -> None:
+        object.__setattr__(self, "parameters", parameters)
+        object.__setattr__(self, "randomizer", check_randomizer(randomizer))
+        object.__setattr__(self, "grouping", grouping)
+        object.__setattr__(self, "given", given)
+        object.__setattr__(self, "near", near)
+        object.__setattr__(self, "places", places)
+        object.__setattr__(self, "axes", axes)
+        object.__setattr__(self, "cover", cover)
+        object.__setattr__(self, "marked", marked)
+
+    def _but(self, *, n: int | None = None, **more: Any) -> Self:
+        """The same with some things changed."""
+        parameters = self.parameters
+        if n is not None:
+            parameters = msgspec.structs.replace(parameters, n=n)
+        kept = {
+            name: getattr(self, name)
+            for name in ("grouping", "given", "near", "places", "axes", "cover", "marked")
+        }
+        changed = kept | more
+        return self._of(parameters, self.randomizer, changed.pop("grouping"), **changed)
+
+    def __repr__(self) -> str:
+        """What is promised about the order, and the randomizer."""
+        p = self.parameters
+        promised = f"alpha = {p.alpha:g}" if p.alpha is not None else f"theta = {p.theta:g}"
+        return f"OrderShuffle(n = {p.n}, {promised}, distance = {p.distance}, {self.randomizer})"
+
+    # Who is near whom.
+
+    def asking(self, task: Task) -> Self:
+        """With the places that the question says people have."""
+        if not isinstance(task, Release):
+            return self
+        p = self.parameters
+        if task.places == "people":
+            if self.grouping is None:
+                raise InvalidParameter(
+                    "coordinates are missing: name the columns that say where people are "
+                    "(task.coordinates) or their groups (task.groups), or give protocol.groups or "
+                    "protocol.graph"
+                )
+            return self
+        if self.grouping is not None:
+            named = "groups" if p.groups else "graph"
+            raise InvalidParameter(
+                f"{named} says who is near whom, and so do the {task.places} of the data: give "
+                "only one of them"
+            )
+        if task.places == "points" and p.radius is None:
+            raise InvalidParameter("radius is missing: say how far a person's group reaches")
+        if task.places == "points" and p.metric == "haversine" and len(task.coordinates) != 2:
+            raise InvalidParameter(
+                "metric haversine needs two coordinates, latitude and then longitude, got "
+                f"{len(task.coordinates)}"
+            )
+        if task.places == "groups" and p.radius is not None:
+            raise InvalidParameter("radius is not for groups that people name: leave it out")
+        return self._but(places=task.places, axes=len(task.coordinates))
+
+    def grouping_at(self, points: NDArray[Any] | None, names: Sequence[str] | None) -> Grouping:
+        """The groups of people at these places."""
+        if points is not None:
+            reach = self.parameters.radius
+            if reach is None:
+                raise InvalidParameter("radius is missing: say how far a person's group reaches")
+            squares = self.parameters.shape == "square"
+            near = groupings.from_cells if squares else groupings.from_points
+            return near(points, reach, self.parameters.metric)
+        if names is not None:
+            return groupings.from_labels([group_names(each) for each in names])
+        raise InvalidParameter(
+            "groups are missing: give a grouping, a graph, or a task with places"
+        )
+
+    def at(self, grouping: Grouping) -> Self:
+        """The same shuffle of people in these groups."""
+        return self._but(n=grouping.n, grouping=grouping)
+
+    def drawing_by(self, randomizer: Randomizer) -> Self:
+        """The same shuffle of reports by another randomizer."""
+        same = self._but()
+        object.__setattr__(same, "randomizer", check_randomizer(randomizer))
+        return same
+
+    def mechanism_for(self, grouping: Grouping) -> Mechanism:
+        """The shuffle of these groups: its order is found once, whoever asks."""
+        p = self.parameters
+        order = self.given
+        if order is None:
+            order = _order(_Asked(grouping.digest, p.method, self.values, grouping))
+        return Mechanism(grouping, order, p.distance, self.values, p.alpha, p.theta)
+
+    @cached_property
+    def mechanism(self) -> Mechanism | None:
+        """The shuffle; none where the groups follow from places that only the data know."""
+        return None if self.grouping is None else self.mechanism_for(self.grouping)
+
+    @property
+    def values(self) -> int | None:
+        """How many different values a report can be counted on to take; none for any number."""
+        return self._categories if self.parameters.few_values else None
+
+    @property
+    def _categories(self) -> int | None:
+        """How many different answers there are; none where that is not known."""
+        if self.randomizer.kind not in _RESPONSES:
+            return None
+        return int(getattr(self.randomizer, "categories", 2))
+
+    # What is proven.
+
+    def guarantee(self, view: str = "curator", colluders: Colluders = 0) -> Guarantee:
+        """What is proven about each answer: ε0, against everyone."""
+        count = check_colluders(colluders, self.parameters.n) if self.parameters.n else 0
+        return local_guarantee(self.randomizer, 1, view_of(view), count)
+
+    def order_guarantee(self, view: str = "curator", colluders: Colluders = 0) -> Guarantee | None:
+        """What is proven about the order inside each group; none where that is nothing.
+
+        The shuffle protects against the curator, with cover also against a hub that helps: the
+        order of reports. Against anybody else the randomizer does: the order of answers.
+        """
+        parties = view_of(view)
+        count = check_colluders(colluders, self.parameters.n) if self.parameters.n else 0
+        if self.cover is not None and parties == COVERED:
+            alone = self.order_guarantee("curator", colluders)
+            return None if alone is None else against_hub(alone, alone.profile)
+        if parties != _AMPLIFIED:
+            return randomized_guarantee(
+                self.local_alpha, grouping=self.grouping, view=parties, colluders=count
+            )
+        p = self.parameters
+        return shuffled_guarantee(
+            self.mechanism,
+            alpha=p.alpha,
+            marked=self.marked,
+            exact=p.exact,
+            distance=p.distance,
+            view=parties,
+            colluders=count,
+        )
+
+    @property
+    def local_alpha(self) -> float:
+        """What the randomizer alone promises about the order of answers in any group."""
+        people = max(self.parameters.n, 1) if self.grouping is None else self.grouping.largest
+        return local_alpha(self.randomizer.epsilon, people, self._categories)
+
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """For each view what is proven about answers, and then about their order."""
+        views = ("curator", "curator+hub", "curator+shuffler", "everyone")
+        about = (self.order_guarantee(view) for view in views)
+        return (
+            *(self.guarantee(view) for view in views),
+            *(each for each in about if each is not None),
+        )
+
+    def particulars(
+        self, delta: float, guarantee: Guarantee, colluders: Colluders = 0
+    ) -> dict[str, Any]:
+        """The shuffle and its groups."""
+        del delta
+        return particulars(self, "+".join(sorted(guarantee.view)), colluders)
+
+    def details(self, collected: Collected) -> dict[str, Any]:
+        """The shuffle that took place, and what it meant for places."""
+        return self.realised(collected).shuffled(getattr(collected, "points", None))
+
+    def shuffled(self, points: NDArray[Any] | None = None) -> dict[str, Any]:
+        """The shuffle of known groups, and what it means for places where these have points."""
+        return details(self, points)
+
+    # What it costs.
+
+    def cost(self) -> Cost:
+        """One message, with the place."""
+        payload = self.randomizer.report_bytes
+        return Cost(
+            rounds=1,
+            messages_per_person=1,
+            bytes_per_person=placed_bytes(payload, self.places, self.axes),
+            expected_error=expected_error(self.randomizer, self.parameters.n),
+        )
+
+    def covered(self, delta: float, cells: CellFormat) -> tuple[Self, ReportCover]:
+        """With the same cells from everyone to the shuffler; their number needs no δ."""
+        del delta
+        report = self.randomizer.report_bytes + cells.seal
+        plan = ReportCover(SHUFFLER, cells.needed(placed_bytes(report, self.places, self.axes)))
+        return self._but(cover=plan), plan
+
+    # How it is run.
+
+    @property
+    def helpers(self) -> tuple[Address, ...]:
+        """The shuffler, and the curator."""
+        return (SHUFFLER, CURATOR)
+
+    @property
+    def graph(self) -> Graph | None:
+        """The graph that says who is near whom."""
+        return self.near
+
+    def published(self) -> OrderShuffleParameters:
+        """Without the name of the graph's file; files of groups and orders stay on one machine."""
+        if not self.parameters.exact:
+            raise InvalidParameter("exact must be true where people really take part")
+        for name in ("groups", "order"):
+            if getattr(self.parameters, name):
+                raise InvalidParameter(
+                    f"{name} is a file of this machine, which devices do not have: "
+                    + (
+                        "name a column with everyone's groups (task.groups) instead"
+                        if name == "groups"
+                        else "leave it out to have the order found"
+                    )
+                )
+        return msgspec.structs.replace(self.parameters, graph="")
+
+    def contacts(self, person: int) -> tuple[Address, ...]:
+        """The shuffler."""
+        del person
+        return (SHUFFLER,)
+
+    def among(self, people: Sequence[int]) -> Self:
+        """A smaller crowd, in the groups that remain."""
+        kept = np.asarray(people, np.int64)
+        fewer = None if self.grouping is None else self.grouping.among(kept)
+        order = self.given
+        if order is None and self.parameters.theta is not None and self.mechanism is not None:
+            # An order that was found anew for fewer people could be worse; what is left of this
+            # one is not, so that the promise of a given θ holds whoever stays away.
+            order = self.mechanism.order
+        return self._but(
+            n=kept.size, grouping=fewer, given=None if order is None else order.among(kept)
+        )
+
+    def check_values(self, values: NDArray[Any]) -> None:
+        """Refuse places where nobody can be."""
+        if self.places == "points":
+            self.place_format.check(parts(values).points)
+
+    @property
+    def place_format(self) -> PlaceFormat:
+        """What a place looks like on its way."""
+        p = self.parameters
+        return PlaceFormat.of(self.places, self.axes, p.metric, p.radius)
+
+    def realised(self, collected: Collected) -> Self:
+        """The shuffle of the people whose reports the shuffler had."""
+        if not isinstance(collected, Placed) or not len(collected.who):
+            raise ProtocolFailed(
+                f"none of the {collected.sent} reports arrived: lower the faults or give people "
+                "more time"
+            )
+        who = collected.who
+        found = self if len(who) == self.parameters.n else self.among(who.tolist())
+        if found.grouping is None:
+            found = found.at(self.grouping_at(collected.points, collected.groups))
+        return found._but(marked=len(collected.at) < len(who))
+
+    def collect(self, values: NDArray[Any], seeds: Seeds) -> Collected:
+        """Everyone's reports at once."""
+        self.check_crowd(values)
+        return simulate.collect(self, values, seeds)
+
+    def party(self, address: Address, seat: Seat) -> Actor:
+        """One person's device, the shuffler, or the curator."""
+        from incrowd.protocols.order_shuffle.actors import party
+
+        return party(self, address, seat)
+
+    @property
+    def roster(self) -> tuple[Address, ...]:
+        """Everyone's device."""
+        return tuple(device(person) for person in range(self.parameters.n))
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What an order is found for; groups are told apart by their digest."""
+
+    digest: str
+    method: str
+    values: int | None
+    grouping: Grouping = field(compare=False, repr=False)
+
+
+@lru_cache(maxsize=8)
+def _order(asked: _Asked) -> ReferenceOrder:
+    return orders.reference_order(asked.grouping, asked.method, values=asked.values)

@@ -1,0 +1,267 @@
+"""What an order-private shuffle leaves of the data, in people, ranks and kilometres.
+
+* Preservation: which share of the reports inside a set of people comes from that same set. For the
+  Hamming law it has a closed form (:mod:`.preservation`); for the Kendall law it is simulated.
+* Meaning: how large groups are, how many ranks a report moves, how far away in space that is, and
+  how often a report stays in the group that its place belongs to.
+
+Invariant: what is simulated says so, and nothing here is a promise of privacy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import betaincinv
+
+from incrowd import checks
+from incrowd.errors import InvalidCrowd, InvalidParameter
+from incrowd.protocols.order_shuffle import mallows
+from incrowd.protocols.order_shuffle.balls import EARTH_RADIUS, METRICS
+from incrowd.protocols.order_shuffle.displacement import expected_displacement
+from incrowd.protocols.order_shuffle.groups import Grouping
+from incrowd.protocols.order_shuffle.preservation import tolerated
+from incrowd.randomness import Seeds
+
+__all__ = [
+    "Meaning",
+    "Preservation",
+    "meaning",
+    "preservation_of_people",
+    "preservation_of_ranks",
+]
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+
+_ASKED: Final = 400
+"""So many people are looked up in their groups, whose lists can be long."""
+_CONFIDENCE: Final = 0.95
+
+
+class Ordered(Protocol):
+    """A reference order: the person at each rank."""
+
+    @property
+    def people(self) -> IntArray:
+        """Who stands at each rank."""
+
+
+@dataclass(frozen=True)
+class Preservation:
+    """How many of the reports inside a set came from that set, in each of several draws.
+
+    An estimate by simulation, never a guarantee.
+    """
+
+    size: int
+    """How many people the set has."""
+    kept: tuple[int, ...]
+    """How many of their reports came from the set, draw by draw."""
+
+    @property
+    def minimum(self) -> float:
+        """The smallest share of all draws."""
+        return min(self.kept) / self.size
+
+    @property
+    def mean(self) -> float:
+        """The mean share."""
+        return sum(self.kept) / (len(self.kept) * self.size)
+
+    def delta(self, eta: float) -> tuple[float, float]:
+        """A 95 % confidence interval of the chance that less than ``eta`` of the reports stay.
+
+        That of Clopper and Pearson, which is never too short.
+        """
+        least = self.size - tolerated(self.size, eta)
+        trials = len(self.kept)
+        lost = sum(kept < least for kept in self.kept)
+        tail = (1 - _CONFIDENCE) / 2
+        low = float(betaincinv(lost, trials - lost + 1, tail)) if lost else 0.0
+        high = float(betaincinv(lost + 1, trials - lost, 1 - tail)) if lost < trials else 1.0
+        return low, high
+
+    def words(self) -> str:
+        """The smallest share, with what it is."""
+        return (
+            f"at least {self.minimum:.1%} of the {self.size} reports stayed among them in each of"
+            f" {len(self.kept)} simulated draws (an estimate)"
+        )
+
+
+def preservation_of_ranks(
+    n: int, ranks: range, theta: float, *, trials: int = 50, seed: int = 0
+) -> Preservation:
+    """Kendall preservation of the people at consecutive ranks, by simulation."""
+    n = checks.crowd(n)
+    if ranks.step != 1 or not 0 <= ranks.start < ranks.stop <= n:
+        raise InvalidParameter(
+            f"ranks must be a range of consecutive ranks from 0 to {n - 1}, got {ranks!r}"
+        )
+    inside = np.zeros(n, dtype=np.bool_)
+    inside[ranks.start : ranks.stop] = True
+    return _simulated(inside, theta, trials, seed)
+
+
+def preservation_of_people(
+    order: Ordered, people: ArrayLike, theta: float, *, trials: int = 50, seed: int = 0
+) -> Preservation:
+    """Kendall preservation of any set of people, by simulation."""
+    chosen = np.unique(np.asarray(people, dtype=np.int64))
+    n = len(order.people)
+    if not chosen.size or chosen[0] < 0 or chosen[-1] >= n:
+        raise InvalidCrowd(f"people must be some of 0 to {n - 1}")
+    inside = np.zeros(n, dtype=np.bool_)
+    inside[chosen] = True
+    return _simulated(inside[order.people], theta, trials, seed)
+
+
+def _simulated(inside: NDArray[np.bool_], theta: float, trials: int, seed: int) -> Preservation:
+    """Preservation of the set of ranks that are ``inside``."""
+    seeds = Seeds(seed)
+    kept = []
+    for trial in range(checks.integer(trials, "trials", 1)):
+        rng = seeds.generator("order-preservation", trial)
+        tau = mallows.kendall_permutation(inside.size, theta, rng)
+        kept.append(int(np.count_nonzero(inside & inside[tau])))
+    return Preservation(int(np.count_nonzero(inside)), tuple(kept))
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What θ means in people, ranks and space."""
+
+    people: int
+    groups: str
+    """What the groups are."""
+    median_group: float
+    largest_group: int
+    moved: float
+    """How many people are expected to get a report that is not theirs; Hamming only, else n."""
+    displacement: float
+    """By how many ranks a report is expected to move."""
+    stayed: float
+    """The share of people who got a report of their own group: an estimate from one draw."""
+    asked: int
+    """Of how many people that is the share."""
+    median_distance: float | None = None
+    """Between a place and where its report came from: an estimate from one draw."""
+    most_distance: float | None = None
+    """The same, for nine in ten people."""
+    unit: str = ""
+
+    def words(self) -> tuple[str, ...]:
+        """Sentences for readers."""
+        told = [
+            f"groups: {self.groups}; the median group has {self.median_group:,.0f} people, the"
+            f" largest {self.largest_group:,}"
+        ]
+        if self.displacement == 0:
+            return (*told, "every report stays at its place")
+        told.append(
+            f"a report is expected to move by {_short(self.displacement)} of {self.people:,} ranks"
+        )
+        if self.moved < self.people:
+            told.append(
+                f"{_short(self.moved)} of {self.people:,} people are expected to get a report that"
+                " is not theirs"
+            )
+        told.append(
+            f"in one simulated draw {self.stayed:.0%} of {self.asked:,} people got a report of"
+            " their own group (an estimate)"
+        )
+        if self.median_distance is not None and self.most_distance is not None:
+            told.append(
+                f"in that draw half of all reports came from within"
+                f" {_short(self.median_distance)}{self.unit} of where they are shown, and nine in"
+                f" ten from within {_short(self.most_distance)}{self.unit} (an estimate)"
+            )
+        return tuple(told)
+
+
+def meaning(
+    grouping: Grouping,
+    order: Ordered,
+    theta: float,
+    distance: str = "kendall",
+    *,
+    points: ArrayLike | None = None,
+    metric: str | None = None,
+    seed: int = 0,
+) -> Meaning:
+    """What a shuffle with this θ does to reports, partly from one seeded draw.
+
+    ``points`` are the places of the people, as rows of coordinates; for the metric "haversine" they
+    are latitude and longitude in degrees, and distances are in kilometres.
+    """
+    n = grouping.n
+    rng = Seeds(seed).generator("order-meaning")
+    hamming = distance == "hamming"
+    displacement = expected_displacement(n, theta, distance)
+    draw = mallows.hamming_permutation if hamming else mallows.kendall_permutation
+    sources = mallows.conjugated(order.people, draw(n, theta, rng))
+    asked = rng.permutation(n)[:_ASKED]
+    found: dict[str, float] = {}
+    if points is not None:
+        apart = _apart(points, sources, metric or "euclidean")
+        found = {
+            "median_distance": float(np.median(apart)),
+            "most_distance": float(np.quantile(apart, 0.9)),
+        }
+    return Meaning(
+        people=n,
+        groups=grouping.words,
+        median_group=float(np.median(grouping.sizes)),
+        largest_group=grouping.largest,
+        moved=mallows.expected_moved(n, theta) if hamming else float(n),
+        displacement=displacement,
+        stayed=_stayed(grouping, asked.tolist(), sources),
+        asked=asked.size,
+        unit=" km" if metric == "haversine" else "",
+        **found,
+    )
+
+
+def _stayed(grouping: Grouping, asked: Sequence[int], sources: IntArray) -> float:
+    """The share of these people who got a report of somebody in their group."""
+    by_group: dict[int, list[int]] = {}
+    for person in asked:
+        by_group.setdefault(grouping.group_of(person), []).append(person)
+    stayed = 0
+    for index, people in by_group.items():
+        stayed += int(np.isin(sources[people], grouping.group(index)).sum())
+    return stayed / len(asked)
+
+
+def _apart(points: ArrayLike, sources: IntArray, metric: str) -> FloatArray:
+    """How far each place is from the place whose report it gets."""
+    if metric not in METRICS:
+        raise InvalidParameter(
+            f"metric: {metric!r} is not known; {checks.did_you_mean(str(metric), METRICS)}"
+        )
+    here = np.asarray(points, dtype=np.float64)
+    here = here[:, None] if here.ndim == 1 else here
+    if len(here) != sources.size:
+        raise InvalidCrowd(f"points are of {len(here)} people, but the groups have {sources.size}")
+    there = here[sources]
+    if metric == "euclidean":
+        return np.asarray(np.sqrt(((here - there) ** 2).sum(axis=1)))
+    (lat, lon), (other_lat, other_lon) = np.radians(here).T, np.radians(there).T
+    half = (
+        np.sin((lat - other_lat) / 2) ** 2
+        + np.cos(lat) * np.cos(other_lat) * np.sin((lon - other_lon) / 2) ** 2
+    )
+    return np.asarray(2 * EARTH_RADIUS * np.arcsin(np.sqrt(np.minimum(half, 1.0))))
+
+
+def _short(value: float) -> str:
+    """Three digits, whole from a hundred on."""
+    if value >= 100 or not math.isfinite(value):
+        return f"{value:,.0f}"
+    return f"{value:.3g}"

@@ -1,0 +1,298 @@
+"""``incrowd shuffle-order`` and the promises about order, as a stranger meets them."""
+
+import csv
+import json
+import math
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_helpers import EXAMPLES, Call, Ended, assert_fails
+
+TOWN = EXAMPLES / "town.csv"
+PLACES = ("--lat", "lat", "--lon", "lon", "--column", "illness")
+
+
+def written(content: Any, name: str = "groups.json") -> Path:
+    path = Path(name)
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return path
+
+
+def account(incrowd: Call, groups: Any, *words: Any) -> Ended:
+    return incrowd("account", "order-shuffle", "--groups", written(groups), *words)
+
+
+def told(ended: Ended) -> dict[str, Any]:
+    assert ended.code == 0, ended.err
+    found: dict[str, Any] = json.loads(ended.out)
+    return found
+
+
+def rows(path: str | Path) -> list[dict[str, str]]:
+    with Path(path).open(newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+class TestAccount:
+    def test_the_sensitivity_is_exact_where_the_width_alone_is_not(self, incrowd: Call) -> None:
+        # People 2 4 6 8 1 3 5 7 in this order, counted from 1, and the group of 2, 6 and 8.
+        order = written([1, 3, 5, 7, 0, 2, 4, 6], "order.json")
+        groups = [[1, 5, 7], *([each] for each in range(8))]
+        found = told(account(incrowd, groups, "--alpha", 1, "--order", order, "--format", "json"))
+        assert (found["width"], found["paper_sensitivity"], found["sensitivity"]) == (3, 6, 5)
+        assert found["order_method"] == "given"
+        assert found["theta"] == math.nextafter(0.2, 0)  # a fifth, rounded down
+        assert 1 - 1e-15 < found["alpha"] <= 1
+
+    def test_the_worked_example(self, incrowd: Call) -> None:
+        order = written([4, 1, 2, 7, 3, 0, 5, 6], "order.json")
+        groups = [[3, 4, 6], *([each] for each in range(8))]
+        found = told(account(incrowd, groups, "--alpha", 1, "--order", order, "--format", "json"))
+        assert (found["width"], found["paper_sensitivity"], found["sensitivity"]) == (7, 28, 13)
+        assert Fraction(found["theta"]) * 13 <= 1
+        assert Fraction(math.nextafter(found["theta"], 1)) * 13 > 1
+
+    def test_a_list_and_an_object_say_the_same(self, incrowd: Call) -> None:
+        owners = json.loads((EXAMPLES / "neighbours.json").read_text())
+        words = ("--alpha", 1, "--format", "json")
+        by_owner = told(account(incrowd, owners, *words))
+        by_list = told(account(incrowd, list(owners.values())[::-1], *words))
+        assert by_owner["groups"] == by_list["groups"]
+        for key in ("theta", "sensitivity"):
+            assert by_owner[key] == by_list[key]
+
+    def test_hamming_needs_no_order(self, incrowd: Call) -> None:
+        groups = [[0, 3, 5], [1, 2], [4]]
+        words = ("--alpha", 1, "--distance", "hamming", "--format", "json")
+        assert told(account(incrowd, groups, *words))["sensitivity"] == 3
+
+    def test_theta_gives_alpha_back(self, incrowd: Call) -> None:
+        groups = [[0, 1, 2], [2, 3]]
+        found = told(account(incrowd, groups, "--theta", 0.5, "--format", "json"))
+        assert found["alpha"] == 0.5 * found["sensitivity"]
+        assert found["group_alpha"] == pytest.approx([1.5, 0.5])
+
+    def test_without_an_epsilon_nothing_is_promised_about_answers(self, incrowd: Call) -> None:
+        found = told(account(incrowd, [[0, 1]], "--alpha", 1, "--format", "json"))
+        assert found["epsilon"] is None
+        assert found["local_alpha"] is None
+        with_one = told(
+            account(incrowd, [[0, 1]], "--alpha", 1, "--eps0", 0.25, "--format", "json")
+        )
+        assert with_one["epsilon"] == 0.25
+        # The one is about who gave which report, the other about who has which answer.
+        assert (with_one["alpha"], with_one["local_alpha"]) == (1.0, 0.5)
+        assert with_one["order_neighbours"] == "reports-in-group"
+
+    def test_two_answers_are_easier_to_hide_among(self, incrowd: Call) -> None:
+        groups, words = [[0, 1, 2, 3]], ("--alpha", 1, "--eps0", 9, "--format", "json")
+        any_kind = told(account(incrowd, groups, *words))["sensitivity"]
+        rr = (*words, "--randomizer", "rr")
+        assert told(account(incrowd, groups, *rr))["sensitivity"] == any_kind == 6
+        two = told(account(incrowd, groups, *rr, "--few-values"))
+        assert (two["sensitivity"], two["alpha"]) == (4, 1.0)
+        # Somebody who can recognise a report undoes what few values are worth.
+        helped = told(account(incrowd, groups, *rr, "--few-values", "--colluders", 1))
+        assert helped["alpha"] == 1.5
+
+    def test_a_view_with_the_shuffler_has_the_randomizer_alone(self, incrowd: Call) -> None:
+        words = ("--alpha", 1, "--eps0", 3, "--view", "curator+shuffler", "--format", "json")
+        assert told(account(incrowd, [[0, 1, 2]], *words))["alpha"] == 9.0
+
+    def test_as_a_table(self, incrowd: Call) -> None:
+        ended = account(incrowd, [[0, 1], [1, 2]], "--alpha", 1)
+        assert ended.code == 0
+        assert "order method" in ended.out
+        assert "73.2 %" in ended.out
+
+    def test_alone_in_a_group_there_is_nothing_to_hide(self, incrowd: Call) -> None:
+        found = told(account(incrowd, [[0], [1], [2]], "--alpha", 1, "--format", "json"))
+        assert found["sensitivity"] == 0
+        assert found["alpha"] == 0
+        assert found["theta"] is None
+        assert "alone" in found["shuffled"]
+
+    @pytest.mark.parametrize(
+        ("groups", "said"),
+        [
+            ({"0": [1], "1": [0, 1]}, ("0",)),
+            ([[0, -1]], ("-1",)),
+            ([[0, 1.5]], ("1.5",)),
+            ([[0, 2]], ("1",)),
+            ([[0, 0]], ("0",)),
+            ([[]], ()),
+            ([], ()),
+            ("[[0, 1]", ("JSON",)),
+            ({"0": [0, 7], "1": [1]}, ("7",)),
+            ({"0": [0], "x": [1]}, ("x",)),
+            ("3", ()),
+        ],
+    )
+    def test_wrong_groups(self, incrowd: Call, groups: Any, said: tuple[str, ...]) -> None:
+        ended = account(incrowd, groups, "--alpha", 1)
+        assert ended.code >= 10
+        assert_fails(ended, ended.code, "groups.json", *said)
+
+    @pytest.mark.parametrize(
+        ("words", "said"),
+        [
+            (("--alpha", -1), "--alpha"),
+            (("--alpha", "nan"), "--alpha"),
+            ((), "--alpha"),
+            (("--alpha", 1, "--theta", 1), "--theta"),
+            (("--alpha", 1, "--order", "nowhere.json"), "nowhere.json"),
+            (("--alpha", 1, "--radius", 1), "--radius"),
+            (("--alpha", 1, "--n", 7), "7"),
+        ],
+    )
+    def test_wrong_options(self, incrowd: Call, words: tuple[Any, ...], said: str) -> None:
+        ended = account(incrowd, [[0, 1], [1, 2]], *words)
+        assert ended.code != 0
+        assert_fails(ended, ended.code, said)
+
+    @pytest.mark.parametrize("order", [[0, 1], [0, 1, 1], [0, 1, 3], ["a", 1, 2], {"0": 1}])
+    def test_wrong_orders(self, incrowd: Call, order: Any) -> None:
+        path = written(order, "order.json")
+        ended = account(incrowd, [[0, 1], [1, 2]], "--alpha", 1, "--order", path)
+        assert ended.code >= 10
+        assert_fails(ended, ended.code, "order.json")
+
+
+class TestShuffleOrder:
+    def test_answers_move_and_places_stay(self, incrowd: Call) -> None:
+        words = ("shuffle-order", TOWN, *PLACES, "--radius", 0.2, "--alpha", 2, "--seed", 7)
+        found = told(incrowd(*words, "--format", "json"))
+        stay = ("lat", "lon", "quarter")
+        before = sorted(rows(TOWN), key=lambda row: [row[name] for name in stay])
+        after = rows(found["file"])
+        for name in stay:
+            assert [row[name] for row in before] == [row[name] for row in after]
+        old, new = ([row["illness"] for row in each] for each in (before, after))
+        assert old != new
+        assert sorted(old) == sorted(new)
+        assert (found["moved"], found["stayed"]) == (["illness"], list(stay))
+        assert found["alpha"] <= 2
+        assert found["sensitivity"] < found["paper_sensitivity"]
+        assert any("km" in each for each in found["in_places"])
+        assert rows(told(incrowd(*words, "--format", "json"))["file"]) == after
+
+    def test_the_order_of_the_file_tells_nothing(self, incrowd: Call) -> None:
+        path = Path("sorted.csv")
+        lines = [f"{k % 5},{'ab'[k >= 10]}" for k in range(20)]
+        for name, text in (("sorted.csv", lines), ("mixed.csv", lines[::-1])):
+            Path(name).write_text("\n".join(["age,answer", *text]) + "\n")
+        words = ("--coordinate", "age", "--radius", 0, "--alpha", 0, "--seed", 1)
+        for name in (path, "mixed.csv"):
+            assert incrowd("shuffle-order", name, *words).code == 0
+        ages = [
+            [row["age"] for row in rows(f"{name}.shuffled.csv")] for name in ("sorted", "mixed")
+        ]
+        assert ages[0] == ages[1] == sorted(ages[0])
+
+    def test_a_seed_is_warned_of_and_none_is_not_repeated(self, incrowd: Call) -> None:
+        words = ("shuffle-order", TOWN, *PLACES, "--radius", 0.1, "--alpha", 1)
+        seeded = incrowd(*words, "--seed", 1)
+        assert "try" in seeded.err
+        first, second = (rows(told(incrowd(*words, "--format", "json"))["file"]) for _ in range(2))
+        assert first != second
+
+    def test_answers_are_randomized_first_where_wanted(self, incrowd: Call) -> None:
+        words = ("shuffle-order", TOWN, *PLACES, "--radius", 0.1, "--alpha", 1, "--seed", 1)
+        kinds = "none,flu,stomach"
+        found = told(incrowd(*words, "--eps0", 1, "--categories", kinds, "--format", "json"))
+        values = [row["illness"] for row in rows(found["file"])]
+        before = [row["illness"] for row in rows(TOWN)]
+        assert sorted(values) != sorted(before)
+        assert found["guarantees"][0]["epsilon"] == 1.0
+
+    @pytest.mark.parametrize(
+        "words", [("--label", "quarter"), ("--coordinate", "lat", "--radius", 0.001)]
+    )
+    def test_other_places(self, incrowd: Call, words: tuple[Any, ...]) -> None:
+        ended = incrowd(
+            "shuffle-order", TOWN, *words, "--column", "illness", "--alpha", 1, "--format", "json"
+        )
+        assert told(ended)["people"] == 3000
+
+    def test_people_who_are_alone_are_released_as_they_are(self, incrowd: Call) -> None:
+        path = Path("alone.csv")
+        path.write_text("lat,lon,answer\n10,10,a\n20,20,b\n30,30,c\n")
+        ended = incrowd(
+            "shuffle-order", path, "--lat", "lat", "--lon", "lon", "--radius", 1, "--alpha", 1
+        )
+        assert ended.code == 0
+        assert "unchanged" in ended.err
+        assert rows("alone.shuffled.csv") == rows(path)
+
+    @pytest.mark.parametrize(
+        ("table", "words", "said"),
+        [
+            ("lat,lon,v\n95,0,a\n0,0,b\n", (), ("row 1", "95")),
+            ("lat,lon,v\n0,0,a\n0,200,b\n", (), ("row 2", "200")),
+            ("lat,lon,v\n0,0,a\nx,0,b\n", (), ("row 2", "lat")),
+            ("lat,lon,v\n0,nan,a\n0,0,b\n", (), ("row 1", "lon")),
+            ("lat,lon,v,w\n0,0,a,b\n", (), ("--column", "v, w")),
+            ("lat,lon,v\n0,0,a\n", ("--column", "z"), ("z", "lat, lon, v")),
+            ("lat,lon,v\n0,0,a\n", ("--column", "lat"), ("lat",)),
+            ("lat,lon,v\n", (), ("no rows",)),
+            ("lat,v\n0,a\n", (), ("lon",)),
+        ],
+    )
+    def test_wrong_tables(
+        self, incrowd: Call, table: str, words: tuple[str, ...], said: tuple[str, ...]
+    ) -> None:
+        Path("t.csv").write_text(table)
+        ended = incrowd(
+            "shuffle-order", "t.csv", "--lat", "lat", "--lon", "lon", "--radius", 1, "--alpha", 1,
+            *words,
+        )  # fmt: skip
+        assert ended.code != 0
+        assert_fails(ended, ended.code, *said)
+        assert not Path("t.shuffled.csv").exists()
+
+    @pytest.mark.parametrize(
+        ("words", "said"),
+        [
+            (("--lat", "lat", "--radius", 1), "--lon"),
+            (("--lat", "lat", "--lon", "lon"), "--radius"),
+            (("--radius", 1), "--lat"),
+            (("--label", "quarter", "--radius", 1), "--radius"),
+            (("--lat", "lat", "--lon", "lon", "--label", "quarter", "--radius", 1), "one way"),
+            (("--lat", "lat", "--lon", "lon", "--radius", -1), "--radius"),
+            (("--lat", "lat", "--lon", "lon", "--radius", 1, "--eps0", 1), "--categories"),
+            (("--lat", "lat", "--lon", "lon", "--radius", 1, "--categories", "a,b"), "--eps0"),
+        ],
+    )
+    def test_wrong_options(self, incrowd: Call, words: tuple[Any, ...], said: str) -> None:
+        ended = incrowd("shuffle-order", TOWN, "--column", "illness", "--alpha", 1, *words)
+        assert ended.code != 0
+        assert_fails(ended, ended.code, said)
+
+
+class TestRun:
+    def test_a_release_is_written_and_described(self, incrowd: Call) -> None:
+        ended = incrowd(
+            "run", EXAMPLES / "town.toml", "--seed", 7, "--no-report", "--format", "json"
+        )
+        found = told(ended)
+        assert found["release"]["file"] == "town.release.csv"
+        released = rows("town.release.csv")
+        assert [row["lat"] for row in released] == [row["lat"] for row in rows(TOWN)]
+        about = {(each["notion"], each["view"]): each for each in found["guarantees"]}
+        assert about["order", "curator"]["alpha"] <= 2
+        assert about["dp", "curator"]["epsilon"] <= 2
+        assert about["order", "curator"]["neighbours"] == "reports-in-group"
+        assert about["order", "everyone"]["neighbours"] == "answers-in-group"
+        assert "simulation" in ended.err
+
+    def test_a_page_draws_the_map(self, incrowd: Call) -> None:
+        assert incrowd("run", EXAMPLES / "town.toml", "--seed", 7, "--report", "p.html").code == 0
+        page = Path("p.html").read_text()
+        assert "Where it is" in page
+        assert "who said what" in page
+
+    def test_only_releases_have_a_table(self, incrowd: Call) -> None:
+        ended = incrowd("run", EXAMPLES / "commute.toml", "--release", "t.csv", "--no-report")
+        assert_fails(ended, 2, "--release")

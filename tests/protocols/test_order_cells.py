@@ -1,0 +1,96 @@
+"""Squares of a grid as groups, and the line along which they lie."""
+
+from itertools import chain, pairwise
+
+import numpy as np
+import pytest
+
+from incrowd.errors import InvalidParameter
+from incrowd.protocols.order_shuffle.grouping import from_cells, from_labels
+from incrowd.protocols.order_shuffle.orders import reference_order
+from incrowd.protocols.order_shuffle.sensitivity import kendall
+
+
+def town(people=600, seed=1):
+    return np.random.default_rng(seed).uniform(0, 10, (people, 2))
+
+
+def members(grouping):
+    return [grouping.group(index).tolist() for index in range(grouping.count)]
+
+
+def test_a_group_is_a_square():
+    points = town()
+    square = {tuple(each) for each in np.floor(points / 2.5).astype(int).tolist()}
+    found = members(from_cells(points, 2.5))
+    assert len(found) == len(square) == 16
+    assert sorted(chain(*found)) == list(range(600))
+    for group in found:
+        assert len({tuple(each) for each in np.floor(points[group] / 2.5).tolist()}) == 1
+
+
+def test_the_line_goes_from_square_to_square_next_to_it():
+    points = town()
+    middles = [np.floor(points[group[0]] / 1.25) for group in members(from_cells(points, 1.25))]
+    assert all(np.abs(one - other).sum() == 1 for one, other in pairwise(middles))
+
+
+def test_no_order_is_less_sensitive_and_the_line_is_the_one_that_is_kept():
+    grouping = from_cells(town(), 1.0)
+    order = reference_order(grouping)
+    largest = grouping.largest
+    assert order.method == "label"
+    assert kendall(grouping, order.ranks).max() == largest * (largest - 1) // 2
+    assert order.people.tolist() == [*chain(*members(grouping))]
+
+
+def test_squares_do_not_depend_on_who_comes():
+    points = town()
+    kept = np.flatnonzero(np.arange(600) % 3)
+    fewer, again = from_cells(points, 1.0).among(kept), from_cells(points[kept], 1.0)
+    assert sorted(members(fewer)) == sorted(members(again))
+
+
+def test_on_the_earth_squares_are_about_as_wide_as_high():
+    rng = np.random.default_rng(3)
+    points = np.column_stack([rng.uniform(59.0, 59.9, 4000), rng.uniform(10, 11, 4000)])
+    for group in members(from_cells(points, 20, "haversine")):
+        north, east = np.ptp(points[group], axis=0) * 111.195
+        assert north <= 20
+        assert east * np.cos(np.radians(59.45)) <= 20 * 1.02
+
+
+def test_one_number_has_intervals_in_their_order():
+    ages = np.array([[34.0], [12.0], [19.5], [31.0], [18.0]])
+    assert members(from_cells(ages, 10)) == [[1, 2, 4], [0, 3]]
+
+
+def test_labels_lie_along_their_names():
+    grouping = from_labels(["mill 2", "hill", "mill 1", "mill 2"])
+    assert members(grouping) == [[1], [2], [0, 3]]
+    assert reference_order(grouping).people.tolist() == [1, 2, 0, 3]
+
+
+def test_the_line_is_part_of_what_tells_groupings_apart():
+    one, other = from_labels(["a", "b", "b"]), from_labels(["b", "a", "a"])
+    assert sorted(members(one)) == sorted(members(other))
+    assert one.digest != other.digest
+
+
+@pytest.mark.parametrize(
+    ("points", "side", "said"),
+    [
+        (np.zeros((3, 2)), 0, "radius"),
+        (np.zeros((3, 2)), -1, "radius"),
+        (np.zeros((3, 3)), 1, "one or two"),
+        (np.full((3, 2), 1e30), 1e-9, "too small"),
+    ],
+)
+def test_what_makes_no_squares(points, side, said):
+    with pytest.raises(InvalidParameter, match=said):
+        from_cells(points, side)
+
+
+def test_latitudes_are_checked():
+    with pytest.raises(InvalidParameter, match="row 2"):
+        from_cells(np.array([[0.0, 0.0], [99.0, 0.0]]), 1, "haversine")

@@ -1,0 +1,214 @@
+"""A table of reports at places: what people hold, what is refused, and what comes out."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+import pytest
+
+from incrowd.errors import IncrowdError, InvalidParameter, ProtocolFailed
+from incrowd.live.party import pack_output, unpack_output
+from incrowd.randomizers import KRR, OUE, RR, Laplace
+from incrowd.tasks import AnyTask, Collected, Histogram, Placed, Release, Released
+from incrowd.tasks.release import MOST_GROUP_TEXT, group_names
+
+NAMES = ("bus", "car", "walk")
+BY_POINT = Release(categories=NAMES, coordinates=("lat", "lon"))
+BY_GROUP = Release(categories=NAMES, groups="street")
+BY_PERSON = Release(categories=NAMES)
+TRUE = KRR(categories=3, epsilon=30.0)
+
+
+def collected(**places):
+    """Reports 2, 0 and 1 at three of four places."""
+    return Placed(
+        rounds=(np.array([2, 0, 1], np.uint8),),
+        sent=5,
+        who=np.array([0, 2, 3, 4]),
+        at=np.array([0, 1, 3]),
+        **places,
+    )
+
+
+# What people hold.
+
+
+@pytest.mark.parametrize(
+    ("task", "kind", "asked"),
+    [
+        (BY_POINT, "points", ("how", "lat", "lon")),
+        (BY_GROUP, "groups", ("how", "street")),
+        (BY_PERSON, "people", ("how",)),
+    ],
+)
+def test_a_place_is_asked_for_beside_the_answer(task, kind, asked):
+    assert task.places == kind
+    assert task.asks("how") == asked
+    again = msgspec.json.decode(msgspec.json.encode(task), type=AnyTask)
+    assert again == task
+
+
+def test_points_are_numbers_beside_the_answer():
+    cells = [["car", "52.5", "-13.25"], ["bus", "1e2", " 7 "]]
+    encoded = BY_POINT.encode(BY_POINT.rows(cells))
+    assert encoded.dtype == BY_POINT.dtype
+    assert encoded["value"].tolist() == [1, 0]
+    assert encoded["point"].tolist() == [[52.5, -13.25], [100.0, 7.0]]
+
+
+def test_groups_are_texts_beside_the_answer():
+    cells = [["car", "Elm St; Oak"], ["walk", "x" * MOST_GROUP_TEXT]]
+    encoded = BY_GROUP.encode(BY_GROUP.rows(cells))
+    assert encoded["value"].tolist() == [1, 2]
+    assert encoded["groups"].tolist() == ["Elm St; Oak", "x" * MOST_GROUP_TEXT]
+
+
+def test_a_place_that_is_a_person_is_not_written_down():
+    column = BY_PERSON.rows([["walk"], ["bus"]])
+    assert column.tolist() == ["walk", "bus"]
+    assert BY_PERSON.encode(column).tolist() == [2, 0]
+
+
+def test_one_row_is_encoded_as_it_is_among_others():
+    cells = [["car", "52.5", "13"], ["bus", "1", "2"]]
+    together = BY_POINT.encode(BY_POINT.rows(cells))
+    for row, each in enumerate(cells):
+        assert BY_POINT.encode(BY_POINT.rows([each])) == together[row : row + 1]
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("a", ("a",)),
+        (" a ; b;c ", ("a", "b", "c")),
+        (";a;;", ("a",)),
+        ("a b, c", ("a b, c",)),
+        ("", ()),
+        (" ; ", ()),
+    ],
+)
+def test_names_of_groups_are_separated_by_semicolons(text, names):
+    assert group_names(text) == names
+
+
+# What is refused.
+
+
+@pytest.mark.parametrize(
+    ("wrong", "complaint"),
+    [
+        ({"coordinates": tuple("abcdefghi")}, "at most 8"),
+        ({"coordinates": "lat"}, "list"),
+        ({"coordinates": ("lat", "lat")}, "different"),
+        ({"coordinates": ("lat",), "groups": "street"}, "only one"),
+    ],
+)
+def test_places_that_make_no_sense_are_refused(wrong, complaint):
+    with pytest.raises(InvalidParameter, match=complaint):
+        Release(categories=NAMES, **wrong)
+
+
+@pytest.mark.parametrize(
+    ("task", "cells", "complaint"),
+    [
+        (BY_POINT, [["car", "1", "2"], ["car", "north", "2"]], "row 2: lat is no number: 'north'"),
+        (BY_POINT, [["car", "1", "nan"]], "row 1: lon is no number"),
+        (BY_POINT, [["car", "1", "2"], ["bus", "1", "-inf"]], "row 2: lon is no number"),
+        (BY_POINT, [["car", "1", ""]], "row 1: lon is no number"),
+        (BY_POINT, [["car", "1"]], "3 columns"),
+        (BY_POINT, [["car", "1", "2", "3"]], "3 columns"),
+        (BY_GROUP, [["car", "a"], ["car", " ; "]], "row 2: street is empty"),
+        (BY_GROUP, [["car", "x" * (MOST_GROUP_TEXT + 1)]], "row 1: street is longer than 200"),
+        (BY_GROUP, [["car"]], "2 columns"),
+    ],
+)
+def test_a_wrong_place_is_named(task, cells, complaint):
+    with pytest.raises(InvalidParameter, match=complaint):
+        task.encode(task.rows(cells))
+
+
+@pytest.mark.parametrize("task", [BY_POINT, BY_GROUP, BY_PERSON])
+def test_an_answer_that_is_none_is_named(task):
+    place = ["1", "2"][: len(task.asks("")) - 1]
+    with pytest.raises(IncrowdError, match="tram"):
+        task.encode(task.rows([["bus", *place], ["tram", *place]]))
+
+
+@pytest.mark.parametrize("randomizer", [OUE(categories=3, epsilon=1.0), Laplace(epsilon=1.0)])
+def test_a_report_must_be_a_category(randomizer):
+    with pytest.raises(InvalidParameter):
+        BY_POINT.require(randomizer)
+
+
+def test_the_categories_must_be_those_of_the_randomizer():
+    BY_POINT.require(TRUE)
+    Release(categories=("no", "yes")).require(RR(epsilon=1.0))
+    with pytest.raises(InvalidParameter):
+        BY_POINT.require(KRR(categories=4, epsilon=1.0))
+
+
+# What comes out.
+
+
+def test_a_table_has_the_report_at_each_place_that_has_one():
+    points = np.array([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0], [6.0, 7.0]])
+    released = BY_POINT.estimate(collected(points=points), TRUE)
+    assert isinstance(released, Released)
+    assert released.columns == ("lat", "lon")
+    assert released.rows == [[0.0, 1.0, "walk"], [2.0, 3.0, "bus"], [6.0, 7.0, "car"]]
+    assert released.who.tolist() == [0, 2, 4]
+
+
+def test_a_table_of_groups_and_of_people():
+    released = BY_GROUP.estimate(collected(groups=("a", "b; c", "d", "e")), TRUE)
+    assert released.columns == ("street",)
+    assert released.rows == [["a", "walk"], ["b; c", "bus"], ["e", "car"]]
+    released = BY_PERSON.estimate(collected(), TRUE)
+    assert released.columns == ("person",)
+    assert released.rows == [[0, "walk"], [2, "bus"], [4, "car"]]
+
+
+def test_frequencies_are_those_of_a_histogram():
+    """Whatever was shuffled: they are of all reports together."""
+    noisy = KRR(categories=3, epsilon=1.0)
+    released = BY_PERSON.estimate(collected(), noisy)
+    plain = Histogram(categories=NAMES).estimate(
+        Collected(rounds=collected().rounds, sent=5), noisy
+    )
+    for name in ("labels", "confidence", "people"):
+        assert getattr(released, name) == getattr(plain, name)
+    for name in ("value", "low", "high", "standard_error"):
+        np.testing.assert_array_equal(getattr(released, name), getattr(plain, name))
+
+
+def test_the_truth_is_that_of_the_answers_alone():
+    cells = [["car", "1", "2"], ["car", "3", "4"], ["bus", "5", "6"], ["walk", "7", "8"]]
+    np.testing.assert_allclose(BY_POINT.truth(BY_POINT.rows(cells)), [0.25, 0.5, 0.25])
+    np.testing.assert_allclose(BY_PERSON.truth(np.array(["bus", "car"])), [0.5, 0.5, 0.0])
+
+
+def test_only_reports_with_places_make_a_table():
+    with pytest.raises(InvalidParameter, match="order shuffle"):
+        BY_POINT.estimate(Collected(rounds=(np.array([0]),), sent=1), TRUE)
+    nobody = Placed(
+        rounds=(np.zeros(0, np.uint8),), sent=3, who=np.zeros(0, int), at=np.zeros(0, int)
+    )
+    with pytest.raises(ProtocolFailed, match="none of the 3"):
+        BY_PERSON.estimate(nobody, TRUE)
+
+
+@pytest.mark.parametrize(
+    "places", [{}, {"points": np.array([[0.1], [0.2], [0.3], [0.4]])}, {"groups": tuple("abcd")}]
+)
+def test_what_was_collected_survives_a_restart(places):
+    """A journal keeps it as bytes."""
+    one = collected(**places)
+    again = unpack_output(pack_output(one), Placed)
+    assert repr(again) == repr(one) == "Placed(3 of 5 reports, places = 4)"
+    for name in ("who", "at"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(one, name))
+    np.testing.assert_array_equal(again.pooled(), one.pooled())
+    assert again.groups == one.groups
+    assert (again.points is None) == (one.points is None)
+    if one.points is not None:
+        np.testing.assert_array_equal(again.points, one.points)
