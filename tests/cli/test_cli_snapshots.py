@@ -21,6 +21,7 @@ UPDATE = "UPDATE_SNAPSHOTS" in os.environ
 HELPS = [
     (),
     ("run",),
+    ("shuffle-order",),
     ("account",),
     ("calibrate",),
     *((group, kind) for group in ("account", "calibrate") for kind in PROTOCOLS),
@@ -77,6 +78,10 @@ RESULTS = {
         *("account", "network-shuffle", "--graph", "regular:8", "--n", "60", "--rounds", "6"),
         *("--eps0", "1", "--delta", "1e-3"),
     ),
+    "account-order-shuffle": (
+        *("account", "order-shuffle", "--groups", "neighbours.json", "--alpha", "1"),
+        *("--eps0", "2"),
+    ),
     "config-check-live": ("config", "check", EXAMPLES / "live.toml"),
     "graph-stats": ("graph", "stats", "friends.txt"),
 }
@@ -103,6 +108,7 @@ def test_help(incrowd: Call, words: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("name", RESULTS)
 def test_json(incrowd: Call, name: str) -> None:
     Path("friends.txt").write_text("0 1\n1 2\n2 0\n2 3\n")
+    Path("neighbours.json").write_text((EXAMPLES / "neighbours.json").read_text())
     known = (f"{u} {v}" for u in range(40) for v in range(u) if (u + v) % 3)
     Path("crowd.txt").write_text("\n".join(known))
     ended = incrowd(*RESULTS[name], "--format", "json")

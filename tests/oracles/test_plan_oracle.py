@@ -18,6 +18,7 @@ from plan_enumeration import (
 from scipy.stats import multinomial
 
 from incrowd.privacy import ComposedProfile
+from incrowd.privacy.pure import PureProfile
 from incrowd.protocols.scrambled_query.charges import GroupProfile, TogetherProfile
 from incrowd.protocols.scrambled_query.influence import charges
 from incrowd.protocols.scrambled_query.mechanisms import CappedScrambler, Flooding, Scrambler
@@ -30,7 +31,6 @@ from incrowd.protocols.scrambled_query.plan import (
     kmeans,
     one_of,
 )
-from incrowd.privacy.pure import PureProfile
 
 LN3 = math.log(3)
 

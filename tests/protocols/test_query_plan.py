@@ -7,6 +7,7 @@ import pytest
 
 from incrowd.errors import InvalidParameter, NotProven
 from incrowd.privacy.least import LeastProfile
+from incrowd.privacy.pure import PureProfile
 from incrowd.protocols.scrambled_query.charges import GroupProfile, TogetherProfile, WorstProfile
 from incrowd.protocols.scrambled_query.influence import charges
 from incrowd.protocols.scrambled_query.mechanisms import (
@@ -23,7 +24,6 @@ from incrowd.protocols.scrambled_query.plan import (
     kmeans,
     one_of,
 )
-from incrowd.privacy.pure import PureProfile
 from incrowd.randomizers import KRR
 
 MIX = Scrambler(4, 0.5, 50, 20)

@@ -9,6 +9,7 @@ import pytest
 
 from incrowd.errors import InvalidCrowd, InvalidParameter, NotProven, NumericalFloor
 from incrowd.privacy import ComposedProfile
+from incrowd.privacy.pure import PureProfile
 from incrowd.protocols.scrambled_query import mixing
 from incrowd.protocols.scrambled_query.bounds import (
     bennett_delta,
@@ -26,7 +27,6 @@ from incrowd.protocols.scrambled_query.mechanisms import (
     SomeScrambler,
 )
 from incrowd.protocols.scrambled_query.mixing import ScramblerProfile
-from incrowd.privacy.pure import PureProfile
 from incrowd.randomizers import KRR, OUE, Redirect
 
 SETTINGS = [

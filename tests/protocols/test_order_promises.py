@@ -1,0 +1,193 @@
+"""What an order-private shuffle promises, to whom, and what takes the promise away."""
+
+import math
+from fractions import Fraction
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+import incrowd as ic
+from incrowd.errors import InvalidParameter, ProtocolFailed
+from incrowd.protocols.cover import CellFormat
+from incrowd.protocols.order_shuffle import grouping as groupings
+from incrowd.protocols.order_shuffle.mechanism import Mechanism
+from incrowd.protocols.order_shuffle.orders import given_order
+from incrowd.randomizers import Unstated
+from incrowd.tasks import Placed
+
+VIEWS = ("curator", "curator+hub", "curator+shuffler", "everyone")
+PAIRS = groupings.from_lists([[0, 2], [1]])
+
+
+def shuffle(randomizer=None, grouping=PAIRS, **settings):
+    settings = {"alpha": 2.0} | settings
+    return ic.OrderShuffle(randomizer or ic.KRR(categories=2, epsilon=1.0), grouping, **settings)
+
+
+def placed(who, unread=0, **more):
+    who = np.asarray(who)
+    at = np.arange(len(who) - unread)
+    reports = np.zeros(len(at), np.uint8)
+    return Placed(rounds=(reports,), sent=len(who), who=who, at=at, **more)
+
+
+class TestViews:
+    def test_the_shuffle_holds_off_the_curator_and_the_randomizer_everybody(self):
+        protocol = shuffle()
+        about = {view: protocol.order_guarantee(view) for view in VIEWS}
+        assert about["curator"].alpha <= 2
+        assert about["curator"].neighbours == "reports-in-group"
+        for view in VIEWS[1:]:
+            assert about[view].alpha == 2.0  # two people of two answers, at ε0 = 1 each
+            assert about[view].neighbours == "answers-in-group"
+        assert {each.notion for each in protocol.guarantees()} == {"dp", "order"}
+
+    def test_cover_holds_off_a_hub_that_helps(self):
+        covered, _ = shuffle().covered(1e-6, CellFormat(capacity=900, record=4, seal=60))
+        with_hub = covered.order_guarantee("curator+hub")
+        assert with_hub.alpha == covered.order_guarantee("curator").alpha
+        assert "cover" in with_hub.theorem
+
+    def test_answers_have_the_epsilon_of_the_randomizer_against_everyone(self):
+        for view in VIEWS:
+            assert shuffle().guarantee(view).epsilon(1e-9) == pytest.approx(1.0, rel=1e-6)
+
+    def test_nothing_is_said_of_answers_that_nobody_knows_how_they_were_drawn(self):
+        protocol = shuffle(Unstated())
+        assert math.isinf(protocol.guarantee().profile.greatest_loss)
+        assert protocol.order_guarantee("everyone") is None
+        assert protocol.order_guarantee().alpha <= 2
+
+    def test_before_the_places_are_known_the_plan_is_the_promise(self):
+        plan = ic.OrderShuffle(ic.KRR(categories=2, epsilon=1.0), n=50, alpha=0.5, radius=1.0)
+        assert plan.order_guarantee().alpha == 0.5
+        assert plan.order_guarantee("everyone").alpha == 50.0
+        by_theta = ic.OrderShuffle(ic.KRR(categories=2, epsilon=1.0), n=50, theta=0.5, radius=1.0)
+        assert by_theta.order_guarantee() is None
+
+
+class TestComposition:
+    def test_releases_about_the_same_groups_add_up(self):
+        one = shuffle(alpha=1.0).order_guarantee()
+        both = one.compose(shuffle(alpha=0.25).order_guarantee())
+        assert both.alpha == pytest.approx(1.25)
+        assert both.alpha >= Fraction(one.alpha) + Fraction(0.25) - Fraction(1, 10**12)
+        assert both.notion == "order"
+
+    @pytest.mark.parametrize(
+        "other",
+        [
+            shuffle(grouping=groupings.from_lists([[0, 1], [2]])).order_guarantee(),
+            shuffle().guarantee(),
+            shuffle().order_guarantee("everyone"),
+        ],
+    )
+    def test_others_do_not(self, other):
+        with pytest.raises(InvalidParameter, match="cannot compose"):
+            shuffle().order_guarantee().compose(other)
+
+    def test_groups_that_are_not_known_yet_do_not(self):
+        plan = ic.OrderShuffle(ic.KRR(categories=2, epsilon=1.0), n=9, alpha=1.0, radius=1.0)
+        with pytest.raises(InvalidParameter, match="not known"):
+            plan.order_guarantee().compose(plan.order_guarantee())
+
+    def test_only_an_order_has_an_alpha(self):
+        with pytest.raises(InvalidParameter, match="epsilon"):
+            _ = shuffle().guarantee().alpha
+
+
+def exact_alpha(mechanism, marks):
+    """The true α over θ, where the people outside the pair {0, 2} have reports of their own."""
+    order = mechanism.order.people.tolist()
+    ranks = mechanism.order.ranks.tolist()
+
+    def law(word):
+        found = {}
+        for tau in permutations(range(len(word))):
+            released = [None] * len(word)
+            for person in range(len(word)):
+                released[person] = word[order[tau[ranks[person]]]]
+            inversions = sum(tau[i] > tau[j] for j in range(len(word)) for i in range(j))
+            key = tuple(released)
+            found[key] = found.get(key, 0) + Fraction(1, 2) ** inversions
+        return found
+
+    one, other = law((0, marks, 1)), law((1, marks, 0))
+    return max(math.log2(one[key] / other[key]) for key in one)
+
+
+class TestFewValues:
+    def test_two_answers_halve_what_has_to_be_shuffled(self):
+        plain, few = shuffle().mechanism, shuffle(few_values=True).mechanism
+        assert (plain.sensitivity, few.sensitivity) == (1, 1)
+        triple = groupings.from_lists([[0, 1, 2, 3]])
+        assert shuffle(grouping=triple).mechanism.sensitivity == 6
+        assert shuffle(grouping=triple, few_values=True).mechanism.sensitivity == 4
+
+    def test_a_report_that_is_marked_takes_that_away(self):
+        # Person 1 stands between the two of the group, and their report can be told from others.
+        mechanism = Mechanism(PAIRS, given_order([0, 1, 2]), "kendall", 2, target=None, fixed=1.0)
+        assert exact_alpha(mechanism, 0) == mechanism.alpha == 2.0
+        assert exact_alpha(mechanism, "mark") == mechanism.marked_alpha == 3.0
+
+    def test_so_colluders_and_unreadable_reports_are_charged(self):
+        protocol = ic.OrderShuffle(
+            ic.KRR(categories=2, epsilon=9.0), PAIRS, order=[0, 1, 2], alpha=2.0, few_values=True
+        )
+        assert protocol.order_guarantee().alpha == 2.0
+        assert protocol.order_guarantee(colluders=1).alpha == 3.0
+        assert protocol.realised(placed([0, 1, 2])).order_guarantee().alpha == 2.0
+        happened = protocol.realised(placed([0, 1, 2], unread=1))
+        assert happened.order_guarantee().alpha == 3.0
+        assert max(happened.particulars(0.0, happened.guarantee())["group_alpha"]) == 3.0
+
+    def test_without_them_nothing_of_that_matters(self):
+        protocol = ic.OrderShuffle(ic.KRR(categories=2, epsilon=9.0), PAIRS, alpha=2.0)
+        for happened in (protocol, protocol.realised(placed([0, 1, 2], unread=1))):
+            assert happened.order_guarantee(colluders=1).alpha <= 2.0
+
+
+class TestWhoComes:
+    def test_a_given_theta_promises_no_less_to_fewer_people(self):
+        rng = np.random.default_rng(5)
+        for _ in range(40):
+            n = int(rng.integers(5, 12))
+            groups = [rng.choice(n, int(rng.integers(2, 5)), replace=False) for _ in range(n)]
+            grouping = groupings.from_lists(
+                [*map(list, groups), list(range(n))[:2], *([k] for k in range(n))]
+            )
+            planned = shuffle(grouping=grouping, alpha=None, theta=1.0)
+            who = np.sort(rng.choice(n, n - 2, replace=False))
+            happened = planned.realised(placed(who))
+            assert happened.order_guarantee().alpha <= planned.order_guarantee().alpha
+
+    def test_nobody_is_no_release(self):
+        with pytest.raises(ProtocolFailed, match="none"):
+            shuffle().realised(placed([]))
+
+    def test_doubles_are_for_simulations(self):
+        with pytest.raises(InvalidParameter, match="exact"):
+            shuffle(exact=False).published()
+        assert any("doubles" in each for each in shuffle(exact=False).order_guarantee().assumptions)
+
+    def test_people_who_are_alone_are_told_so(self):
+        alone = shuffle(grouping=groupings.from_lists([[0], [1], [2]]))
+        assert alone.order_guarantee().alpha == 0
+        assert "alone" in alone.shuffled()["shuffled"]
+        assert alone.mechanism.sources(np.random.default_rng(1)).tolist() == [0, 1, 2]
+
+    @pytest.mark.parametrize("distance", ["kendall", "hamming"])
+    def test_a_huge_alpha_moves_nobody(self, distance):
+        found = shuffle(alpha=1e9, distance=distance).mechanism
+        assert found.sources(np.random.default_rng(1)).tolist() == [0, 1, 2]
+        assert found.alpha <= 1e9
+
+    def test_places_where_nobody_can_be_are_refused_before_anything_is_sent(self):
+        task = ic.Release(categories=("a", "b"), coordinates=("lat", "lon"))
+        protocol = ic.OrderShuffle(
+            ic.KRR(categories=2, epsilon=1.0), n=2, alpha=1.0, radius=1.0, metric="haversine"
+        ).asking(task)
+        values = task.encode(np.array([["a", "50", "10"], ["b", "95", "10"]]))
+        with pytest.raises(InvalidParameter, match=r"row 2.*95"):
+            protocol.check_values(values)
