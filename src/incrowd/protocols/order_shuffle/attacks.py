@@ -27,6 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from incrowd import checks
 from incrowd.errors import InvalidParameter
+from incrowd.protocols.order_shuffle.earth import chord, on_sphere
 from incrowd.protocols.order_shuffle.learnability import boosted, one_thread
 
 if TYPE_CHECKING:
@@ -51,7 +52,6 @@ VOTERS = 25
 """How many people the attacker of the paper asks."""
 RELIABLE = 0.9
 """The share of randomizations in which a vulnerable person is told correctly."""
-_EARTH = 6371.0088
 _AT_ONCE = 2**22
 _LENGTHS = np.geomspace(0.01, 1.0, 9)
 _NOISES = (0.3, 1.0, 3.0, 10.0)
@@ -109,7 +109,7 @@ def most_similar(
     alike = known if known.dtype.kind in "iufb" else np.unique(known, return_inverse=True)[1]
     by_name = known.dtype.kind not in "iufb"
     tree = cKDTree(points)
-    reach = _chord(radius) if metric == "haversine" else radius
+    reach = chord(radius) if metric == "haversine" else radius
     found = np.full((len(points), count), -1, np.int64)
     at, where = np.unique(points, axis=0, return_inverse=True)
     for place, members in enumerate(_members(where.ravel(), len(at))):
@@ -180,13 +180,7 @@ def _points(places: ArrayLike, metric: str) -> FloatArray:
         return points
     if metric != "haversine":
         raise InvalidParameter(f"metric must be euclidean or haversine, got {metric!r}")
-    latitude, longitude = np.radians(points).T
-    flat = np.cos(latitude)
-    return np.stack([flat * np.cos(longitude), flat * np.sin(longitude), np.sin(latitude)], axis=1)
-
-
-def _chord(kilometres: float) -> float:
-    return 2 * math.sin(min(kilometres / _EARTH, math.pi) / 2)
+    return on_sphere(points)
 
 
 def _members(which: NDArray[Any], count: int) -> list[IntArray]:

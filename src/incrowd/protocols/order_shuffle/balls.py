@@ -2,9 +2,7 @@
 
 The group of a person is the closed ball around their place, d ≤ r, so that people at one same
 point share one group. Distances are Euclidean in any number of dimensions, or along the surface of
-the earth (a sphere of 6371.0088 km): great-circle distance r is a straight line (a chord) of
-2·sin(r / 2R) earth radii through the ball, so that points on the unit sphere in three dimensions
-and a chord do, and neither the date line nor the poles are special.
+the earth (:mod:`.earth`), where points on the unit sphere and a chord say who is near.
 
 Nobody is ever left out of a group by rounding: the radius is enlarged by a trillionth and by a few
 units in the last place of the largest coordinate. A larger group only promises more. A radius of 0
@@ -28,6 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from incrowd import checks
 from incrowd.errors import InvalidCrowd, InvalidParameter
+from incrowd.protocols.order_shuffle.earth import chord, on_sphere
 from incrowd.protocols.order_shuffle.groups import (
     MOST_HELD,
     Block,
@@ -39,12 +38,10 @@ from incrowd.protocols.order_shuffle.groups import (
     spans,
 )
 
-__all__ = ["EARTH_RADIUS", "METRICS", "BallGroups", "checked_points", "from_points"]
+__all__ = ["METRICS", "BallGroups", "checked_points", "from_points"]
 
 FloatArray = NDArray[np.float64]
 
-EARTH_RADIUS = 6371.0088
-"""The mean radius of the earth, in kilometres."""
 METRICS = ("euclidean", "haversine")
 
 _ENLARGED = 1e-12
@@ -91,7 +88,7 @@ class BallGroups(Grouping):
         self.n = len(self.points)
         self.words = _words(self.radius, metric)
         if metric == "haversine":
-            searched, reach = _on_sphere(self.points), _chord(self.radius)
+            searched, reach = on_sphere(self.points), chord(self.radius)
         else:
             searched, reach = self.points, self.radius
         if reach:
@@ -322,17 +319,6 @@ def checked_points(points: ArrayLike, metric: str) -> FloatArray:
 
 def _fixed(array: NDArray[Any]) -> NDArray[Any]:
     return frozen(np.ascontiguousarray(array))
-
-
-def _on_sphere(points: FloatArray) -> FloatArray:
-    latitude, longitude = np.radians(points).T
-    flat = np.cos(latitude)
-    return np.column_stack([flat * np.cos(longitude), flat * np.sin(longitude), np.sin(latitude)])
-
-
-def _chord(radius: float) -> float:
-    """The straight line through the earth to what is this far away, in earth radii."""
-    return 2 * math.sin(min(radius / (2 * EARTH_RADIUS), math.pi / 2))
 
 
 def _words(radius: float, metric: str) -> str:

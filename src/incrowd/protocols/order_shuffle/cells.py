@@ -13,21 +13,17 @@ each whole degree of latitude, so that squares are as wide as high to within som
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from incrowd import checks
 from incrowd.errors import InvalidParameter
-from incrowd.protocols.order_shuffle.balls import EARTH_RADIUS, checked_points
+from incrowd.protocols.order_shuffle.balls import checked_points
+from incrowd.protocols.order_shuffle.earth import DEGREE
 from incrowd.protocols.order_shuffle.listed import ListedGroups
 from incrowd.protocols.order_shuffle.sorting import CURVE, along_hilbert
 
 __all__ = ["from_cells"]
-
-_DEGREE = math.pi / 180 * EARTH_RADIUS
-"""Kilometres in a degree of latitude."""
 
 
 def from_cells(points: ArrayLike, side: float, metric: str = "euclidean") -> ListedGroups:
@@ -61,7 +57,7 @@ def _on_plane(places: NDArray[np.float64]) -> NDArray[np.float64]:
     """Kilometres north of the equator and east of Greenwich, the latter by whole degrees."""
     north, east = places.T
     widths = np.cos(np.radians(np.clip(np.floor(north) + 0.5, -89.5, 89.5)))
-    return np.column_stack([north * _DEGREE, east * _DEGREE * widths])
+    return np.column_stack([north * DEGREE, east * DEGREE * widths])
 
 
 def _along(squares: NDArray[np.int64]) -> NDArray[np.intp]:

@@ -72,7 +72,7 @@ def boosted(people: int, seed: int) -> Any:
 def one_thread() -> Iterator[None]:
     """Models are fitted on one core, so that they do not depend on how many there are."""
     # It comes with scikit-learn.
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+    from threadpoolctl import threadpool_limits
 
     with threadpool_limits(1):
         yield

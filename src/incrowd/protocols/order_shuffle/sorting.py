@@ -12,7 +12,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from incrowd.protocols.order_shuffle.balls import EARTH_RADIUS, BallGroups
+from incrowd.protocols.order_shuffle.balls import BallGroups
+from incrowd.protocols.order_shuffle.earth import DEGREE
 from incrowd.protocols.order_shuffle.groups import IntArray
 
 __all__ = ["CURVE", "along_hilbert", "coordinate", "hilbert", "strips"]
@@ -24,8 +25,6 @@ _LEVELS = 16
 CURVE = 2**_LEVELS
 """A Hilbert curve passes through so many rows of as many cells."""
 _WIDTHS = (1, 2, 4)
-_DEGREE = math.pi / 180 * EARTH_RADIUS
-"""Kilometres in a degree of latitude."""
 
 
 def coordinate(grouping: BallGroups) -> Iterator[IntArray]:
@@ -78,7 +77,7 @@ def strips(grouping: BallGroups) -> Iterator[IntArray]:
         return
     points = grouping.plane()
     plane = points if points.shape[1] == 2 else _principal(points)[:, :2]
-    radius = grouping.radius / (_DEGREE if grouping.metric == "haversine" else 1.0)
+    radius = grouping.radius / (DEGREE if grouping.metric == "haversine" else 1.0)
     for across in (0, 1):
         for width in _WIDTHS:
             strip = (plane[:, across] - plane[:, across].min()) // (width * radius)

@@ -22,8 +22,9 @@ from scipy.special import betaincinv
 from incrowd import checks
 from incrowd.errors import InvalidCrowd, InvalidParameter
 from incrowd.protocols.order_shuffle import mallows
-from incrowd.protocols.order_shuffle.balls import EARTH_RADIUS, METRICS
+from incrowd.protocols.order_shuffle.balls import METRICS
 from incrowd.protocols.order_shuffle.displacement import expected_displacement
+from incrowd.protocols.order_shuffle.earth import apart
 from incrowd.protocols.order_shuffle.groups import Grouping
 from incrowd.protocols.order_shuffle.preservation import tolerated
 from incrowd.randomness import Seeds
@@ -252,12 +253,7 @@ def _apart(points: ArrayLike, sources: IntArray, metric: str) -> FloatArray:
     there = here[sources]
     if metric == "euclidean":
         return np.asarray(np.sqrt(((here - there) ** 2).sum(axis=1)))
-    (lat, lon), (other_lat, other_lon) = np.radians(here).T, np.radians(there).T
-    half = (
-        np.sin((lat - other_lat) / 2) ** 2
-        + np.cos(lat) * np.cos(other_lat) * np.sin((lon - other_lon) / 2) ** 2
-    )
-    return np.asarray(2 * EARTH_RADIUS * np.arcsin(np.sqrt(np.minimum(half, 1.0))))
+    return apart(here, there)
 
 
 def _short(value: float) -> str:
