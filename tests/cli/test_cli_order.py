@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from cli_helpers import EXAMPLES, Call, Ended, assert_fails
 
+from incrowd import errors
+
 TOWN = EXAMPLES / "town.csv"
 PLACES = ("--lat", "lat", "--lon", "lon", "--column", "illness")
 
@@ -59,7 +61,7 @@ class TestAccount:
         words = ("--alpha", 1, "--format", "json")
         by_owner = told(account(incrowd, owners, *words))
         by_list = told(account(incrowd, list(owners.values())[::-1], *words))
-        assert by_owner["groups"] == by_list["groups"]
+        assert by_owner["group_count"] == by_list["group_count"]
         for key in ("theta", "sensitivity"):
             assert by_owner[key] == by_list[key]
 
@@ -100,6 +102,12 @@ class TestAccount:
     def test_a_view_with_the_shuffler_has_the_randomizer_alone(self, incrowd: Call) -> None:
         words = ("--alpha", 1, "--eps0", 3, "--view", "curator+shuffler", "--format", "json")
         assert told(account(incrowd, [[0, 1, 2]], *words))["alpha"] == 9.0
+
+    def test_without_people_nothing_is_said_of_their_order(self, incrowd: Call) -> None:
+        words = ("account", "order-shuffle", "--alpha", 1, "--eps0", 1, "--format", "json")
+        assert told(incrowd(*words))["alpha"] == 1.0
+        assert told(incrowd(*words, "--view", "everyone"))["alpha"] is None
+        assert_fails(incrowd(*words, "--colluders", 2), errors.InvalidCrowd, "n must be known")
 
     def test_as_a_table(self, incrowd: Call) -> None:
         ended = account(incrowd, [[0, 1], [1, 2]], "--alpha", 1)
@@ -145,6 +153,10 @@ class TestAccount:
             (("--alpha", 1, "--order", "nowhere.json"), "nowhere.json"),
             (("--alpha", 1, "--radius", 1), "--radius"),
             (("--alpha", 1, "--n", 7), "7"),
+            (("--alpha", 1, "--few-values"), "--few-values"),
+            (("--alpha", 1, "--method", "hilbert"), "hilbert"),
+            (("--alpha", 1, "--shape", "square"), "--shape"),
+            (("--alpha", 1, "--metric", "haversine"), "--metric"),
         ],
     )
     def test_wrong_options(self, incrowd: Call, words: tuple[Any, ...], said: str) -> None:
@@ -198,6 +210,22 @@ class TestShuffleOrder:
         first, second = (rows(told(incrowd(*words, "--format", "json"))["file"]) for _ in range(2))
         assert first != second
 
+    def test_long_answers_come_out_whole(self, incrowd: Call) -> None:
+        Path("v.csv").write_text("age,v\n" + "".join(f"{k % 3},a\n" for k in range(40)))
+        words = ("shuffle-order", "v.csv", "--coordinate", "age", "--radius", 1, "--alpha", 1)
+        kinds = ("--eps0", 0.1, "--categories", "a,b,undecided", "--format", "json")
+        found = told(incrowd(*words, *kinds))
+        assert {row["v"] for row in rows(found["file"])} == {"a", "b", "undecided"}
+
+    def test_the_data_are_not_overwritten(self, incrowd: Call) -> None:
+        Path("v.csv").write_text("age,v\n1,a\n1,b\n")
+        ended = incrowd(
+            "shuffle-order", "v.csv", "--coordinate", "age", "--radius", 1, "--alpha", 1,
+            "--out", "./v.csv",
+        )  # fmt: skip
+        assert_fails(ended, 2, "--out", "overwrite")
+        assert Path("v.csv").read_text().endswith("1,b\n")
+
     def test_answers_are_randomized_first_where_wanted(self, incrowd: Call) -> None:
         words = ("shuffle-order", TOWN, *PLACES, "--radius", 0.1, "--alpha", 1, "--seed", 1)
         kinds = "none,flu,stomach"
@@ -238,6 +266,11 @@ class TestShuffleOrder:
             ("lat,lon,v\n0,0,a\n", ("--column", "lat"), ("lat",)),
             ("lat,lon,v\n", (), ("no rows",)),
             ("lat,v\n0,a\n", (), ("lon",)),
+            (
+                "lat,lon,v\n3,0,a\n2,0,x\n1,0,b\n",
+                ("--eps0", "1", "--categories", "a,b"),
+                ("row 2", "'x'"),
+            ),
         ],
     )
     def test_wrong_tables(

@@ -3,6 +3,7 @@
 import inspect
 import json
 from collections import deque
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from incrowd.protocols.order_shuffle.orders import (
     read_order,
     reference_order,
 )
+from incrowd.protocols.order_shuffle.parameters import Method
 from incrowd.protocols.order_shuffle.sensitivity import kendall, widths
 
 
@@ -109,7 +111,6 @@ def test_equal_groups_give_equal_orders(name):
     points = np.round(rng.random((150, 2)), 2)
     again = from_points(points, 0.1) if name == "plane" else dict(crowds())[name]
     one = reference_order(CROWDS[name])
-    np.random.default_rng().random(3)
     other = reference_order(again)
     assert CROWDS[name] == again
     assert np.array_equal(one.people, other.people)
@@ -387,3 +388,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert int(done.stdout) < 2 * 1024**2
+
+
+def test_methods_can_all_be_asked_for():
+    assert set(get_args(Method)) == set(METHODS)

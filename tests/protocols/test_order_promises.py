@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import incrowd as ic
-from incrowd.errors import InvalidParameter, ProtocolFailed
+from incrowd.errors import InvalidCrowd, InvalidParameter, ProtocolFailed
 from incrowd.protocols.cover import CellFormat
 from incrowd.protocols.order_shuffle import grouping as groupings
 from incrowd.protocols.order_shuffle.mechanism import Mechanism
@@ -191,3 +191,58 @@ class TestWhoComes:
         values = task.encode(np.array([["a", "50", "10"], ["b", "95", "10"]]))
         with pytest.raises(InvalidParameter, match=r"row 2.*95"):
             protocol.check_values(values)
+
+
+class TestGroups:
+    def test_a_grouping_must_be_one_of_all_people(self):
+        with pytest.raises(InvalidParameter, match="grouping"):
+            shuffle(grouping=np.zeros((3, 2)))
+        with pytest.raises(InvalidCrowd, match="3 people, but n = 5"):
+            shuffle(n=5)
+
+    def test_those_who_are_alone_are_counted(self):
+        some = groupings.from_lists([[0, 1], [2], [3]])
+        assert shuffle(grouping=some).mechanism.alone == 2
+        assert shuffle(grouping=some).shuffled()["people_alone"] == 2
+
+    def test_a_plan_is_foreseen_in_the_groups_of_its_data(self):
+        task = ic.Release(categories=("a", "b"), coordinates=("x",))
+        plan = ic.OrderShuffle(
+            ic.KRR(categories=2, epsilon=1.0), n=4, alpha=1.0, radius=1.0
+        ).asking(task)
+        values = task.encode(np.array([["a", "0"], ["b", "1"], ["a", "5"], ["a", "9"]]))
+        assert plan.order_guarantee("everyone").alpha == 4.0
+        assert plan.foreseen(values).order_guarantee("everyone").alpha == 2.0
+
+    @pytest.mark.parametrize(
+        ("settings", "columns", "said"),
+        [
+            ({"method": "hilbert"}, ("x",), "hilbert needs"),
+            ({"method": "strips", "shape": "square"}, ("x", "y"), "strips needs"),
+            ({"method": "label"}, ("x", "y"), "label needs"),
+            ({"shape": "square"}, ("x", "y", "z"), "one or two"),
+            ({"metric": "haversine"}, ("x",), "two coordinates"),
+        ],
+    )
+    def test_what_cannot_be_drawn_is_refused_before_anybody_answers(self, settings, columns, said):
+        task = ic.Release(categories=("a", "b"), coordinates=columns)
+        plan = ic.OrderShuffle(
+            ic.KRR(categories=2, epsilon=1.0), n=4, alpha=1.0, radius=1.0, **settings
+        )
+        with pytest.raises(InvalidParameter, match=said):
+            plan.asking(task)
+
+    def test_hamming_looks_for_no_order(self):
+        assert shuffle(distance="hamming").mechanism.order.method == "any"
+
+    def test_before_groups_are_known_colluders_undo_what_few_values_promise(self):
+        plan = ic.OrderShuffle(
+            ic.KRR(categories=2, epsilon=1.0), n=40, alpha=1.0, radius=1.0, few_values=True
+        )
+        assert any("categories" in each for each in plan.order_guarantee().assumptions)
+        assert plan.order_guarantee(colluders=5) is None
+
+    def test_without_people_nothing_is_promised_by_randomizers_alone(self):
+        nobody = ic.OrderShuffle(ic.KRR(categories=2, epsilon=1.0), alpha=1.0, radius=1.0)
+        assert nobody.order_guarantee("everyone") is None
+        assert len(nobody.guarantees()) == 5

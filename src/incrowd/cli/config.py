@@ -40,7 +40,10 @@ def check(
     with progress() as say:
         survey = surveys.load(file, progress=say)
         say("computing the promises")
-        protocol, budget = survey.protocol, survey.budget
+        protocol, budget = (
+            survey.protocol.foreseen(survey.task.encode(survey.values)),
+            survey.budget,
+        )
         payload: dict[str, Any] = {
             "survey": str(file),
             "question": survey.question,

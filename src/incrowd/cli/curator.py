@@ -19,6 +19,7 @@ from incrowd.cli.outcome import (
     NoReportOption,
     ReportOption,
     TableOption,
+    check_table,
     page_of,
     payload_of,
     publish,
@@ -146,6 +147,7 @@ def watch_command(
 ) -> None:
     """Start a survey when people have joined, and receive what they hand in, until it is all in."""
     page = page_of(Path(survey), report, no_report)
+    check_table(release)
 
     async def work(curator: Curator) -> Any:
         chosen = curator.chosen(survey)
@@ -179,6 +181,7 @@ def result_command(
 ) -> None:
     """The result of a survey that was watched to its end, with its promises recomputed."""
     page = page_of(Path(survey), report, no_report)
+    check_table(release)
 
     async def work(curator: Curator) -> Any:
         started, run = await curator.result(curator.chosen(survey))
@@ -275,6 +278,12 @@ def _print(
     survey: Survey, run: Run, page: Path | None, release: Path | None, format: Format
 ) -> None:
     payload = payload_of(survey, run, "live")
+    from incrowd.tasks.release import Release
+
+    # The survey is over: what was asked for by mistake must not cost its result.
+    if release is not None and not isinstance(survey.task, Release):
+        note(f"--release: a {survey.task.kind} releases no table")
+        release = None
     table = table_of(survey, release)
     publish(survey, run, payload, page, "incrowd curator result", format, table)
 

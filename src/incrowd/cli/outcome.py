@@ -23,10 +23,12 @@ __all__ = [
     "NoReportOption",
     "ReportOption",
     "TableOption",
+    "check_table",
     "page_of",
     "payload_of",
     "publish",
     "table_of",
+    "warn_alone",
     "write_table",
 ]
 
@@ -72,9 +74,16 @@ def page_of(file: Path, report: Path | None, no_report: bool) -> Path | None:
     return page
 
 
+def check_table(table: Path | None) -> None:
+    """Refuse a place for the table where it could not be written."""
+    from incrowd.report import require_writable
+
+    if table is not None:
+        require_writable(table, "release")
+
+
 def table_of(survey: Survey, table: Path | None) -> Path | None:
     """Where the table of a release goes; none of any other question."""
-    from incrowd.report import require_writable
     from incrowd.tasks.release import Release
 
     if not isinstance(survey.task, Release):
@@ -84,7 +93,7 @@ def table_of(survey: Survey, table: Path | None) -> Path | None:
             )
         return None
     path = table or Path(f"{survey.path.stem}.release.csv")
-    require_writable(path, "release")
+    check_table(path)
     return path
 
 
@@ -97,6 +106,17 @@ def write_table(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]
             written.writerows(rows)
     except OSError as error:
         raise FileUnreadable(f"{path}: cannot write the release: {error.strerror}") from error
+
+
+def warn_alone(details: Mapping[str, Any], people: int) -> None:
+    """Say of how many people no order hides anything, where there are groups and such people."""
+    from incrowd.report.format import count
+
+    if alone := details.get("people_alone"):
+        note(
+            f"{count(alone)} of {count(people)} people are alone in their groups: which report is "
+            "theirs is not hidden; larger groups would hide it"
+        )
 
 
 def payload_of(survey: Survey, result: Run, mode: str) -> dict[str, Any]:
@@ -183,7 +203,7 @@ def publish(
         try:
             _write(survey, result, payload, page, command)
         except IncrowdError as error:
-            failure, payload["report"] = error, None
+            failure, payload["report"] = failure or error, None
     if not payload["budget"]["met"]:
         note("the budget was not kept: what happened hides each person less than was planned")
     emit(payload, lambda console: _render(console, payload), format)
@@ -201,7 +221,7 @@ def _render(console: Console, payload: Mapping[str, Any]) -> None:
         query_table,
         refined_table,
     )
-    from incrowd.report.words import facts, live_facts, treatment
+    from incrowd.report.words import treatment
 
     budget, reports = payload["budget"], payload["reports"]
     randomizer = payload["parameters"]["randomizer"]
@@ -237,18 +257,22 @@ def _render(console: Console, payload: Mapping[str, Any]) -> None:
                     if (measured := payload["measured"])
                     else []
                 ),
-                # A live run and its protocol may both know the same thing.
-                *dict(
-                    [*facts(payload["details"]), *live_facts(payload["live"])]
-                    if payload["live"]
-                    else facts(payload["details"])
-                ).items(),
+                *_told(payload),
                 *([] if payload["seed"] is None else [("seed", str(payload["seed"]))]),
                 *_released(payload["release"]),
                 *([("report", payload["report"])] if payload["report"] else []),
             ]
         )
     )
+
+
+def _told(payload: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What the protocol has to say, and the live run; what both know, the latter says."""
+    from incrowd.report.words import facts, live_facts
+
+    live = live_facts(payload["live"]) if payload["live"] else []
+    said = {name for name, _ in live}
+    return [*(each for each in facts(payload["details"]) if each[0] not in said), *live]
 
 
 def _released(release: Mapping[str, Any] | None) -> list[tuple[str, str]]:

@@ -30,6 +30,7 @@ from incrowd.cli.outcome import (
     payload_of,
     publish,
     table_of,
+    warn_alone,
 )
 from incrowd.cli.output import Format, FormatOption, note, progress
 from incrowd.survey.fields import fields_of
@@ -130,6 +131,7 @@ def run(given: Mapping[str, Any]) -> None:
             )
         say("computing the promises")
         payload = payload_of(survey, result, mode)
+    warn_alone(payload["details"], payload["people"])
     if table is not None and live is None:
         note("a simulation protects nobody: the released table is only as private as the seed")
     command = _command(given, result, faults, live)

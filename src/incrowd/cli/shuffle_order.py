@@ -21,12 +21,13 @@ import typer
 from incrowd.cli.options import (
     UsageProblem,
     field_option,
+    flag,
     keyword,
     named_by_flag,
     number_option,
     signed,
 )
-from incrowd.cli.outcome import write_table
+from incrowd.cli.outcome import check_table, warn_alone, write_table
 from incrowd.cli.output import Format, FormatOption, emit, note, progress
 from incrowd.cli.run import SeedOption
 from incrowd.errors import IncrowdError, MissingColumn
@@ -125,58 +126,82 @@ def shuffle_order_command() -> Callable[..., None]:
 def shuffle_order(given: Mapping[str, Any]) -> None:
     """Read, group, shuffle, write, say what is promised."""
     from incrowd.randomness import Seeds, system_generator
-    from incrowd.report import require_writable
     from incrowd.survey.data import read_table
 
     path: Path = given["data"]
-    out = given["out"] or Path(f"{path.name.split('.')[0]}.shuffled.csv")
-    require_writable(out, "release")
+    out = _out(given)
+    seed = given["seed"]
+    # A table that is really released must not be repeatable; a seed is for trying it out.
+    rng = system_generator() if seed is None else Seeds(seed).generator("shuffler", 0)
     with progress() as say:
         say(f"reading {path.name}")
         header, rows = read_table(path)
         public = _public(given)
         answers = _answers(given, path, header, public)
-        seed = given["seed"]
-        # A table that is really released must not be repeatable; a seed is for trying it out.
-        rng = system_generator() if seed is None else Seeds(seed).generator("shuffler", 0)
-        cells = np.array(rows, dtype=np.str_)
+        places = [_position(path, header, name) for name in public]
         moving = [_position(path, header, name) for name in answers]
         staying = [each for each in range(len(header)) if each not in moving]
-        places = [_position(path, header, name) for name in public]
         protocol = _protocol(given, len(rows))
+        # Everything is checked while rows still are where the file has them.
+        _check_places(given, protocol, _column(rows, places))
+        randomizer, codes = _randomizer(given, answers, _column(rows, moving))
         if public:
-            _check_places(given, protocol, cells[:, places])
-            cells = _sorted(cells, staying, rng)
-        kept = cells[:, places]
-        randomizer, codes = _randomizer(given, answers, cells[:, moving])
+            order = _by_place(rows, staying, rng)
+            rows = [rows[each] for each in order]
+            codes = None if codes is None else codes[order]
         say("grouping places")
+        kept = _column(rows, places)
         protocol = _placed(given, protocol, kept, randomizer)
         say("finding a reference order")
         mechanism = protocol.mechanism
         if codes is not None:
-            reports = randomizer.randomize_exactly(codes, rng).astype(int)
-            cells[:, moving[0]] = np.array(_categories(given))[reports]
+            names = _categories(given)
+            for row, code in zip(rows, randomizer.randomize_exactly(codes, rng), strict=True):
+                row[moving[0]] = names[int(code)]
         say("shuffling")
         sources = mechanism.sources(rng)
-        cells[:, moving] = cells[sources][:, moving]
+        moved = [[row[each] for each in moving] for row in rows]
+        for row, source in zip(rows, sources.tolist(), strict=True):
+            for column, value in zip(moving, moved[source], strict=True):
+                row[column] = value
         say("measuring")
         payload = _payload(protocol, kept, given, answers, seed)
         payload["stayed"] = [header[each] for each in staying]
-        write_table(out, header, cells.tolist())
+        write_table(out, header, rows)
     payload["file"] = str(out)
-    if not mechanism.sensitivity:
+    if mechanism.sensitivity:
+        warn_alone(payload, len(rows))
+    else:
         note("everybody is alone in their groups: the table was released unchanged")
     if seed is not None:
         note("a seeded shuffle can be undone by whoever knows the seed: use it to try things out")
     emit(payload, lambda console: _render(console, payload), given["format"])
 
 
-def _sorted(
-    cells: np.ndarray[Any, Any], staying: Sequence[int], rng: np.random.Generator
-) -> np.ndarray[Any, Any]:
-    """The rows by what stays of them; those that are equal there, in random order."""
-    mixed = cells[rng.permutation(len(cells))]
-    return mixed[np.lexsort([mixed[:, each] for each in reversed(staying)])]
+def _out(given: Mapping[str, Any]) -> Path:
+    """Where the table goes: never over the data."""
+    path: Path = given["data"]
+    out: Path = given["out"] or Path(f"{path.name.split('.')[0]}.shuffled.csv")
+    if str(out) == "-":
+        raise typer.BadParameter("must name a file", param_hint="'--out'")
+    if out.resolve() == path.resolve():
+        raise typer.BadParameter("would overwrite the data: name another", param_hint="'--out'")
+    check_table(out)
+    return out
+
+
+def _column(rows: Sequence[Sequence[str]], positions: Sequence[int]) -> np.ndarray[Any, Any]:
+    """The cells at these positions, as texts, a row per person."""
+    found = np.array([[row[each] for each in positions] for row in rows], dtype=np.str_)
+    return found.reshape(len(rows), len(positions))
+
+
+def _by_place(
+    rows: Sequence[Sequence[str]], staying: Sequence[int], rng: np.random.Generator
+) -> list[int]:
+    """Which row comes where: by what stays of them, and at random where that is equal."""
+    mixed: list[int] = rng.permutation(len(rows)).tolist()
+    return sorted(mixed, key=lambda row: [rows[row][each] for each in staying])
 
 
 def _settings() -> dict[str, Field]:
@@ -196,8 +221,9 @@ def _public(given: Mapping[str, Any]) -> tuple[str, ...]:
             "say where people are in one way: --lat and --lon, --coordinate, --label, --groups or "
             "--graph"
         )
-    if given["label"] is not None and given["radius"] is not None:
-        raise typer.BadParameter("is not for groups by label", param_hint="'--radius'")
+    for name in ("radius", "shape"):
+        if given["label"] is not None and given[name] is not None:
+            raise typer.BadParameter("is not for groups by label", param_hint=f"'{flag(name)}'")
     if lat is not None or coordinates:
         if given["radius"] is None:
             raise UsageProblem("missing option --radius: how far a person's group reaches")
@@ -225,9 +251,9 @@ def _answers(
 
 
 def _position(path: Path, header: Sequence[str], name: str) -> int:
-    if name not in header:
-        raise MissingColumn(f"{path}: no column {name!r}; the file has {', '.join(header)}")
-    return list(header).index(name)
+    from incrowd.survey.data import position_of
+
+    return position_of(path, name, header)
 
 
 def _categories(given: Mapping[str, Any]) -> tuple[str, ...]:
@@ -274,12 +300,15 @@ def _protocol(given: Mapping[str, Any], people: int) -> Any:
 
 def _check_places(given: Mapping[str, Any], protocol: Any, kept: np.ndarray[Any, Any]) -> None:
     """Refuse what is no place, by its row in the file."""
-    from incrowd.tasks.release import Release, points_of
+    from incrowd.tasks.release import Release, check_group_names, points_of
 
-    if given["label"] is not None:
-        return
     names = _public(given)
+    if not names:
+        return
     with _located(given["data"]):
+        if given["label"] is not None:
+            check_group_names(kept[:, 0], names[0])
+            return
         # What is asked does not matter here, only that people have coordinates.
         asked = protocol.asking(Release(categories=("yes", "no"), coordinates=names))
         asked.place_format.check(points_of(kept, names))
@@ -336,7 +365,7 @@ def _payload(
 def _render(console: Console, payload: Mapping[str, Any]) -> None:
     from incrowd.report.format import count
     from incrowd.report.tables import facts_table, print_promises
-    from incrowd.report.words import facts, order_promise
+    from incrowd.report.words import facts
 
     apart = ("people", "moved", "stayed", "guarantees", "parameters", "seed", "versions", "file")
     own = {name: each for name, each in payload.items() if name not in apart}
@@ -349,7 +378,7 @@ def _render(console: Console, payload: Mapping[str, Any]) -> None:
                 ("people", count(payload["people"])),
                 ("moved", ", ".join(payload["moved"])),
                 ("stayed", ", ".join(payload["stayed"])),
-                ("meaning", order_promise(own["alpha"], "reports-in-group", "whoever gets it")),
+                ("meaning", _meaning(own)),
                 *facts(own),
                 *(
                     []
@@ -361,3 +390,11 @@ def _render(console: Console, payload: Mapping[str, Any]) -> None:
             ]
         )
     )
+
+
+def _meaning(own: Mapping[str, Any]) -> str:
+    from incrowd.report.words import order_promise
+
+    if "shuffled" in own:
+        return "everybody is alone in their groups: there is no order to hide"
+    return order_promise(own["alpha"], "reports-in-group", "whoever gets the table")

@@ -428,6 +428,11 @@ class Protocol(ABC):
         """Refuse encoded values that the task allows and this protocol cannot use."""
         del values
 
+    def foreseen(self, values: NDArray[Any]) -> Self:
+        """The protocol as it will have been run if all of these encoded values take part."""
+        del values
+        return self
+
     def question(self, task: Task | None) -> Task:
         """The task, checked against the randomizer, or the natural one of its domain."""
         from incrowd.tasks import natural_task

@@ -173,7 +173,7 @@ def map_figure(
                 grid[:, 1], grid[:, 0], s=30, marker="s", linewidths=0, color=marker,
                 alpha=share / most,
             )  # fmt: skip
-            panel.set_title(f"{_escaped(name)}, up to {100 * most:.0f} %", fontsize=10)
+            panel.set_title(f"{_escaped(name)}, up to {100 * min(most, 1):.0f} %", fontsize=10)
         drawn[0].set_title("the table", fontsize=10)
         for panel in drawn:
             panel.set(xticks=[], yticks=[], xlim=_around(right), ylim=_around(up))

@@ -47,7 +47,7 @@ def map_section(answer: Answer, protocol: Protocol) -> str:
         "who is there: it may be that of somebody near. On the left the reports as they "
         f"are; beside them the share of each answer around every square, from the "
         f"{count(nearest)} nearest rows, with the noise of randomizing removed. What shuffling "
-        "has mixed stays mixed: details smaller than a group are gone on purpose.</p>"
+        "has mixed stays mixed: details are gone up to how far reports have moved.</p>"
         + figure(
             map_figure(answer, shares, grid, stretch=stretch),
             f"Maps of the released reports. Estimated shares by place: {told}.",

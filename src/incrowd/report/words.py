@@ -31,6 +31,8 @@ _BOUNDS = ("epsilon", "exposure", "alpha")
 _SIZES = "_sizes"
 _MANY = 1000.0
 """From here on numbers are written out, in whole ones."""
+_ASTRONOMIC = 1e15
+"""And from here on no more."""
 _SHOWN = 5
 """How many entries of a list are shown."""
 _TRANSPORTS = {
@@ -115,7 +117,10 @@ def neighbours(guarantee: Guarantee) -> str:
 def order_promise(alpha: float, about: str, who: str) -> str:
     """What a promise about the order of reports, or of answers, says against somebody so named."""
     if not alpha:
-        return "Everybody is alone in their groups, so that there is no order to hide."
+        return (
+            f"What {who} can see is equally likely whoever in your group gave which of its "
+            "reports (α = 0)."
+        )
     right = percent(round_up(guess(alpha, 0.0), 3))
     if about == "answers-in-group":
         return (
@@ -136,7 +141,7 @@ def facts(values: Mapping[str, Any]) -> list[tuple[str, str]]:
     found = []
     for name, value in values.items():
         if _sentences(value):
-            found += [(_named(name), each) for each in value]
+            found += [(_named(name) * (not at), each) for at, each in enumerate(value)]
         else:
             found.append((_named(name), said(name, value)))
     return found
@@ -197,7 +202,7 @@ def said(name: str, value: Any) -> str:
     if isinstance(value, float) and name.endswith(_BOUNDS):
         return up(value)
     if isinstance(value, float):
-        return count(round(value)) if value >= _MANY else plain(value)
+        return count(round(value)) if _MANY <= value < _ASTRONOMIC else plain(value)
     return _setting(value)
 
 

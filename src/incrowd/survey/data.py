@@ -18,7 +18,7 @@ from typing import Any, TextIO
 
 from incrowd.errors import EmptyData, FileUnreadable, InvalidParameter, MissingColumn
 
-__all__ = ["read_columns", "read_numbers", "read_table"]
+__all__ = ["position_of", "read_columns", "read_numbers", "read_table"]
 
 _OTHER_SEPARATORS = {";": "';'", "\t": "tabs"}
 
@@ -26,7 +26,7 @@ _OTHER_SEPARATORS = {";": "';'", "\t": "tabs"}
 def read_columns(path: Path, columns: Sequence[str]) -> list[list[str]]:
     """The cells of these columns, without the spaces around them; row 1 is the first person."""
     cells = list(
-        _cells(path, lambda header: [_position(path, column, header) for column in columns])
+        _cells(path, lambda header: [position_of(path, column, header) for column in columns])
     )
     if not cells:
         raise EmptyData(f"{path}: no rows after the header; a survey needs at least one person")
@@ -59,7 +59,7 @@ def read_table(path: Path) -> tuple[list[str], list[list[str]]]:
 
     def everything(header: list[str]) -> list[int]:
         names.extend(name.strip() for name in header)
-        return [_position(path, name, header) for name in names]
+        return [position_of(path, name, header) for name in names]
 
     cells = list(_cells(path, everything))
     if not cells:
@@ -114,7 +114,8 @@ def _open(path: Path) -> TextIO:
     return stream
 
 
-def _position(path: Path, column: str, header: list[str]) -> int:
+def position_of(path: Path, column: str, header: Sequence[str]) -> int:
+    """Where a column stands; refuses one that is not there, or twice."""
     if not header:
         raise EmptyData(f"{path}: the file is empty; it needs a header and one line per person")
     names = [name.strip() for name in header]

@@ -27,10 +27,12 @@ from incrowd.tasks.histogram import Histogram
 
 __all__ = [
     "MOST_GROUP_TEXT",
+    "TELLING",
     "PlaceKind",
     "Placed",
     "Release",
     "Released",
+    "check_group_names",
     "group_names",
     "local_shares",
     "points_of",
@@ -43,13 +45,29 @@ MOST_GROUP_TEXT = 200
 """How long the names of one person's groups may be together."""
 _MOST_AXES = 8
 _SEPARATOR = ";"
-_TELLING = ("krr", "rr")
+TELLING = ("krr", "rr")
 """The randomizers whose report is a category."""
 
 
 def group_names(text: str) -> tuple[str, ...]:
     """The groups that a person belongs to, from the text of their cell."""
     return tuple(name for each in text.split(_SEPARATOR) if (name := each.strip()))
+
+
+def check_group_names(texts: NDArray[Any], column: str) -> NDArray[Any]:
+    """The texts, after refusing one that names no group, or too many, by its row."""
+    for row, text in enumerate(map(str, texts.tolist()), 1):
+        if not group_names(text):
+            raise InvalidParameter(
+                f"row {row}: {column} is empty: everybody must be in a group, if only in one of "
+                "their own"
+            )
+        if len(text) > MOST_GROUP_TEXT:
+            raise InvalidParameter(
+                f"row {row}: {column} is longer than {MOST_GROUP_TEXT} characters: use shorter "
+                "names"
+            )
+    return texts
 
 
 def points_of(table: NDArray[Any], names: Sequence[str]) -> FloatArray:
@@ -173,9 +191,9 @@ class Release(Histogram, frozen=True, kw_only=True, tag="release"):
     def require(self, randomizer: Randomizer) -> None:
         """Refuse a randomizer whose report is no category."""
         Histogram.require(self, randomizer)
-        if randomizer.kind not in _TELLING:
+        if randomizer.kind not in TELLING:
             raise InvalidParameter(
-                f"a release needs reports that are categories, as those of {_TELLING[0]} are: "
+                f"a release needs reports that are categories, as those of {TELLING[0]} are: "
                 f"{randomizer.kind} sends something else"
             )
 
@@ -206,22 +224,8 @@ class Release(Histogram, frozen=True, kw_only=True, tag="release"):
         if self.coordinates:
             encoded["point"] = points_of(table[:, 1:], self.coordinates)
         else:
-            encoded["groups"] = self._groups(table[:, 1])
+            encoded["groups"] = check_group_names(table[:, 1], self.groups)
         return encoded
-
-    def _groups(self, texts: NDArray[Any]) -> NDArray[Any]:
-        for row, text in enumerate(map(str, texts.tolist()), 1):
-            if not group_names(text):
-                raise InvalidParameter(
-                    f"row {row}: {self.groups} is empty: everybody must be in a group, if only "
-                    "in one of their own"
-                )
-            if len(text) > MOST_GROUP_TEXT:
-                raise InvalidParameter(
-                    f"row {row}: {self.groups} is longer than {MOST_GROUP_TEXT} characters: use "
-                    "shorter names"
-                )
-        return texts
 
     def truth(self, column: NDArray[Any]) -> FloatArray:
         """The frequencies in the raw values."""

@@ -12,8 +12,8 @@ who sent what, and from the curator's answer on not even that: what is left are 
 which it answers repeated reports. The draw becomes durable together with the batch, which is
 repeated byte for byte, so that no shuffle is ever drawn twice and shown.
 
-A place that makes no sense is refused, and its sender may send another; from then on the first
-report counts, with its place.
+A place that makes no sense is refused; of the others the first report of each person counts, with
+its place.
 """
 
 from __future__ import annotations

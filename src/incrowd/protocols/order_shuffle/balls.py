@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -35,7 +34,6 @@ from incrowd.protocols.order_shuffle.groups import (
     IntArray,
     chosen,
     frozen,
-    spans,
 )
 
 __all__ = ["METRICS", "BallGroups", "checked_points", "from_points"]
@@ -126,16 +124,10 @@ class BallGroups(Grouping):
         found.update(self._centres.astype("<f8").tobytes())
         return found.hexdigest()
 
-    def group_of(self, person: int) -> int:
-        """The group around the place of a person."""
-        if not 0 <= person < self.n:
-            raise InvalidParameter(f"person {person} is not one of 0 to {self.n - 1}")
-        return int(self._group_of[person])
-
-    def blocks(self, entries: int = 2**24) -> Iterator[Block]:
-        """All groups, about ``entries`` members at a time; members of a group in no order."""
-        for first, end in spans(self._sizes, entries):
-            yield self._members(first, end)
+    @property
+    def own(self) -> IntArray:
+        """The group around the place of each person."""
+        return self._group_of
 
     def _members(self, first: int, end: int) -> Block:
         indptr = np.zeros(end - first + 1, np.int64)

@@ -9,6 +9,7 @@ People are whole numbers from 0. Every failure is one line that names the file a
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -63,8 +64,7 @@ def read_json(path: str | Path, wanted: str) -> Any:
 def _once(pairs: list[tuple[str, Any]], path: Path) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [key for key, _ in pairs]
-        twice = next(key for key in names if names.count(key) > 1)
+        (twice, _), *_ = Counter(key for key, _ in pairs).most_common(1)
         raise InvalidParameter(f"{path}: the group of {twice} is given twice; keep one")
     return found
 

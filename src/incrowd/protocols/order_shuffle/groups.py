@@ -90,8 +90,7 @@ class Incidence:
 class Grouping(ABC):
     """A family of groups that may overlap; everybody is in at least one.
 
-    Build one with ``from_points``, ``from_graph``, ``from_labels``, ``from_lists``, ``from_owners``
-    or ``load`` of :mod:`incrowd.protocols.order_shuffle.grouping`.
+    Build one with the makers of :mod:`incrowd.protocols.order_shuffle.grouping`.
     """
 
     n: int
@@ -112,13 +111,24 @@ class Grouping(ABC):
         Groupings with the same digest have the same groups.
         """
 
+    @property
     @abstractmethod
-    def blocks(self, entries: int = 2**24) -> Iterator[Block]:
-        """All groups, about ``entries`` members at a time, and at least one group."""
+    def own(self) -> IntArray:
+        """The own group of each person, or else the largest that they are in (the first such)."""
 
-    @abstractmethod
+    def blocks(self, entries: int = 2**24) -> Iterator[Block]:
+        """All groups, about ``entries`` members at a time, and at least one group.
+
+        The members of a group come in no order.
+        """
+        for first, end in spans(self.sizes, entries):
+            yield self._members(first, end)
+
     def group_of(self, person: int) -> int:
         """The own group of a person, or else the largest that they are in (the first of such)."""
+        if not 0 <= person < self.n:
+            raise InvalidParameter(f"person {person} is not one of 0 to {self.n - 1}")
+        return int(self.own[person])
 
     @abstractmethod
     def among(self, people: ArrayLike) -> Grouping:

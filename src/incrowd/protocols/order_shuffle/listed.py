@@ -27,7 +27,6 @@ from incrowd.protocols.order_shuffle.groups import (
     IntArray,
     chosen,
     frozen,
-    spans,
 )
 
 __all__ = ["ListedGroups", "from_graph", "from_labels", "from_lists", "from_owners"]
@@ -98,21 +97,11 @@ class ListedGroups(Grouping):
         return found.hexdigest()
 
     @cached_property
-    def _own(self) -> IntArray:
+    def own(self) -> IntArray:
+        """The own group of each person, or else the largest that they are in (the first such)."""
         if self._owned is not None:
             return self._owned
         return frozen(_largest(self.n, self._indptr, self._flat))
-
-    def group_of(self, person: int) -> int:
-        """The own group of a person, or else the largest that they are in (the first of such)."""
-        if not 0 <= person < self.n:
-            raise InvalidParameter(f"person {person} is not one of 0 to {self.n - 1}")
-        return int(self._own[person])
-
-    def blocks(self, entries: int = 2**24) -> Iterator[Block]:
-        """All groups, about ``entries`` members at a time."""
-        for first, end in spans(self.sizes, entries):
-            yield self._members(first, end)
 
     def _members(self, first: int, end: int) -> Block:
         indptr = self._indptr[first : end + 1]
@@ -135,7 +124,7 @@ class ListedGroups(Grouping):
         absent = np.setdiff1d(np.arange(self.count), own)
         ordered = (left[index] for index in (*own, *absent) if left[index].size)
         found = ListedGroups(picked.size, ordered, self.words, owners=True)
-        found._owned = found._own[: picked.size]
+        found._owned = found.own[: picked.size]
         return found
 
     def incidence(self) -> Incidence:

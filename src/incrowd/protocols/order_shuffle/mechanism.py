@@ -22,7 +22,7 @@ from incrowd.protocols.order_shuffle.privacy import alpha_of, theta_for
 __all__ = ["Mechanism"]
 
 _CLOSEST = 1000.0
-"""The largest θ that is drawn exactly by who moves: nobody does, but once in e^1000 shuffles."""
+"""No larger θ is used: with this one nobody moves, but once in e^1000 shuffles."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,13 +81,9 @@ class Mechanism:
         """How closely the shuffle keeps to the order; infinite where it changes nothing."""
         if not self.sensitivity:
             return np.inf
-        found = (
-            self.fixed
-            if self.fixed is not None
-            else theta_for(self.target or 0.0, self.sensitivity)
-        )
-        # A smaller θ tells less, and beyond this one nobody moves either way.
-        return min(found, _CLOSEST) if self.distance == "hamming" else found
+        if self.fixed is not None:
+            return min(self.fixed, _CLOSEST)
+        return min(theta_for(self.target or 0.0, self.sensitivity), _CLOSEST)
 
     @property
     def alpha(self) -> float:
@@ -111,6 +107,16 @@ class Mechanism:
         each_group = self.sensitivities_of(self.grouping) if marked else self.sensitivities
         distinct, where = np.unique(each_group, return_inverse=True)
         return np.array([alpha_of(self.theta, int(each)) for each in distinct])[where]
+
+    @cached_property
+    def alone(self) -> int:
+        """How many people are in no group with anybody else: no order hides anything of theirs."""
+        together = np.zeros(self.grouping.n, bool)
+        for block in self.grouping.blocks():
+            together[block.members[np.repeat(np.diff(block.indptr) > 1, np.diff(block.indptr))]] = (
+                True
+            )
+        return int(self.grouping.n - together.sum())
 
     def sources(self, rng: np.random.Generator, *, exact: bool = True) -> NDArray[np.int64]:
         """Whose report each person's place gets: drawn anew, without a look at any report."""

@@ -29,6 +29,8 @@ _GREATEST: Final = 1e150
 """Beyond this the square of a distance is not finite."""
 _FARTHEST: Final = 2.0**40
 """Beyond so many radii a distance is rounded by a five-hundredth of a radius."""
+_EARTH: Final = (90.0, 180.0)
+"""How far latitude and longitude go."""
 _WIDEST: Final = "\U0010ffff"
 """A character that takes as many bytes as any."""
 
@@ -87,7 +89,7 @@ class PlaceFormat:
         would put everybody into one group: it is no place in any survey.
         """
         if metric == "haversine":
-            return PlaceFormat(kind, (90.0, 180.0))
+            return PlaceFormat(kind, _EARTH)
         return PlaceFormat(
             kind, (min(_GREATEST, _FARTHEST * radius if radius else _GREATEST),) * axes
         )
@@ -99,9 +101,10 @@ class PlaceFormat:
         outside = ~(np.abs(points) <= np.array(self.bounds))
         if outside.any():
             row, axis = np.argwhere(outside)[0].tolist()
+            named = ("latitude", "longitude")[axis] if self.bounds == _EARTH else "a coordinate"
             raise InvalidParameter(
-                f"row {row + 1}: a coordinate must be between {-self.bounds[axis]:g} and "
-                f"{self.bounds[axis]:g} here, got {points[row, axis]:g}"
+                f"row {row + 1}: {named} must be between {-self.bounds[axis]:g} and "
+                f"{self.bounds[axis]:g}, got {points[row, axis]:g}: correct the data"
             )
 
     def fits(self, place: Place) -> bool:

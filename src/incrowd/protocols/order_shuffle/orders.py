@@ -48,7 +48,14 @@ from incrowd.protocols.order_shuffle.groups import Grouping, Incidence, IntArray
 from incrowd.protocols.order_shuffle.refining import affordable, floor_of, refined
 from incrowd.protocols.order_shuffle.sensitivity import kendall
 
-__all__ = ["METHODS", "ReferenceOrder", "given_order", "read_order", "reference_order"]
+__all__ = [
+    "METHODS",
+    "ReferenceOrder",
+    "given_order",
+    "lacking",
+    "read_order",
+    "reference_order",
+]
 
 _MEASURED = 60_000_000
 """Members of groups that measuring candidates may read, but for the first of each method."""
@@ -67,13 +74,28 @@ _SORTED: dict[str, Callable[[BallGroups], Iterator[IntArray]]] = {
     "strips": sorting.strips,
 }
 _NEEDS = {
-    "coordinate": "coordinates",
-    "hilbert": "coordinates in two dimensions or more",
-    "strips": "coordinates in two dimensions or more, and a radius above 0",
-    "label": "labels, lists or a graph",
+    "coordinate": "balls around coordinates",
+    "hilbert": "balls around coordinates in two dimensions or more",
+    "strips": "balls around coordinates in two dimensions or more, and a radius above 0",
+    "label": "squares, labels, lists or a graph",
 }
 
 METHODS = ("best", *_SORTED, *_SEARCHED)
+
+
+def lacking(method: str, *, axes: int, radius: float | None) -> str | None:
+    """What a method needs and these groups lack; none where it applies.
+
+    ``axes``: how many coordinates places have, 0 for groups that are not balls around places.
+    """
+    plane = axes >= 2
+    applies = {
+        "coordinate": axes > 0,
+        "hilbert": plane,
+        "strips": plane and bool(radius),
+        "label": axes == 0,
+    }
+    return None if applies.get(method, True) else _NEEDS[method]
 
 
 @dataclass(frozen=True, eq=False)

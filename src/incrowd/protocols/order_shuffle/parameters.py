@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Annotated, Literal, get_args
 
 import msgspec
@@ -117,9 +116,9 @@ class OrderShuffleParameters(Parameters, frozen=True, kw_only=True, forbid_unkno
         for name in ("alpha", "theta", "radius"):
             value = getattr(self, name)
             if value is not None:
-                if math.isnan(value := float(value)) or value < 0 or value == math.inf:
-                    raise InvalidParameter(f"{name} must be a number of at least 0, got {value!r}")
-                msgspec.structs.force_setattr(self, name, value)
+                if checks.number(value, name) < 0:
+                    raise InvalidParameter(f"{name} must be at least 0, got {value!r}")
+                msgspec.structs.force_setattr(self, name, float(value))
         for name in ("few_values", "exact"):
             checks.instance(getattr(self, name), bool, name, "True")
         if self.alpha is None and self.theta is None:
@@ -133,6 +132,9 @@ class OrderShuffleParameters(Parameters, frozen=True, kw_only=True, forbid_unkno
     def _check_places(self) -> None:
         if self.groups and self.graph:
             raise InvalidParameter("groups and graph both say who is near whom: give only one")
+        if (self.groups or self.graph) and (self.shape, self.metric) != ("ball", "euclidean"):
+            odd = "shape" if self.shape != "ball" else "metric"
+            raise InvalidParameter(f"{odd} is for coordinates, not for groups or a graph")
         if self.groups and self.radius is not None:
             raise InvalidParameter("radius is not for given groups: leave it out")
         if self.graph and self.radius is not None and self.radius != int(self.radius):

@@ -69,10 +69,11 @@ def _described(protocol: OrderShuffle, mechanism: Mechanism) -> dict[str, Any]:
         "width": mechanism.width,
         "paper_sensitivity": mechanism.paper_sensitivity,
         "order_method": mechanism.order.method,
-        "groups": grouping.count,
+        "group_count": grouping.count,
         "largest_group": grouping.largest,
+        "people_alone": mechanism.alone,
         "local_alpha": _finite(protocol.local_alpha),
-        "median_alpha": float(np.median(alphas)) if alphas.size else 0.0,
+        "median_alpha": float(np.quantile(alphas, 0.5, method="higher")),
         "group_alpha": alphas.tolist() if alphas.size <= _MOST_LISTED else None,
         **({} if mechanism.sensitivity else {"shuffled": _UNCHANGED}),
     }

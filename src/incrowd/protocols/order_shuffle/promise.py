@@ -41,6 +41,7 @@ def shuffled_guarantee(
     mechanism: Mechanism | None,
     *,
     alpha: float | None,
+    few: bool,
     marked: bool,
     exact: bool,
     distance: Distance,
@@ -50,12 +51,14 @@ def shuffled_guarantee(
     """What the shuffle promises about the order of reports; none where that is nothing.
 
     Before the groups are known it is the α that every crowd will be given, if that is how the
-    shuffle is set. ``marked``: somebody's report can be told from others that say the same.
+    shuffle is set. ``few``: reports are counted on to take few values. ``marked``: somebody's can
+    be told from others that say the same.
     """
-    few = mechanism is not None and mechanism.values is not None
+    told = marked or colluders > 0
     if mechanism is not None:
-        told = marked or colluders > 0
         alpha = mechanism.marked_alpha if told else mechanism.alpha
+    elif few and told:
+        return None  # By how much that is more depends on groups that are not known.
     if alpha is None or not math.isfinite(alpha):
         return None
     return Guarantee(
@@ -67,7 +70,7 @@ def shuffled_guarantee(
             PUBLIC_PLACES,
             _WHO_CAME,
             ONE_GROUP,
-            *((_READABLE,) if few and not (marked or colluders) else ()),
+            *((_READABLE,) if few and not told else ()),
             *(() if exact else (_ROUNDED,)),
             *((_told(colluders),) if colluders else ()),
         ),

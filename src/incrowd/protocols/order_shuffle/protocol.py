@@ -11,8 +11,9 @@ replaced by the exact one.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
@@ -21,6 +22,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from incrowd import checks
 from incrowd.errors import InvalidCrowd, InvalidParameter, ProtocolFailed
 from incrowd.graphs.graph import Graph
 from incrowd.privacy.guarantee import Guarantee, view_of
@@ -53,13 +55,12 @@ from incrowd.randomizers import Unstated
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomness import Seeds
 from incrowd.tasks.base import Collected, Task
-from incrowd.tasks.release import Placed, PlaceKind, Release, group_names
+from incrowd.tasks.release import TELLING, Placed, PlaceKind, Release, group_names
 
 __all__ = ["OrderShuffle"]
 
-_RESPONSES = ("krr", "rr")
-"""The randomizers whose reports are the categories themselves."""
 _AMPLIFIED = frozenset({"curator"})
+_NO_RADIUS = "radius is missing: say how far a person's group reaches"
 
 
 @dataclass(frozen=True, init=False, eq=False)
@@ -100,7 +101,13 @@ class OrderShuffle(Protocol):
     ) -> None:
         """``settings`` are the fields of the parameters, such as ``alpha``."""
         found = None if order is None else orders.given_order(order)
-        people = settings.pop("n", 0) or (grouping.n if grouping is not None else 0)
+        people = settings.pop("n", 0)
+        if grouping is not None:
+            made: type[Any] = Grouping
+            checks.instance(grouping, made, "grouping", "grouping.from_points(points, 5.0)")
+            if people not in (0, grouping.n):
+                raise InvalidCrowd(f"the groups have {grouping.n} people, but n = {people}")
+            people = grouping.n
         parameters = OrderShuffleParameters(n=people, **settings)
         self._set(parameters, randomizer, grouping, given=found)
 
@@ -117,11 +124,12 @@ class OrderShuffle(Protocol):
         if found is not None and parameters.n not in (0, found.n):
             named = parameters.groups or parameters.graph or "the graph"
             raise InvalidCrowd(
-                f"{named} has {found.n} people, but n = {parameters.n}: each row of the data is "
-                "one of these people"
+                f"{named} has {found.n} people, but n = {parameters.n}: each must be one person "
+                "of the groups"
             )
         if found is not None:
             parameters = msgspec.structs.replace(parameters, n=found.n)
+            _check_method(parameters, 0)
         given = orders.read_order(parameters.order, parameters.n) if parameters.order else None
         return cls._of(parameters, randomizer, found, given=given, near=graph)
 
@@ -148,6 +156,11 @@ class OrderShuffle(Protocol):
     ) -> None:
         object.__setattr__(self, "parameters", parameters)
         object.__setattr__(self, "randomizer", check_randomizer(randomizer))
+        if parameters.few_values and self._categories is None:
+            raise InvalidParameter(
+                "few_values needs a randomizer whose reports are categories: "
+                f"{' or '.join(TELLING)}"
+            )
         object.__setattr__(self, "grouping", grouping)
         object.__setattr__(self, "given", given)
         object.__setattr__(self, "near", near)
@@ -165,8 +178,8 @@ class OrderShuffle(Protocol):
             name: getattr(self, name)
             for name in ("grouping", "given", "near", "places", "axes", "cover", "marked")
         }
-        changed = kept | more
-        return self._of(parameters, self.randomizer, changed.pop("grouping"), **changed)
+        changed = {"randomizer": self.randomizer} | kept | more
+        return self._of(parameters, **changed)
 
     def __repr__(self) -> str:
         """What is promised about the order, and the randomizer."""
@@ -196,7 +209,7 @@ class OrderShuffle(Protocol):
                 "only one of them"
             )
         if task.places == "points" and p.radius is None:
-            raise InvalidParameter("radius is missing: say how far a person's group reaches")
+            raise InvalidParameter(_NO_RADIUS)
         if task.places == "points" and p.metric == "haversine" and len(task.coordinates) != 2:
             raise InvalidParameter(
                 "metric haversine needs two coordinates, latitude and then longitude, got "
@@ -204,6 +217,11 @@ class OrderShuffle(Protocol):
             )
         if task.places == "groups" and p.radius is not None:
             raise InvalidParameter("radius is not for groups that people name: leave it out")
+        if p.shape == "square" and len(task.coordinates) > 2:
+            raise InvalidParameter(
+                f"shape square is for one or two coordinates, got {len(task.coordinates)}"
+            )
+        _check_method(p, 0 if p.shape == "square" else len(task.coordinates))
         return self._but(places=task.places, axes=len(task.coordinates))
 
     def grouping_at(self, points: NDArray[Any] | None, names: Sequence[str] | None) -> Grouping:
@@ -211,7 +229,7 @@ class OrderShuffle(Protocol):
         if points is not None:
             reach = self.parameters.radius
             if reach is None:
-                raise InvalidParameter("radius is missing: say how far a person's group reaches")
+                raise InvalidParameter(_NO_RADIUS)
             squares = self.parameters.shape == "square"
             near = groupings.from_cells if squares else groupings.from_points
             return near(points, reach, self.parameters.metric)
@@ -227,16 +245,16 @@ class OrderShuffle(Protocol):
 
     def drawing_by(self, randomizer: Randomizer) -> Self:
         """The same shuffle of reports by another randomizer."""
-        same = self._but()
-        object.__setattr__(same, "randomizer", check_randomizer(randomizer))
-        return same
+        return self._but(randomizer=randomizer)
 
     def mechanism_for(self, grouping: Grouping) -> Mechanism:
         """The shuffle of these groups: its order is found once, whoever asks."""
         p = self.parameters
         order = self.given
-        if order is None:
-            order = _order(_Asked(grouping.digest, p.method, self.values, grouping))
+        if order is None and p.distance == "hamming":
+            order = ReferenceOrder(np.arange(grouping.n), "any")  # none is better than another
+        elif order is None:
+            order = _order(grouping, p.method, self.values)
         return Mechanism(grouping, order, p.distance, self.values, p.alpha, p.theta)
 
     @cached_property
@@ -252,7 +270,7 @@ class OrderShuffle(Protocol):
     @property
     def _categories(self) -> int | None:
         """How many different answers there are; none where that is not known."""
-        if self.randomizer.kind not in _RESPONSES:
+        if self.randomizer.kind not in TELLING:
             return None
         return int(getattr(self.randomizer, "categories", 2))
 
@@ -260,8 +278,12 @@ class OrderShuffle(Protocol):
 
     def guarantee(self, view: str = "curator", colluders: Colluders = 0) -> Guarantee:
         """What is proven about each answer: ε0, against everyone."""
-        count = check_colluders(colluders, self.parameters.n) if self.parameters.n else 0
-        return local_guarantee(self.randomizer, 1, view_of(view), count)
+        return local_guarantee(self.randomizer, 1, view_of(view), self._colluding(colluders))
+
+    def _colluding(self, colluders: Colluders) -> int:
+        if self.parameters.n or not colluders:
+            return check_colluders(colluders, self.parameters.n or 1)
+        raise InvalidCrowd("n must be known to count colluders: give it, or the groups")
 
     def order_guarantee(self, view: str = "curator", colluders: Colluders = 0) -> Guarantee | None:
         """What is proven about the order inside each group; none where that is nothing.
@@ -270,7 +292,7 @@ class OrderShuffle(Protocol):
         order of reports. Against anybody else the randomizer does: the order of answers.
         """
         parties = view_of(view)
-        count = check_colluders(colluders, self.parameters.n) if self.parameters.n else 0
+        count = self._colluding(colluders)
         if self.cover is not None and parties == COVERED:
             alone = self.order_guarantee("curator", colluders)
             return None if alone is None else against_hub(alone, alone.profile)
@@ -282,6 +304,7 @@ class OrderShuffle(Protocol):
         return shuffled_guarantee(
             self.mechanism,
             alpha=p.alpha,
+            few=p.few_values,
             marked=self.marked,
             exact=p.exact,
             distance=p.distance,
@@ -292,7 +315,9 @@ class OrderShuffle(Protocol):
     @property
     def local_alpha(self) -> float:
         """What the randomizer alone promises about the order of answers in any group."""
-        people = max(self.parameters.n, 1) if self.grouping is None else self.grouping.largest
+        people = self.parameters.n if self.grouping is None else self.grouping.largest
+        if not people:
+            return math.inf  # Nobody knows yet how many there are.
         return local_alpha(self.randomizer.epsilon, people, self._categories)
 
     def guarantees(self) -> tuple[Guarantee, ...]:
@@ -395,6 +420,13 @@ class OrderShuffle(Protocol):
         p = self.parameters
         return PlaceFormat.of(self.places, self.axes, p.metric, p.radius)
 
+    def foreseen(self, values: NDArray[Any]) -> Self:
+        """In the groups of these people, should all of them come."""
+        if self.grouping is not None:
+            return self
+        _, points, names = parts(values)
+        return self.at(self.grouping_at(points, names))
+
     def realised(self, collected: Collected) -> Self:
         """The shuffle of the people whose reports the shuffler had."""
         if not isinstance(collected, Placed) or not len(collected.who):
@@ -425,16 +457,13 @@ class OrderShuffle(Protocol):
         return tuple(device(person) for person in range(self.parameters.n))
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """What an order is found for; groups are told apart by their digest."""
-
-    digest: str
-    method: str
-    values: int | None
-    grouping: Grouping = field(compare=False, repr=False)
+def _check_method(parameters: OrderShuffleParameters, axes: int) -> None:
+    """Refuse a way to find an order that does not apply, before anybody answers."""
+    needs = orders.lacking(parameters.method, axes=axes, radius=parameters.radius)
+    if needs is not None:
+        raise InvalidParameter(f"method {parameters.method} needs {needs}; use best")
 
 
 @lru_cache(maxsize=8)
-def _order(asked: _Asked) -> ReferenceOrder:
-    return orders.reference_order(asked.grouping, asked.method, values=asked.values)
+def _order(grouping: Grouping, method: str, values: int | None) -> ReferenceOrder:
+    return orders.reference_order(grouping, method, values=values)

@@ -134,6 +134,12 @@ def _simulated(inside: NDArray[np.bool_], theta: float, trials: int, seed: int) 
     return Preservation(int(np.count_nonzero(inside)), tuple(kept))
 
 
+_PRACTICALLY = 0.8
+"""From this share of what a uniform shuffle moves on, there is next to no order left."""
+_HARDLY = 0.1
+"""Ranks; below, next to nobody gets another's report."""
+
+
 @dataclass(frozen=True)
 class Meaning:
     """What θ means in people, ranks and space."""
@@ -160,26 +166,34 @@ class Meaning:
     def words(self) -> tuple[str, ...]:
         """Sentences for readers."""
         told = [
-            f"groups: {self.groups}; the median group has {self.median_group:,.0f} people, the"
-            f" largest {self.largest_group:,}"
+            f"groups: {self.groups}; half of them have {_short(self.median_group)} people or more,"
+            f" the largest {self.largest_group:,}"
         ]
         if self.displacement == 0:
             return (*told, "every report stays at its place")
         told.append(
-            f"a report is expected to move by {_short(self.displacement)} of {self.people:,} ranks"
+            f"a report is expected to move by {_short(self.displacement)} of {self.people:,} ranks;"
+            f" a uniform shuffle moves it by {_short(self.people / 3)}"
         )
+        if self.displacement > _PRACTICALLY * self.people / 3:
+            told.append(
+                "that is practically a uniform shuffle: for more of a map take smaller groups, "
+                "groups that do not overlap (squares, labels), or a larger alpha"
+            )
+        elif self.displacement < _HARDLY:
+            told.append("that is practically no shuffle: most reports stay at their places")
         if self.moved < self.people:
             told.append(
                 f"{_short(self.moved)} of {self.people:,} people are expected to get a report that"
                 " is not theirs"
             )
         told.append(
-            f"in one simulated draw {self.stayed:.0%} of {self.asked:,} people got a report of"
-            " their own group (an estimate)"
+            f"in a trial draw {self.stayed:.0%} of {self.asked:,} people got a report of their own"
+            " group (an estimate)"
         )
         if self.median_distance is not None and self.most_distance is not None:
             told.append(
-                f"in that draw half of all reports came from within"
+                f"in a trial draw half of all reports came from within"
                 f" {_short(self.median_distance)}{self.unit} of where they are shown, and nine in"
                 f" ten from within {_short(self.most_distance)}{self.unit} (an estimate)"
             )
