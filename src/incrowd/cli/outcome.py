@@ -114,8 +114,8 @@ def warn_alone(details: Mapping[str, Any], people: int) -> None:
 
     if alone := details.get("people_alone"):
         note(
-            f"{count(alone)} of {count(people)} people are alone in their groups: which report is "
-            "theirs is not hidden; larger groups would hide it"
+            f"{count(alone)} of {count(people)} people are alone in their groups: nothing is "
+            "promised of which report is theirs; larger groups would"
         )
 
 
