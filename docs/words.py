@@ -48,13 +48,19 @@ KEYS = {
     ("task", "schema"): ("text", "required", "query: a file with the columns and their domains"),
     ("task", "question"): ("text", "made from the column", "the question, for people to read"),
     ("task", "categories"): (
-        "list of text", "required", "histogram, release: every answer there is"
+        "list of text",
+        "required",
+        "histogram, release: every answer there is",
     ),
     ("task", "coordinates"): (
-        "list of text", "none", "release: the columns of numbers that say where people are"
+        "list of text",
+        "none",
+        "release: the columns of numbers that say where people are",
     ),
     ("task", "groups"): (
-        "text", "none", "release: the column with everyone's groups, separated by semicolons"
+        "text",
+        "none",
+        "release: the column with everyone's groups, separated by semicolons",
     ),
     ("task", "bounds"): ("two numbers", "required", "mean: the least and the greatest value"),
     ("budget", "epsilon"): ("number", "", "the ε to be promised"),
