@@ -166,8 +166,8 @@ class Meaning:
     def words(self) -> tuple[str, ...]:
         """Sentences for readers."""
         told = [
-            f"groups: {self.groups}; half of them have {_short(self.median_group)} people or more,"
-            f" the largest {self.largest_group:,}"
+            f"groups: {self.groups}; the median one has {_people(self.median_group)}, the largest"
+            f" {_people(self.largest_group)}"
         ]
         if self.displacement == 0:
             return (*told, "every report stays at its place")
@@ -268,6 +268,10 @@ def _apart(points: ArrayLike, sources: IntArray, metric: str) -> FloatArray:
     if metric == "euclidean":
         return np.asarray(np.sqrt(((here - there) ** 2).sum(axis=1)))
     return apart(here, there)
+
+
+def _people(count: float) -> str:
+    return "1 person" if count == 1 else f"{_short(count)} people"
 
 
 def _short(value: float) -> str:
