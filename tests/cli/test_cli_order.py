@@ -108,6 +108,8 @@ class TestAccount:
         assert told(incrowd(*words))["alpha"] == 1.0
         assert told(incrowd(*words, "--view", "everyone"))["alpha"] is None
         assert_fails(incrowd(*words, "--colluders", 2), errors.InvalidCrowd, "n must be known")
+        silent = ("account", "order-shuffle", "--alpha", 1, "--n", 5, "--delta", 1e-6)
+        assert told(incrowd(*silent, "--format", "json"))["lower_bound"] is None
 
     def test_as_a_table(self, incrowd: Call) -> None:
         ended = account(incrowd, [[0, 1], [1, 2]], "--alpha", 1)
@@ -121,6 +123,9 @@ class TestAccount:
         assert found["alpha"] == 0
         assert found["theta"] is None
         assert "alone" in found["shuffled"]
+        told_so = account(incrowd, [[0], [1], [2]], "--alpha", 1).out
+        assert "Everybody is alone" in told_so
+        assert "right at most" not in told_so
 
     @pytest.mark.parametrize(
         ("groups", "said"),
@@ -216,6 +221,23 @@ class TestShuffleOrder:
         kinds = ("--eps0", 0.1, "--categories", "a,b,undecided", "--format", "json")
         found = told(incrowd(*words, *kinds))
         assert {row["v"] for row in rows(found["file"])} == {"a", "b", "undecided"}
+
+    def test_few_values_are_counted_on_where_they_are_known(self, incrowd: Call) -> None:
+        Path("v.csv").write_text("age,v\n" + "".join(f"{k % 2},a\n" for k in range(40)))
+        words = ("shuffle-order", "v.csv", "--coordinate", "age", "--radius", 0, "--alpha", 1)
+        kinds = ("--eps0", 1, "--categories", "a,b", "--format", "json")
+        assert told(incrowd(*words, *kinds))["sensitivity"] == 190
+        assert told(incrowd(*words, *kinds, "--few-values"))["sensitivity"] == 100
+        assert_fails(incrowd(*words, "--few-values"), errors.InvalidParameter, "--few-values")
+
+    def test_an_order_speaks_of_the_rows_of_the_file(self, incrowd: Call) -> None:
+        ages = [37, 3, 21, 55, 8, 40, 13, 29]
+        Path("v.csv").write_text("age,v\n" + "".join(f"{age},a\n" for age in ages))
+        order = written(sorted(range(8), key=ages.__getitem__), "order.json")
+        words = ("shuffle-order", "v.csv", "--coordinate", "age", "--radius", 10, "--alpha", 1)
+        by_age = told(incrowd(*words, "--order", order, "--format", "json"))
+        found = told(incrowd(*words, "--method", "coordinate", "--format", "json"))
+        assert by_age["sensitivity"] == found["sensitivity"]
 
     def test_the_data_are_not_overwritten(self, incrowd: Call) -> None:
         Path("v.csv").write_text("age,v\n1,a\n1,b\n")
@@ -325,6 +347,15 @@ class TestRun:
         page = Path("p.html").read_text()
         assert "Where it is" in page
         assert "who said what" in page
+
+    def test_a_page_says_that_everybody_is_alone(self, incrowd: Call) -> None:
+        survey = (EXAMPLES / "town.toml").read_text().replace("radius = 0.2", "radius = 1e-6")
+        Path("alone.toml").write_text(survey.replace('"town.csv"', f'"{EXAMPLES / "town.csv"}"'))
+        ended = incrowd("run", "alone.toml", "--seed", 7, "--report", "p.html")
+        assert ended.code == 0, ended.err
+        page = Path("p.html").read_text()
+        assert "Everybody is alone" in page
+        assert "50.0 %" not in page
 
     def test_only_releases_have_a_table(self, incrowd: Call) -> None:
         ended = incrowd("run", EXAMPLES / "commute.toml", "--release", "t.csv", "--no-report")

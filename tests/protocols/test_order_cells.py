@@ -51,13 +51,32 @@ def test_squares_do_not_depend_on_who_comes():
     assert sorted(members(fewer)) == sorted(members(again))
 
 
-def test_on_the_earth_squares_are_about_as_wide_as_high():
+@pytest.mark.parametrize(("low", "side"), [(59.0, 20.0), (50.9, 0.2), (36.0, 50.0), (84.0, 30.0)])
+def test_on_the_earth_squares_are_as_wide_as_high(low, side):
     rng = np.random.default_rng(3)
-    points = np.column_stack([rng.uniform(59.0, 59.9, 4000), rng.uniform(10, 11, 4000)])
-    for group in members(from_cells(points, 20, "haversine")):
-        north, east = np.ptp(points[group], axis=0) * 111.195
-        assert north <= 20
-        assert east * np.cos(np.radians(59.45)) <= 20 * 1.02
+    high = low + min(4.0, 60 * side / 111)
+    points = np.column_stack(
+        [rng.uniform(low, high, 4000), rng.uniform(10, 10 + 2 * (high - low), 4000)]
+    )
+    for group in members(from_cells(points, side, "haversine")):
+        inside = points[group]
+        north, east = np.ptp(inside, axis=0) * 111.195
+        assert north <= side
+        # No wider than the side in the middle of the row; a little more on its lower edge.
+        middle = (np.floor(inside[0, 0] * 111.195 / side) + 0.5) * side / 111.195
+        assert east * np.cos(np.radians(middle)) <= side * 1.001
+
+
+def test_neighbours_across_a_whole_degree_are_not_torn_apart():
+    far = np.array([[50.9999, 11.6], [51.0001, 11.8527]])
+    assert from_cells(far, 0.2, "haversine").count == 2
+    rng = np.random.default_rng(4)
+    points = np.column_stack([rng.uniform(50.98, 51.02, 3000), rng.uniform(11.6, 11.66, 3000)])
+    grouping = from_cells(points, 0.2, "haversine")
+    middles = np.array([points[group].mean(axis=0) for group in members(grouping)])
+    steps = np.abs(np.diff(middles, axis=0)) * [111.2, 111.2 * np.cos(np.radians(51))]
+    # Squares that follow each other touch, but for the few that are cut off at the rim.
+    assert np.mean(steps.max(axis=1) < 0.5) > 0.95
 
 
 def test_one_number_has_intervals_in_their_order():

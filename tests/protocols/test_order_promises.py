@@ -130,6 +130,8 @@ class TestFewValues:
         mechanism = Mechanism(PAIRS, given_order([0, 1, 2]), "kendall", 2, target=None, fixed=1.0)
         assert exact_alpha(mechanism, 0) == mechanism.alpha == 2.0
         assert exact_alpha(mechanism, "mark") == mechanism.marked_alpha == 3.0
+        assert mechanism.alpha_for(PAIRS) == 2.0
+        assert mechanism.alpha_for(PAIRS, marked=True) == 3.0
 
     def test_so_colluders_and_unreadable_reports_are_charged(self):
         protocol = ic.OrderShuffle(
@@ -138,6 +140,7 @@ class TestFewValues:
         assert protocol.order_guarantee().alpha == 2.0
         assert protocol.order_guarantee(colluders=1).alpha == 3.0
         assert protocol.realised(placed([0, 1, 2])).order_guarantee().alpha == 2.0
+        assert max(protocol.particulars(0.0, protocol.guarantee(), 1)["group_alpha"]) == 3.0
         happened = protocol.realised(placed([0, 1, 2], unread=1))
         assert happened.order_guarantee().alpha == 3.0
         assert max(happened.particulars(0.0, happened.guarantee())["group_alpha"]) == 3.0

@@ -267,7 +267,14 @@ def _render(console: Console, payload: Mapping[str, Any], own: Mapping[str, Any]
     rows = [
         ("meaning", _meaning(payload["epsilon"], payload["delta"], who)),
         *(
-            [("order", order_promise(own["alpha"], own["order_neighbours"], who))]
+            [
+                (
+                    "order",
+                    order_promise(
+                        own["alpha"], own["order_neighbours"], who, alone="shuffled" in own
+                    ),
+                )
+            ]
             if own.get("alpha") is not None
             else []
         ),

@@ -141,17 +141,18 @@ def shuffle_order(given: Mapping[str, Any]) -> None:
         places = [_position(path, header, name) for name in public]
         moving = [_position(path, header, name) for name in answers]
         staying = [each for each in range(len(header)) if each not in moving]
-        protocol = _protocol(given, len(rows))
         # Everything is checked while rows still are where the file has them.
-        _check_places(given, protocol, _column(rows, places))
         randomizer, codes = _randomizer(given, answers, _column(rows, moving))
+        protocol = _protocol(given, len(rows), randomizer)
+        _check_places(given, protocol, _column(rows, places))
         if public:
             order = _by_place(rows, staying, rng)
             rows = [rows[each] for each in order]
             codes = None if codes is None else codes[order]
+            protocol = protocol.renumbered(order)
         say("grouping places")
         kept = _column(rows, places)
-        protocol = _placed(given, protocol, kept, randomizer)
+        protocol = _placed(given, protocol, kept)
         say("finding a reference order")
         mechanism = protocol.mechanism
         if codes is not None:
@@ -285,7 +286,7 @@ def _randomizer(
         return KRR(categories=len(names), epsilon=given["eps0"]), codes
 
 
-def _protocol(given: Mapping[str, Any], people: int) -> Any:
+def _protocol(given: Mapping[str, Any], people: int, randomizer: Randomizer) -> Any:
     """The shuffle, before anything is known of where people are."""
     from incrowd.cli.options import build_parameters
 
@@ -293,9 +294,8 @@ def _protocol(given: Mapping[str, Any], people: int) -> Any:
     metric = "haversine" if given["lat"] is not None else "euclidean"
     kind: type[Protocol] = load(_KIND)
     parameters = build_parameters(kind, settings | {"n": people, "metric": metric})
-    unsaid: Any = kind.unsaid
     with named_by_flag(_settings()):
-        return kind.make(parameters, unsaid)
+        return kind.make(parameters, randomizer)
 
 
 def _check_places(given: Mapping[str, Any], protocol: Any, kept: np.ndarray[Any, Any]) -> None:
@@ -314,19 +314,16 @@ def _check_places(given: Mapping[str, Any], protocol: Any, kept: np.ndarray[Any,
         asked.place_format.check(points_of(kept, names))
 
 
-def _placed(
-    given: Mapping[str, Any], protocol: Any, kept: np.ndarray[Any, Any], randomizer: Randomizer
-) -> Any:
+def _placed(given: Mapping[str, Any], protocol: Any, kept: np.ndarray[Any, Any]) -> Any:
     """The shuffle of the people at these places."""
     from incrowd.tasks.release import points_of
 
-    drawn = protocol.drawing_by(randomizer)
     if not kept.shape[1]:
-        return drawn
+        return protocol
     with _located(given["data"]):
         if given["label"] is not None:
-            return drawn.at(drawn.grouping_at(None, kept[:, 0].tolist()))
-        return drawn.at(drawn.grouping_at(points_of(kept, _public(given)), None))
+            return protocol.at(protocol.grouping_at(None, kept[:, 0].tolist()))
+        return protocol.at(protocol.grouping_at(points_of(kept, _public(given)), None))
 
 
 @contextmanager
@@ -395,6 +392,5 @@ def _render(console: Console, payload: Mapping[str, Any]) -> None:
 def _meaning(own: Mapping[str, Any]) -> str:
     from incrowd.report.words import order_promise
 
-    if "shuffled" in own:
-        return "everybody is alone in their groups: there is no order to hide"
-    return order_promise(own["alpha"], "reports-in-group", "whoever gets the table")
+    who = "whoever gets the table"
+    return order_promise(own["alpha"], "reports-in-group", who, alone="shuffled" in own)

@@ -50,6 +50,8 @@ class LocalProfile(Profile):
 
     def lower(self, delta: float) -> float | None:
         """The ε of the best known attack, which here sees one report of a known randomizer."""
+        if math.isinf(self.randomizer.epsilon):
+            return None  # There is no randomizer to speak of.
         return self._crowd_of_one.lower(delta)
 
     def attained(self) -> Sequence[LossDistribution]:

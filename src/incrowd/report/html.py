@@ -313,16 +313,26 @@ def _orders(document: Document) -> str:
     about = _about(document, "order")
     if not about:
         return ""
-    first = about[0]
+    own = document.protocol.details(document.run.collected)
+    first, people = about[0], own.get("people_alone", 0)
+    alone = "shuffled" in own
+    told = order_promise(first.alpha, first.neighbours, view_title(first.view), alone=alone)
+    lone = (
+        f" {count(people)} of them had nobody else in their groups: nothing is promised of which "
+        "report is theirs."
+        if people and not alone
+        else ""
+    )
     rows = [
         [_who(each), up(each.alpha), percent(round_up(guess(each.alpha, 0.0), 3))] for each in about
     ]
+    drawn = table(["who looks", "α (proven)", "guess right, at most"], rows, caption="The order")
     return section(
         "What was promised about who said what",
-        f"<p>{escape(order_promise(first.alpha, first.neighbours, view_title(first.view)))}</p>"
+        f"<p>{escape(told)}</p>"
         f"<p>Groups are {escape(first.groups or 'as the protocol says')}; "
-        f"{escape(neighbours(first))} It holds on top of ε, and needs no δ.</p>"
-        + table(["who looks", "α (proven)", "guess right, at most"], rows, caption="The order"),
+        f"{escape(neighbours(first))} It holds on top of ε, and needs no δ. There were "
+        f"{count(document.run.result.people)} people.{escape(lone)}</p>" + ("" if alone else drawn),
     )
 
 

@@ -114,8 +114,13 @@ def neighbours(guarantee: Guarantee) -> str:
     }[guarantee.neighbours]
 
 
-def order_promise(alpha: float, about: str, who: str) -> str:
-    """What a promise about the order of reports, or of answers, says against somebody so named."""
+def order_promise(alpha: float, about: str, who: str, *, alone: bool = False) -> str:
+    """What a promise about the order of reports, or of answers, says against somebody so named.
+
+    ``alone``: no group has more than one person.
+    """
+    if alone:
+        return "Everybody is alone in their groups: there is no order to hide, and nothing moves."
     if not alpha:
         return (
             f"What {who} can see is equally likely whoever in your group gave which of its "

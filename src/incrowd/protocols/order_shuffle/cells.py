@@ -7,8 +7,8 @@ cost, and squares that follow each other share a side. What is hidden is who of 
 between people on two sides of a border the promise is that for other groups, stated after the fact.
 
 The grid is fixed by its side alone, not by who takes part: a square is the same whoever comes. On
-the earth it is cut along parallels, and along meridians by the width of a degree in the middle of
-each whole degree of latitude, so that squares are as wide as high to within some per cent.
+the earth it has rows between parallels, and each row is cut along meridians by the width of a
+degree in its middle: squares are as wide there as they are high.
 """
 
 from __future__ import annotations
@@ -25,6 +25,11 @@ from incrowd.protocols.order_shuffle.sorting import CURVE, along_hilbert
 
 __all__ = ["from_cells"]
 
+FloatArray = NDArray[np.float64]
+
+_NARROWEST = 1e-9
+"""How narrow a degree of longitude is taken to be at the poles, as a share."""
+
 
 def from_cells(points: ArrayLike, side: float, metric: str = "euclidean") -> ListedGroups:
     """Everybody in the same square, ``side`` wide, in the order of a Hilbert curve over them.
@@ -39,31 +44,47 @@ def from_cells(points: ArrayLike, side: float, metric: str = "euclidean") -> Lis
         raise InvalidParameter(
             f"squares are for one or two coordinates, got {places.shape[1]}: use balls"
         )
-    flat = _on_plane(places) if metric == "haversine" else places
-    squares = np.floor(flat / side)
+    squares, middles = (_on_earth if metric == "haversine" else _on_plane)(places, side)
     if np.abs(squares).max() >= 2**52:
         raise InvalidParameter(f"radius {side:g} is too small for coordinates of this size")
-    distinct, square_of = np.unique(squares.astype(np.int64), axis=0, return_inverse=True)
+    distinct, first, square_of = np.unique(
+        squares.astype(np.int64), axis=0, return_index=True, return_inverse=True
+    )
     groups = np.split(np.argsort(square_of, kind="stable"), np.cumsum(np.bincount(square_of))[:-1])
     unit = " km" if metric == "haversine" else ""
     words = f"everybody in the same square of {side:g}{unit}"
     if places.shape[1] == 1:
         words = f"everybody in the same interval of {side:g}"
-    along = (groups[each] for each in _along(distinct))
+    along = (groups[each] for each in _along(distinct, middles[first]))
     return ListedGroups(len(places), along, words, lined_up=True)
 
 
-def _on_plane(places: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Kilometres north of the equator and east of Greenwich, the latter by whole degrees."""
+def _on_plane(places: FloatArray, side: float) -> tuple[FloatArray, FloatArray]:
+    """The square of each place, and where it lies for a curve over all of them."""
+    squares = np.floor(places / side)
+    return squares, squares
+
+
+def _on_earth(places: FloatArray, side: float) -> tuple[FloatArray, FloatArray]:
+    """The same for degrees.
+
+    Rows of squares are shifted against each other, so that for the curve the middles of squares are
+    put on a map that is true in the middle of all places.
+    """
     north, east = places.T
-    widths = np.cos(np.radians(np.clip(np.floor(north) + 0.5, -89.5, 89.5)))
-    return np.column_stack([north * DEGREE, east * DEGREE * widths])
+    rows = np.floor(north * DEGREE / side)
+    latitudes = np.clip((rows + 0.5) * side / DEGREE, -90.0, 90.0)
+    widths = np.maximum(np.cos(np.radians(latitudes)), _NARROWEST) * DEGREE / side
+    columns = np.floor(east * widths)
+    true = np.maximum(np.cos(np.radians(north.mean())), _NARROWEST) * DEGREE / side
+    across = np.floor((columns + 0.5) / widths * true)
+    return np.column_stack([rows, columns]), np.column_stack([rows, across])
 
 
-def _along(squares: NDArray[np.int64]) -> NDArray[np.intp]:
+def _along(squares: NDArray[np.int64], middles: FloatArray) -> NDArray[np.intp]:
     """Squares in the order of the curve; of a grid too fine for it, in that of its blocks."""
     if squares.shape[1] == 1:
         return np.argsort(squares[:, 0])
-    from_corner = squares - squares.min(axis=0)
+    from_corner = (middles - middles.min(axis=0)).astype(np.int64)
     coarse = from_corner // max(1, -(-int(from_corner.max() + 1) // CURVE))
     return np.lexsort([squares[:, 1], squares[:, 0], along_hilbert(coarse[:, 1], coarse[:, 0])])

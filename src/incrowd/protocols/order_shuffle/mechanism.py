@@ -90,17 +90,18 @@ class Mechanism:
         """The promise for these groups, rounded up."""
         return alpha_of(self.theta, self.sensitivity)
 
-    def alpha_for(self, grouping: Grouping) -> float:
-        """The promise of the same shuffle for any other groups, after the fact."""
-        other = self.sensitivities_of(grouping, self.values)
+    def alpha_for(self, grouping: Grouping, *, marked: bool = False) -> float:
+        """The promise of the same shuffle for any other groups, after the fact.
+
+        ``marked``: reports that say the same can be told apart, if only one's own.
+        """
+        other = self.sensitivities_of(grouping, None if marked else self.values)
         return alpha_of(self.theta, int(other.max(initial=0)))
 
     @cached_property
     def marked_alpha(self) -> float:
         """The promise where reports that say the same can be told apart, if only one's own."""
-        if self.values is None:
-            return self.alpha
-        return alpha_of(self.theta, int(self.sensitivities_of(self.grouping).max(initial=0)))
+        return self.alpha if self.values is None else self.alpha_for(self.grouping, marked=True)
 
     def per_group(self, *, marked: bool = False) -> NDArray[np.float64]:
         """The α of each group, rounded up; the largest is that of the promise."""

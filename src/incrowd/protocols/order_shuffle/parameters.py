@@ -29,7 +29,9 @@ class OrderShuffleParameters(Parameters, frozen=True, kw_only=True, forbid_unkno
     ] = 0
     alpha: Annotated[
         float | None,
-        parameter("how much may be told about the order inside any group; 0 shuffles uniformly"),
+        parameter(
+            "how much may be told about the order inside any group; 0 mixes all groups uniformly"
+        ),
     ] = None
     theta: Annotated[
         float | None,

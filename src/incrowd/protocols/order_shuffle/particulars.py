@@ -36,7 +36,7 @@ def particulars(protocol: OrderShuffle, view: str, colluders: Colluders) -> dict
         }
     if protocol.mechanism is None:
         return found | {"local_alpha": _finite(protocol.local_alpha)}
-    return found | _described(protocol, protocol.mechanism)
+    return found | _described(protocol, protocol.mechanism, marked=bool(colluders))
 
 
 def details(protocol: OrderShuffle, points: NDArray[Any] | None) -> dict[str, Any]:
@@ -60,9 +60,11 @@ def details(protocol: OrderShuffle, points: NDArray[Any] | None) -> dict[str, An
     )
 
 
-def _described(protocol: OrderShuffle, mechanism: Mechanism) -> dict[str, Any]:
+def _described(
+    protocol: OrderShuffle, mechanism: Mechanism, *, marked: bool = False
+) -> dict[str, Any]:
     grouping = mechanism.grouping
-    alphas = mechanism.per_group(marked=protocol.marked)
+    alphas = mechanism.per_group(marked=marked or protocol.marked)
     return {
         "theta": _finite(mechanism.theta),
         "sensitivity": mechanism.sensitivity,

@@ -243,9 +243,11 @@ class OrderShuffle(Protocol):
         """The same shuffle of people in these groups."""
         return self._but(n=grouping.n, grouping=grouping)
 
-    def drawing_by(self, randomizer: Randomizer) -> Self:
-        """The same shuffle of reports by another randomizer."""
-        return self._but(randomizer=randomizer)
+    def renumbered(self, people: Sequence[int]) -> Self:
+        """With a given order as it is when people are numbered anew, in this order."""
+        if self.given is None:
+            return self
+        return self._but(given=self.given.among(np.asarray(people, np.int64)))
 
     def mechanism_for(self, grouping: Grouping) -> Mechanism:
         """The shuffle of these groups: its order is found once, whoever asks."""
