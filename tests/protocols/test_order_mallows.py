@@ -334,15 +334,6 @@ def test_a_million_ranks_of_the_hamming_law(theta):
     assert abs(fixed - mean) < 6 * math.sqrt(mean + 1)
 
 
-@pytest.mark.parametrize("theta", [0.1, 1e-3, 7.25, 2.0**-30, 1e-9])
-@pytest.mark.parametrize("bits", [1, 20, 55])
-def test_dyadic_below(theta, bits):
-    found = mallows.dyadic_below(theta, bits)
-    assert 0 <= Fraction(theta) - Fraction(found) < Fraction(1, 2**bits)
-    assert (Fraction(found) * 2**bits).denominator == 1
-    assert mallows.dyadic_below(math.inf, bits) == math.inf
-
-
 @pytest.mark.parametrize("theta", [-0.1, math.nan, "1", True, None, -math.inf])
 def test_refused_theta(theta):
     for call in (

@@ -8,16 +8,13 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 
-from incrowd.errors import InvalidParameter, NotProven
+from incrowd.errors import InvalidParameter
 from incrowd.protocols.order_shuffle import privacy
 from incrowd.protocols.order_shuffle.grouping import from_lists, from_points
 from incrowd.protocols.order_shuffle.privacy import (
     alpha_of,
-    chained_alpha,
-    composed_alpha,
     largest_posterior,
     local_alpha,
-    order_alpha,
     theta_for,
 )
 from incrowd.protocols.order_shuffle.sensitivity import hamming, kendall, paper_sensitivity, widths
@@ -251,20 +248,8 @@ def test_the_randomizer_alone():
     assert F(local_alpha(0.1, 3)) >= 3 * F(0.1)
     assert local_alpha(math.inf, 2) == math.inf
     assert local_alpha(math.inf, 1) == 0
-    assert order_alpha(3.0, 1.0, 10) == 3.0
-    assert order_alpha(30.0, 1.0, 10) == 10.0
     with pytest.raises(InvalidParameter, match="epsilon0"):
         local_alpha(-1.0, 2)
-
-
-def test_releases_and_chains_add_up_rounded_up():
-    parts = [0.1] * 10
-    assert F(composed_alpha([("a", each) for each in parts])) >= 10 * F(0.1)
-    assert F(chained_alpha(parts)) >= 10 * F(0.1)
-    assert composed_alpha([]) == chained_alpha([]) == 0
-    assert chained_alpha([1.0, math.inf]) == math.inf
-    with pytest.raises(NotProven, match="different groups"):
-        composed_alpha([("a", 1.0), ("b", 1.0)])
 
 
 def test_the_largest_posterior():

@@ -7,23 +7,22 @@ once in 10¹³, so that a released table says whose report stands at each place.
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from itertools import combinations, permutations
 from typing import Any
 
 import numpy as np
 from scipy.stats import chisquare
 
-from incrowd.protocols.actor import CURATOR, Actor, Address, Maker, Message, Send
+from incrowd.protocols.actor import Address
 from incrowd.protocols.delivery import Backoff
 from incrowd.protocols.order_shuffle import OrderShuffle, grouping
 from incrowd.protocols.seat import Timing
 from incrowd.randomizers import KRR
-from incrowd.randomness import Seeds
-from incrowd.sim import Faults, play
+from incrowd.sim import Faults
 from incrowd.tasks import Placed, Release
-from tests.sim.watched import Watched
+from tests.sim.watched import Change, WatchedPlay
 
 TIMING = Timing(patience=120.0, backoff=Backoff(cap=8.0))
 
@@ -109,10 +108,8 @@ def p_value(seen: Counter[Any], due: Mapping[Any, float]) -> float:
 
 # Runs.
 
-Change = Callable[[dict[Address, Maker]], dict[Address, Maker]]
 
-
-class Shuffled:
+class Shuffled(WatchedPlay):
     """A shuffle that was played by ``sim``, with what everybody was told and said."""
 
     def __init__(
@@ -124,23 +121,8 @@ class Shuffled:
         values: Any = None,
         sealers: Mapping[Address, Any] | None = None,
     ) -> None:
-        self.protocol = protocol
-        self.values = np.arange(protocol.parameters.n) if values is None else values
-        self.told: dict[Address, list[Message]] = defaultdict(list)
-        self.said: dict[Address, list[Send]] = defaultdict(list)
-        self.last: dict[Address, Actor] = {}
-        seeds = Seeds(seed)
-        makers = change(protocol.actors(self.values, seeds, sealers, TIMING))
-        watched = {each: self.watch(each, make) for each, make in makers.items()}
-        self.played = play(watched, seeds, faults, until=protocol.lasts(TIMING) + 86_400)
-        self.found: Placed = self.played.outputs[CURATOR]
-
-    def watch(self, address: Address, make: Maker) -> Maker:
-        def made() -> Actor:
-            self.last[address] = make()
-            return Watched(self.last[address], self.told[address], self.said[address])
-
-        return made
+        told = np.arange(protocol.parameters.n) if values is None else values
+        super().__init__(protocol, told, TIMING, seed, faults, change, sealers)
 
 
 def check(protocol: OrderShuffle, found: Placed) -> None:

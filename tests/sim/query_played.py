@@ -30,10 +30,9 @@ from incrowd.protocols.delivery import Backoff
 from incrowd.protocols.scrambled_query import ScrambledQuery
 from incrowd.protocols.scrambled_query import messages as wired
 from incrowd.protocols.seat import Timing
-from incrowd.randomness import Seeds
-from incrowd.sim import Faults, play
+from incrowd.sim import Faults
 from incrowd.tasks.query import Column, Folded, Query, Tabulated
-from tests.sim.watched import Watched
+from tests.sim.watched import Change, WatchedPlay
 
 TIMING = Timing(patience=120.0, backoff=Backoff(cap=8.0))
 PATIENTS = (
@@ -126,15 +125,12 @@ def check(protocol: ScrambledQuery, found: Tabulated, n: int) -> int:
     return present
 
 
-Change = Callable[[dict[Address, Maker]], dict[Address, Maker]]
-
-
 def without(*gone: Address) -> Change:
     """These are not there."""
     return lambda makers: {each: make for each, make in makers.items() if each not in gone}
 
 
-class Queried:
+class Queried(WatchedPlay):
     """A query that was played by ``sim``, with what everybody was told and said."""
 
     def __init__(
@@ -146,23 +142,8 @@ class Queried:
         values: Any = None,
         sealers: Mapping[Address, Any] | None = None,
     ) -> None:
-        self.protocol = protocol
-        self.values = tuples(protocol) if values is None else values
-        self.told: dict[Address, list[Message]] = defaultdict(list)
-        self.said: dict[Address, list[Send]] = defaultdict(list)
-        self.last: dict[Address, Any] = {}
-        seeds = Seeds(seed)
-        makers = change(protocol.actors(self.values, seeds, sealers, TIMING))
-        watched = {each: self.watch(each, make) for each, make in makers.items()}
-        self.played = play(watched, seeds, faults, until=protocol.lasts(TIMING) + 86_400)
-        self.found: Tabulated = self.played.outputs[CURATOR]
-
-    def watch(self, address: Address, make: Maker) -> Maker:
-        def made() -> Actor:
-            self.last[address] = make()
-            return Watched(self.last[address], self.told[address], self.said[address])
-
-        return made
+        told = tuples(protocol) if values is None else values
+        super().__init__(protocol, told, TIMING, seed, faults, change, sealers)
 
     def bodies(self, address: Address, kind: type) -> set[tuple[str, Any]]:
         """The different messages of a kind that somebody sent, with whom they went to."""

@@ -1,6 +1,16 @@
-"""An actor under observation, for tests of who learns what."""
+"""Actors under observation, for tests of who learns what."""
 
-from incrowd.protocols.actor import Actor, Message, Send
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from incrowd.protocols.actor import CURATOR, Actor, Address, Maker, Message, Send
+from incrowd.protocols.base import Protocol
+from incrowd.protocols.seat import Timing
+from incrowd.randomness import Seeds
+from incrowd.sim import Faults, play
+
+Change = Callable[[dict[Address, Maker]], dict[Address, Maker]]
 
 
 class Watched(Actor):
@@ -28,3 +38,35 @@ class Watched(Actor):
 
     def resume(self, state):
         self.actor.resume(state)
+
+
+class WatchedPlay:
+    """A protocol that was played by ``sim``, with what everybody was told and said."""
+
+    def __init__(
+        self,
+        protocol: Protocol,
+        values: Any,
+        timing: Timing,
+        seed: int = 0,
+        faults: Faults | None = None,
+        change: Change = lambda makers: makers,
+        sealers: Mapping[Address, Any] | None = None,
+    ) -> None:
+        self.protocol: Any = protocol
+        self.values = values
+        self.told: dict[Address, list[Message]] = defaultdict(list)
+        self.said: dict[Address, list[Send]] = defaultdict(list)
+        self.last: dict[Address, Any] = {}
+        seeds = Seeds(seed)
+        makers = change(protocol.actors(values, seeds, sealers, timing))
+        watched = {each: self.watch(each, make) for each, make in makers.items()}
+        self.played = play(watched, seeds, faults, until=protocol.lasts(timing) + 86_400)
+        self.found: Any = self.played.outputs[CURATOR]
+
+    def watch(self, address: Address, make: Maker) -> Maker:
+        def made() -> Actor:
+            self.last[address] = make()
+            return Watched(self.last[address], self.told[address], self.said[address])
+
+        return made

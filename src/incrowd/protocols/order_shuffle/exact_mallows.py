@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from incrowd.errors import InvalidParameter
 
-__all__ = ["dyadic_below", "exact_codes", "exact_pinned"]
+__all__ = ["MOST_THETA", "exact_codes", "exact_pinned"]
 
 _WORD: Final = 64
 _WORDS_PER_ITEM: Final = 10
@@ -35,17 +35,8 @@ _WORDS_PER_ITEM: Final = 10
 _MOST_WORDS: Final = 2**20
 _MARGIN: Final = 192
 """Binary digits that enclosures carry beyond what the uniform number has."""
-_MOST_HAMMING: Final = 1000.0
-
-
-def dyadic_below(theta: float, bits: int) -> float:
-    """The largest multiple of 2^−bits that is at most θ: a θ that can be written out in full.
-
-    Rounding θ down keeps every promise. One of at most 64 bits is also drawn a little faster.
-    """
-    if math.isinf(theta):
-        return theta
-    return float(Fraction(int(Fraction(theta) * 2**bits), 2**bits))
+MOST_THETA: Final = 1000.0
+"""With a larger θ nobody moves, but once in e^1000 shuffles."""
 
 
 def exact_codes(n: int, theta: float, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -83,10 +74,10 @@ def exact_pinned(n: int, theta: float, rng: np.random.Generator) -> int:
 
     ``theta`` is positive and finite.
     """
-    if theta > _MOST_HAMMING:
+    if theta > MOST_THETA:
         raise InvalidParameter(
             f"theta = {theta!r} is too large for exact draws of the Hamming law: use at most"
-            f" {_MOST_HAMMING:g}, or inf, which moves nobody"
+            f" {MOST_THETA:g}, or inf, which moves nobody"
         )
     drawn, bits = 0, 0
     while True:

@@ -30,7 +30,7 @@ from scipy.special import gammaln, zeta
 
 from incrowd import checks
 from incrowd.errors import InvalidCrowd, InvalidParameter
-from incrowd.protocols.order_shuffle.exact_mallows import dyadic_below, exact_codes
+from incrowd.protocols.order_shuffle.exact_mallows import exact_codes
 from incrowd.protocols.order_shuffle.hamming_mallows import (
     checked_theta,
     expected_moved,
@@ -41,7 +41,6 @@ from incrowd.protocols.order_shuffle.hamming_mallows import (
 __all__ = [
     "arranged",
     "conjugated",
-    "dyadic_below",
     "expected_inversions",
     "expected_moved",
     "hamming_log_psi",

@@ -14,15 +14,13 @@ from numpy.typing import NDArray
 
 from incrowd.errors import InvalidCrowd
 from incrowd.protocols.order_shuffle import mallows, sensitivity
+from incrowd.protocols.order_shuffle.exact_mallows import MOST_THETA
 from incrowd.protocols.order_shuffle.grouping import Grouping
 from incrowd.protocols.order_shuffle.orders import ReferenceOrder
 from incrowd.protocols.order_shuffle.parameters import Distance
 from incrowd.protocols.order_shuffle.privacy import alpha_of, theta_for
 
 __all__ = ["Mechanism"]
-
-_CLOSEST = 1000.0
-"""No larger θ is used: with this one nobody moves, but once in e^1000 shuffles."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,8 +80,8 @@ class Mechanism:
         if not self.sensitivity:
             return np.inf
         if self.fixed is not None:
-            return min(self.fixed, _CLOSEST)
-        return min(theta_for(self.target or 0.0, self.sensitivity), _CLOSEST)
+            return min(self.fixed, MOST_THETA)
+        return min(theta_for(self.target or 0.0, self.sensitivity), MOST_THETA)
 
     @property
     def alpha(self) -> float:

@@ -14,12 +14,11 @@ arithmetic; where all groups are of one person there is no order to hide, Δ = 0
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from fractions import Fraction
 from numbers import Real
 
 from incrowd import checks
-from incrowd.errors import InvalidParameter, NotProven
+from incrowd.errors import InvalidParameter
 
 __all__ = [
     "HAMMING",
@@ -30,11 +29,8 @@ __all__ = [
     "RANDOMIZER_ALONE",
     "SAME_RANDOMIZER",
     "alpha_of",
-    "chained_alpha",
-    "composed_alpha",
     "largest_posterior",
     "local_alpha",
-    "order_alpha",
     "theta_for",
 ]
 
@@ -87,39 +83,6 @@ def local_alpha(epsilon0: float, size: int, values: int | None = None) -> float:
     return math.inf if math.isinf(each) else _up(Fraction(each) * changed)
 
 
-def order_alpha(alpha: float, epsilon0: float, size: int, values: int | None = None) -> float:
-    """What is promised about the order of the true values inside a group of this size.
-
-    The shuffle's α for the order of reports is one for that of the values as well, since everybody
-    randomizes alike; the randomizer's own promise holds beside it.
-    """
-    return min(_alpha(alpha), local_alpha(epsilon0, size, values))
-
-
-def composed_alpha(releases: Iterable[tuple[str, float]]) -> float:
-    """The α of several releases about one crowd: their sum, rounded up. None cost nothing.
-
-    Each is given with the digest of the groups that its α is for. For different groups no single α
-    is stated: two sequences that differ inside a set of people which a group of *each* contains
-    cost the sum, all others may cost more.
-    """
-    given = [(groups, _alpha(alpha)) for groups, alpha in releases]
-    if len({groups for groups, _ in given}) > 1:
-        raise NotProven(
-            "promises about the order in different groups do not add up to one α: state each of "
-            "them for the same groups first, by alpha_of with the sensitivity for those"
-        )
-    return _sum(alpha for _, alpha in given)
-
-
-def chained_alpha(steps: Iterable[float]) -> float:
-    """The α between two sequences that take several groups to join: the sum of those of the steps.
-
-    Each step is a permutation inside one group, and given by that group's own α. Rounded up.
-    """
-    return _sum(_alpha(each) for each in steps)
-
-
 def largest_posterior(prior: float, alpha: float) -> float:
     """How sure an observer of the release can become of something about one person's value.
 
@@ -133,11 +96,6 @@ def largest_posterior(prior: float, alpha: float) -> float:
         return 1.0
     against = (1 - before) * math.exp(-change)
     return min(1.0, before / (before + against) * _SAFE)
-
-
-def _sum(alphas: Iterable[float]) -> float:
-    values = list(alphas)
-    return math.inf if math.inf in values else _up(sum(map(Fraction, values), Fraction(0)))
 
 
 def _up(exact: Fraction) -> float:
