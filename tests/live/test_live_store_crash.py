@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import pytest
 
 from incrowd.errors import FileUnreadable
 from incrowd.live.store import Counts, open_store
+from incrowd.live.store.sqlite import SqliteStore
 from tests.live.stores import SURVEY, cell, postgres, postgres_url, store, where
 
 __all__ = ["postgres", "postgres_url", "store", "where"]
@@ -116,6 +119,19 @@ def test_several_may_make_the_tables_at_once(where):
 
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(make, range(4))) == [0] * 4
+
+
+def test_a_new_file_that_another_is_making(tmp_path):
+    """SQLite does not wait by itself before it turns a file over to a write-ahead log."""
+    path = tmp_path / "hub.db"
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    with closing(other), ThreadPoolExecutor(1) as pool:
+        other.execute("BEGIN IMMEDIATE")
+        opening = pool.submit(SqliteStore, path)
+        with pytest.raises(TimeoutError):
+            opening.result(timeout=0.2)
+        other.execute("COMMIT")
+        opening.result().close()
 
 
 @pytest.mark.parametrize("point", ["work", "before", "after"])

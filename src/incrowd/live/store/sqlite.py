@@ -1,9 +1,9 @@
 """The store in one SQLite file, for a hub on one machine.
 
 Write-ahead logging with ``synchronous=FULL``: a commit is one append to the log and one flush, and
-it survives a loss of power. The log is copied back into the file every 32 MiB instead of every 4,
+it survives a loss of power. The log is copied back into the file every 128 MiB instead of every 4,
 because cells come in batches of hundreds of kilobytes and each copy costs two more flushes. Pages
-are of 16 KiB, so that such a batch is a few of them, and what a savepoint needs to undo stays in
+are of 64 KiB, so that such a batch is a few of them, and what a savepoint needs to undo stays in
 memory.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -27,6 +28,7 @@ _CHECKPOINT_PAGES = (128 << 20) // _PAGE_BYTES
 _CACHE_KIBIBYTES = 64 << 10
 # Another process may hold the database while it flushes; this is far longer than any flush.
 _BUSY_SECONDS = 30.0
+_RETRY_SECONDS = 0.01
 
 
 class _SqliteSession(Session):
@@ -84,7 +86,7 @@ class SqliteStore(Store):
     def _configure(self, synchronous: str) -> None:
         pragma = self._pragma
         pragma(f"page_size = {_PAGE_BYTES}")
-        (mode,) = pragma("journal_mode = WAL")
+        mode = self._write_ahead()
         if mode != "wal":
             raise FileUnreadable(
                 f"the store {self._place} cannot keep a write-ahead log (its journal mode is "
@@ -95,6 +97,24 @@ class SqliteStore(Store):
         pragma(f"wal_autocheckpoint = {_CHECKPOINT_PAGES}")
         pragma("temp_store = MEMORY")
         pragma(f"cache_size = -{_CACHE_KIBIBYTES}")
+
+    def _write_ahead(self) -> str:
+        """The journal mode of the file after asking for a write-ahead log.
+
+        Two processes that turn the same new file over wait for each other, so SQLite fails one of
+        them at once, whatever its timeout: that one tries again.
+        """
+        deadline = time.monotonic() + _BUSY_SECONDS
+        while True:
+            try:
+                (mode,) = self._pragma("journal_mode = WAL")
+            except sqlite3.OperationalError as error:
+                busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+                if not busy or time.monotonic() > deadline:
+                    raise
+                time.sleep(_RETRY_SECONDS)
+            else:
+                return str(mode)
 
     def _pragma(self, text: str) -> list[Any]:
         return [row[0] for row in self._database.execute(f"PRAGMA {text}")]
