@@ -395,9 +395,18 @@ class Protocol(ABC):
         parameters: Parameters = self.parameters
         return parameters
 
-    @abstractmethod
+    @property
+    def roster(self) -> tuple[Address, ...]:
+        """Everyone's device."""
+        return tuple(device(person) for person in range(self.parameters.n))
+
     def contacts(self, person: int) -> tuple[Address, ...]:
-        """The parties to which a person's device may send before it hands in."""
+        """The parties to which a person's device may send before it hands in.
+
+        Where people do not talk to each other that is whoever collects: the first of the helpers.
+        """
+        del person
+        return self.helpers[:1]
 
     @abstractmethod
     def among(self, people: Sequence[int]) -> Self:

@@ -13,7 +13,6 @@ import msgspec
 
 from incrowd.errors import InvalidParameter
 from incrowd.graphs.graph import Graph
-from incrowd.protocols.actor import Address, device
 from incrowd.protocols.base import Cost, Protocol, RoundParameters
 from incrowd.protocols.delivery import Reporter
 from incrowd.protocols.pricing import expected_error
@@ -54,16 +53,6 @@ class ReportingProtocol(Protocol):
         """A smaller crowd."""
         fewer = msgspec.structs.replace(self.parameters, n=len(people))
         return self.make(fewer, self.randomizer)
-
-    @property
-    def roster(self) -> tuple[Address, ...]:
-        """Everyone's device."""
-        return tuple(device(person) for person in range(self.parameters.n))
-
-    def contacts(self, person: int) -> tuple[Address, ...]:
-        """Whoever collects: the first of the helpers."""
-        del person
-        return self.helpers[:1]
 
     def device(self, kind: type[Reporter], seat: Seat) -> Reporter:
         """One person's device."""

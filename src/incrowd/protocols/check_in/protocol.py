@@ -17,22 +17,22 @@ from numpy.typing import NDArray
 
 from incrowd.errors import InvalidParameter, NotProven, ProtocolFailed
 from incrowd.graphs.graph import Graph
-from incrowd.privacy.guarantee import Guarantee, view_of
-from incrowd.protocols.actor import CURATOR, SHUFFLER, Actor, Address, device, person_of
+from incrowd.privacy.guarantee import Guarantee
+from incrowd.protocols.actor import CURATOR, SHUFFLER, Actor, Address, person_of
 from incrowd.protocols.base import (
     Colluders,
     Cost,
     Parameters,
-    Protocol,
     check_colluders,
     check_randomizer,
 )
 from incrowd.protocols.check_in import privacy, simulate
 from incrowd.protocols.check_in.cover import check_in_cover, closes
 from incrowd.protocols.check_in.parameters import CheckInParameters
-from incrowd.protocols.cover import COVERED, CellFormat, CoverPlan, against_hub, phase
+from incrowd.protocols.cover import CellFormat, CoverPlan, phase
 from incrowd.protocols.pricing import expected_error
 from incrowd.protocols.seat import Seat, Timing
+from incrowd.protocols.shuffler import ShufflerProtocol
 from incrowd.protocols.wire import ReportFormat, check_in_bytes
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomness import Seeds
@@ -42,7 +42,7 @@ __all__ = ["CheckIn"]
 
 
 @dataclass(frozen=True, init=False)
-class CheckIn(Protocol):
+class CheckIn(ShufflerProtocol):
     """In each of ``rounds`` rounds everyone takes part with probability ``rate``."""
 
     kind: ClassVar[str] = "check-in"
@@ -83,30 +83,14 @@ class CheckIn(Protocol):
         del graph
         return cls(randomizer, **msgspec.structs.asdict(parameters))
 
-    @property
-    def helpers(self) -> tuple[Address, ...]:
-        """The shuffler, and the curator."""
-        return (SHUFFLER, CURATOR)
-
-    def guarantee(self, view: str = "curator", colluders: Colluders = 0) -> Guarantee:
-        """Amplified by rate and crowd against the curator; ε0 for views with the shuffler.
-
-        With cover, a hub that helps the curator adds nothing.
-        """
-        if self.cover is not None and view_of(view) == COVERED:
-            alone = self.guarantee("curator", colluders)
-            return against_hub(alone, alone.profile)
+    def uncovered(self, view: frozenset[str], colluders: Colluders) -> Guarantee:
+        """Amplified by rate and crowd against the curator; ε0 for views with the shuffler."""
         return privacy.check_in_guarantee(
             self.randomizer,
             self.parameters,
-            view_of(view),
+            view,
             check_colluders(colluders, self.parameters.crowd),
         )
-
-    def guarantees(self) -> tuple[Guarantee, ...]:
-        """The curator, with the hub, with the shuffler, and everyone."""
-        views = ("curator", "curator+hub", "curator+shuffler", "everyone")
-        return tuple(self.guarantee(view) for view in views)
 
     def particulars(
         self, delta: float, guarantee: Guarantee, colluders: Colluders = 0
@@ -189,11 +173,6 @@ class CheckIn(Protocol):
         """Until the last round is over for good, and the curator has got it."""
         return closes(self.parameters.rounds - 1, timing) + super().lasts(timing)
 
-    def contacts(self, person: int) -> tuple[Address, ...]:
-        """The shuffler."""
-        del person
-        return (SHUFFLER,)
-
     def party(self, address: Address, seat: Seat) -> Actor:
         """One person's device, the shuffler, or the curator."""
         from incrowd.protocols.check_in.actors import Curator, Device, Shuffler
@@ -203,7 +182,7 @@ class CheckIn(Protocol):
             return Curator(chosen.n, reports, chosen.rounds, sealer=seat.sealer)
         if address == SHUFFLER:
             return Shuffler(
-                [device(person) for person in range(chosen.n)],
+                self.roster,
                 reports.nbytes,
                 chosen.rounds,
                 least=chosen.fewest,

@@ -26,16 +26,15 @@ from incrowd import checks
 from incrowd.errors import InvalidCrowd, InvalidParameter, ProtocolFailed
 from incrowd.graphs.graph import Graph
 from incrowd.privacy.guarantee import Guarantee, view_of
-from incrowd.protocols.actor import CURATOR, SHUFFLER, Actor, Address, device
+from incrowd.protocols.actor import SHUFFLER, Actor, Address
 from incrowd.protocols.base import (
     Colluders,
     Cost,
     Parameters,
-    Protocol,
     check_colluders,
     check_randomizer,
 )
-from incrowd.protocols.cover import COVERED, CellFormat, ReportCover, against_hub
+from incrowd.protocols.cover import CellFormat, ReportCover, against_hub
 from incrowd.protocols.local.privacy import local_guarantee
 from incrowd.protocols.named_graph import graph_named
 from incrowd.protocols.order_shuffle import grouping as groupings
@@ -51,6 +50,7 @@ from incrowd.protocols.order_shuffle.promise import randomized_guarantee, shuffl
 from incrowd.protocols.order_shuffle.simulate import parts
 from incrowd.protocols.pricing import expected_error
 from incrowd.protocols.seat import Seat
+from incrowd.protocols.shuffler import ShufflerProtocol
 from incrowd.randomizers import Unstated
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomness import Seeds
@@ -64,7 +64,7 @@ _NO_RADIUS = "radius is missing: say how far a person's group reaches"
 
 
 @dataclass(frozen=True, init=False, eq=False)
-class OrderShuffle(Protocol):
+class OrderShuffle(ShufflerProtocol):
     """Everyone's report goes to a shuffler, and comes out near the place it came from."""
 
     kind: ClassVar[str] = "order-shuffle"
@@ -280,7 +280,11 @@ class OrderShuffle(Protocol):
 
     def guarantee(self, view: str = "curator", colluders: Colluders = 0) -> Guarantee:
         """What is proven about each answer: ε0, against everyone."""
-        return local_guarantee(self.randomizer, 1, view_of(view), self._colluding(colluders))
+        return self.uncovered(view_of(view), colluders)
+
+    def uncovered(self, view: frozenset[str], colluders: Colluders) -> Guarantee:
+        """The randomizer's own promise, which needs no cover."""
+        return local_guarantee(self.randomizer, 1, view, self._colluding(colluders))
 
     def _colluding(self, colluders: Colluders) -> int:
         if self.parameters.n or not colluders:
@@ -295,7 +299,7 @@ class OrderShuffle(Protocol):
         """
         parties = view_of(view)
         count = self._colluding(colluders)
-        if self.cover is not None and parties == COVERED:
+        if self.hides_traffic_from(parties):
             alone = self.order_guarantee("curator", colluders)
             return None if alone is None else against_hub(alone, alone.profile)
         if parties != _AMPLIFIED:
@@ -324,10 +328,9 @@ class OrderShuffle(Protocol):
 
     def guarantees(self) -> tuple[Guarantee, ...]:
         """For each view what is proven about answers, and then about their order."""
-        views = ("curator", "curator+hub", "curator+shuffler", "everyone")
-        about = (self.order_guarantee(view) for view in views)
+        about = (self.order_guarantee(view) for view in self.stated)
         return (
-            *(self.guarantee(view) for view in views),
+            *super().guarantees(),
             *(each for each in about if each is not None),
         )
 
@@ -368,11 +371,6 @@ class OrderShuffle(Protocol):
     # How it is run.
 
     @property
-    def helpers(self) -> tuple[Address, ...]:
-        """The shuffler, and the curator."""
-        return (SHUFFLER, CURATOR)
-
-    @property
     def graph(self) -> Graph | None:
         """The graph that says who is near whom."""
         return self.near
@@ -392,11 +390,6 @@ class OrderShuffle(Protocol):
                     )
                 )
         return msgspec.structs.replace(self.parameters, graph="")
-
-    def contacts(self, person: int) -> tuple[Address, ...]:
-        """The shuffler."""
-        del person
-        return (SHUFFLER,)
 
     def among(self, people: Sequence[int]) -> Self:
         """A smaller crowd, in the groups that remain."""
@@ -452,11 +445,6 @@ class OrderShuffle(Protocol):
         from incrowd.protocols.order_shuffle.actors import party
 
         return party(self, address, seat)
-
-    @property
-    def roster(self) -> tuple[Address, ...]:
-        """Everyone's device."""
-        return tuple(device(person) for person in range(self.parameters.n))
 
 
 def _check_method(parameters: OrderShuffleParameters, axes: int) -> None:

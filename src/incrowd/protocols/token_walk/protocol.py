@@ -24,7 +24,7 @@ from incrowd import checks
 from incrowd.errors import InvalidCrowd, InvalidParameter, ProtocolFailed
 from incrowd.graphs.graph import Graph
 from incrowd.privacy.guarantee import Guarantee, view_of
-from incrowd.protocols.actor import COURIER, CURATOR, Actor, Address, device
+from incrowd.protocols.actor import COURIER, CURATOR, Actor, Address
 from incrowd.protocols.base import (
     VIEWS,
     Colluders,
@@ -355,11 +355,6 @@ class TokenWalk(Protocol):
         fewer = msgspec.structs.replace(self.parameters, n=len(people), graph="", pair=None)
         return self.make(fewer, self.randomizer, graph)
 
-    def contacts(self, person: int) -> tuple[Address, ...]:
-        """The courier."""
-        del person
-        return (COURIER,)
-
     def lasts(self, timing: Timing) -> float:
         """Until the walk is over for good, however often somebody was away."""
         from incrowd.protocols.token_walk.actors import walk_seconds
@@ -371,11 +366,6 @@ class TokenWalk(Protocol):
         from incrowd.protocols.token_walk.actors import party
 
         return party(self, address, seat)
-
-    @property
-    def roster(self) -> list[Address]:
-        """Everybody's device."""
-        return [device(person) for person in range(self.parameters.n)]
 
 
 def _purpose(chosen: TokenWalkParameters, randomizer: Randomizer) -> Purpose:

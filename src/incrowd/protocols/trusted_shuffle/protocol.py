@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 from numpy.typing import NDArray
 
-from incrowd.privacy.guarantee import Guarantee, view_of
+from incrowd.privacy.guarantee import Guarantee
 from incrowd.protocols.actor import CURATOR, SHUFFLER, Actor, Address
 from incrowd.protocols.base import (
     Colluders,
@@ -22,9 +22,10 @@ from incrowd.protocols.base import (
     check_randomizer,
     parameter,
 )
-from incrowd.protocols.cover import COVERED, CellFormat, ReportCover, against_hub
+from incrowd.protocols.cover import CellFormat, ReportCover
 from incrowd.protocols.reporting import ReportingProtocol
 from incrowd.protocols.seat import Seat
+from incrowd.protocols.shuffler import ShufflerProtocol
 from incrowd.protocols.trusted_shuffle import privacy, simulate
 from incrowd.protocols.wire import ReportFormat, envelope_bytes
 from incrowd.randomizers.base import Randomizer
@@ -49,7 +50,7 @@ class TrustedShuffleParameters(
 
 
 @dataclass(frozen=True, init=False)
-class TrustedShuffle(ReportingProtocol):
+class TrustedShuffle(ShufflerProtocol, ReportingProtocol):
     """Everyone sends ``rounds`` fresh reports through a shuffler that is trusted to forget."""
 
     kind: ClassVar[str] = "shuffle"
@@ -69,32 +70,16 @@ class TrustedShuffle(ReportingProtocol):
         object.__setattr__(self, "parameters", parameters)
         object.__setattr__(self, "cover", None)
 
-    @property
-    def helpers(self) -> tuple[Address, ...]:
-        """The shuffler, and the curator."""
-        return (SHUFFLER, CURATOR)
-
-    def guarantee(self, view: str = "curator", colluders: Colluders = 0) -> Guarantee:
-        """Amplified by the crowd against the curator; ε0 for a view that includes the shuffler.
-
-        With cover, a hub that helps the curator adds nothing.
-        """
-        if self.cover is not None and view_of(view) == COVERED:
-            alone = self.guarantee("curator", colluders)
-            return against_hub(alone, alone.profile)
+    def uncovered(self, view: frozenset[str], colluders: Colluders) -> Guarantee:
+        """Amplified by the crowd against the curator; ε0 for a view that includes the shuffler."""
         return privacy.shuffle_guarantee(
             self.randomizer,
             n=self.parameters.n,
             rounds=self.parameters.rounds,
             adaptive=self.parameters.adaptive,
-            view=view_of(view),
+            view=view,
             colluders=check_colluders(colluders, self.parameters.n),
         )
-
-    def guarantees(self) -> tuple[Guarantee, ...]:
-        """The curator, with the hub, with the shuffler, and everyone."""
-        views = ("curator", "curator+hub", "curator+shuffler", "everyone")
-        return tuple(self.guarantee(view) for view in views)
 
     def covered(self, delta: float, cells: CellFormat) -> tuple[Self, ReportCover]:
         """With the same cells from everyone to the shuffler; their number needs no δ."""
