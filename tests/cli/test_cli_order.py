@@ -37,6 +37,19 @@ def rows(path: str | Path) -> list[dict[str, str]]:
         return list(csv.DictReader(stream))
 
 
+class TestCalibrate:
+    ASKED = ("calibrate", "order-shuffle", "--n", 50, "--radius", 1, "--alpha", 2)
+
+    def test_no_slack_needs_to_be_named(self, incrowd: Call) -> None:
+        found = told(incrowd(*self.ASKED, "--epsilon", 1, "--format", "json"))
+        assert (found["solved"], found["delta"], found["alpha"]) == ("eps0", 0, 2)
+        assert 0.999 < found["value"] <= found["epsilon"] <= 1
+
+    def test_it_is_solved_for_where_everything_else_is(self, incrowd: Call) -> None:
+        found = told(incrowd(*self.ASKED, "--epsilon", 1, "--eps0", 1, "--format", "json"))
+        assert (found["solved"], found["value"]) == ("delta", 0)
+
+
 class TestAccount:
     def test_the_sensitivity_is_exact_where_the_width_alone_is_not(self, incrowd: Call) -> None:
         # People 2 4 6 8 1 3 5 7 in this order, counted from 1, and the group of 2, 6 and 8.

@@ -99,6 +99,8 @@ def solve(kind: type[Protocol], given: Mapping[str, Any]) -> None:
     epsilon = checks.epsilon(_given(given, "epsilon"), flag("epsilon"))
     if given["delta"] is not None:
         checks.delta(given["delta"], flag("delta"))
+    elif kind.slack is not None and given[LOCAL_EPSILON.name] is None:
+        given = {**given, "delta": kind.slack}  # a δ that goes without saying is not left out
     given = {**given, "colluders": read_colluders(given["colluders"])}
     name = _left_out(kind, given)
     with progress() as say:

@@ -129,8 +129,8 @@ class Guarantee:
         )
 
     def epsilon(self, delta: float) -> float:
-        """A proven ε at this δ, rounded up."""
-        return self.profile.epsilon(delta)
+        """A proven ε at this δ, rounded up; at δ = 0 it is infinite where no pure ε is proven."""
+        return self.profile.epsilon(delta) if delta != 0 else self.profile.greatest_loss
 
     def delta(self, epsilon: float) -> float:
         """A proven δ at this ε, rounded up."""

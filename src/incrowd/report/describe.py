@@ -67,7 +67,7 @@ def describe_guarantee(
     if guarantee.notion == "order":
         return {"alpha": guarantee.alpha, "groups": guarantee.groups or None} | stated
     if epsilon is None:
-        epsilon = guarantee.epsilon(delta) if delta else guarantee.profile.greatest_loss
+        epsilon = guarantee.epsilon(delta)
     return {
         "epsilon": epsilon,
         "delta": delta,

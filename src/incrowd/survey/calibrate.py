@@ -69,7 +69,7 @@ LOCAL_EPSILON = Unknown(name="eps0", safe="max", whole=False)
 
 @dataclass(frozen=True)
 class Goal:
-    """The promise to be met: this ε at this δ, against this view."""
+    """The promise to be met: this ε at this δ, against this view; no δ at all may be allowed."""
 
     epsilon: float
     delta: float
@@ -79,7 +79,8 @@ class Goal:
     def __post_init__(self) -> None:
         """Refuse a goal that is no promise."""
         checks.epsilon(self.epsilon)
-        checks.delta(self.delta)
+        if self.delta != 0:
+            checks.delta(self.delta)
 
     def reached(self, protocol: Protocol) -> float:
         """The proven ε of ``protocol`` at the δ of this goal."""
