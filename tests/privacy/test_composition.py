@@ -1,6 +1,7 @@
 """Composition: exact small cases, reference values, interoperation, refusals."""
 
 import math
+from fractions import Fraction
 from itertools import product
 
 import numpy as np
@@ -14,6 +15,7 @@ from incrowd.privacy import (
     ShuffleProfile,
     connect_the_dots,
 )
+from incrowd.privacy.pure import PureProfile
 from incrowd.randomizers import KRR, RR, Gaussian, Generic
 
 
@@ -37,6 +39,17 @@ def test_dots_lie_on_or_above_the_curve(randomizer):
     for epsilon in losses[::3]:
         joined = discrete_delta(losses, found.mass, found.infinite, epsilon)
         assert joined == pytest.approx(curve(epsilon), abs=1e-12)
+
+
+def test_pure_losses_add_up_exactly_and_are_rounded_once():
+    rng = np.random.default_rng(7)
+    pairs = [(4.239404733118142, 0.3336231177645545), *rng.lognormal(0, 2, (2000, 2)).tolist()]
+    for losses in pairs:
+        total = ComposedProfile(tuple((PureProfile(each), 3) for each in losses)).greatest_loss
+        exact = 3 * sum(map(Fraction, losses))
+        assert Fraction(math.nextafter(total, 0)) < exact <= Fraction(total)
+    unbounded = LocalProfile(Gaussian(epsilon=1.0, delta=1e-5))
+    assert ComposedProfile(((unbounded, 2),)).greatest_loss == math.inf
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 4, 7])

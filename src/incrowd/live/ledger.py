@@ -28,6 +28,7 @@ from incrowd import checks
 from incrowd.errors import Declined, FileUnreadable, InvalidParameter
 from incrowd.live.journal import Entry, Journal
 from incrowd.privacy.guarantee import view_of
+from incrowd.privacy.rounding import rounded_up
 
 __all__ = ["AlreadyAnswered", "Budget", "Declined", "Ledger", "Line", "OverBudget"]
 
@@ -189,6 +190,4 @@ def _up(amounts: Iterable[float]) -> float:
     values = list(amounts)
     if math.inf in values:
         return math.inf
-    exact = sum(map(Fraction, values), Fraction(0))
-    nearest = float(exact)
-    return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)
+    return rounded_up(sum(map(Fraction, values), Fraction(0)))

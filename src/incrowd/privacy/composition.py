@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 from incrowd import checks
 from incrowd.errors import InvalidParameter, NumericalFloor
 from incrowd.privacy.guarantee import Profile
+from incrowd.privacy.rounding import rounded_up
 
 __all__ = [
     "MOST_POINTS",
@@ -199,10 +201,11 @@ class ComposedProfile(Profile):
 
     @property
     def greatest_loss(self) -> float:
-        """Losses add up, rounded up where there is more than one."""
-        total = math.fsum(rounds * part.greatest_loss for part, rounds in self.parts)
-        alone = sum(rounds for _, rounds in self.parts) == 1
-        return total if alone else math.nextafter(total, math.inf)
+        """Losses add up, exactly, and the sum is rounded up."""
+        each = [(part.greatest_loss, rounds) for part, rounds in self.parts]
+        if any(math.isinf(loss) for loss, _ in each):
+            return math.inf
+        return rounded_up(sum((Fraction(loss) * rounds for loss, rounds in each), Fraction(0)))
 
     @property
     def interval(self) -> float:

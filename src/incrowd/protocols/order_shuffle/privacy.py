@@ -19,6 +19,7 @@ from numbers import Real
 
 from incrowd import checks
 from incrowd.errors import InvalidParameter
+from incrowd.privacy.rounding import rounded_down, rounded_up
 
 __all__ = [
     "HAMMING",
@@ -57,7 +58,7 @@ def theta_for(alpha: float, sensitivity: int) -> float:
     goal, delta = _alpha(alpha), _sensitivity(sensitivity)
     if delta == 0 or math.isinf(goal):
         return math.inf
-    return _down(Fraction(goal) / delta)
+    return rounded_down(Fraction(goal) / delta)
 
 
 def alpha_of(theta: float, sensitivity: int) -> float:
@@ -65,7 +66,7 @@ def alpha_of(theta: float, sensitivity: int) -> float:
     given, delta = _amount(theta, "theta"), _sensitivity(sensitivity)
     if delta == 0:
         return 0.0
-    return math.inf if math.isinf(given) else _up(Fraction(given) * delta)
+    return math.inf if math.isinf(given) else rounded_up(Fraction(given) * delta)
 
 
 def local_alpha(epsilon0: float, size: int, values: int | None = None) -> float:
@@ -80,7 +81,7 @@ def local_alpha(epsilon0: float, size: int, values: int | None = None) -> float:
         changed = people // 2 * 2
     if not changed:
         return 0.0
-    return math.inf if math.isinf(each) else _up(Fraction(each) * changed)
+    return math.inf if math.isinf(each) else rounded_up(Fraction(each) * changed)
 
 
 def largest_posterior(prior: float, alpha: float) -> float:
@@ -96,21 +97,6 @@ def largest_posterior(prior: float, alpha: float) -> float:
         return 1.0
     against = (1 - before) * math.exp(-change)
     return min(1.0, before / (before + against) * _SAFE)
-
-
-def _up(exact: Fraction) -> float:
-    """The least double that is no smaller."""
-    try:
-        nearest = float(exact)
-    except OverflowError:
-        return math.inf
-    return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)
-
-
-def _down(exact: Fraction) -> float:
-    """The largest double that is no larger; only of those that are no larger than some double."""
-    nearest = float(exact)
-    return nearest if Fraction(nearest) <= exact else math.nextafter(nearest, 0.0)
 
 
 def _alpha(alpha: float) -> float:
