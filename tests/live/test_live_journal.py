@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import subprocess
+import sys
 import threading
+from contextlib import closing
 
 import pytest
 
@@ -170,6 +173,77 @@ def _ledger_of(path, lines):
         batch = journal.batch()
         batch.entries += [Entry(OWNER, bytes([number]) * 16, b"line") for number in range(lines)]
         journal.commit(batch)
+
+
+def on_disk(path, secret: bytes) -> bool:
+    """Whether a file of the journal holds these bytes."""
+    return any(secret in each.read_bytes() for each in path.parent.iterdir())
+
+
+def replace(path, secret: bytes) -> str:
+    """A program that writes a state with a secret, replaces it, and is killed."""
+    return f"""
+import os, signal
+from pathlib import Path
+from incrowd.live.journal import Journal, PartyRow
+
+journal = Journal(Path({str(path)!r}))
+for state in ({secret!r} * 300, b"nothing"):
+    batch = journal.batch()
+    batch.parties.append(PartyRow({SURVEY!r}, 3, 0.0, None, 0, b"", None, b"", state))
+    journal.commit(batch)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_journal_that_is_opened_again_has_forgotten(path):
+    secret = b"the report of device 2"
+    subprocess.run([sys.executable, "-c", replace(path, secret)], check=False)
+    assert on_disk(path, secret)  # in the log that the killed process left
+    with Journal(path) as journal:
+        assert [each.state for each in journal.parties()] == [b"nothing"]
+        assert not on_disk(path, secret)
+
+
+def test_what_was_replaced_leaves_the_log_while_the_journal_is_open(path, monkeypatch):
+    secret = b"the report of device 2"
+    monkeypatch.setattr("incrowd.live.journal._REMEMBERED", 0.05)
+
+    async def main():
+        with Journal(path) as journal:
+            group = GroupCommit(journal)
+            running = asyncio.create_task(group.run())
+            await group.write([Fact(OWNER, SURVEY, "key", secret)])
+            assert on_disk(path, secret)
+            await group.write([Fact(OWNER, SURVEY, "key", None)])
+            # Somebody who looks on delays it, and no more than that.
+            with Journal(path, readonly=True) as reader:
+                assert reader.facts(OWNER) == {}
+            for _ in range(200):
+                if not on_disk(path, secret):
+                    break
+                await asyncio.sleep(0.05)
+            assert not on_disk(path, secret)
+            await group.write([Fact(OWNER, SURVEY, "key", b"again")])
+            group.close()
+            await running
+        with Journal(path) as journal:
+            assert journal.facts(OWNER)[SURVEY] == {"key": b"again"}
+
+    asyncio.run(main())
+
+
+def test_a_log_that_is_being_read_is_emptied_later(path):
+    with Journal(path) as journal:
+        batch = journal.batch()
+        batch.facts.append(Fact(OWNER, SURVEY, "key", b"value"))
+        reader = sqlite3.connect(path, isolation_level=None)
+        with closing(reader):
+            reader.execute("BEGIN")
+            reader.execute("SELECT * FROM facts").fetchall()
+            journal.commit(batch)
+            assert not journal.forget()
+        assert journal.forget()
 
 
 class Slow(Journal):

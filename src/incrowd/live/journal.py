@@ -11,6 +11,8 @@ changes of all parties are collected while the previous transaction runs, writte
 * entries of the ledger are only ever appended. Triggers refuse everything else, and each entry's
   hash covers the one before it, so that a change made by other means is found. Whoever rewrites the
   whole chain, or cuts off its end, is not found: it guards against accidents, not its own owner;
+* what was replaced or deleted is overwritten in the file, and leaves the log beside it within a few
+  seconds, or when the journal is opened again. Blocks that the file system frees are not wiped;
 * one process at a time has a journal open for writing.
 """
 
@@ -19,6 +21,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import itertools
+import math
 import os
 import sqlite3
 import threading
@@ -44,6 +47,8 @@ __all__ = [
 
 _CHAIN: Final = b"incrowd ledger 1\0"
 _FIRST: Final = bytes(32)
+_REMEMBERED: Final = 2.0
+"""Seconds that the log keeps what later transactions replaced, while the process lives."""
 
 _STEPS: Final = (
     """
@@ -154,6 +159,8 @@ class Journal:
         try:
             self._database = _connect(path, readonly)
             self._upgrade(readonly)
+            if not readonly:
+                self.forget()  # what a process that was killed left in the log
             (last,) = self._database.execute("SELECT coalesce(max(id), 0) FROM outbox").fetchone()
         except (sqlite3.Error, OSError) as error:
             self.close()
@@ -208,6 +215,15 @@ class Journal:
                 with suppress(sqlite3.Error):
                     database.execute("ROLLBACK")
                 raise
+
+    def forget(self) -> bool:
+        """Empty the log, which still holds what was replaced; false while somebody reads it."""
+        with self._using() as database:
+            (patience,) = database.execute("PRAGMA busy_timeout").fetchone()
+            database.execute("PRAGMA busy_timeout = 0")  # nobody waits for whoever looks on
+            (busy, _, _) = database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            database.execute(f"PRAGMA busy_timeout = {patience}")
+        return not busy
 
     def _write(self, database: sqlite3.Connection, batch: Batch) -> None:
         database.executemany(
@@ -327,7 +343,8 @@ def _connect(path: Path, readonly: bool) -> sqlite3.Connection:
     if not readonly:
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = FULL")
-        # What a party has forgotten, such as reports that were handed on, is overwritten.
+        # What a party has forgotten, such as reports that were handed on, is overwritten in the
+        # file itself; the log is emptied by Journal.forget.
         database.execute("PRAGMA secure_delete = ON")
     return database
 
@@ -380,7 +397,7 @@ class GroupCommit:
     """One transaction at a time for everyone: while it runs, the next one gathers.
 
     A failed transaction ends it: nothing of that group was carried out, and a new process finds the
-    state before it.
+    state before it. Now and then it empties the log of what was replaced.
     """
 
     def __init__(self, journal: Journal) -> None:
@@ -389,6 +406,7 @@ class GroupCommit:
         self._wanted = asyncio.Event()
         self._closing = False
         self._failure: BaseException | None = None
+        self._forget_at = math.inf
 
     def mark(self, source: Source) -> None:
         """Commit the changes of this source with the next group."""
@@ -408,7 +426,10 @@ class GroupCommit:
         group: list[Source] = []
         try:
             while not (self._closing and not self._marked):
-                await self._wanted.wait()
+                if not await self._asked():
+                    done = await asyncio.to_thread(self._journal.forget)
+                    self._forget_at = math.inf if done else _later()
+                    continue
                 self._wanted.clear()
                 group, self._marked = list(self._marked), {}
                 batch = self._journal.batch()
@@ -416,6 +437,7 @@ class GroupCommit:
                     source.changes(batch)
                 if batch:
                     await asyncio.to_thread(self._journal.commit, batch)
+                    self._forget_at = min(self._forget_at, _later())
                 for source in group:
                     source.committed()
         except BaseException as error:
@@ -425,7 +447,21 @@ class GroupCommit:
                     source.done.set_exception(FileUnreadable(f"not written: {error}"))
             raise
 
+    async def _asked(self) -> bool:
+        """Wait until there is something to commit; false when it is time to forget first."""
+        if self._forget_at == math.inf:
+            return await self._wanted.wait()
+        left = self._forget_at - asyncio.get_running_loop().time()
+        try:
+            return left > 0 and await asyncio.wait_for(self._wanted.wait(), left)
+        except TimeoutError:
+            return False
+
     def close(self) -> None:
         """Let ``run`` end after everything that is marked."""
         self._closing = True
         self._wanted.set()
+
+
+def _later() -> float:
+    return asyncio.get_running_loop().time() + _REMEMBERED
