@@ -16,15 +16,14 @@ when a target is missed.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from comparisons import Comparison, show
 
 from incrowd.privacy import ComposedProfile
 from incrowd.protocols.trusted_shuffle.privacy import blanket_profile
@@ -44,22 +43,6 @@ FIRST = 2_500
 POWER = 1.5
 SAME = 1e-4
 """How far, relatively, our ε may be above the plain one; below it by what that one rounds up."""
-
-
-@dataclass(frozen=True)
-class Result:
-    """One comparison: our seconds, theirs, their ratio, and whether its target is met."""
-
-    name: str
-    against: str
-    seconds: float
-    their_seconds: float
-    ratio: float
-    target: float
-    target_is: str
-    epsilon: float
-    their_epsilon: float
-    holds: bool
 
 
 def our_epsilon(n: int, rounds: int) -> float:
@@ -135,7 +118,7 @@ def largest(limit: float) -> tuple[int, float, float]:
         n *= 2
 
 
-def measure(repeats: int, limit: float) -> list[Result]:
+def measure(repeats: int, limit: float) -> list[Comparison]:
     our_epsilon(1000, 2)  # imports what it needs
     seconds, epsilon = timed(lambda: our_epsilon(PEOPLE, ROUNDS), repeats)
     n, their_seconds, their_epsilon = largest(limit)
@@ -143,13 +126,13 @@ def measure(repeats: int, limit: float) -> list[Result]:
     agrees = their_epsilon - ROUNDS * GRID <= same_size <= their_epsilon * (1 + SAME)
     ratio = their_seconds / seconds
     found = [
-        Result(
+        Comparison(
             f"n = {PEOPLE:,}, {ROUNDS} rounds", f"point by point, n = {n:,}", seconds,
-            their_seconds, ratio, 20.0, "at least", epsilon, math.nan, ratio >= 20,
+            their_seconds, epsilon, math.nan, ratio, 20.0, "at least", ratio >= 20,
         ),
-        Result(
+        Comparison(
             f"the same ε at n = {n:,}", "point by point", math.nan, their_seconds,
-            same_size / their_epsilon, 1.0, "about", same_size, their_epsilon, agrees,
+            same_size, their_epsilon, same_size / their_epsilon, 1.0, "about", agrees,
         ),
     ]  # fmt: skip
     for name, work, target in (
@@ -159,40 +142,12 @@ def measure(repeats: int, limit: float) -> list[Result]:
         more, grown = timed(lambda work=work: our_epsilon(*work), repeats)  # type: ignore[misc]
         ratio = more / seconds
         found.append(
-            Result(
-                name, f"ours, n = {PEOPLE:,}, {ROUNDS} rounds", more, seconds, ratio, target,
-                "at most", grown, epsilon, ratio <= target,
+            Comparison(
+                name, f"ours, n = {PEOPLE:,}, {ROUNDS} rounds", more, seconds, grown, epsilon,
+                ratio, target, "at most", ratio <= target,
             )
         )  # fmt: skip
     return found
-
-
-def show(found: list[Result]) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for name in ("", "against"):
-        table.add_column(name, no_wrap=True)
-    for name in ("s", "theirs", "ε", "theirs", "ratio", "target"):
-        table.add_column(name, justify="right")
-    table.add_column("")
-    for each in found:
-        table.add_row(
-            each.name,
-            each.against,
-            f"{each.seconds:.3f}",
-            f"{each.their_seconds:.3f}",
-            f"{each.epsilon:.5g}",
-            f"{each.their_epsilon:.5g}",
-            f"{each.ratio:.4g}×",
-            f"{each.target_is} {each.target:g}×",
-            "holds" if each.holds else "MISSED",
-        )
-    console = Console()
-    console.width = max(console.width, 130)
-    console.print(table)
 
 
 def main() -> int:
@@ -202,22 +157,8 @@ def main() -> int:
     parser.add_argument("--limit", type=float, default=120.0, help="seconds for the other way")
     options = parser.parse_args()
     found = measure(options.repeats, options.limit)
-    missed = [each for each in found if not each.holds]
-    if options.format == "json":
-        setting = {"epsilon0": EPSILON, "rate": RATE, "delta": DELTA}
-        shown = [
-            {
-                key: None if isinstance(value, float) and math.isnan(value) else value
-                for key, value in asdict(each).items()
-            }
-            for each in found
-        ]
-        print(json.dumps({**setting, "results": shown}, indent=2))
-    else:
-        print(f"epsilon0 = {EPSILON:g}, rate = {RATE:g}, delta = {DELTA:g}, processor time")
-        show(found)
-        print("all targets hold" if not missed else f"{len(missed)} targets missed")
-    return 1 if missed else 0
+    setting = {"epsilon0": EPSILON, "rate": RATE, "delta": DELTA}
+    return show(found, setting, options.format)
 
 
 if __name__ == "__main__":

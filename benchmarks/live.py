@@ -22,8 +22,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import itertools
-import json
-import math
 import os
 import sqlite3
 import statistics
@@ -36,12 +34,13 @@ from contextlib import AsyncExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import httpx
 import msgspec
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from starlette.routing import WebSocketRoute
+from targets import Result, show
 from websockets.asyncio.client import ClientConnection, connect
 
 from incrowd.live import cells, frames, task
@@ -86,36 +85,6 @@ class Pair:
         """Both median rates."""
         ours, others = map(statistics.median, (self.ours, self.theirs))
         return f"{ours:,.0f} {unit} per second, {theirs} {others:,.0f}"
-
-
-@dataclass
-class Result:
-    """One number and the target that it must keep (none: only shown)."""
-
-    name: str
-    value: float
-    target: float | None
-    side: Literal["at most", "at least"]
-    note: str = ""
-
-    @property
-    def holds(self) -> bool | None:
-        """Whether the target is met; none without one."""
-        if self.target is None:
-            return None
-        within = self.value <= self.target if self.side == "at most" else self.value >= self.target
-        return within and not math.isnan(self.value)
-
-    def as_dict(self) -> dict[str, Any]:
-        """The result as JSON shows it."""
-        return {
-            "name": self.name,
-            "value": self.value,
-            "target": self.target,
-            "target_is": self.side,
-            "holds": self.holds,
-            "note": self.note,
-        }
 
 
 # Reports
@@ -440,7 +409,7 @@ def measure(rounds: int, batches: int, pairs: int) -> list[Result]:
     print("sealing cells", file=sys.stderr)
     sealed = measure_sealing(rounds, 1000 * batches)
     stored = [
-        Result(name, pair.ratio, REPORT_TARGET, "at least", pair.told("reports", "SQLite"))
+        Result(name, pair.ratio, "×", REPORT_TARGET, "at least", pair.told("reports", "SQLite"))
         for name, pair in (
             ("durable reports over bare SQLite", reports),
             ("the same, a sender for each report", crowd),
@@ -449,21 +418,13 @@ def measure(rounds: int, batches: int, pairs: int) -> list[Result]:
     told = relayed.told("cells", "the echo"), sealed.told("cells", "the cipher")
     return [
         *stored,
-        Result("relayed cells over a bare echo", relayed.ratio, RELAY_TARGET, "at least", told[0]),
-        Result("sealing over the bare cipher", 1 / sealed.ratio, SEAL_TARGET, "at most", told[1]),
+        Result(
+            "relayed cells over a bare echo", relayed.ratio, "×", RELAY_TARGET, "at least", told[0]
+        ),
+        Result(
+            "sealing over the bare cipher", 1 / sealed.ratio, "×", SEAL_TARGET, "at most", told[1]
+        ),
     ]
-
-
-def as_table(results: list[Result]) -> str:
-    lines = []
-    for each in results:
-        sign = "≤" if each.side == "at most" else "≥"
-        aim = "" if each.target is None else f"{sign} {each.target:g}"
-        verdict = {True: "holds", False: "MISSED", None: ""}[each.holds]
-        lines.append(
-            f"{each.name:38}{each.value:>8.3g} ×{aim:>9}  {verdict:7} {each.note}".rstrip()
-        )
-    return "\n".join(lines)
 
 
 def main() -> int:
@@ -478,16 +439,11 @@ def main() -> int:
         serve(options.serve)
         return 0
     results = measure(options.rounds, options.batches, options.pairs)
-    missed = [each for each in results if each.holds is False]
-    setting = {"rounds": options.rounds, "batches": options.batches, "pairs": options.pairs}
-    if options.format == "json":
-        print(json.dumps({**setting, "results": [each.as_dict() for each in results]}, indent=2))
-    else:
-        told = ", ".join(f"{count} {what}" for what, count in setting.items())
-        print(f"{told} of {BATCH} cells · median ratios")
-        print(as_table(results))
-        print("all targets hold" if not missed else f"{len(missed)} targets missed")
-    return 1 if missed else 0
+    setting = {
+        "rounds": options.rounds, "batches": options.batches, "pairs": options.pairs,
+        "cells": BATCH,
+    }  # fmt: skip
+    return show(results, setting, options.format, "median ratios")
 
 
 if __name__ == "__main__":

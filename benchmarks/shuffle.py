@@ -16,7 +16,6 @@ The exit code is 1 when a target is missed.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import sys
 import time
@@ -26,6 +25,7 @@ from functools import partial
 from typing import Any, Literal
 
 import numpy as np
+from comparisons import Comparison, show
 from numpy.typing import NDArray
 
 from incrowd.privacy import ComposedProfile
@@ -95,20 +95,13 @@ class Case:
         met = self.ratio <= self.target if self.kind == "growth" else self.ratio >= self.target
         return met and self.agrees
 
-    def as_dict(self) -> dict[str, Any]:
-        """The case as JSON shows it."""
-        return {
-            "name": self.name,
-            "seconds": self.ours.seconds,
-            "epsilon": self.ours.epsilon,
-            "against": self.other_name,
-            "their_seconds": self.other.seconds,
-            "their_epsilon": self.other.epsilon,
-            "ratio": self.ratio,
-            "target": self.target,
-            "target_is": "at most" if self.kind == "growth" else "at least",
-            "holds": self.holds,
-        }
+    def compared(self) -> Comparison:
+        """The case as it is shown."""
+        return Comparison(
+            self.name, self.other_name, self.ours.seconds, self.other.seconds, self.ours.epsilon,
+            self.other.epsilon, self.ratio, self.target,
+            "at most" if self.kind == "growth" else "at least", self.holds,
+        )  # fmt: skip
 
 
 def _afresh(n: int) -> Profile:
@@ -230,49 +223,14 @@ def measure(repeats: int) -> list[Case]:
     return found
 
 
-def show(found: list[Case]) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for name in ("", "against"):
-        table.add_column(name, no_wrap=True)
-    for name in ("ms", "theirs", "ε", "theirs", "ratio", "target"):
-        table.add_column(name, justify="right")
-    table.add_column("")
-    for case in found:
-        table.add_row(
-            case.name,
-            case.other_name,
-            f"{1000 * case.ours.seconds:,.0f}",
-            f"{1000 * case.other.seconds:,.0f}",
-            f"{case.ours.epsilon:.5g}",
-            f"{case.other.epsilon:.5g}",
-            f"{case.ratio:.3g}×",
-            f"{'≤' if case.kind == 'growth' else '≥'} {case.target:g}×",
-            "holds" if case.holds else "MISSED",
-        )
-    console = Console()
-    console.width = max(console.width, 100)
-    console.print(table)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description="The shuffle accountant beside plain ways.")
     parser.add_argument("--format", choices=("table", "json"), default="table")
     parser.add_argument("--rounds", type=int, default=5, help="how often to repeat; best counts")
     options = parser.parse_args()
     found = measure(options.rounds)
-    missed = [case for case in found if not case.holds]
-    if options.format == "json":
-        setting = {"epsilon0": EPSILON, "delta": DELTA}
-        print(json.dumps({**setting, "cases": [case.as_dict() for case in found]}, indent=2))
-    else:
-        print(f"epsilon0 = {EPSILON:g}, delta = {DELTA:g}, processor time")
-        show(found)
-        print("all targets hold" if not missed else f"{len(missed)} targets missed")
-    return 1 if missed else 0
+    compared = [case.compared() for case in found]
+    return show(compared, {"epsilon0": EPSILON, "delta": DELTA}, options.format)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the benchmarks of walks share: numbers with targets, and how they are shown."""
+"""What most benchmarks share: numbers with targets, and how they are shown."""
 
 from __future__ import annotations
 

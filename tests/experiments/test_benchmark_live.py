@@ -1,29 +1,22 @@
 """The live benchmark measures what it says, and its targets bite."""
 
 import asyncio
-import importlib.util
 import json
 import math
 import sqlite3
 import sys
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
 from incrowd.live.store import SqliteStore
-
-SOURCE = Path(__file__).parents[2] / "benchmarks" / "live.py"
+from tests.experiments.benchmarks import loaded
 
 
 @pytest.fixture(scope="module")
 def benchmark():
-    spec = importlib.util.spec_from_file_location("benchmark_live", SOURCE)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules[spec.name]
+    with loaded("live") as module:
+        yield module
 
 
 def test_both_sides_store_the_same_reports_durably(benchmark, tmp_path):
@@ -58,7 +51,7 @@ def test_both_sides_store_the_same_reports_durably(benchmark, tmp_path):
     ],
 )
 def test_targets(benchmark, value, target, side, holds):
-    assert benchmark.Result("case", value, target, side).holds is holds
+    assert benchmark.Result("case", value, "×", target, side).holds is holds
 
 
 def test_the_median_of_the_ratios_counts(benchmark):

@@ -1,29 +1,20 @@
 """The contenders of the query benchmark compute the same, and its differences bite."""
 
-import importlib.util
 import json
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from incrowd.protocols.scrambled_query.mixing import ScramblerProfile
-
-SOURCE = Path(__file__).parents[2] / "benchmarks" / "scrambled_query.py"
+from tests.experiments.benchmarks import loaded
 
 
 @pytest.fixture(scope="module")
 def benchmark():
-    sys.path.insert(0, str(SOURCE.parent))
-    spec = importlib.util.spec_from_file_location("benchmark_scrambled_query", SOURCE)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules[spec.name]
-    sys.path.remove(str(SOURCE.parent))
+    with loaded("scrambled_query") as module:
+        yield module
 
 
 @pytest.mark.parametrize("sampling", [0.1, 0.5, 0.9])

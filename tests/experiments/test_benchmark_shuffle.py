@@ -1,22 +1,14 @@
 """The plain computations that the benchmark measures against are right, and its targets bite."""
 
-import importlib.util
-import sys
-from pathlib import Path
-
 import pytest
 
-SOURCE = Path(__file__).parents[2] / "benchmarks" / "shuffle.py"
+from tests.experiments.benchmarks import loaded
 
 
 @pytest.fixture(scope="module")
 def benchmark():
-    spec = importlib.util.spec_from_file_location("benchmark_shuffle", SOURCE)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules[spec.name]
+    with loaded("shuffle") as module:
+        yield module
 
 
 @pytest.mark.parametrize("n", [1_000, 10_000])

@@ -1,10 +1,8 @@
 """The contenders of the token benchmark walk and count rightly, and its targets bite."""
 
-import importlib.util
 import json
 import sys
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,18 +10,13 @@ from scipy.stats import chisquare, kstest
 
 from incrowd.protocols.token_walk.realised import realised_losses
 from incrowd.randomizers import KRR
-
-SOURCE = Path(__file__).parents[2] / "benchmarks" / "token_walk.py"
+from tests.experiments.benchmarks import loaded
 
 
 @pytest.fixture(scope="module")
 def benchmark():
-    spec = importlib.util.spec_from_file_location("benchmark_token_walk", SOURCE)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules[spec.name]
+    with loaded("token_walk") as module:
+        yield module
 
 
 @pytest.fixture(scope="module")

@@ -1,28 +1,22 @@
 """The contenders of the walk benchmark walk rightly, its χ² test and its targets bite."""
 
-import importlib.util
 import json
 import math
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from incrowd import graphs
+from tests.experiments.benchmarks import loaded
 
-SOURCE = Path(__file__).parents[2] / "benchmarks" / "walk.py"
 WALKERS, ROUNDS = 20_000, 3
 
 
 @pytest.fixture(scope="module")
 def benchmark():
-    spec = importlib.util.spec_from_file_location("benchmark_walk", SOURCE)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules[spec.name]
+    with loaded("walk") as module:
+        yield module
 
 
 @pytest.fixture(scope="module")

@@ -1,15 +1,10 @@
 """The tables and figures on shuffled check-in: made, repeatable, consistent and up to date."""
 
-import io
-import re
-import xml.etree.ElementTree as ET
-from contextlib import redirect_stdout
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from experiments import check_in
+from experiments.common import FIGURES
 from experiments.paper_check_in import (
     TABLE_2,
     paper_lemma_1,
@@ -18,61 +13,52 @@ from experiments.paper_check_in import (
 )
 from incrowd.privacy.renyi import renyi_epsilon, shuffled_gaussian_renyi
 from incrowd.protocols.check_in.distributed import distributed_renyi
+from tests.experiments.pieces import (
+    assert_made_by,
+    number,
+    published,
+    quick_run,
+    read_rows,
+    same_row,
+)
 
-DOCS = Path(check_in.__file__).parent.parent / "docs"
 TABLES = [name for name in check_in.EXPERIMENT.pieces if name.endswith(".md")]
-FIGURES = [name for name in check_in.EXPERIMENT.pieces if name.endswith(".svg")]
+DRAWINGS = [name for name in check_in.EXPERIMENT.pieces if name.endswith(".svg")]
 
 
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory):
     directory = tmp_path_factory.mktemp("figures")
-    printed = io.StringIO()
-    with redirect_stdout(printed):
-        assert check_in.EXPERIMENT.main(["--quick", "--out", str(directory)]) == 0
-    return directory, printed.getvalue()
-
-
-def _rows(text: str) -> list[dict[str, str]]:
-    lines = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("|")]
-    columns, _, *rows = lines
-    return [dict(zip(columns, row, strict=True)) for row in rows]
-
-
-def _published(name: str) -> list[dict[str, str]]:
-    return _rows((DOCS / "figures" / name).read_text(encoding="utf-8"))
+    return directory, quick_run(check_in.EXPERIMENT.main, directory)
 
 
 def _number(cell: str) -> float:
-    return float(re.sub(r"[,✗ ]", "", cell))
+    return number(cell, "✗")
 
 
 def test_writes_what_it_names(quick):
     directory, printed = quick
-    assert printed.split() == [str(directory / name) for name in check_in.EXPERIMENT.pieces]
+    assert printed == [str(directory / name) for name in check_in.EXPERIMENT.pieces]
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_documentation_is_up_to_date(quick, name):
     """Every row of the quick run stands in the documentation, but for a last digit."""
-    published = _published(name)
-    for row in _rows((quick[0] / name).read_text(encoding="utf-8")):
-        keys = [key for key in row if key in ("ε0", "γ", "σ", "n", "order", "rounds")]
-        (same,) = [each for each in published if all(each[key] == row[key] for key in keys)]
+    known = published(name)
+    for row in read_rows(quick[0] / name):
+        same = same_row(row, known, ("ε0", "γ", "σ", "n", "order", "rounds"))
         for column, cell in row.items():
             assert _number(cell) == pytest.approx(_number(same[column]), rel=1.1e-3)
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("name", DRAWINGS)
 def test_figures_are_drawings(quick, name):
-    for text in (quick[0] / name, DOCS / "figures" / name):
-        content = text.read_text(encoding="utf-8")
-        assert ET.fromstring(content).tag.endswith("svg")
-        assert "python -m experiments.check_in" in content
+    for directory in (quick[0], FIGURES):
+        assert_made_by("experiments.check_in", directory / name)
 
 
 def test_three_printed_cells_are_below_what_an_attack_attains():
-    rows = _published("check_in_table2.md")
+    rows = published("check_in_table2.md")
     assert len(rows) == len(TABLE_2)
     false = [
         (row["ε0"], row["γ"], column)
@@ -95,12 +81,12 @@ def test_three_printed_cells_are_below_what_an_attack_attains():
 def test_the_bounds_reproduce_an_independent_computation():
     """Values of a privacy-loss computation written from the definition, for binary response."""
     known = [0.07363, 0.01918, 2.76294, 0.92406]
-    found = [_number(row["bound"]) for row in _published("check_in_table2.md")]
+    found = [_number(row["bound"]) for row in published("check_in_table2.md")]
     np.testing.assert_allclose(found, known, rtol=5e-3)
 
 
 def test_the_lemma_is_below_the_true_divergence():
-    for row in _published("check_in_lemma.md"):
+    for row in published("check_in_lemma.md"):
         assert _number(row["lemma, δ = 1e-8"]) < _number(row["true"])
     assert paper_lemma_1(1.0, 1e-8, 2) == pytest.approx(6.9e-8, rel=0.01)
     assert paper_lemma_1(1.0, 1e-8, 8) == pytest.approx(3.2e-5, rel=0.01)
@@ -108,7 +94,7 @@ def test_the_lemma_is_below_the_true_divergence():
 
 
 def test_the_pair_is_enclosed():
-    for row in _published("check_in_pair.md"):
+    for row in published("check_in_pair.md"):
         forth = _number(row["1→0, at least"])
         assert forth <= _number(row["1→0, at most"]) <= forth * 1.0003
         assert _number(row["0→1, at least"]) <= _number(row["0→1, at most"]) < forth * 1.0003
@@ -121,7 +107,7 @@ def test_a_random_crowd_is_not_more_private_than_a_fixed_one():
     fixed = paper_without_replacement_renyi(orders, 1_000, 100, 1.0)
     random = distributed_renyi(orders, n=1_000, rate=0.1, sigma=1.0)
     assert np.all(fixed < random)
-    for row in _published("check_in_distributed.md"):
+    for row in published("check_in_distributed.md"):
         bounds = [_number(row[each]) for each in ("attack", "bound", "fixed crowd, Rényi")]
         assert bounds == sorted(bounds)
 

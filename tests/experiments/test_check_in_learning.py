@@ -1,12 +1,9 @@
 """Learning by check-in, as an experiment: it runs, goes on after a kill, and keeps its word."""
 
-import io
 import json
 import math
 import os
 import re
-import xml.etree.ElementTree as ET
-from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,8 +17,8 @@ from experiments.check_in_learning_data import Pictures, cifar, digits, edges
 from experiments.check_in_learning_network import LAYERS, DigitNetwork
 from incrowd.errors import FileUnreadable, InvalidParameter
 from incrowd.randomness import Seeds
+from tests.experiments.pieces import assert_drawing, published, quick_run, read_rows, rows
 
-DOCS = Path(learning.__file__).parent.parent / "docs" / "figures"
 PIECES = {
     "check_in_learning.md",
     "check_in_learning.svg",
@@ -42,25 +39,12 @@ def made_up(people=300, tests=50, side=28, seed=3):
     )
 
 
-def rows(text):
-    lines = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("|")]
-    columns, _, *rest = lines
-    return [dict(zip(columns, row, strict=True)) for row in rest]
-
-
-def run(*arguments):
-    printed = io.StringIO()
-    with redirect_stdout(printed):
-        assert learning.main(arguments) == 0
-    return printed.getvalue().split()
-
-
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory):
     if "INCROWD_DATA" not in os.environ:
         pytest.skip("INCROWD_DATA is not set")
     directory = tmp_path_factory.mktemp("figures")
-    return directory, run("--quick", "--out", str(directory))
+    return directory, quick_run(learning.main, directory)
 
 
 def test_writes_what_it_names(quick):
@@ -72,11 +56,11 @@ def test_writes_what_it_names(quick):
 def test_figures_are_svg(quick):
     for name in PIECES:
         if name.endswith(".svg"):
-            assert ET.fromstring((quick[0] / name).read_text(encoding="utf-8")).tag.endswith("svg")
+            assert_drawing(quick[0] / name)
 
 
 def test_every_learner_is_in_the_table(quick):
-    found = rows((quick[0] / "check_in_learning.md").read_text(encoding="utf-8"))
+    found = read_rows(quick[0] / "check_in_learning.md")
     assert [row["who is trusted"] for row in found] == [
         "no privacy",
         "a trusted curator",
@@ -308,7 +292,7 @@ def test_digits_need_a_place(monkeypatch, tmp_path):
 
 
 def test_documentation_is_that_of_the_settings():
-    found = rows((DOCS / "check_in_learning.md").read_text(encoding="utf-8"))
+    found = published("check_in_learning.md")
     assert len(found) == len(linear.SETTINGS)
     ordered = sorted(linear.SETTINGS, key=lambda each: list(linear.NAMES).index(each.learner))
     for row, setting in zip(found, ordered, strict=True):

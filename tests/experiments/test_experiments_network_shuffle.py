@@ -1,16 +1,12 @@
 """The tables and figures of network shuffling: made, repeatable, consistent and up to date."""
 
-import io
 import math
-import re
-import xml.etree.ElementTree as ET
-from contextlib import redirect_stdout
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from experiments import common, network_bounds, network_mean, network_real, network_shuffle
+from experiments import network_bounds, network_mean, network_real, network_shuffle
+from experiments.common import FIGURES
 from experiments.network_graphs import PRINTED, small
 from experiments.network_rounds import (
     LAZY,
@@ -28,8 +24,15 @@ from incrowd.protocols.network_shuffle.mixing import measure
 from incrowd.protocols.network_shuffle.walk import Walk
 from incrowd.randomizers import RR
 from incrowd.randomness import Seeds
+from tests.experiments.pieces import (
+    assert_light_and_dark,
+    number,
+    published,
+    quick_run,
+    read_rows,
+    same_row,
+)
 
-FIGURES = Path(network_shuffle.__file__).parent.parent / "docs" / "figures"
 EXPERIMENTS = (network_shuffle.EXPERIMENT, network_real.EXPERIMENT)
 ALL = [name for experiment in EXPERIMENTS for name in experiment.pieces]
 SVG = [name for name in ALL if name.endswith(".svg")]
@@ -45,26 +48,16 @@ SAME_AT_EVERY_SIZE = (
 @pytest.fixture(scope="module", params=EXPERIMENTS, ids=lambda experiment: experiment.module)
 def quick(request, tmp_path_factory):
     directory = tmp_path_factory.mktemp("figures")
-    printed = io.StringIO()
-    with redirect_stdout(printed):
-        assert request.param.main(["--quick", "--out", str(directory)]) == 0
-    return request.param, directory, printed.getvalue()
-
-
-def _rows(name: str, directory: Path = FIGURES) -> list[dict[str, str]]:
-    text = (directory / name).read_text(encoding="utf-8")
-    lines = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("|")]
-    columns, _, *rows = lines
-    return [dict(zip(columns, row, strict=True)) for row in rows]
+    return request.param, directory, quick_run(request.param.main, directory)
 
 
 def _number(cell: str) -> float:
-    return float(re.sub(r"[,% ]", "", cell))
+    return number(cell, "%")
 
 
 def test_writes_what_it_names(quick):
     experiment, directory, printed = quick
-    assert printed.split() == [str(directory / name) for name in experiment.pieces]
+    assert printed == [str(directory / name) for name in experiment.pieces]
     assert {path.name for path in directory.iterdir()} == set(experiment.pieces)
 
 
@@ -74,11 +67,10 @@ def test_documentation_is_up_to_date(quick):
     for name in SAME_AT_EVERY_SIZE:
         if not (directory / name).exists():
             continue
-        published = _rows(name)
-        for row in _rows(name, directory):
-            keys = [key for key in row if key in KEYS]
-            (same,) = [each for each in published if all(each[key] == row[key] for key in keys)]
-            for column in row.keys() - set(keys):
+        known = published(name)
+        for row in read_rows(directory / name):
+            same = same_row(row, known, KEYS)
+            for column in row.keys() - set(KEYS):
                 assert _number(row[column]) == pytest.approx(_number(same[column]), rel=1.1e-3)
 
 
@@ -96,16 +88,11 @@ def test_everything_is_published(name):
 
 @pytest.mark.parametrize("name", SVG)
 def test_figures_stand_on_light_and_dark_pages(name):
-    text = (FIGURES / name).read_text(encoding="utf-8")
-    ET.fromstring(text)
-    assert "prefers-color-scheme: dark" in text
-    assert "dc:date" not in text
-    body = text[text.index("<defs>") :]
-    assert set(re.findall(r"#[0-9a-f]{6}\b", body)) <= set(common._DARK)
+    assert_light_and_dark(FIGURES / name)
 
 
 def test_published_amplification_is_in_order():
-    for row in _rows("network_amplification.md"):
+    for row in published("network_amplification.md"):
         ours, clones = _number(row["network shuffling, ours"]), _number(row["clones, exact"])
         assert ours <= clones <= _number(row["clones, closed form"])
         assert ours <= _number(row["subsampling"]) < _number(row["swapping"])
@@ -113,12 +100,12 @@ def test_published_amplification_is_in_order():
 
 
 def test_published_modes_are_in_order():
-    for row in (*_rows("network_datasets.md"), *_rows("network_stationary.md")):
+    for row in (*published("network_datasets.md"), *published("network_stationary.md")):
         assert _number(row["single, ours"]) <= _number(row["all, ours"])
 
 
 def test_published_gamma_is_the_one_sided_count():
-    rows = _rows("network_gamma.md")
+    rows = published("network_gamma.md")
     assert [row["graph"] for row in rows] == [each.title for each in PRINTED.values()]
     for row, printed in zip(rows, PRINTED.values(), strict=True):
         assert _number(row["n"]) == printed.n
@@ -127,7 +114,7 @@ def test_published_gamma_is_the_one_sided_count():
 
 
 def test_published_rounds_are_in_order():
-    rows = _rows("network_rounds.md")
+    rows = published("network_rounds.md")
     assert len(rows) == 4 * len(PRINTED)
     for row in rows:
         needed = [_number(row[share]) for share in SHARES]
@@ -140,7 +127,7 @@ def test_published_rounds_are_in_order():
 
 
 def test_published_worst_person_is_enclosed():
-    facts = {row["what"]: row["value"] for row in _rows("network_worst.md")}
+    facts = {row["what"]: row["value"] for row in published("network_worst.md")}
     least = _number(facts["ε of the worst person, at least (attack)"])
     most = _number(facts["ε of the worst person, at most"])
     trusted = _number(facts["ε behind a trusted shuffler, at most"])
@@ -149,7 +136,7 @@ def test_published_worst_person_is_enclosed():
 
 
 def test_published_mean_improves_with_local_epsilon():
-    rows = _rows("network_mean.md")
+    rows = published("network_mean.md")
     for mode in ("all", "single"):
         errors = [_number(row["squared error"]) for row in rows if row["handed in"] == mode]
         assert errors == sorted(errors, reverse=True)

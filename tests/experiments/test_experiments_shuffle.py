@@ -1,39 +1,34 @@
 """The tables and figures of the documentation: made, repeatable, consistent and up to date."""
 
-import io
 import re
-import xml.etree.ElementTree as ET
-from contextlib import redirect_stdout
-from pathlib import Path
 
 import pytest
 
-from experiments import common, shuffle
+from experiments import shuffle
+from experiments.common import FIGURES
 from incrowd.privacy import functional
 from incrowd.randomizers import KRR, Generic, Laplace
+from tests.experiments.pieces import (
+    assert_light_and_dark,
+    number,
+    published,
+    quick_run,
+    read_rows,
+    same_row,
+)
 
-DOCS = Path(shuffle.__file__).parent.parent / "docs"
 TABLES = [name for name in shuffle.EXPERIMENT.pieces if name.endswith(".md")]
-FIGURES = [name for name in shuffle.EXPERIMENT.pieces if name.endswith(".svg")]
+DRAWINGS = [name for name in shuffle.EXPERIMENT.pieces if name.endswith(".svg")]
 
 
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory):
     directory = tmp_path_factory.mktemp("figures")
-    printed = io.StringIO()
-    with redirect_stdout(printed):
-        assert shuffle.EXPERIMENT.main(["--quick", "--out", str(directory)]) == 0
-    return directory, printed.getvalue()
-
-
-def _rows(text: str) -> list[dict[str, str]]:
-    lines = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("|")]
-    columns, _, *rows = lines
-    return [dict(zip(columns, row, strict=True)) for row in rows]
+    return directory, quick_run(shuffle.EXPERIMENT.main, directory)
 
 
 def _number(cell: str) -> float:
-    return float(re.sub(r"[,×% ]", "", cell))
+    return number(cell, "×%")
 
 
 def _numeric(cell: str) -> bool:
@@ -42,7 +37,7 @@ def _numeric(cell: str) -> bool:
 
 def test_writes_what_it_names(quick):
     directory, printed = quick
-    assert printed.split() == [str(directory / name) for name in shuffle.EXPERIMENT.pieces]
+    assert printed == [str(directory / name) for name in shuffle.EXPERIMENT.pieces]
     assert {path.name for path in directory.iterdir()} == set(shuffle.EXPERIMENT.pieces)
 
 
@@ -62,10 +57,9 @@ def test_the_same_bytes_again(quick, name):
 @pytest.mark.parametrize("name", TABLES)
 def test_documentation_is_up_to_date(quick, name):
     """Every row of the quick run stands in the documentation, but for a last digit."""
-    published = _rows((DOCS / "figures" / name).read_text(encoding="utf-8"))
-    for row in _rows((quick[0] / name).read_text(encoding="utf-8")):
-        keys = [key for key in row if key in ("n", "ε0", "k", "randomizer")]
-        (same,) = [each for each in published if all(each[key] == row[key] for key in keys)]
+    known = published(name)
+    for row in read_rows(quick[0] / name):
+        same = same_row(row, known, ("n", "ε0", "k", "randomizer"))
         for column, cell in row.items():
             if column in ("gap", "saved"):
                 assert _number(cell) == pytest.approx(_number(same[column]), abs=0.11)
@@ -77,22 +71,16 @@ def test_documentation_is_up_to_date(quick, name):
 
 @pytest.mark.parametrize("name", TABLES[:4])
 def test_documentation_is_consistent(name):
-    rows = _rows((DOCS / "figures" / name).read_text(encoding="utf-8"))
-    for row in rows:
+    for row in published(name):
         bound = _number(row["bound"])
         assert _number(row["attack"]) <= bound
         assert bound <= min(_number(row.get(other, "inf")) for other in ("clones 2021", "Bennett"))
         assert bound <= _number(row.get("generic", "inf"))
 
 
-def test_figures_stand_on_light_and_dark_pages():
-    for name in FIGURES:
-        text = (DOCS / "figures" / name).read_text(encoding="utf-8")
-        ET.fromstring(text)
-        assert "prefers-color-scheme: dark" in text
-        assert "dc:date" not in text
-        body = text[text.index("<defs>") :]
-        assert set(re.findall(r"#[0-9a-f]{6}\b", body)) <= set(common._DARK)
+@pytest.mark.parametrize("name", DRAWINGS)
+def test_figures_stand_on_light_and_dark_pages(name):
+    assert_light_and_dark(FIGURES / name)
 
 
 def test_variation_ratio_is_the_generic_bound_for_two_categories():
@@ -121,7 +109,7 @@ def test_counterexamples():
         (0.68709, 1.128e-6),
         (1.37486, 1.048e-6),
     ]
-    found = _rows((DOCS / "figures" / "shuffle_variation_ratio.md").read_text(encoding="utf-8"))
+    found = published("shuffle_variation_ratio.md")
     assert len(found) == len(shuffle.VARIATION_RATIO_CASES)
     for (claimed, truth), row in zip(summed, found, strict=True):
         attained = _number(row["true δ there, at least"])

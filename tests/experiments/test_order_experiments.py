@@ -1,12 +1,7 @@
 """The tables and figures on order: made, repeatable, consistent and honest."""
 
-import io
 import os
-import re
-import xml.etree.ElementTree as ET
-from contextlib import redirect_stdout
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,22 +12,21 @@ from experiments import order_preservation as preservation
 from experiments import order_results as results
 from experiments import order_shuffle, order_worked
 from experiments import order_worlds as worlds
+from experiments.common import FIGURES
 from experiments.paper_order_shuffle import REDUCTIONS, RELEASED
 from incrowd.protocols.order_shuffle.sensitivity import paper_sensitivity
+from tests.experiments import pieces
+from tests.experiments.pieces import assert_made_by, published, quick_run, read_rows
 
 pytest.importorskip("sklearn")
 
-DOCS = Path(order_shuffle.__file__).parent.parent / "docs" / "figures"
 PIECES = list(order_shuffle.EXPERIMENT.pieces)
 
 
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory):
     directory = tmp_path_factory.mktemp("figures")
-    printed = io.StringIO()
-    with redirect_stdout(printed):
-        assert order_shuffle.EXPERIMENT.main(["--quick", "--out", str(directory)]) == 0
-    return directory, printed.getvalue().split()
+    return directory, quick_run(order_shuffle.EXPERIMENT.main, directory)
 
 
 @pytest.fixture
@@ -41,35 +35,25 @@ def data():
         pytest.skip("INCROWD_DATA is not set")
 
 
-def rows(path):
-    text = path.read_text(encoding="utf-8")
-    lines = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("|")]
-    columns, _, *rest = lines
-    return [dict(zip(columns, row, strict=True)) for row in rest]
-
-
 def number(cell):
-    return float(re.sub(r"[,% ]|±.*", "", cell))
+    return pieces.number(cell.partition("±")[0], "%")
 
 
 def test_writes_what_it_names(quick):
     directory, printed = quick
     assert printed == [str(directory / name) for name in PIECES]
     for name in PIECES:
-        content = (directory / name).read_text(encoding="utf-8")
-        assert "python -m experiments.order_shuffle" in content
-        if name.endswith(".svg"):
-            assert ET.fromstring(content).tag.endswith("svg")
+        assert_made_by("experiments.order_shuffle", directory / name)
 
 
 @pytest.mark.parametrize("name", PIECES)
 def test_all_is_published(name):
-    assert (DOCS / name).exists()
+    assert (FIGURES / name).exists()
 
 
 @pytest.mark.parametrize("name", ["order_worked.md", "order_worked_groups.md"])
 def test_worked_example_is_up_to_date(quick, name):
-    assert (quick[0] / name).read_text(encoding="utf-8") == (DOCS / name).read_text(
+    assert (quick[0] / name).read_text(encoding="utf-8") == (FIGURES / name).read_text(
         encoding="utf-8"
     )
 
@@ -83,7 +67,7 @@ def test_worked_example_is_the_papers():
 
 @pytest.mark.parametrize("quickly", [True, False])
 def test_sensitivities_never_exceed_the_papers(quick, quickly):
-    found = rows((quick[0] if quickly else DOCS) / "order_gains.md")
+    found = read_rows((quick[0] if quickly else FIGURES) / "order_gains.md")
     assert found
     for row in found:
         assert number(row["ours"]) <= number(row["the paper’s"])
@@ -94,7 +78,7 @@ def test_sensitivities_never_exceed_the_papers(quick, quickly):
 
 
 def test_published_results_lie_between_the_two_ends():
-    found = rows(DOCS / "order_results.md")
+    found = published("order_results.md")
     assert {row["crowd"] for row in found} == {each.name for each in worlds.SETTINGS}
     ends = {}
     for row in found:
@@ -109,14 +93,14 @@ def test_published_results_lie_between_the_two_ends():
 
 
 def test_published_alphas_at_equal_lambda():
-    compared = [row for row in rows(DOCS / "order_equal.md") if row["times"] != "–"]
+    compared = [row for row in published("order_equal.md") if row["times"] != "–"]
     assert len(compared) >= 6
     for row in compared:
         assert number(row["α ours"]) < number(row["α the paper’s"])
 
 
 def test_claims_name_the_papers_numbers():
-    found = rows(DOCS / "order_claims.md")
+    found = published("order_claims.md")
     for claimed, (times, where) in REDUCTIONS.items():
         assert [row for row in found if row["claim"] == f"{claimed}: {times} times fewer, {where}"]
 
@@ -144,7 +128,7 @@ class TestPreservation:
         assert preservation.preserved(200, 10, 0.0, 100) < 0.6
 
     def test_published_shares_grow_with_alpha(self):
-        found = rows(DOCS / "order_preservation.md")
+        found = published("order_preservation.md")
         shares = [number(row["η, in a row"]) for row in found[:8]]
         assert shares == sorted(shares)
         assert all(number(row["η, sparse"]) >= number(row["η, in a row"]) for row in found)

@@ -1,19 +1,14 @@
 """k-means on MNIST, as an experiment: it runs, and says what is claimed and what is proven."""
 
-import io
 import math
 import os
-import xml.etree.ElementTree as ET
-from contextlib import redirect_stdout
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from experiments import scrambled_clustering as clustering
 from incrowd.protocols.scrambled_query.load import query_messages
-
-DOCS = Path(clustering.__file__).parent.parent / "docs" / "figures"
+from tests.experiments.pieces import assert_made_by, published, quick_run, read_rows
 
 
 @pytest.fixture(scope="module")
@@ -21,30 +16,18 @@ def quick(tmp_path_factory):
     if "INCROWD_DATA" not in os.environ:
         pytest.skip("INCROWD_DATA is not set")
     directory = tmp_path_factory.mktemp("figures")
-    printed = io.StringIO()
-    with redirect_stdout(printed):
-        assert clustering.EXPERIMENT.main(["--quick", "--out", str(directory)]) == 0
-    return directory, printed.getvalue().split()
-
-
-def rows(text):
-    lines = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("|")]
-    columns, _, *rest = lines
-    return [dict(zip(columns, row, strict=True)) for row in rest]
+    return directory, quick_run(clustering.EXPERIMENT.main, directory)
 
 
 def test_writes_what_it_names(quick):
     directory, printed = quick
     assert printed == [str(directory / name) for name in clustering.EXPERIMENT.pieces]
     for name in clustering.EXPERIMENT.pieces:
-        content = (directory / name).read_text(encoding="utf-8")
-        assert "python -m experiments.scrambled_clustering" in content
-        if name.endswith(".svg"):
-            assert ET.fromstring(content).tag.endswith("svg")
+        assert_made_by("experiments.scrambled_clustering", directory / name)
 
 
 def test_every_setting_is_in_the_table(quick):
-    found = rows((quick[0] / "scrambled_kmeans.md").read_text(encoding="utf-8"))
+    found = read_rows(quick[0] / "scrambled_kmeans.md")
     size = clustering.QUICK
     assert len(found) == len(size.ways) * len(size.routes) * len(size.releases)
     for row in found:
@@ -78,7 +61,7 @@ def test_messages_of_a_round():
 
 
 def test_what_was_found():
-    found = rows((DOCS / "scrambled_kmeans.md").read_text(encoding="utf-8"))
+    found = published("scrambled_kmeans.md")
     for row in found:
         if row["ε_c"] != "none":
             # What is claimed does not count the centroids, which everybody is told.

@@ -1,12 +1,8 @@
 """The tables and figures on scrambled queries: made, repeatable, consistent and up to date."""
 
-import io
 import itertools
 import re
-import xml.etree.ElementTree as ET
-from contextlib import redirect_stdout
 from math import comb, exp, factorial, inf, log, prod
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +10,7 @@ import pytest
 from experiments import scrambled_figures as figures
 from experiments import scrambled_query
 from experiments import scrambled_tradeoffs as tradeoffs
+from experiments.common import FIGURES
 from experiments.paper_scrambled_query import (
     paper_bennett_delta,
     paper_bennett_epsilon,
@@ -23,10 +20,17 @@ from experiments.paper_scrambled_query import (
 )
 from incrowd.protocols.scrambled_query.capped import capped_epsilon
 from incrowd.protocols.scrambled_query.mixing import ScramblerProfile
+from tests.experiments.pieces import (
+    assert_made_by,
+    number,
+    published,
+    quick_run,
+    read_rows,
+    same_row,
+)
 
-DOCS = Path(scrambled_query.__file__).parent.parent / "docs"
 TABLES = [name for name in scrambled_query.EXPERIMENT.pieces if name.endswith(".md")]
-FIGURES = [name for name in scrambled_query.EXPERIMENT.pieces if name.endswith(".svg")]
+DRAWINGS = [name for name in scrambled_query.EXPERIMENT.pieces if name.endswith(".svg")]
 KEYS = (
     "σ",
     "people",
@@ -44,45 +48,27 @@ KEYS = (
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory):
     directory = tmp_path_factory.mktemp("figures")
-    printed = io.StringIO()
-    with redirect_stdout(printed):
-        assert scrambled_query.EXPERIMENT.main(["--quick", "--out", str(directory)]) == 0
-    return directory, printed.getvalue()
-
-
-def _rows(text: str) -> list[dict[str, str]]:
-    lines = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("|")]
-    columns, _, *rows = [[cell.strip() for cell in line] for line in lines]
-    # A column that says more of the one before it has no name of its own.
-    named = [f"{name} {at}" if columns.count(name) > 1 else name for at, name in enumerate(columns)]
-    return [dict(zip(named, row, strict=True)) for row in rows]
-
-
-def _published(name: str) -> list[dict[str, str]]:
-    return _rows((DOCS / "figures" / name).read_text(encoding="utf-8"))
+    return directory, quick_run(scrambled_query.EXPERIMENT.main, directory)
 
 
 def _number(cell: str) -> float:
-    return inf if cell == "∞" else float(re.sub(r"[,% ]", "", cell))
+    return inf if cell == "∞" else number(cell, "%")
 
 
 def test_writes_what_it_names(quick):
     directory, printed = quick
-    assert printed.split() == [str(directory / name) for name in scrambled_query.EXPERIMENT.pieces]
+    assert printed == [str(directory / name) for name in scrambled_query.EXPERIMENT.pieces]
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_documentation_is_up_to_date(quick, name):
     """Every row of the quick run stands in the documentation."""
-    published = _published(name)
-    found = _rows((quick[0] / name).read_text(encoding="utf-8"))
+    known, found = published(name), read_rows(quick[0] / name)
     assert found
     for row in found:
         # What was fitted is a result, not a key.
         keys = KEYS[5:7] + KEYS[3:4] if "budget ε" in row else KEYS
-        (same,) = [
-            each for each in published if all(each[key] == row[key] for key in keys if key in row)
-        ]
+        same = same_row(row, known, keys)
         for column, cell in row.items():
             if re.fullmatch(r"[\d,.e+-]+( %)?", cell):
                 assert _number(cell) == pytest.approx(_number(same[column]), rel=1.1e-2)
@@ -90,12 +76,10 @@ def test_documentation_is_up_to_date(quick, name):
                 assert cell == same[column]
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("name", DRAWINGS)
 def test_figures_are_drawings(quick, name):
-    for text in (quick[0] / name, DOCS / "figures" / name):
-        content = text.read_text(encoding="utf-8")
-        assert ET.fromstring(content).tag.endswith("svg")
-        assert "python -m experiments.scrambled_query" in content
+    for directory in (quick[0], FIGURES):
+        assert_made_by("experiments.scrambled_query", directory / name)
 
 
 class TestWhatIsPrinted:
@@ -184,7 +168,7 @@ class TestHistograms:
 class TestWhatIsFound:
     def test_capped(self):
         """The conclusion of the paper is the other way round."""
-        for row in _published("scrambled_capped.md"):
+        for row in published("scrambled_capped.md"):
             printed, exact, own = (
                 _number(row[each]) for each in ("printed", "exact", "one dummy each")
             )
@@ -198,7 +182,7 @@ class TestWhatIsFound:
             ("0.5", "100", "1,000"): 0.268390, ("0.9", "600", "50"): 0.059659,
             ("0", "100", "300"): 1.4379, ("0", "100", "1,000"): 0.6261,
         }  # fmt: skip
-        rows = _published("scrambled_bounds.md")
+        rows = published("scrambled_bounds.md")
         for row in rows:
             exact = _number(row["exact"])
             value = known.pop((row["σ"], row["people"], row["dummies"]), None)
@@ -211,11 +195,11 @@ class TestWhatIsFound:
         assert len(unsafe) > len(rows) / 2
 
     def test_composing_tightly_pays(self):
-        for row in _published("scrambled_sets.md"):
+        for row in published("scrambled_sets.md"):
             assert _number(row["ε"]) <= _number(row["sum"])
 
     def test_fitted_parameters_keep_budget_and_limit(self):
-        rows = _published("scrambled_fit.md")
+        rows = published("scrambled_fit.md")
         for row in rows:
             assert _number(row["ε"]) <= _number(row["budget ε"])
             if row["limit"] == "–":
@@ -228,7 +212,7 @@ class TestWhatIsFound:
         assert tradeoffs.people_for(0.5) == pytest.approx(10_000 / 0.525, abs=1)
 
     def test_answers(self):
-        for row in _published("scrambled_answers.md"):
+        for row in published("scrambled_answers.md"):
             plainly = row["setting"].startswith("1,000 dummies") and row["with the result"] == "–"
             assert (_number(row["count error"]) == 0) == plainly
             if row["with the result"] != "–":

@@ -1,15 +1,10 @@
 """The tables and figures on token walks: made, repeatable, consistent and up to date."""
 
-import io
-import re
-import xml.etree.ElementTree as ET
-from contextlib import redirect_stdout
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from experiments import token_walk
+from experiments.common import FIGURES
 from experiments.paper_token_walk import (
     advanced_composition,
     code_figure_1a,
@@ -22,51 +17,44 @@ from experiments.paper_token_walk import (
     paper_theorem_6,
     paper_visits,
 )
+from tests.experiments.pieces import (
+    assert_made_by,
+    number,
+    published,
+    quick_run,
+    read_rows,
+    same_row,
+)
 
-DOCS = Path(token_walk.__file__).parent.parent / "docs"
 TABLES = [name for name in token_walk.EXPERIMENT.pieces if name.endswith(".md")]
-FIGURES = [name for name in token_walk.EXPERIMENT.pieces if name.endswith(".svg")]
+DRAWINGS = [name for name in token_walk.EXPERIMENT.pieces if name.endswith(".svg")]
 KEYS = ("n", "ε0", "categories", "graph", "distance")
 
 
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory):
     directory = tmp_path_factory.mktemp("figures")
-    printed = io.StringIO()
-    with redirect_stdout(printed):
-        assert token_walk.EXPERIMENT.main(["--quick", "--out", str(directory)]) == 0
-    return directory, printed.getvalue()
-
-
-def _rows(text: str) -> list[dict[str, str]]:
-    lines = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("|")]
-    columns, _, *rows = lines
-    return [dict(zip(columns, row, strict=True)) for row in rows]
-
-
-def _published(name: str) -> list[dict[str, str]]:
-    return _rows((DOCS / "figures" / name).read_text(encoding="utf-8"))
+    return directory, quick_run(token_walk.EXPERIMENT.main, directory)
 
 
 def _number(cell: str) -> float:
-    return float(re.sub(r"[,% ]", "", cell))
+    return number(cell, "%")
 
 
 def test_writes_what_it_names(quick):
     directory, printed = quick
-    assert printed.split() == [str(directory / name) for name in token_walk.EXPERIMENT.pieces]
+    assert printed == [str(directory / name) for name in token_walk.EXPERIMENT.pieces]
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_documentation_is_up_to_date(quick, name):
     """Every row of the quick run stands in the documentation, but for a last digit."""
-    published = _published(name)
-    found = _rows((quick[0] / name).read_text(encoding="utf-8"))
+    known, found = published(name), read_rows(quick[0] / name)
     assert found
     for row in found:
         # An ε0 that was solved for is a result, not a key.
-        keys = [key for key in KEYS if key in row and not (key == "ε0" and "token" in row)]
-        (same,) = [each for each in published if all(each[key] == row[key] for key in keys)]
+        keys = [key for key in KEYS if not (key == "ε0" and "token" in row)]
+        same = same_row(row, known, keys)
         for column, cell in row.items():
             if column == "graph" or cell == "–":
                 assert cell == same[column]
@@ -74,12 +62,10 @@ def test_documentation_is_up_to_date(quick, name):
                 assert _number(cell) == pytest.approx(_number(same[column]), rel=1.1e-2)
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("name", DRAWINGS)
 def test_figures_are_drawings(quick, name):
-    for text in (quick[0] / name, DOCS / "figures" / name):
-        content = text.read_text(encoding="utf-8")
-        assert ET.fromstring(content).tag.endswith("svg")
-        assert "python -m experiments.token_walk" in content
+    for directory in (quick[0], FIGURES):
+        assert_made_by("experiments.token_walk", directory / name)
 
 
 class TestWhatIsPrinted:
@@ -163,7 +149,7 @@ class TestPairs:
 
 class TestWhatIsFound:
     def test_sums(self):
-        rows = _published("token_sum.md")
+        rows = published("token_sum.md")
         for row in rows:
             attack, hidden, public, local = (
                 _number(row[each]) for each in ("attack", "hidden", "public", "local, exact")
@@ -177,13 +163,13 @@ class TestWhatIsFound:
 
     def test_known_values(self):
         """Computed independently, by a privacy-loss distribution of the same sampled Gaussian."""
-        hidden = {_number(row["n"]): _number(row["hidden"]) for row in _published("token_sum.md")}
+        hidden = {_number(row["n"]): _number(row["hidden"]) for row in published("token_sum.md")}
         # Known where the observer's own steps count among those of others.
         for n, known in ((20, 2.8178), (100, 1.1248), (1000, 0.3244), (10_000, 0.09464)):
             assert known * (1 - 1 / n) <= hidden[n] <= known * 1.001
 
     def test_pairs(self):
-        for row in _published("token_pairs.md"):
+        for row in published("token_pairs.md"):
             least, mean, greatest = (
                 _number(row[f"ours, {each}"]) for each in ("least", "mean", "greatest")
             )
@@ -191,16 +177,16 @@ class TestWhatIsFound:
             assert mean < _number(row["code, mean"]) <= _number(row["mended, mean"])
 
     def test_histograms(self):
-        for row in _published("token_histogram.md"):
+        for row in published("token_histogram.md"):
             assert _number(row["attack"]) < _number(row["hidden"]) < _number(row["local"])
 
     def test_errors_fall_faster_than_local_ones(self):
-        for row in _published("token_error.md"):
+        for row in published("token_error.md"):
             assert _number(row["token"]) < _number(row["local"]) / 3
 
     def test_neighbours_learn_most(self):
-        for name in {row["graph"] for row in _published("token_graphs.md")}:
-            rows = [row for row in _published("token_graphs.md") if row["graph"] == name]
+        for name in {row["graph"] for row in published("token_graphs.md")}:
+            rows = [row for row in published("token_graphs.md") if row["graph"] == name]
             losses = [_number(row["loss"]) for row in rows]
             assert losses[0] == max(losses)
             assert all(0 < _number(row["first hit"]) < 1 for row in rows)

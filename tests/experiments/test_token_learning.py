@@ -1,10 +1,7 @@
 """Learning by a token, as an experiment: it runs, its noise is the least, and results are kept."""
 
-import io
 import os
 import re
-import xml.etree.ElementTree as ET
-from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,19 +9,14 @@ import numpy as np
 import pytest
 
 from experiments import token_learning as learning
+from experiments.common import FIGURES
 from experiments.token_learning_data import Contender, Houses, walks
 from incrowd.errors import FileUnreadable
 from incrowd.randomness import Seeds
 from incrowd.tasks.learning.sampling import Participants
+from tests.experiments.pieces import assert_drawing, published, quick_run, read_rows
 
-DOCS = Path(learning.__file__).parent.parent / "docs" / "figures"
 PIECES = set(learning.PIECES)
-
-
-def rows(text):
-    lines = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("|")]
-    columns, _, *rest = lines
-    return [dict(zip(columns, row, strict=True)) for row in rest]
 
 
 @pytest.fixture(scope="module")
@@ -32,10 +24,7 @@ def quick(tmp_path_factory):
     if "INCROWD_DATA" not in os.environ:
         pytest.skip("INCROWD_DATA is not set")
     directory = tmp_path_factory.mktemp("figures")
-    printed = io.StringIO()
-    with redirect_stdout(printed):
-        assert learning.main(["--quick", "--out", str(directory)]) == 0
-    return directory, printed.getvalue().split()
+    return directory, quick_run(learning.main, directory)
 
 
 def test_writes_what_it_names(quick):
@@ -44,11 +33,11 @@ def test_writes_what_it_names(quick):
     assert {path.name for path in directory.iterdir()} == PIECES
     for name in PIECES:
         if name.endswith(".svg"):
-            assert ET.fromstring((directory / name).read_text(encoding="utf-8")).tag.endswith("svg")
+            assert_drawing(directory / name)
 
 
 def test_every_way_is_in_the_table(quick):
-    found = rows((quick[0] / "token_learning.md").read_text(encoding="utf-8"))
+    found = read_rows(quick[0] / "token_learning.md")
     assert [row["who is trusted"] for row in found] == list(learning.NAMES.values())
     assert all(re.fullmatch(r"[\d.]+ ± [\d.]+ %", row["accuracy"]) for row in found)
     assert found[0]["proven ε"] == "∞"
@@ -141,9 +130,9 @@ def test_a_run_that_was_stopped_goes_on(quick, tmp_path, monkeypatch):
 
 
 def written():
-    if not (DOCS / "token_learning.md").exists():
+    if not (FIGURES / "token_learning.md").exists():
         pytest.skip("the full results are not written yet")
-    return rows((DOCS / "token_learning.md").read_text(encoding="utf-8"))
+    return published("token_learning.md")
 
 
 def test_noise_of_the_full_results_meets_its_budget():

@@ -18,7 +18,7 @@ import random
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -33,7 +33,7 @@ from incrowd.live.authority import Authority, Register
 from incrowd.live.curator import Curator, propose, timing_of
 from incrowd.live.host import Host, Network, patiently
 from incrowd.live.hub.messages import Progress
-from incrowd.live.journal import Journal
+from incrowd.live.journal import Journal, PartyRow
 from incrowd.live.keys import CERTIFICATE_FILE, PrivateKeys, Role
 from incrowd.live.options import LiveOptions
 from incrowd.live.party import unpack_output
@@ -288,8 +288,7 @@ class Stage:
         return self._devices(f"host {index}", f"host-{index}", words)
 
     def _helper(self, name: str) -> Child:
-        folder = f"helper-{name.replace('/', '-')}"
-        return self._devices(name, folder, ["--helper", str(self.folder / name)])
+        return self._devices(name, _folder_of(name), ["--helper", str(self.folder / name)])
 
     def _devices(self, name: str, folder: str, words: list[str]) -> Child:
         state = self.folder / folder
@@ -340,6 +339,27 @@ class Stage:
         await curator.close_survey(proposal.survey)
         return Outcome(run, started, progress)
 
+    async def ask_amid(
+        self, trouble: Coroutine[Any, Any, _T], **options: Any
+    ) -> tuple[Outcome, _T]:
+        """Ask while there is trouble, which is over when the survey is; what came of both."""
+        troubling = asyncio.create_task(trouble)
+        try:
+            outcome = await self.ask(**options)
+            return outcome, await troubling
+        finally:
+            troubling.cancel()
+            await asyncio.gather(troubling, return_exceptions=True)
+
+    async def kill(self, victims: Sequence[Child], latest: float, earliest: float = 0.0) -> int:
+        """Kill these, each at a moment of its own, in rounds after the start; how many they are."""
+        moments = [(self.rng.uniform(earliest, latest), victim) for victim in victims]
+        for moment, victim in sorted(moments, key=lambda each: each[0]):
+            await self.until(moment)
+            await victim.ready.wait()
+            victim.signal(signal.SIGKILL)
+        return len(victims)
+
     async def _quiet(self, survey: bytes) -> Progress:
         """The totals once everything was delivered; closing would take away what waits."""
         while True:
@@ -368,6 +388,13 @@ class Stage:
     def journals(self) -> list[Path]:
         return sorted(self.folder.glob(f"host-*/{JOURNAL_FILE}"))
 
+    def helper_row(self, name: str) -> PartyRow:
+        """What a helper knew at the end, from its own files."""
+        with Journal(self.folder / _folder_of(name) / JOURNAL_FILE, readonly=True) as journal:
+            (row,) = journal.parties()
+        assert row.state is not None
+        return row
+
     def counts(self, survey: bytes) -> Counts:
         """The totals in the store of a hub that has ended."""
         with SqliteStore(self.folder / "hub.sqlite") as store:
@@ -390,6 +417,10 @@ class Stage:
                     if row.number < self.n and row.output is not None:
                         found[row.number] = unpack_output(row.output, kind)
         return found
+
+
+def _folder_of(helper: str) -> str:
+    return f"helper-{helper.replace('/', '-')}"
 
 
 @contextlib.asynccontextmanager
@@ -434,6 +465,20 @@ async def staged(
                     child.stop()
                     await asyncio.wait([task])
     assert journal_faults(folder / "curator.journal") == []
+
+
+def children() -> dict[str, list[str]]:
+    """The programs that this process started and that are still there, by their number."""
+    found = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+            words = stat.with_name("cmdline").read_text().split("\0")
+        except OSError:
+            continue
+        if int(fields[1]) == os.getpid():
+            found[stat.parent.name] = words
+    return found
 
 
 def journal_faults(path: Path) -> list[str]:

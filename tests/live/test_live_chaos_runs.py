@@ -8,7 +8,6 @@ be in the result: none missing, none twice.
 from __future__ import annotations
 
 import asyncio
-import signal
 from pathlib import Path
 
 import pytest
@@ -28,29 +27,14 @@ from tests.live.chaos_world import (
 PEOPLE = 12
 
 
-async def _trouble(stage: Stage, earliest: float) -> None:
-    """Kill the hub and a third of the hosts, each at a moment of its own."""
-    victims = stage.rng.sample(stage.hosts, len(stage.hosts) // 3)
-    rounds = stage.protocol.cost().rounds
-    moments = [(stage.rng.uniform(earliest, rounds), each) for each in (stage.hub, *victims)]
-    for moment, victim in sorted(moments, key=lambda each: each[0]):
-        await stage.until(moment)
-        await victim.ready.wait()
-        victim.signal(signal.SIGKILL)
-
-
 async def _survey(
     folder: Path, protocol: Protocol, seed: int, earliest: float
 ) -> tuple[Stage, Outcome]:
+    """Kill the hub and a third of the hosts, each at a moment of its own."""
     folder.mkdir()
     async with staged(folder, protocol, seed=seed, rates=TROUBLE) as stage:
-        trouble = asyncio.create_task(_trouble(stage, earliest))
-        try:
-            outcome = await stage.ask()
-            await trouble
-        finally:
-            trouble.cancel()
-            await asyncio.gather(trouble, return_exceptions=True)
+        victims = [stage.hub, *stage.rng.sample(stage.hosts, len(stage.hosts) // 3)]
+        outcome, _ = await stage.ask_amid(stage.kill(victims, protocol.cost().rounds, earliest))
     assert sum(child.deaths for child in stage.children) == 1 + len(stage.hosts) // 3
     assert_exactly_once(stage, outcome)
     return stage, outcome

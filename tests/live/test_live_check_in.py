@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import tempfile
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,17 +13,10 @@ import pytest
 from scipy.stats import binom
 
 from incrowd.cli import main
-from incrowd.live.cells import CELL, DATA, Header
-from incrowd.live.client import Connection
-from incrowd.live.curator import propose, timing_of
-from incrowd.live.host import Host, patiently
-from incrowd.live.journal import Journal
-from incrowd.live.keys import PrivateKeys, Role
-from incrowd.live.member import Helper
+from incrowd.live.cells import CELL, DATA
 from incrowd.live.options import LiveOptions
-from incrowd.live.reasons import Reason
 from incrowd.live.run import run_live
-from incrowd.protocols.actor import CURATOR, SHUFFLER
+from incrowd.protocols.actor import SHUFFLER
 from incrowd.protocols.check_in import CheckIn, CheckInParameters, actors
 from incrowd.protocols.delivery import Receipt
 from incrowd.randomizers import KRR
@@ -38,27 +28,15 @@ from tests.live.chaos_world import (
     Stage,
     assert_totals,
     checked_in,
+    children,
     staged,
     truthful,
 )
-from tests.live.crowds import QUESTION, Crowd, crowd, until
+from tests.live.crowds import QUESTION
+from tests.live.overheard import overhear_shuffle
 from tests.live.worlds import LiveHub
 
 # The whole survey on one machine, as `incrowd run --live` does it.
-
-
-def _children() -> dict[str, list[str]]:
-    """The programs that this process started and that are still there, by their number."""
-    found = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-            words = stat.with_name("cmdline").read_text().split("\0")
-        except OSError:
-            continue
-        if int(fields[1]) == os.getpid():
-            found[stat.parent.name] = words
-    return found
 
 
 @pytest.mark.parametrize("cover", [True, pytest.param(False, marks=pytest.mark.slow)])
@@ -72,7 +50,7 @@ def test_a_live_run_is_the_one_that_was_simulated(tmp_path, monkeypatch, cover):
     def look(stage: str, done: int, total: int) -> None:
         del done, total
         if stage in ("comparing", "round") and not hosted:
-            hosted.extend(_children().values())
+            hosted.extend(children().values())
 
     run = run_live(
         protocol, values, delta=DELTA, hosts=1, progress=look,
@@ -126,7 +104,7 @@ def test_a_host_needs_somebody_to_host(capsys, words, complaint):
 
 # What the hub sees.
 
-PEOPLE, ROUNDS, SECONDS = 5, 2, 1.2
+PEOPLE, ROUNDS = 5, 2
 IN = (0, 3)
 """Who takes part in every round, where everyone else stays away."""
 
@@ -138,69 +116,12 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveHub]:
     hub.stop()
 
 
-class Overheard(Connection):
-    """A connection of which the other end writes down everything it sees of one device."""
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self.seen: Counter[tuple[int, int, int, int]] = Counter()
-        self.taken = 0
-
-    @property
-    def sent(self) -> int:
-        return sum(count for (kind, *_), count in self.seen.items() if kind == DATA)
-
-    async def put(self, survey: bytes, cells: Sequence[bytes]) -> list[tuple[int, Reason]]:
-        refused = await super().put(survey, cells)
-        for cell in cells:
-            head = Header.parse(cell)
-            self.seen[head.kind, head.recipient, head.round, len(cell)] += 1
-        return refused
-
-    async def took(self, survey: bytes, places: Sequence[int]) -> None:
-        self.taken += len(places)
-        await super().took(survey, places)
-
-
 async def transcripts(hub: LiveHub, folder: Path) -> tuple[list[Any], Any]:
     """What the hub sees of each device, and what was collected."""
-    folder.mkdir()
     protocol = CheckIn(KRR(categories=2, epsilon=1.0), n=PEOPLE, rounds=ROUNDS, rate=0.5)
-    async with crowd(hub, folder, PEOPLE) as people:
-        devices = await people.process("all", range(PEOPLE), connection=Overheard)
-        (keys,) = hub.deployment.parties(1, Role.helper, f"{SHUFFLER}-{people.number}-")
-        with Journal(folder / "shuffler.sqlite") as journal:
-            async with Host(people.network, journal) as host:
-                shuffler = Helper(keys, host)
-                await patiently(shuffler.enrol)
-                await shuffler.open()
-                try:
-                    survey = await _offer(people, protocol, keys)
-                    started = await people.curator.gather(survey, wait=20.0, lead=1.0)
-                    run = await people.curator.receive(started)
-                    heard: list[Any] = [each.connection for each in devices.devices.values()]
-                    assert started.plan is not None
-                    ticks = started.plan.ticks("device/0", started.offer.spec.timing)
-                    planned = sum(sum(tick.cells.values()) for tick in ticks)
-                    # The last ticks come after everything is in; they belong to the picture.
-                    await until(lambda: all(each.sent >= planned for each in heard))
-                    await people.curator.close_survey(survey)
-                finally:
-                    await shuffler.close()
-    return [(each.seen, each.taken) for each in heard], run.collected
-
-
-async def _offer(people: Crowd, protocol: CheckIn, shuffler: PrivateKeys) -> bytes:
-    curator = people.curator
-    options = LiveOptions(cover=True, round_seconds=SECONDS, settle=2, patience=30.0)
-    proposal = propose(
-        protocol, QUESTION, question="Do you cycle?", column="cycles", delta=0.05,
-        roster=people.records, keys=curator.keys, options=options, timing=timing_of(options),
-        helpers={CURATOR: curator.keys.record(), SHUFFLER: shuffler.record()},
-        expires=people.host.time() + 600,
-    )  # fmt: skip
-    await curator.open_survey(proposal)
-    return proposal.survey
+    answers = [{"cycles": "yes"}] * PEOPLE
+    heard, collected = await overhear_shuffle(hub, folder, protocol, QUESTION, answers)
+    return [(each.unsigned, each.taken) for each in heard], collected
 
 
 def _coins(self: CheckInParameters, person: int) -> float:
@@ -268,31 +189,15 @@ def assert_checked_in(stage: Stage, outcome: Outcome) -> None:
     assert_totals(stage, outcome)
 
 
-async def _kill(stage: Stage) -> int:
-    """Kill the hub, the shuffler and one of the hosts, each at a moment of its own."""
-    victims = [stage.hub, *stage.helpers, stage.rng.choice(stage.hosts)]
-    rounds = stage.protocol.cost().rounds
-    moments = sorted((stage.rng.uniform(0, rounds), victim.name) for victim in victims)
-    for moment, name in moments:
-        (victim,) = (each for each in victims if each.name == name)
-        await stage.until(moment)
-        await victim.ready.wait()
-        victim.signal(signal.SIGKILL)
-    return len(victims)
-
-
 async def _survey(
     folder: Path, seed: int, rate: float, dooms: dict[str, list[Doom]], cover: bool = False
 ) -> None:
+    """Kill the hub, the shuffler and one of the hosts, each at a moment of its own."""
     protocol = checked_in(9, rate=rate)
     async with staged(folder, protocol, seed=seed, rates=TROUBLE, dooms=dooms) as stage:
-        kills = asyncio.create_task(_kill(stage))
-        try:
-            outcome = await stage.ask(cover=cover)
-            killed = await kills
-        finally:
-            kills.cancel()
-            await asyncio.gather(kills, return_exceptions=True)
+        victims = [stage.hub, *stage.helpers, stage.rng.choice(stage.hosts)]
+        kills = stage.kill(victims, protocol.cost().rounds)
+        outcome, killed = await stage.ask_amid(kills, cover=cover)
     expected = killed + sum(map(len, dooms.values()))
     assert sum(child.deaths for child in stage.children) == expected
     assert_checked_in(stage, outcome)

@@ -10,20 +10,15 @@ from typing import Any
 import pytest
 
 from incrowd.live import party as parties
-from incrowd.live.cells import CELL, COMPARE, DATA, Header
-from incrowd.live.client import Connection
-from incrowd.live.reasons import Reason
+from incrowd.live.cells import CELL, COMPARE, DATA
 from incrowd.protocols.actor import CURATOR
 from tests.live.crowds import crowd, until, walk
+from tests.live.overheard import SECONDS, Overheard, Seen
 from tests.live.worlds import LiveHub
 
 PEOPLE, ROUNDS, SETTLE = 5, 2, 1
-SECONDS = 1.2
 TAKEN = 0
 """The kind under which acknowledgements are counted."""
-
-Seen = tuple[int, int, int, int, int]
-"""Kind, sender, recipient, round and size of a cell."""
 
 
 @pytest.fixture(scope="module")
@@ -31,26 +26,6 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveHub]:
     hub = LiveHub(tmp_path_factory.mktemp("cover-hub"))
     yield hub
     hub.stop()
-
-
-class Overheard(Connection):
-    """A connection of which the other end writes down everything it sees."""
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self.stored: Counter[Seen] = Counter()
-        self.taken = 0
-
-    async def put(self, survey: bytes, cells: Sequence[bytes]) -> list[tuple[int, Reason]]:
-        refused = await super().put(survey, cells)
-        for cell in cells:
-            head = Header.parse(cell)
-            self.stored[head.kind, head.sender, head.recipient, head.round, len(cell)] += 1
-        return refused
-
-    async def took(self, survey: bytes, places: Sequence[int]) -> None:
-        self.taken += len(places)
-        await super().took(survey, places)
 
 
 async def transcript(hub: LiveHub, folder: Any, answers: Sequence[str]) -> Counter[Seen]:
@@ -76,7 +51,7 @@ async def transcript(hub: LiveHub, folder: Any, answers: Sequence[str]) -> Count
         )
         heard = [device.connection for device in devices.devices.values()]
         # The last ticks come after everything is handed in; they belong to the picture.
-        await until(lambda: _data(heard) >= planned)
+        await until(lambda: sum(each.sent for each in heard) >= planned)
         # Every device gets what its neighbours sent it, and one answer of the curator.
         came = PEOPLE * ((PEOPLE - 1) * (1 + ROUNDS + SETTLE) + 1)
         await until(lambda: sum(each.taken for each in heard) >= came)
@@ -85,10 +60,6 @@ async def transcript(hub: LiveHub, folder: Any, answers: Sequence[str]) -> Count
         return seen + Counter(
             {(TAKEN, each, each, 0, 0): heard[each].taken for each in range(PEOPLE)}
         )
-
-
-def _data(heard: Sequence[Overheard]) -> int:
-    return sum(count for each in heard for (kind, *_), count in each.stored.items() if kind == DATA)
 
 
 def test_transcripts_do_not_depend_on_answers_or_walks(hub, tmp_path):

@@ -8,7 +8,6 @@ are used up; the survey then still counts everybody exactly once.
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import tempfile
 from pathlib import Path
@@ -26,6 +25,7 @@ from tests.live.chaos_world import (
     Stage,
     assert_accounted,
     assert_exactly_once,
+    children,
     shuffled,
     staged,
     straight,
@@ -128,34 +128,32 @@ def test_those_who_never_come_back_are_not_waited_for_in_vain(tmp_path):
     asyncio.run(main())
 
 
-def _children() -> set[str]:
-    """The processes that this one started and that are still there."""
-    found = set()
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[1]) == os.getpid():
-            found.add(stat.parent.name)
-    return found
-
-
 class _Trouble(Exception):
     pass
 
 
+@pytest.fixture
+def interruptible():
+    """As on a terminal: what runs in the background may have been told to ignore interrupts."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
 @pytest.mark.parametrize("trouble", [_Trouble, KeyboardInterrupt])
 def test_an_interrupted_run_leaves_nothing_behind(tmp_path, monkeypatch, trouble):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    before = _children()
-    during: set[str] = set()
+    before = children()
+    during: dict[str, list[str]] = {}
 
     def interrupt(stage: str, done: int, total: int) -> None:
         if stage == "comparing":
             assert list(tmp_path.iterdir())
-            during.update(_children() - before)
+            during.update(
+                (number, words) for number, words in children().items() if number not in before
+            )
             if trouble is KeyboardInterrupt:
                 signal.raise_signal(signal.SIGINT)
             else:
@@ -167,5 +165,5 @@ def test_an_interrupted_run_leaves_nothing_behind(tmp_path, monkeypatch, trouble
             options=LiveOptions(round_seconds=60.0),
         )  # fmt: skip
     assert len(during) == 3
-    assert _children() == before
+    assert children().keys() == before.keys()
     assert list(tmp_path.iterdir()) == []

@@ -16,13 +16,8 @@ import pytest
 from incrowd.graphs import families
 from incrowd.live import cells
 from incrowd.live.cells import CELL, DATA
-from incrowd.live.curator import propose, timing_of
-from incrowd.live.host import Host as LiveHost
-from incrowd.live.host import patiently
 from incrowd.live.journal import Journal
-from incrowd.live.keys import PrivateKeys, Role
 from incrowd.live.links import HpkeSealer
-from incrowd.live.member import Helper
 from incrowd.live.options import LiveOptions
 from incrowd.live.party import Party, unpack_output
 from incrowd.live.run import run_live
@@ -37,9 +32,9 @@ from incrowd.randomizers import KRR
 from incrowd.tasks import Placed, Release
 from incrowd.tasks.release import MOST_GROUP_TEXT
 from tests.live.chaos_world import DELTA, Doom, Stage, assert_exactly_once, staged, truthful
-from tests.live.crowds import Crowd, crowd, until
+from tests.live.crowds import until
+from tests.live.overheard import overhear_shuffle
 from tests.live.played import CONTEXT, QUICK, SURVEY, Cast, Host, make_keys
-from tests.live.test_live_check_in import Overheard
 from tests.live.worlds import LiveHub
 from tests.sim.order_played import law, own, p_value
 
@@ -270,7 +265,7 @@ def test_the_batch_of_thousands_with_long_names_is_one_message():
 
 # What the hub sees.
 
-PEOPLE, SECONDS = 4, 1.2
+PEOPLE = 4
 NAMES = ["a", "a; b", "b" * MOST_GROUP_TEXT, "\U0010ffff" * (MOST_GROUP_TEXT - 3) + "; a"]
 """Groups of all lengths; the last takes hundreds of bytes more than the first."""
 QUESTION = Release(categories=("no", "yes"), groups="street")
@@ -285,45 +280,12 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveHub]:
 
 async def transcripts(hub: LiveHub, folder: Path, answers: Sequence[str]) -> tuple[list[Any], Any]:
     """What the hub sees of each device, and what was collected, under cover."""
-    folder.mkdir()
     protocol = OrderShuffle(KRR(categories=2, epsilon=1.0), n=PEOPLE, alpha=1.0)
-    async with crowd(hub, folder, PEOPLE) as people:
-        devices = await people.process("all", range(PEOPLE), connection=Overheard)
-        for each, answer, names in zip(devices.devices.values(), answers, NAMES, strict=True):
-            each._answers = {"cycles": answer, "street": names}.get
-        (keys,) = hub.deployment.parties(1, Role.helper, f"{SHUFFLER}-{people.number}-")
-        with Journal(folder / "shuffler.sqlite") as journal:
-            async with LiveHost(people.network, journal) as host:
-                shuffler = Helper(keys, host)
-                await patiently(shuffler.enrol)
-                await shuffler.open()
-                try:
-                    survey = await _offer(people, protocol, keys)
-                    started = await people.curator.gather(survey, wait=20.0, lead=1.0)
-                    run = await people.curator.receive(started)
-                    heard: list[Any] = [each.connection for each in devices.devices.values()]
-                    assert started.plan is not None
-                    ticks = started.plan.ticks("device/0", started.offer.spec.timing)
-                    planned = sum(sum(tick.cells.values()) for tick in ticks)
-                    # The last ticks come after everything is in; they belong to the picture.
-                    await until(lambda: all(each.sent >= planned for each in heard))
-                    await people.curator.close_survey(survey)
-                finally:
-                    await shuffler.close()
-    return [each.seen for each in heard], run.collected
-
-
-async def _offer(people: Crowd, protocol: OrderShuffle, shuffler: PrivateKeys) -> bytes:
-    curator = people.curator
-    options = LiveOptions(cover=True, round_seconds=SECONDS, settle=2, patience=30.0)
-    proposal = propose(
-        protocol.asking(QUESTION), QUESTION, question="Do you cycle?", column="cycles", delta=0.05,
-        roster=people.records, keys=curator.keys, options=options, timing=timing_of(options),
-        helpers={CURATOR: curator.keys.record(), SHUFFLER: shuffler.record()},
-        expires=people.host.time() + 600,
-    )  # fmt: skip
-    await curator.open_survey(proposal)
-    return proposal.survey
+    said = [
+        {"cycles": answer, "street": names} for answer, names in zip(answers, NAMES, strict=True)
+    ]
+    heard, collected = await overhear_shuffle(hub, folder, protocol, QUESTION, said)
+    return [each.unsigned for each in heard], collected
 
 
 def test_under_cover_neither_answers_nor_places_show(hub, tmp_path):
@@ -360,9 +322,7 @@ def assert_released(stage: Stage, outcome: Any) -> None:
     stated = {each.view_name: each for each in outcome.run.guarantees if each.notion == "order"}
     due = stage.protocol.order_guarantee()
     assert (stated["curator"].alpha, stated["curator"].digest) == (due.alpha, due.digest)
-    with Journal(stage.folder / f"helper-{SHUFFLER}" / JOURNAL_FILE, readonly=True) as journal:
-        (row,) = journal.parties()
-    assert_forgotten(row, stage.n)
+    assert_forgotten(stage.helper_row(SHUFFLER), stage.n)
 
 
 async def _killed(folder: Path, dooms: dict[str, list[Doom]], people: int = 5) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import signal
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -230,11 +229,7 @@ def test_a_scrambler_that_is_killed_is_replaced(tmp_path, commit):
 
 def _state(stage: Stage, helper: str) -> Any:
     """What a helper knew at the end, from its own files."""
-    folder = stage.folder / f"helper-{helper.replace('/', '-')}"
-    with Journal(folder / JOURNAL_FILE, readonly=True) as journal:
-        (row,) = journal.parties()
-    assert row.state is not None
-    return msgspec.msgpack.decode(row.state, strict=False)
+    return msgspec.msgpack.decode(stage.helper_row(helper).state, strict=False)
 
 
 def test_spares_are_known_by_their_names():
@@ -246,27 +241,13 @@ def test_spares_are_known_by_their_names():
 def test_kills_lose_and_double_nothing(tmp_path, seed):
     """Hub, host and helpers die at moments of their own, and come back."""
 
-    async def kill(stage: Stage) -> int:
-        victims = [stage.hub, *stage.helpers, *stage.hosts]
-        stage.rng.shuffle(victims)
-        moments = sorted(stage.rng.uniform(0, 3) for _ in victims)
-        for moment, victim in zip(moments, victims, strict=True):
-            await stage.until(moment)
-            await victim.ready.wait()
-            victim.signal(signal.SIGKILL)
-        return len(victims)
-
     async def survey() -> None:
         async with staged(
             tmp_path, killable(), hosts=1, seed=seed, rates=TROUBLE if seed % 2 else CALM
         ) as stage:
-            kills = asyncio.create_task(kill(stage))
-            try:
-                outcome = await stage.ask(shortest=1.0, patience=60.0, task=numbers(6))
-                killed = await kills
-            finally:
-                kills.cancel()
-                await asyncio.gather(kills, return_exceptions=True)
+            outcome, killed = await stage.ask_amid(
+                stage.kill(stage.children, 3.0), shortest=1.0, patience=60.0, task=numbers(6)
+            )
         assert sum(child.deaths for child in stage.children) == killed
         assert_answered(stage, outcome, [1] * 6)
         assert_totals(stage, outcome)

@@ -7,7 +7,6 @@ practice, so that a token says who contributed to it, and how often.
 from __future__ import annotations
 
 import asyncio
-import signal
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -16,10 +15,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from incrowd.live.journal import Journal
 from incrowd.live.options import LiveOptions
 from incrowd.live.run import run_live
-from incrowd.live.service import JOURNAL_FILE
 from incrowd.protocols.actor import COURIER
 from incrowd.protocols.token_walk import TokenWalk, courier
 from incrowd.protocols.token_walk.actors import Held
@@ -47,10 +44,7 @@ def walking(steps: int = STEPS) -> TokenWalk:
 
 def courier_state(stage: Stage) -> Any:
     """What the courier knew at the end, from its own files."""
-    with Journal(stage.folder / f"helper-{COURIER}" / JOURNAL_FILE, readonly=True) as journal:
-        (row,) = journal.parties()
-    assert row.state is not None
-    return msgspec.msgpack.decode(row.state, type=courier._CourierState)
+    return msgspec.msgpack.decode(stage.helper_row(COURIER).state, type=courier._CourierState)
 
 
 def assert_walked(stage: Stage, outcome: Outcome) -> None:
@@ -77,30 +71,13 @@ def assert_walked(stage: Stage, outcome: Outcome) -> None:
     assert_totals(stage, outcome)
 
 
-async def _kill(stage: Stage, victims: list[Any], within: float) -> int:
-    """Kill these, each at a moment of its own, so many rounds after the start."""
-    moments = sorted((stage.rng.uniform(0, within), victim.name) for victim in victims)
-    for moment, name in moments:
-        (victim,) = (each for each in victims if each.name == name)
-        await stage.until(moment)
-        await victim.ready.wait()
-        victim.signal(signal.SIGKILL)
-    return len(victims)
-
-
 async def _survey(
     folder: Path, seed: int, dooms: dict[str, list[Doom]], victims: list[str]
 ) -> None:
     protocol = walking()
     async with staged(folder, protocol, hosts=2, seed=seed, rates=TROUBLE, dooms=dooms) as stage:
         chosen = [each for each in stage.children if each.name in victims]
-        kills = asyncio.create_task(_kill(stage, chosen, 2.0))
-        try:
-            outcome = await stage.ask(shortest=1.0)
-            killed = await kills
-        finally:
-            kills.cancel()
-            await asyncio.gather(kills, return_exceptions=True)
+        outcome, killed = await stage.ask_amid(stage.kill(chosen, 2.0), shortest=1.0)
     expected = killed + sum(map(len, dooms.values()))
     assert sum(child.deaths for child in stage.children) == expected
     assert_walked(stage, outcome)
@@ -147,13 +124,8 @@ def test_two_hundred_devices_whose_hosts_are_killed(tmp_path, asked):
     async def survey() -> tuple[Stage, Outcome]:
         async with staged(tmp_path, protocol, hosts=4, seed=1) as stage:
             hosts = [each for each in stage.children if each.name.startswith("host")]
-            kills = asyncio.create_task(_kill(stage, hosts, 4.0))
-            try:
-                outcome = await stage.ask(shortest=1.0, task=task)
-                await kills
-            finally:
-                kills.cancel()
-                await asyncio.gather(kills, return_exceptions=True)
+            kills = stage.kill(hosts, 4.0)
+            outcome, _ = await stage.ask_amid(kills, shortest=1.0, task=task)
         assert sum(child.deaths for child in stage.children) == len(hosts)
         return stage, outcome
 

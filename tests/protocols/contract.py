@@ -9,6 +9,7 @@ run against a party that was broken on purpose, and must notice.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -20,8 +21,8 @@ from scipy.stats import binom, chisquare
 
 from incrowd.errors import InvalidCrowd, InvalidParameter, ProtocolFailed
 from incrowd.protocols import delivery, load, wire
-from incrowd.protocols.actor import CURATOR, Actor, Message, device, is_device
-from incrowd.protocols.base import Protocol
+from incrowd.protocols.actor import CURATOR, Actor, Address, Maker, Message, Send, device, is_device
+from incrowd.protocols.base import Protocol, Run
 from incrowd.randomizers import (
     KRR,
     OLH,
@@ -116,6 +117,65 @@ def throw_at(actor: Actor, senders: list[str]) -> None:
     throw()
 
 
+def deliver_cut(makers: Mapping[Address, Maker], begins: float = 0.0) -> list[tuple[str, str]]:
+    """Every message of an honest run, cut short or made longer by a byte, changes nothing.
+
+    Nor does it when a stranger sends it; as it is, it arrives. Returns who sent one to whom.
+    """
+    actors = {address: make() for address, make in makers.items()}
+    waiting = [(each, effect) for each, actor in actors.items() for effect in actor.start(begins)]
+    arrived = []
+    while waiting:
+        sender, effect = waiting.pop(0)
+        if not isinstance(effect, Send):
+            continue
+        actor = actors[effect.to]
+        before = actor.state()
+        for body in (effect.body[:-1], effect.body[1:], effect.body + b"\x00", b""):
+            assert actor.receive(Message(sender, body), 0.1) == []
+        assert actor.receive(Message("stranger", effect.body), 0.1) == []
+        assert actor.state() == before
+        arrived.append((sender, effect.to))
+        waiting += [(effect.to, new) for new in actor.receive(Message(sender, effect.body), 0.1)]
+    return arrived
+
+
+def taken_by(arrived: list[tuple[str, str]]) -> Counter[str]:
+    """How many messages the devices together, and each of the helpers, were sent."""
+    return Counter("device" if is_device(to) else to for _, to in arrived)
+
+
+def executed(
+    execution: str, protocol: Protocol, values: Any, seed: int, faults: Faults | None = None
+) -> Any:
+    """What the curator has at the end of one execution: a simulation, or else a play."""
+    seeds = Seeds(seed)
+    if execution == "simulate":
+        return protocol.collect(values, seeds)
+    return play(protocol.actors(values, seeds), seeds, faults).outputs[CURATOR]
+
+
+def assert_as_planned(protocol: Protocol, one: Run, other: Run) -> None:
+    """Both executions state the cost and the guarantees that the protocol itself does."""
+    assert one.cost == other.cost == protocol.cost()
+    for each in zip(one.guarantees, other.guarantees, protocol.guarantees(), strict=True):
+        stated = {(g.view, g.theorem, g.assumptions, g.neighbours, g.epsilon(DELTA)) for g in each}
+        assert len(stated) == 1
+
+
+def assert_order_says_nothing(execution: str, protocol: Protocol) -> None:
+    """Person 0's report is equally often at each place (Pearson's test, at the level 0.001).
+
+    In a protocol in which everyone reports a category of their own.
+    """
+    n = protocol.parameters.n
+    places = np.zeros(n, int)
+    for seed in range(400):
+        reports = executed(execution, protocol, np.arange(n), seed).pooled()
+        places[reports.tolist().index(0)] += 1
+    assert chisquare(places).pvalue > 1e-3
+
+
 class ProtocolContract:
     """Inherit, set ``kind``, and implement nothing else unless the protocol asks for it."""
 
@@ -148,13 +208,9 @@ class ProtocolContract:
         protocol = self.make(RR(epsilon=epsilon), len(self.VALUES))
         found = []
         for seed in range(RUNS):
-            seeds = Seeds(seed)
-            if execution == "simulate":
-                collected = protocol.collect(self.VALUES, seeds)
-            else:
-                collected = play(protocol.actors(self.VALUES, seeds), seeds).outputs[CURATOR]
-            assert collected.crowds == (len(self.VALUES),)
-            found.append(int(collected.pooled().sum()))
+            home = executed(execution, protocol, self.VALUES, seed)
+            assert home.crowds == (len(self.VALUES),)
+            found.append(int(home.pooled().sum()))
         return found
 
     @pytest.mark.parametrize("execution", ["simulate", "sim"])
@@ -170,16 +226,9 @@ class ProtocolContract:
         protocol = self.make(KRR(categories=3, epsilon=1.0), 30, rounds)
         values = np.arange(30) % 3
         one, other = protocol.simulate(values, seed=1), run(protocol, values, seed=1)
-        assert one.cost == other.cost == protocol.cost()
         assert one.result.labels == other.result.labels
         assert one.result.people == other.result.people == 30
-        planned = protocol.guarantees()
-        assert len(one.guarantees) == len(other.guarantees) == len(planned)
-        for each in zip(one.guarantees, other.guarantees, planned, strict=True):
-            stated = {
-                (g.view, g.theorem, g.assumptions, g.neighbours, g.epsilon(DELTA)) for g in each
-            }
-            assert len(stated) == 1
+        assert_as_planned(protocol, one, other)
 
     @pytest.mark.parametrize("randomizer", CONCRETE, ids=lambda randomizer: randomizer.kind)
     def test_every_randomizer_in_both_executions(self, randomizer):
@@ -410,29 +459,7 @@ class ProtocolContract:
             assert actor.state() == before, address
 
     def test_truncated_and_extended_messages_change_nothing(self):
-        """Every message of an honest run, cut short or made longer by a byte."""
-        cast = self.cast()
-        actors = {address: make() for address, make in cast.items()}
-        waiting = [
-            (address, effect)
-            for address, actor in actors.items()
-            for effect in actor.start(self.begins)
-        ]
-        seen = Counter()
-        while waiting:
-            sender, effect = waiting.pop(0)
-            if not hasattr(effect, "body"):
-                continue
-            actor = actors[effect.to]
-            before = actor.state()
-            for body in (effect.body[:-1], effect.body[1:], effect.body + b"\x00", b""):
-                assert actor.receive(Message(sender, body), 0.1) == []
-            assert actor.receive(Message("stranger", effect.body), 0.1) == []
-            assert actor.state() == before
-            seen[effect.to if not is_device(effect.to) else "device"] += 1
-            waiting += [
-                (effect.to, next_) for next_ in actor.receive(Message(sender, effect.body), 0.1)
-            ]
+        seen = taken_by(deliver_cut(self.cast(), self.begins))
         assert seen["device"] == 3 * 2
         assert seen[CURATOR] > 0
 

@@ -8,7 +8,17 @@ from itertools import permutations
 import msgspec
 import numpy as np
 import pytest
-from contract import CONCRETE, DELTA, RUNS, ProtocolContract, p_value, values_for
+from contract import (
+    CONCRETE,
+    DELTA,
+    RUNS,
+    ProtocolContract,
+    assert_as_planned,
+    assert_order_says_nothing,
+    executed,
+    p_value,
+    values_for,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, chisquare
@@ -127,13 +137,9 @@ class TestExecutionsAgree:
         protocol = CheckIn(RR(epsilon=1.0), n=6, rate=0.4, rounds=2, **parameters)
         found = []
         for seed in range(2 * RUNS):
-            seeds = Seeds(seed)
-            if execution == "simulate":
-                collected = protocol.collect(self.VALUES, seeds)
-            else:
-                collected = play(protocol.actors(self.VALUES, seeds), seeds).outputs[CURATOR]
-            assert collected.present == (6, 6)
-            last = collected.rounds[-1]
+            home = executed(execution, protocol, self.VALUES, seed)
+            assert home.present == (6, 6)
+            last = home.rounds[-1]
             found.append(len(last) * 7 + int(last.sum()))
         return found
 
@@ -156,10 +162,7 @@ class TestExecutionsAgree:
         )
         values = np.arange(30) % 3
         one, other = protocol.simulate(values, seed=1), run(protocol, values, seed=1)
-        assert one.cost == other.cost == protocol.cost()
-        for each in zip(one.guarantees, other.guarantees, protocol.guarantees(), strict=True):
-            stated = {(g.view, g.theorem, g.assumptions, g.epsilon(DELTA)) for g in each}
-            assert len(stated) == 1
+        assert_as_planned(protocol, one, other)
 
     def test_what_is_sent_is_what_was_priced(self):
         protocol = CheckIn(RR(epsilon=1.0), n=40, rate=0.3, rounds=100)
@@ -201,17 +204,8 @@ class TestExecutionsAgree:
 
     @pytest.mark.parametrize("execution", ["simulate", "sim"])
     def test_the_order_of_a_round_says_nothing(self, execution):
-        """Person 0's report is equally often at each place (Pearson's test, level 0.001)."""
         protocol = CheckIn(KRR(categories=4, epsilon=30.0), n=4, rate=1.0)
-        places = np.zeros(4, int)
-        for seed in range(400):
-            seeds = Seeds(seed)
-            if execution == "simulate":
-                collected = protocol.collect(np.arange(4), seeds)
-            else:
-                collected = play(protocol.actors(np.arange(4), seeds), seeds).outputs[CURATOR]
-            places[collected.pooled().tolist().index(0)] += 1
-        assert chisquare(places).pvalue > 1e-3
+        assert_order_says_nothing(execution, protocol)
 
 
 def seat(seed=0, value=1, sealer=None, timing=TIMING, stream=("device", 0)):

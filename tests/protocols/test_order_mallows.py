@@ -1,13 +1,11 @@
 """Permutations come out with the chances that they should have, drawn with and without doubles."""
 
-import importlib.util
 import json
 import math
 import sys
 import tracemalloc
 from fractions import Fraction
 from itertools import permutations
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +15,7 @@ from incrowd.errors import IncrowdError, InvalidCrowd, InvalidParameter
 from incrowd.protocols.order_shuffle import exact_mallows, mallows
 from incrowd.protocols.order_shuffle._kernels import exponentials, fill_slots, insert
 from incrowd.randomness import system_generator
+from tests.experiments.benchmarks import loaded
 
 DOUBT = 1e-4
 SAMPLERS = {
@@ -363,13 +362,8 @@ def test_refused_crowds_and_codes():
 
 @pytest.fixture(scope="module")
 def benchmark():
-    source = Path(__file__).parents[2] / "benchmarks" / "order_shuffle.py"
-    spec = importlib.util.spec_from_file_location("benchmark_order_shuffle", source)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules[spec.name]
+    with loaded("order_shuffle") as module:
+        yield module
 
 
 def test_the_c_sampler_has_the_law(benchmark, tmp_path):

@@ -8,12 +8,9 @@ from functools import partial
 import msgspec
 import numpy as np
 import pytest
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from scipy import stats
 
 from incrowd.errors import InvalidParameter
-from incrowd.live import cells
-from incrowd.live.links import HpkeSealer
 from incrowd.protocols import wire
 from incrowd.protocols.actor import CURATOR, Done, Message, NullSealer, Send, device
 from incrowd.protocols.delivery import Receipt
@@ -24,6 +21,7 @@ from incrowd.protocols.seat import Seat
 from incrowd.randomness import Seeds
 from incrowd.tasks.query import Column, Query
 from tests.protocols.contract import throw_at
+from tests.protocols.sealing import sealers
 from tests.sim.query_played import (
     PARCEL,
     SETS,
@@ -38,27 +36,6 @@ from tests.sim.query_played import (
 
 N = 12
 REPORT = msgspec.msgpack.Decoder(wire.Report)
-
-
-class _Keys:
-    def __init__(self):
-        self.hpke = X25519PrivateKey.generate()
-
-
-class _Record:
-    def __init__(self, keys):
-        self.hpke = keys.hpke.public_key().public_bytes_raw()
-
-
-def sealers(protocol):
-    """Real cryptography for everybody."""
-    addresses = [*protocol.helpers, *map(device, range(protocol.parameters.n))]
-    keys = {address: _Keys() for address in addresses}
-    records = {cells.number(address): _Record(keys[address]) for address in addresses}
-    return {
-        address: HpkeSealer(cells.number(address), keys[address], b"s" * 16, b"c" * 32, records)
-        for address in addresses
-    }
 
 
 def made(protocol, address, sealer=None, value=None, seed=1):

@@ -7,10 +7,8 @@ from functools import partial
 import msgspec
 import numpy as np
 import pytest
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from incrowd.errors import InvalidParameter
-from incrowd.live.links import HpkeSealer
 from incrowd.protocols import wire
 from incrowd.protocols.actor import (
     COURIER,
@@ -30,33 +28,11 @@ from incrowd.randomizers import KRR, Gaussian, GaussianVector
 from incrowd.randomness import Seeds
 from incrowd.sim import play
 from tests.protocols.contract import throw_at
+from tests.protocols.sealing import sealers
 
 N = 5
 TIMING = Timing(round_seconds=10.0, settle=2)
 ANSWER = msgspec.msgpack.Decoder(messages.Stock | messages.Handed)
-
-
-class _Keys:
-    def __init__(self):
-        self.hpke = X25519PrivateKey.generate()
-
-
-class _Record:
-    def __init__(self, keys):
-        self.hpke = keys.hpke.public_key().public_bytes_raw()
-
-
-def sealers():
-    """Real cryptography for everybody."""
-    from incrowd.live import cells
-
-    addresses = [CURATOR, COURIER, *map(device, range(N))]
-    keys = {address: _Keys() for address in addresses}
-    records = {cells.number(address): _Record(keys[address]) for address in addresses}
-    return {
-        address: HpkeSealer(cells.number(address), keys[address], b"s" * 16, b"c" * 32, records)
-        for address in addresses
-    }
 
 
 def walk(**parameters):
@@ -107,7 +83,7 @@ def test_a_device_adds_to_what_it_is_given():
 
 
 def test_a_repeated_request_gets_the_same_answer_and_nothing_is_added():
-    device_ = Talking(sealer=sealers()[device(2)])
+    device_ = Talking(sealer=sealers(walk())[device(2)])
     asked = device_.carry(0, next_=device_.keys[0])
     first = device_.tell(asked)
     state = device_.actor.state()
@@ -191,7 +167,7 @@ def test_lots_are_made_one_after_the_other_and_no_key_twice():
     ],
 )
 def test_what_makes_no_sense_changes_nothing(asked):
-    device_ = Talking(sealer=sealers()[device(2)])
+    device_ = Talking(sealer=sealers(walk())[device(2)])
     state = device_.actor.state()
     asked = {"next_": device_.keys[0]} | asked
     assert device_.effects(device_.carry(0, **asked)) == []
@@ -241,7 +217,7 @@ def test_a_model_is_not_played():
 
 
 def test_a_sum_can_be_opened_by_the_next_holder_alone():
-    found = sealers()
+    found = sealers(walk())
     me, next_, other = (found[device(each)] for each in range(3))
     secret = bytes(range(32))
     sealed = me.seal_to(next_.public_of(secret), b"sum")
@@ -266,7 +242,7 @@ def test_a_walk_with_real_seals_has_the_same_result(tokens):
     protocol = walk(steps=20, tokens=tokens)
     plain, sealed = (
         play(protocol.actors(np.arange(N), Seeds(4), chosen, TIMING), Seeds(4)).outputs[CURATOR]
-        for chosen in (None, sealers())
+        for chosen in (None, sealers(protocol))
     )
     assert sealed.reports == 20 * tokens
     np.testing.assert_array_equal(sealed.total, plain.total)
@@ -277,7 +253,7 @@ def test_every_token_has_the_same_size():
     for categories, steps in ((4, 6), (4000, 6)):
         protocol = TokenWalk(KRR(categories=categories, epsilon=1.0), n=N, steps=steps)
         sizes = set()
-        makers = protocol.actors(np.arange(N) % 4, Seeds(1), sealers(), TIMING)
+        makers = protocol.actors(np.arange(N) % 4, Seeds(1), sealers(protocol), TIMING)
         honest = makers[COURIER]
 
         def watched(honest=honest, sizes=sizes):
@@ -316,9 +292,9 @@ def test_vectors_and_numbers_come_home():
 # The courier.
 
 
-def test_people_of_whom_nothing_is_heard_are_asked_for_a_sign_of_life():
-    """Who went away and was not drawn counts no longer among those who could have been."""
-    courier = walk().party(
+def stocked(protocol):
+    """A courier with everybody's keys, what each of them sent it, and what it did at the last."""
+    courier = protocol.party(
         COURIER, Seat(generator=partial(Seeds(1).generator, "courier"), timing=TIMING)
     )
     courier.start(0.0)
@@ -326,6 +302,12 @@ def test_people_of_whom_nothing_is_heard_are_asked_for_a_sign_of_life():
     stocks = [wire.encode(messages.Stock(0, keys)) for keys in lots]
     for person in range(N):
         effects = courier.receive(Message(device(person), stocks[person]), 0.0)
+    return courier, stocks, effects
+
+
+def test_people_of_whom_nothing_is_heard_are_asked_for_a_sign_of_life():
+    """Who went away and was not drawn counts no longer among those who could have been."""
+    courier, stocks, effects = stocked(walk())
     first = next(each.to for each in effects if isinstance(each, Send))
     called = [
         each.to for each in courier.wake(20.0)
@@ -344,14 +326,7 @@ def test_people_of_whom_nothing_is_heard_are_asked_for_a_sign_of_life():
 
 def test_before_a_token_comes_home_everyone_is_counted():
     """Who gave keys and went away before the end hid nobody, drawn or not."""
-    courier = walk(steps=1).party(
-        COURIER, Seat(generator=partial(Seeds(1).generator, "courier"), timing=TIMING)
-    )
-    courier.start(0.0)
-    lots = [[bytes([person, each]) * 16 for each in range(messages.LOT)] for person in range(N)]
-    stocks = [wire.encode(messages.Stock(0, keys)) for keys in lots]
-    for person in range(N):
-        effects = courier.receive(Message(device(person), stocks[person]), 0.0)
+    courier, stocks, effects = stocked(walk(steps=1))
     (holder,) = (each.to for each in effects if isinstance(each, Send))
     handed = wire.encode(messages.Handed(0, 0, b"sealed"))
     effects = courier.receive(Message(holder, handed), 1.0)

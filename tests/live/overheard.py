@@ -1,0 +1,123 @@
+"""What a hub sees of devices that speak to it, also in a survey with a shuffler under cover."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from incrowd.live.cells import DATA, Header
+from incrowd.live.client import Connection
+from incrowd.live.curator import propose, timing_of
+from incrowd.live.host import Host, patiently
+from incrowd.live.journal import Journal
+from incrowd.live.keys import PrivateKeys, Role
+from incrowd.live.member import Helper
+from incrowd.live.options import LiveOptions
+from incrowd.live.reasons import Reason
+from incrowd.protocols.actor import CURATOR, SHUFFLER, device
+from incrowd.protocols.base import Protocol
+from incrowd.tasks.base import Task
+from tests.live.crowds import DELTA, Crowd, crowd, until
+from tests.live.worlds import LiveHub
+
+SECONDS = 1.2
+"""How long a round is, in surveys that are overheard."""
+
+Seen = tuple[int, int, int, int, int]
+"""Kind, sender, recipient, round and size of a cell."""
+
+
+class Overheard(Connection):
+    """A connection of which the other end writes down everything it sees of one device."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.stored: Counter[Seen] = Counter()
+        self.taken = 0
+
+    @property
+    def sent(self) -> int:
+        """How many cells with data, or that look so."""
+        return sum(count for (kind, *_), count in self.stored.items() if kind == DATA)
+
+    @property
+    def unsigned(self) -> Counter[tuple[int, int, int, int]]:
+        """What was stored, but for who sent it: to compare one device with another."""
+        found: Counter[tuple[int, int, int, int]] = Counter()
+        for (kind, _, recipient, round_, size), count in self.stored.items():
+            found[kind, recipient, round_, size] += count
+        return found
+
+    async def put(self, survey: bytes, cells: Sequence[bytes]) -> list[tuple[int, Reason]]:
+        refused = await super().put(survey, cells)
+        for cell in cells:
+            head = Header.parse(cell)
+            self.stored[head.kind, head.sender, head.recipient, head.round, len(cell)] += 1
+        return refused
+
+    async def took(self, survey: bytes, places: Sequence[int]) -> None:
+        self.taken += len(places)
+        await super().took(survey, places)
+
+
+async def overhear_shuffle(
+    hub: LiveHub,
+    folder: Path,
+    protocol: Protocol,
+    question: Task,
+    answers: Sequence[Mapping[str, str]],
+) -> tuple[list[Overheard], Any]:
+    """What the hub sees of each device under cover, and what was collected.
+
+    ``answers`` has what each person says, by column; the question is about one called cycles.
+    """
+    folder.mkdir()
+    everyone = range(protocol.parameters.n)
+    async with crowd(hub, folder, len(everyone)) as people:
+        devices = await people.process("all", everyone, connection=Overheard)
+        for each, own in zip(devices.devices.values(), answers, strict=True):
+            each._answers = own.get
+        async with _shuffler(people) as keys:
+            survey = await _offer(people, protocol, question, keys)
+            started = await people.curator.gather(survey, wait=20.0, lead=1.0)
+            run = await people.curator.receive(started)
+            heard: list[Any] = [each.connection for each in devices.devices.values()]
+            assert started.plan is not None
+            ticks = started.plan.ticks(device(0), started.offer.spec.timing)
+            planned = sum(sum(tick.cells.values()) for tick in ticks)
+            # The last ticks come after everything is in; they belong to the picture.
+            await until(lambda: all(each.sent >= planned for each in heard))
+            await people.curator.close_survey(survey)
+    return heard, run.collected
+
+
+@asynccontextmanager
+async def _shuffler(people: Crowd) -> AsyncIterator[PrivateKeys]:
+    """The keys of a shuffler that is up."""
+    (keys,) = people.hub.deployment.parties(1, Role.helper, f"{SHUFFLER}-{people.number}-")
+    with Journal(people.folder / "shuffler.sqlite") as journal:
+        async with Host(people.network, journal) as host:
+            shuffler = Helper(keys, host)
+            await patiently(shuffler.enrol)
+            await shuffler.open()
+            try:
+                yield keys
+            finally:
+                await shuffler.close()
+
+
+async def _offer(people: Crowd, protocol: Protocol, question: Task, shuffler: PrivateKeys) -> bytes:
+    """Offer a survey under cover."""
+    curator = people.curator
+    options = LiveOptions(cover=True, round_seconds=SECONDS, settle=2, patience=30.0)
+    proposal = propose(
+        protocol.asking(question), question, question="Do you cycle?", column="cycles",
+        delta=DELTA, roster=people.records, keys=curator.keys, options=options,
+        timing=timing_of(options), expires=people.host.time() + 600,
+        helpers={CURATOR: curator.keys.record(), SHUFFLER: shuffler.record()},
+    )  # fmt: skip
+    await curator.open_survey(proposal)
+    return proposal.survey
