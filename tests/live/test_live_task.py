@@ -126,6 +126,21 @@ def test_any_part_of_a_protocol(where: str, key: str, value: Any) -> None:
     only_refuses(lambda: tasks.offered_protocol(spec, None))
 
 
+def test_what_is_asked_cannot_be_a_public_place() -> None:
+    """A device would send its own answer in the clear, as its place."""
+    described: dict[str, Any] = {
+        "task": {"kind": "release", "categories": ["a", "b"], "groups": "street"},
+        "randomizer": {"kind": "krr", "categories": 2, "epsilon": 1.0},
+        "parameters": {"n": 3, "alpha": 1.0},
+        "protocol": "order-shuffle",
+    }
+    good = msgspec.structs.replace(POLL.spec, **described, column="vote")
+    assert tasks.offered_protocol(good, None)[0].kind == "order-shuffle"
+    bad = msgspec.structs.replace(good, column="street")
+    with pytest.raises(Rejected, match="places are public"):
+        tasks.offered_protocol(bad, None)
+
+
 def test_the_good_protocol_is_good() -> None:
     spec = msgspec.structs.replace(POLL.spec, **GOOD)
     protocol, task = tasks.offered_protocol(spec, families.complete(3))

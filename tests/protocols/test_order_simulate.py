@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 
 import numpy as np
@@ -113,9 +114,19 @@ def test_a_table_reads_like_the_data():
     rows = np.array([["bus", "52.5", "13.4"], ["car", "52.5", "13.4"], ["walk", "48.1", "11.6"]])
     protocol = OrderShuffle(truthful(3), n=3, alpha=1e6, radius=5.0, metric="haversine")
     run = protocol.simulate(rows, task=task, seed=1)
-    assert run.result.rows == [[52.5, 13.4, "bus"], [52.5, 13.4, "car"], [48.1, 11.6, "walk"]]
+    assert run.result.rows == [[48.1, 11.6, "walk"], [52.5, 13.4, "bus"], [52.5, 13.4, "car"]]
     assert run.result.columns == ("lat", "lon")
     assert run.result.value == pytest.approx([1 / 3] * 3)
+
+
+def test_how_people_were_numbered_is_not_released():
+    task = Release(categories=("no", "yes"), coordinates=("x",))
+    rows = np.array([["yes", "30"], ["no", "10"], ["no", "20"], ["yes", "10"]])
+    protocol = OrderShuffle(truthful(2), n=4, alpha=1e6, radius=1.0)
+    for order in itertools.permutations(range(4)):
+        run = protocol.simulate(rows[list(order)], task=task, seed=1)
+        assert run.result.rows == [[10, "no"], [10, "yes"], [20, "no"], [30, "yes"]]
+        assert isinstance(run.result.rows[0][0], int)  # as the data had it
 
 
 @pytest.mark.parametrize("n", [4, 8])

@@ -273,6 +273,7 @@ def offered_protocol(spec: Spec, graph: Graph | None) -> tuple[Protocol, Task]:
         randomizer = msgspec.convert(spec.randomizer, _tagged(spec.randomizer, DESCRIBED))
         task = msgspec.convert(spec.task, _tagged(spec.task, TASKS))
         task.require(randomizer)
+        task.asks(spec.column)
         protocol = kind.make(parameters, randomizer, graph).asking(task)
         if protocol.published() != parameters:
             raise Rejected(Reason.malformed, "an offer has only public parameters")

@@ -76,6 +76,10 @@ def asked_by(file: SurveyFile) -> dict[str, Any]:
         column = file.task.take("column", str)
         task = _task(file.task)
         usual = f"What is the {_kind(task)} of {column}?"
+        try:
+            task.asks(column)
+        except InvalidParameter as error:
+            raise file.task.fail("column", str(error)) from error
         if isinstance(task, Release):
             usual = f"Which {column} is where?"
     _check_protocol(file.protocol)

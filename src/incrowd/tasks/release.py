@@ -117,15 +117,19 @@ class Released(Answer):
 
     @property
     def rows(self) -> list[list[Any]]:
-        """The table: place by place, whose it is or where, and the category that stands there."""
+        """The table: place by place, whose it is or where, and the category that stands there.
+
+        Sorted by what it says: how people happened to be numbered is not for everyone.
+        """
         names = np.array(self.labels)[self.codes].tolist()
         if self.points is not None:
-            places: list[list[Any]] = self.points.tolist()
+            columns = [_tidy(axis) for axis in self.points.T.tolist()]
+            places: list[list[Any]] = [list(each) for each in zip(*columns, strict=True)]
         elif self.groups is not None:
             places = [[each] for each in self.groups]
         else:
             places = [[person] for person in self.who.tolist()]
-        return [[*place, name] for place, name in zip(places, names, strict=True)]
+        return sorted([*place, name] for place, name in zip(places, names, strict=True))
 
 
 def local_shares(
@@ -200,8 +204,14 @@ class Release(Histogram, frozen=True, kw_only=True, tag="release"):
     # What people hold.
 
     def asks(self, column: str) -> tuple[str, ...]:
-        """The answer, and the columns of the place."""
-        return (column, *self.coordinates, *((self.groups,) if self.groups else ()))
+        """The answer, and the columns of the place, which is released as it is."""
+        place = (*self.coordinates, *((self.groups,) if self.groups else ()))
+        if column in place:
+            raise InvalidParameter(
+                f"{column!r} is what people are asked, and cannot say where they are too: places "
+                "are public"
+            )
+        return (column, *place)
 
     def rows(self, cells: Sequence[Sequence[str]]) -> NDArray[Any]:
         """A table of texts, a row per person; a single column without places."""
@@ -251,6 +261,11 @@ class Release(Histogram, frozen=True, kw_only=True, tag="release"):
             groups=None if placed.groups is None else tuple(placed.groups[row] for row in kept),
             columns=self.asks("")[1:] or ("person",),
         )
+
+
+def _tidy(axis: list[float]) -> list[Any]:
+    """Numbers as they would be written: a column of whole ones without points."""
+    return list(map(int, axis)) if all(each.is_integer() for each in axis) else axis
 
 
 def _finite(cell: Any) -> bool:
