@@ -40,6 +40,16 @@ def test_a_plan_is_drawn_and_explained(incrowd: Call, tmp_path: Path) -> None:
     assert "<svg" in Path("page.html").read_text()
 
 
+@pytest.mark.parametrize("option", ["--report", "--draw"])
+def test_the_data_are_not_overwritten(incrowd: Call, option: str) -> None:
+    data = Path("patients.csv")
+    data.write_bytes((EXAMPLES / "patients.csv").read_bytes())
+    files = ("--data", data, "--schema", EXAMPLES / "patients.toml")
+    ended = incrowd("query", SQL, *files, *BUDGET, option, data)
+    assert_fails(ended, 2, option, "would overwrite patients.csv")
+    assert data.read_bytes() == (EXAMPLES / "patients.csv").read_bytes()
+
+
 def test_limits_make_people_lie(incrowd: Call) -> None:
     words = ("query", SQL, *FILES, *BUDGET, "--seed", "7", "--format", "json", "--max-load", "4500")
     told = json.loads(incrowd(*words).out)

@@ -23,6 +23,7 @@ __all__ = [
     "NoReportOption",
     "ReportOption",
     "TableOption",
+    "check_inputs",
     "check_table",
     "page_of",
     "payload_of",
@@ -74,6 +75,19 @@ def page_of(file: Path, report: Path | None, no_report: bool) -> Path | None:
     return page
 
 
+def check_inputs(survey: Survey, **outputs: Path | None) -> None:
+    """Refuse to write over what the survey was made from, or two things into one file."""
+    taken = {each.resolve(): str(each) for each in survey.inputs}
+    for name, path in outputs.items():
+        if path is None:
+            continue
+        if (other := taken.get(path.resolve())) is not None:
+            raise typer.BadParameter(
+                f"would overwrite {other}: name another file", param_hint=f"'--{name}'"
+            )
+        taken[path.resolve()] = f"what --{name} writes"
+
+
 def check_table(table: Path | None) -> None:
     """Refuse a place for the table where it could not be written."""
     from incrowd.report import require_writable
@@ -115,7 +129,7 @@ def warn_alone(details: Mapping[str, Any], people: int) -> None:
     if alone := details.get("people_alone"):
         note(
             f"{count(alone)} of {count(people)} people are alone in their groups: nothing is "
-            "promised of which report is theirs; larger groups would"
+            "promised of which report is theirs, unless groups are larger"
         )
 
 

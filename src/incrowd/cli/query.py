@@ -18,7 +18,7 @@ import typer
 
 from incrowd import checks
 from incrowd.cli.options import field_option, flag, keyword, number_option, signed
-from incrowd.cli.outcome import page_of, payload_of, publish
+from incrowd.cli.outcome import check_inputs, page_of, payload_of, publish
 from incrowd.cli.output import Format, FormatOption, note, progress
 from incrowd.cli.run import (
     LIVE_PANEL,
@@ -141,6 +141,7 @@ def query(given: Mapping[str, Any]) -> None:
     with progress() as say, _named_by_option():
         file = SurveyFile(Path(_NAME), _text(given, epsilon, delta))
         survey = surveys.build(file, say, people=given["devices"])
+        check_inputs(survey, report=page, draw=given["draw"])
         if given["draw"] is not None:
             _draw(survey, given["draw"])
         if live is not None:

@@ -26,6 +26,7 @@ from incrowd.cli.outcome import (
     NoReportOption,
     ReportOption,
     TableOption,
+    check_inputs,
     page_of,
     payload_of,
     publish,
@@ -118,6 +119,7 @@ def run(given: Mapping[str, Any]) -> None:
     with progress() as say:
         survey = surveys.load(file, progress=say, people=given["devices"])
         table = table_of(survey, given["release"])
+        check_inputs(survey, report=page, release=table)
         if live is not None:
             result = run_over_network(survey, live, say)
         else:

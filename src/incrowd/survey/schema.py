@@ -176,6 +176,20 @@ class SurveyFile:
         self.live = live.build(LiveOptions)
 
 
+def files_named(path: Path, text: str) -> tuple[Path, ...]:
+    """A survey file and every file that it names, whatever for."""
+    tables = [table for table in tomllib.loads(text).values() if isinstance(table, dict)]
+    words = [each for table in tables for each in table.values() if isinstance(each, str)]
+    return tuple(each for each in (path, *(path.parent / word for word in words)) if _is_file(each))
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # a question, for example, is too long for a name
+        return False
+
+
 def read(path: Path) -> SurveyFile:
     """Read and parse a survey file."""
     try:

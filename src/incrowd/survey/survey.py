@@ -48,7 +48,7 @@ from incrowd.survey.building import (
 from incrowd.survey.data import read_columns
 from incrowd.survey.fields import fields_of
 from incrowd.survey.part import part_of
-from incrowd.survey.schema import Budget, SurveyFile, read
+from incrowd.survey.schema import Budget, SurveyFile, files_named, read
 from incrowd.tasks.base import Task
 
 if TYPE_CHECKING:
@@ -84,6 +84,11 @@ class Survey:
     def randomizer(self) -> Randomizer:
         """What each person does to their answer."""
         return self.protocol.randomizer
+
+    @property
+    def inputs(self) -> tuple[Path, ...]:
+        """The files that it was made from, which nothing it leads to may replace."""
+        return files_named(self.path, self.text)
 
     @property
     def truth(self) -> FloatArray | None:
