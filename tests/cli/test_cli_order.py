@@ -133,8 +133,7 @@ class TestAccount:
     def test_alone_in_a_group_there_is_nothing_to_hide(self, incrowd: Call) -> None:
         found = told(account(incrowd, [[0], [1], [2]], "--alpha", 1, "--format", "json"))
         assert found["sensitivity"] == 0
-        assert found["alpha"] == 0
-        assert found["theta"] is None
+        assert (found["alpha"], found["median_alpha"], found["theta"]) == (None, None, None)
         assert "alone" in found["shuffled"]
         told_so = account(incrowd, [[0], [1], [2]], "--alpha", 1).out
         assert "Everybody is alone" in told_so
@@ -279,6 +278,22 @@ class TestShuffleOrder:
         )
         assert told(ended)["people"] == 3000
 
+    @pytest.mark.parametrize(
+        ("words", "told_so"),
+        [
+            (("--column", "illness"), "named twice"),
+            (("--eps0", 1, "--categories", "none,,flu,stomach"), "remove a comma"),
+        ],
+    )
+    def test_slips_are_found(self, incrowd: Call, words: Any, told_so: str) -> None:
+        asked = ("shuffle-order", TOWN, *PLACES, "--radius", 0.2, "--alpha", 2)
+        assert_fails(incrowd(*asked, *words), 2, told_so)
+
+    def test_a_second_release_is_said_to_cost_again(self, incrowd: Call) -> None:
+        words = ("shuffle-order", TOWN, *PLACES, "--radius", 0.2, "--alpha", 2, "--seed", 1)
+        assert "add up" not in incrowd(*words).err
+        assert "town.shuffled.csv was there and is replaced" in incrowd(*words).err
+
     def test_people_who_are_alone_are_released_as_they_are(self, incrowd: Call) -> None:
         path = Path("alone.csv")
         path.write_text("lat,lon,answer\n10,10,a\n20,20,b\n30,30,c\n")
@@ -347,13 +362,49 @@ class TestRun:
         found = told(ended)
         assert found["release"]["file"] == "town.release.csv"
         released = rows("town.release.csv")
-        assert [row["lat"] for row in released] == [row["lat"] for row in rows(TOWN)]
+        assert sorted(float(row["lat"]) for row in rows(TOWN)) == [
+            float(row["lat"]) for row in released
+        ]
         about = {(each["notion"], each["view"]): each for each in found["guarantees"]}
         assert about["order", "curator"]["alpha"] <= 2
         assert about["dp", "curator"]["epsilon"] <= 2
         assert about["order", "curator"]["neighbours"] == "reports-in-group"
         assert about["order", "everyone"]["neighbours"] == "answers-in-group"
         assert "simulation" in ended.err
+
+    @pytest.mark.parametrize(
+        ("answer", "place"), [("lat", "coordinates"), ("quarter", "groups"), ("illness", None)]
+    )
+    def test_an_answer_cannot_be_a_public_place(
+        self, incrowd: Call, answer: str, place: str | None
+    ) -> None:
+        survey = (EXAMPLES / "town.toml").read_text().replace('"illness"', f'"{answer}"')
+        if place == "groups":
+            survey = survey.replace('coordinates = ["lat", "lon"]', 'groups = "quarter"')
+        Path("place.toml").write_text(survey.replace('"town.csv"', f'"{TOWN}"'))
+        ended = incrowd("run", "place.toml", "--no-report", "--seed", 1)
+        if place is None:
+            assert ended.code == 0, ended.err
+        else:
+            assert_fails(ended, errors.InvalidConfig, "task.column", "places are public")
+            assert not Path("place.release.csv").exists()
+
+    @pytest.mark.parametrize("option", ["--report", "--release"])
+    @pytest.mark.parametrize("name", ["town.csv", "town.toml"])
+    def test_what_a_survey_is_made_from_is_not_overwritten(
+        self, incrowd: Call, option: str, name: str
+    ) -> None:
+        for each in ("town.csv", "town.toml"):
+            Path(each).write_bytes((EXAMPLES / each).read_bytes())
+        Path("link").symlink_to(name)
+        words = ("run", "town.toml", "--seed", 1)
+        for target in (name, "link"):
+            assert_fails(incrowd(*words, option, target), 2, option, f"would overwrite {name}")
+        assert Path(name).read_bytes() == (EXAMPLES / name).read_bytes()
+
+    def test_two_outputs_need_two_files(self, incrowd: Call) -> None:
+        words = ("run", EXAMPLES / "town.toml", "--seed", 1, "--report", "one", "--release", "one")
+        assert_fails(incrowd(*words), 2, "--release", "what --report writes")
 
     def test_a_page_draws_the_map(self, incrowd: Call) -> None:
         assert incrowd("run", EXAMPLES / "town.toml", "--seed", 7, "--report", "p.html").code == 0

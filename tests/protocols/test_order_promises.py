@@ -13,7 +13,7 @@ from incrowd.protocols.cover import CellFormat
 from incrowd.protocols.order_shuffle import grouping as groupings
 from incrowd.protocols.order_shuffle.mechanism import Mechanism
 from incrowd.protocols.order_shuffle.orders import given_order
-from incrowd.randomizers import Unstated
+from incrowd.randomizers import KRR, Gaussian, Generic, Unstated
 from incrowd.tasks import Placed
 
 VIEWS = ("curator", "curator+hub", "curator+shuffler", "everyone")
@@ -169,6 +169,33 @@ class TestWhoComes:
         with pytest.raises(ProtocolFailed, match="none"):
             shuffle().realised(placed([]))
 
+    def test_a_given_theta_counts_on_everybody_before_a_run(self):
+        """Among the others an order is found anew, and it can be worse than what is left."""
+        task = ic.Release(categories=("a", "b"), groups="near")
+        values = task.encode(
+            np.array([["a", "e;d;a"], ["a", "b;d;c"], ["a", "c;b;d"], *(["a", x] for x in "eac")])
+        )
+        asked = ic.OrderShuffle(KRR(categories=2, epsilon=1.0), n=6, theta=0.1).asking(task)
+        before = asked.foreseen(values).order_guarantee()
+        assert any("everybody comes" in each for each in before.assumptions)
+        worst = max(
+            asked.among(range(5)).foreseen(np.delete(values, away)).order_guarantee().alpha
+            for away in range(6)
+        )
+        assert worst > before.alpha
+        sure = ic.OrderShuffle(KRR(categories=2, epsilon=1.0), n=6, alpha=1.0).asking(task)
+        assert not any("comes" in x for x in sure.foreseen(values).order_guarantee().assumptions)
+
+    @pytest.mark.parametrize(
+        "randomizer", [Gaussian(epsilon=1.0, delta=1e-6), Generic(epsilon=1.0, delta=1e-6)]
+    )
+    def test_only_a_pure_randomizer_protects_an_order(self, randomizer):
+        """However far apart two values of a Gaussian are, no ratio bounds them."""
+        found = ic.OrderShuffle(randomizer, groupings.from_lists([[0, 1, 2]]), alpha=1.0)
+        assert found.local_alpha == math.inf
+        assert found.order_guarantee("everyone") is None
+        assert found.order_guarantee().alpha <= 1
+
     def test_doubles_are_for_simulations(self):
         with pytest.raises(InvalidParameter, match="exact"):
             shuffle(exact=False).published()
@@ -176,7 +203,10 @@ class TestWhoComes:
 
     def test_people_who_are_alone_are_told_so(self):
         alone = shuffle(grouping=groupings.from_lists([[0], [1], [2]]))
-        assert alone.order_guarantee().alpha == 0
+        assert alone.order_guarantee() is None
+        assert alone.order_guarantee("everyone") is None
+        assert {each.notion for each in alone.guarantees()} == {"dp"}
+        assert alone.shuffled()["median_alpha"] is None
         assert "alone" in alone.shuffled()["shuffled"]
         assert alone.mechanism.sources(np.random.default_rng(1)).tolist() == [0, 1, 2]
 

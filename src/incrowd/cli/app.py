@@ -113,7 +113,7 @@ def _explained(error: Exception) -> tuple[str, int]:
     if isinstance(error, typer.TyperException):
         # Bad usage. A group without a command has already printed its help: nothing to add.
         context = getattr(error, "ctx", None)
-        message = error.format_message()
+        message = error.format_message().replace("Value error, ", "")  # typer's own words
         hint = f" (see '{context.command_path} --help')" if context and message else ""
         return message + hint, error.exit_code
     if _is_output(error):

@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from incrowd.cli.outcome import warn_alone
 from incrowd.cli.output import Format, FormatOption, emit, progress
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 __all__ = ["app"]
+
+_PROMISED = ("alpha", "order_neighbours", "order_proof", "order_assuming")
+"""What a protocol says of its promise about an order, which is in a table already."""
 
 app = typer.Typer(help="Check survey files.", no_args_is_help=True)
 
@@ -32,6 +36,7 @@ def check(
 
     from incrowd import survey as surveys
     from incrowd.live.options import LiveOptions
+    from incrowd.report import words
     from incrowd.report.describe import describe_cost, describe_guarantee, describe_parameters
     from incrowd.report.format import count, down, plain, small
     from incrowd.report.tables import facts_table, print_promises
@@ -59,6 +64,7 @@ def check(
             "guarantees": [
                 describe_guarantee(each, budget.delta) for each in protocol.guarantees()
             ],
+            "particulars": protocol.particulars(budget.delta, protocol.guarantee(budget.view)),
             "cost": describe_cost(protocol.cost(), survey.task, protocol.parameters.n),
             "helpers": list(protocol.helpers),
             "live": msgspec.to_builtins(survey.live),
@@ -93,5 +99,9 @@ def check(
         ]
         console.print(facts_table(facts))
         print_promises(console, payload["guarantees"])
+        own = {name: each for name, each in payload["particulars"].items() if name not in _PROMISED}
+        if own:
+            console.print(facts_table(words.facts(own)))
 
+    warn_alone(payload["particulars"], payload["people"])
     emit(payload, render, format)

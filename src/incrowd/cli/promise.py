@@ -33,6 +33,7 @@ from incrowd.cli.output import Format, FormatOption, emit, progress
 from incrowd.errors import InvalidParameter
 from incrowd.protocols import PROTOCOLS, load
 from incrowd.protocols.base import Protocol, Safe
+from incrowd.randomizers import Unstated
 from incrowd.report.describe import describe_guarantee, describe_parameters
 from incrowd.report.format import count, guess, percent, round_down, round_up, up
 from incrowd.report.tables import facts_table, guarantees_table
@@ -267,17 +268,12 @@ def _render(console: Console, payload: Mapping[str, Any], own: Mapping[str, Any]
     parameters = dict(payload["parameters"])
     randomizer = dict(parameters.pop("randomizer"))
     rows = [
-        ("meaning", _meaning(payload["epsilon"], payload["delta"], who)),
+        ("meaning", _meaning(payload, who)),
         *(
             [
-                (
-                    "order",
-                    order_promise(
-                        own["alpha"], own["order_neighbours"], who, alone="shuffled" in own
-                    ),
-                )
+                ("order", order_promise(own, own.get("order_neighbours", ""), who)),
             ]
-            if own.get("alpha") is not None
+            if "alpha" in own
             else []
         ),
         *facts(own),
@@ -289,9 +285,12 @@ def _render(console: Console, payload: Mapping[str, Any], own: Mapping[str, Any]
     console.print(facts_table(rows))
 
 
-def _meaning(epsilon: float, delta: float, who: str) -> str:
+def _meaning(payload: Mapping[str, Any], who: str) -> str:
+    epsilon, delta = payload["epsilon"], payload["delta"]
     if not math.isfinite(epsilon):
-        return "nothing is promised about answers: what people did to them is not stated (--eps0)"
+        known = payload["parameters"]["randomizer"]["kind"] != Unstated().kind
+        lacking = "none holds without a δ (--delta)" if known else "their ε0 is not stated (--eps0)"
+        return f"nothing is promised about answers: {lacking}"
     right = percent(round_up(guess(epsilon, delta), 3))
     return f"a guess by {who} between two answers of yours is right at most {right} of the time"
 

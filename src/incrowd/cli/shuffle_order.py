@@ -130,6 +130,7 @@ def shuffle_order(given: Mapping[str, Any]) -> None:
 
     path: Path = given["data"]
     out = _out(given)
+    replaced = out.exists()
     seed = given["seed"]
     # A table that is really released must not be repeatable; a seed is for trying it out.
     rng = system_generator() if seed is None else Seeds(seed).generator("shuffler", 0)
@@ -170,6 +171,8 @@ def shuffle_order(given: Mapping[str, Any]) -> None:
         payload["stayed"] = [header[each] for each in staying]
         write_table(out, header, rows)
     payload["file"] = str(out)
+    if replaced:
+        note(f"{out} was there and is replaced; should it have been shown, both promises add up")
     if mechanism.sensitivity:
         warn_alone(payload, len(rows))
     else:
@@ -240,6 +243,8 @@ def _answers(
     for name in named:
         if name in public:
             raise UsageProblem(f"--column {name} says where people are, so it cannot move")
+        if named.count(name) > 1:
+            raise UsageProblem(f"--column {name} is named twice")
     others = [name for name in header if name not in public]
     if named:
         return named
@@ -258,7 +263,12 @@ def _position(path: Path, header: Sequence[str], name: str) -> int:
 
 
 def _categories(given: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(each.strip() for each in str(given["categories"]).split(","))
+    found = tuple(each.strip() for each in str(given["categories"]).split(","))
+    if "" in found:
+        raise typer.BadParameter(
+            "one of them is empty: remove a comma", param_hint="'--categories'"
+        )
+    return found
 
 
 def _randomizer(
@@ -392,5 +402,4 @@ def _render(console: Console, payload: Mapping[str, Any]) -> None:
 def _meaning(own: Mapping[str, Any]) -> str:
     from incrowd.report.words import order_promise
 
-    who = "whoever gets the table"
-    return order_promise(own["alpha"], "reports-in-group", who, alone="shuffled" in own)
+    return order_promise(own, "reports-in-group", "whoever gets the table")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 
+from incrowd.errors import InvalidCrowd
 from incrowd.graphs.graph import Graph
 
 __all__ = ["befriended", "graph_named"]
@@ -20,7 +21,11 @@ def _load(name: str, changed: int, n: int) -> Graph:
     from incrowd.graphs import load, named, names_family
 
     del changed
-    return named(name, n) if names_family(name) else load(name, allow_isolated=True)
+    if not names_family(name):
+        return load(name, allow_isolated=True)
+    if not n:
+        raise InvalidCrowd(f"n is missing: {name} is a graph of any size")
+    return named(name, n)
 
 
 @lru_cache(maxsize=4)

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import cached_property
 from html import escape
 from pathlib import Path
+from typing import Any
 
 from incrowd.errors import FileUnreadable
 from incrowd.privacy.guarantee import Guarantee, Notion, view_of
@@ -30,6 +32,7 @@ from incrowd.report.query import plan_section, query_section
 from incrowd.report.release import map_section
 from incrowd.report.style import STYLE
 from incrowd.report.words import (
+    ORDERED,
     facts,
     live_facts,
     neighbours,
@@ -64,6 +67,11 @@ class Document:
     source: str = ""
     """The text of the survey file."""
     command: str = ""
+
+    @cached_property
+    def details(self) -> dict[str, Any]:
+        """What the protocol alone has to say of the run."""
+        return self.protocol.details(self.run.collected)
 
 
 def require_writable(path: Path, what: str = "report") -> None:
@@ -129,6 +137,11 @@ def _header(document: Document) -> str:
             f"Promise against {view_title(budget.view)}",
             f"ε = {up(budget.epsilon(document.delta))}",
             f"at δ = {small(document.delta)}; the budget was {document.epsilon:g}",
+        ),
+        *(
+            ("Promise about who said what", f"α = {up(each.alpha)}", "inside each group")
+            for each in _about(document, "order")
+            if each.view == budget.view
         ),
         _precision(document),
     )
@@ -310,29 +323,37 @@ def _promises(document: Document) -> str:
 
 def _orders(document: Document) -> str:
     """What was promised about the order inside groups; nothing where nothing was."""
-    about = _about(document, "order")
+    about, own = _about(document, "order"), document.details
+    title = "What was promised about who said what"
+    if "shuffled" in own:
+        return section(title, f"<p>{escape(order_promise(own, '', ''))}</p>")
     if not about:
         return ""
-    own = document.protocol.details(document.run.collected)
-    first, people = about[0], own.get("people_alone", 0)
-    alone = "shuffled" in own
-    told = order_promise(first.alpha, first.neighbours, view_title(first.view), alone=alone)
+    first, people = about[0], own["people_alone"]
+    told = order_promise({"alpha": first.alpha}, first.neighbours, view_title(first.view))
     lone = (
         f" {count(people)} of them had nobody else in their groups: nothing is promised of which "
         "report is theirs."
-        if people and not alone
+        if people
         else ""
     )
     rows = [
-        [_who(each), up(each.alpha), percent(round_up(guess(each.alpha, 0.0), 3))] for each in about
+        [
+            _who(each),
+            up(each.alpha),
+            ORDERED[each.neighbours],
+            percent(round_up(guess(each.alpha, 0.0), 3)),
+        ]
+        for each in about
     ]
-    drawn = table(["who looks", "α (proven)", "guess right, at most"], rows, caption="The order")
+    head = ["who looks", "α (proven)", "hidden is the order of", "guess right, at most"]
+    drawn = table(head, rows, caption="The order")
     return section(
-        "What was promised about who said what",
+        title,
         f"<p>{escape(told)}</p>"
         f"<p>Groups are {escape(first.groups or 'as the protocol says')}; "
         f"{escape(neighbours(first))} It holds on top of ε, and needs no δ. There were "
-        f"{count(document.run.result.people)} people.{escape(lone)}</p>" + ("" if alone else drawn),
+        f"{count(document.run.result.people)} people.{escape(lone)}</p>" + drawn,
     )
 
 
@@ -374,7 +395,7 @@ def _assumptions(document: Document) -> str:
 def _cost(document: Document) -> str:
     cost, collected = document.run.cost, document.run.collected
     measured = describe_measured(document.run)
-    own = document.protocol.details(collected)
+    own = document.details
     told = [
         ("Rounds", count(cost.rounds), "or steps, that the protocol took"),
         ("Messages", count(cost.messages_per_person), "sent by each person, as planned"),

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from incrowd.report.format import count, down, plain, several, small, up
+from incrowd.report.words import ORDERED
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -129,12 +130,16 @@ def orders_table(guarantees: Sequence[Mapping[str, Any]]) -> Table | None:
     about = [each for each in guarantees if each["notion"] == "order"]
     if not about:
         return None
-    table = _table("who looks", "α", "order inside", "method")
+    table = _table("who looks", "α", "order of", "inside", "method")
     for column in table.columns[2:]:
         column.justify = "left"
     for each in about:
         table.add_row(
-            _looking(each), up(each["alpha"]), each["groups"] or "every group", each["method"]
+            _looking(each),
+            up(each["alpha"]),
+            ORDERED[each["neighbours"]],
+            each["groups"] or "every group",
+            each["method"],
         )
     return table
 

@@ -8,7 +8,7 @@ say is plain data with telling names, and is put into words here by those names 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from incrowd.privacy.guarantee import EVERYONE, Guarantee
 from incrowd.report.format import count, guess, percent, plain, round_up, several, small, up
@@ -114,13 +114,17 @@ def neighbours(guarantee: Guarantee) -> str:
     }[guarantee.neighbours]
 
 
-def order_promise(alpha: float, about: str, who: str, *, alone: bool = False) -> str:
-    """What a promise about the order of reports, or of answers, says against somebody so named.
+ORDERED: Final = {"reports-in-group": "reports", "answers-in-group": "answers"}
+"""What the order is of that a promise hides, by its neighbouring relation."""
 
-    ``alone``: no group has more than one person.
-    """
-    if alone:
+
+def order_promise(own: Mapping[str, Any], about: str, who: str) -> str:
+    """What a shuffle that so describes itself promises about an order against somebody so named."""
+    alpha = own["alpha"]
+    if "shuffled" in own:
         return "Everybody is alone in their groups: there is no order to hide, and nothing moves."
+    if alpha is None:
+        return f"Nothing is promised about who in a group said what, against {who}."
     if not alpha:
         return (
             f"What {who} can see is equally likely whoever in your group gave which of its "

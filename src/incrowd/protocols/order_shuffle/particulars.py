@@ -20,6 +20,7 @@ __all__ = ["details", "particulars"]
 
 _MOST_LISTED = 10_000
 """Beyond so many groups their promises are only summed up."""
+_SHUFFLED_ALPHA = ("median_alpha", "group_alpha")
 _UNCHANGED = "nothing: everybody is alone in their groups, so there is no order to hide"
 
 
@@ -36,7 +37,11 @@ def particulars(protocol: OrderShuffle, view: str, colluders: Colluders) -> dict
         }
     if protocol.mechanism is None:
         return found | {"local_alpha": _finite(protocol.local_alpha)}
-    return found | _described(protocol, protocol.mechanism, marked=bool(colluders))
+    described = _described(protocol, protocol.mechanism, marked=bool(colluders))
+    if promised is not None and promised.neighbours != "reports-in-group":
+        # Who sees reports before they are shuffled gains nothing by the shuffle of a group.
+        described = {name: each for name, each in described.items() if name not in _SHUFFLED_ALPHA}
+    return found | described
 
 
 def details(protocol: OrderShuffle, points: NDArray[Any] | None) -> dict[str, Any]:
@@ -75,10 +80,14 @@ def _described(
         "largest_group": grouping.largest,
         "people_alone": mechanism.alone,
         "local_alpha": _finite(protocol.local_alpha),
-        "median_alpha": float(np.quantile(alphas, 0.5, method="higher")),
+        "median_alpha": _median(alphas[grouping.sizes > 1]),
         "group_alpha": alphas.tolist() if alphas.size <= _MOST_LISTED else None,
         **({} if mechanism.sensitivity else {"shuffled": _UNCHANGED}),
     }
+
+
+def _median(alphas: NDArray[np.float64]) -> float | None:
+    return float(np.quantile(alphas, 0.5, method="higher")) if alphas.size else None
 
 
 def _finite(value: float) -> float | None:

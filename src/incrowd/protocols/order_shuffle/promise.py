@@ -30,6 +30,7 @@ from incrowd.protocols.order_shuffle.privacy import (
 __all__ = ["randomized_guarantee", "shuffled_guarantee"]
 
 _WHO_CAME = "who takes part does not depend on the data"
+_EVERYBODY = "everybody comes: with a given θ it can be more among fewer people"
 _READABLE = "every report is one of the categories, and nobody can tell equal ones apart"
 _ROUNDED = (
     "the permutation is drawn in doubles, which only approximate its law: for simulations, not for "
@@ -43,6 +44,7 @@ def shuffled_guarantee(
     alpha: float | None,
     few: bool,
     marked: bool,
+    hoped: bool,
     exact: bool,
     distance: Distance,
     view: frozenset[str],
@@ -52,7 +54,8 @@ def shuffled_guarantee(
 
     Before the groups are known it is the α that every crowd will be given, if that is how the
     shuffle is set. ``few``: reports are counted on to take few values. ``marked``: somebody's can
-    be told from others that say the same.
+    be told from others that say the same. ``hoped``: an order that is found anew for those who came
+    can be worse than the one for everybody, and nothing makes up for that.
     """
     told = marked or colluders > 0
     if mechanism is not None:
@@ -69,6 +72,7 @@ def shuffled_guarantee(
             HONEST_SHUFFLER,
             PUBLIC_PLACES,
             _WHO_CAME,
+            *((_EVERYBODY,) if hoped else ()),
             ONE_GROUP,
             *((_READABLE,) if few and not told else ()),
             *(() if exact else (_ROUNDED,)),

@@ -26,6 +26,7 @@ from incrowd import checks
 from incrowd.errors import InvalidCrowd, InvalidParameter, ProtocolFailed
 from incrowd.graphs.graph import Graph
 from incrowd.privacy.guarantee import Guarantee, view_of
+from incrowd.privacy.local import LocalProfile
 from incrowd.protocols.actor import SHUFFLER, Actor, Address
 from incrowd.protocols.base import (
     Colluders,
@@ -90,6 +91,8 @@ class OrderShuffle(ShufflerProtocol):
     """The timetable of cells, with cover traffic."""
     marked: bool
     """Whether a report could be told from others that say the same, in a run that happened."""
+    hoped: bool
+    """Whether its groups are those of everyone who may come, in a run that did not happen yet."""
 
     def __init__(
         self,
@@ -153,6 +156,7 @@ class OrderShuffle(ShufflerProtocol):
         axes: int = 0,
         cover: ReportCover | None = None,
         marked: bool = False,
+        hoped: bool = False,
     ) -> None:
         object.__setattr__(self, "parameters", parameters)
         object.__setattr__(self, "randomizer", check_randomizer(randomizer))
@@ -168,6 +172,7 @@ class OrderShuffle(ShufflerProtocol):
         object.__setattr__(self, "axes", axes)
         object.__setattr__(self, "cover", cover)
         object.__setattr__(self, "marked", marked)
+        object.__setattr__(self, "hoped", hoped)
 
     def _but(self, *, n: int | None = None, **more: Any) -> Self:
         """The same with some things changed."""
@@ -176,7 +181,7 @@ class OrderShuffle(ShufflerProtocol):
             parameters = msgspec.structs.replace(parameters, n=n)
         kept = {
             name: getattr(self, name)
-            for name in ("grouping", "given", "near", "places", "axes", "cover", "marked")
+            for name in ("grouping", "given", "near", "places", "axes", "cover", "marked", "hoped")
         }
         changed = {"randomizer": self.randomizer} | kept | more
         return self._of(parameters, **changed)
@@ -299,6 +304,8 @@ class OrderShuffle(ShufflerProtocol):
         """
         parties = view_of(view)
         count = self._colluding(colluders)
+        if self.grouping is not None and self.grouping.largest == 1:
+            return None  # Nobody has a group to be hidden in.
         if self.hides_traffic_from(parties):
             alone = self.order_guarantee("curator", colluders)
             return None if alone is None else against_hub(alone, alone.profile)
@@ -312,6 +319,7 @@ class OrderShuffle(ShufflerProtocol):
             alpha=p.alpha,
             few=p.few_values,
             marked=self.marked,
+            hoped=self.hoped and p.theta is not None and self.given is None,
             exact=p.exact,
             distance=p.distance,
             view=parties,
@@ -324,7 +332,8 @@ class OrderShuffle(ShufflerProtocol):
         people = self.parameters.n if self.grouping is None else self.grouping.largest
         if not people:
             return math.inf  # Nobody knows yet how many there are.
-        return local_alpha(self.randomizer.epsilon, people, self._categories)
+        # A permutation takes several steps, and only a pure ε0 adds up without any δ.
+        return local_alpha(LocalProfile(self.randomizer).greatest_loss, people, self._categories)
 
     def guarantees(self) -> tuple[Guarantee, ...]:
         """For each view what is proven about answers, and then about their order."""
@@ -420,7 +429,7 @@ class OrderShuffle(ShufflerProtocol):
         if self.grouping is not None:
             return self
         _, points, names = parts(values)
-        return self.at(self.grouping_at(points, names))
+        return self.at(self.grouping_at(points, names))._but(hoped=True)
 
     def realised(self, collected: Collected) -> Self:
         """The shuffle of the people whose reports the shuffler had."""

@@ -373,7 +373,7 @@ class ScrambledQuery(Protocol):
         from incrowd.protocols.scrambled_query.privacy import compared
 
         del guarantee, colluders
-        return compared(self, delta)
+        return compared(self, delta) | {"unprotected": self.unprotected}
 
     def details(self, collected: Collected) -> dict[str, Any]:
         """How many tuples stand behind the answer."""
@@ -386,7 +386,16 @@ class ScrambledQuery(Protocol):
             "tuples": None if any(collected.noise) else list(collected.crowds),
             "absent": [self.parameters.people - each for each in collected.present],
             **Load.of(self).described(),
+            "unprotected": self.unprotected,
         }
+
+    @property
+    def unprotected(self) -> str:
+        """Against whom nothing is promised, and why."""
+        told = "nothing is promised against compute nodes, which read tuples in the clear"
+        if not self.parameters.release:
+            told += ", nor against the curator, who gets the answer as it is"
+        return told
 
 
 def _check_sources(parameters: ScramblerParameters) -> None:
