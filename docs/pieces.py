@@ -15,6 +15,7 @@ import itertools
 import os
 import re
 import shlex
+import tempfile
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -101,7 +102,7 @@ COMMANDS = {
     "refused-floor": "account shuffle --eps0 1 --n 1e4 --delta 1e-300",
     "refused-budget": "calibrate shuffle --eps0 4 --n 1000 --delta 1e-6 --epsilon 0.01",
 }
-"""Commands whose output a page shows, run at the root of the project."""
+"""Commands whose output a page shows, run beside the examples."""
 
 TYPES = {
     float: "number",
@@ -134,9 +135,19 @@ def fenced(text: str) -> str:
 
 
 def call(*words: str) -> tuple[str, int]:
-    """What a command prints, results and complaints together, and its exit code."""
+    """What a command prints, results and complaints together, and its exit code.
+
+    It runs where nothing is but the examples, so that what it says does not depend on files that an
+    earlier one has left.
+    """
     printed = io.StringIO()
-    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        contextlib.chdir(folder),
+        contextlib.redirect_stdout(printed),
+        contextlib.redirect_stderr(printed),
+    ):
+        Path("examples").symlink_to(ROOT / "examples")
         code = main(words)
     return printed.getvalue(), code
 
