@@ -169,6 +169,11 @@ class TestWhoComes:
         with pytest.raises(ProtocolFailed, match="none"):
             shuffle().realised(placed([]))
 
+    def test_a_given_theta_is_for_one_machine(self):
+        with pytest.raises(InvalidParameter, match="give alpha"):
+            shuffle(alpha=None, theta=0.1).published()
+        assert shuffle(alpha=None, theta=0.1, distance="hamming").published().theta == 0.1
+
     def test_a_given_theta_counts_on_everybody_before_a_run(self):
         """Among the others an order is found anew, and it can be worse than what is left."""
         task = ic.Release(categories=("a", "b"), groups="near")

@@ -388,6 +388,10 @@ class OrderShuffle(ShufflerProtocol):
         """Without the name of the graph's file; files of groups and orders stay on one machine."""
         if not self.parameters.exact:
             raise InvalidParameter("exact must be true where people really take part")
+        if self.parameters.theta is not None and self.parameters.distance == "kendall":
+            # The shuffler finds its order in floating point; the curator's machine may find another
+            # one, and would state the α of that.
+            raise InvalidParameter("theta is for one machine: give alpha where people take part")
         for name in ("groups", "order"):
             if getattr(self.parameters, name):
                 raise InvalidParameter(
