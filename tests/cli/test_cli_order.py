@@ -114,7 +114,16 @@ class TestAccount:
 
     def test_a_view_with_the_shuffler_has_the_randomizer_alone(self, incrowd: Call) -> None:
         words = ("--alpha", 1, "--eps0", 3, "--view", "curator+shuffler", "--format", "json")
-        assert told(account(incrowd, [[0, 1, 2]], *words))["alpha"] == 9.0
+        found = told(account(incrowd, [[0, 1, 2]], *words))
+        assert found["alpha"] == 9.0
+        silent = ("--alpha", 1, "--view", "curator+shuffler", "--format", "json")
+        nothing = told(account(incrowd, [[0, 1, 2]], *silent))
+        assert nothing["alpha"] is None
+        # What the shuffle does inside a group is nothing to who sees it before.
+        for each in (found, nothing):
+            assert not {"median_alpha", "group_alpha"} & each.keys()
+        table = account(incrowd, [[0, 1, 2]], *silent[:-2]).out
+        assert "Nothing is promised about who in a group said what" in table
 
     def test_without_people_nothing_is_said_of_their_order(self, incrowd: Call) -> None:
         words = ("account", "order-shuffle", "--alpha", 1, "--eps0", 1, "--format", "json")
@@ -133,7 +142,7 @@ class TestAccount:
     def test_alone_in_a_group_there_is_nothing_to_hide(self, incrowd: Call) -> None:
         found = told(account(incrowd, [[0], [1], [2]], "--alpha", 1, "--format", "json"))
         assert found["sensitivity"] == 0
-        assert (found["alpha"], found["median_alpha"], found["theta"]) == (None, None, None)
+        assert (found["alpha"], found["local_alpha"], found["theta"]) == (None, None, None)
         assert "alone" in found["shuffled"]
         told_so = account(incrowd, [[0], [1], [2]], "--alpha", 1).out
         assert "Everybody is alone" in told_so
@@ -289,6 +298,17 @@ class TestShuffleOrder:
         asked = ("shuffle-order", TOWN, *PLACES, "--radius", 0.2, "--alpha", 2)
         assert_fails(incrowd(*asked, *words), 2, told_so)
 
+    @pytest.mark.parametrize("option", ["--groups", "--order"])
+    def test_files_it_reads_are_not_overwritten(self, incrowd: Call, option: str) -> None:
+        Path("eight.csv").write_text("vote\n" + "yes\nno\n" * 4)
+        groups = written([[0, 1, 2, 3], [4, 5, 6, 7]])
+        files = {"--groups": groups, "--order": written(list(range(8)), "order.json")}
+        words = [word for pair in files.items() for word in pair]
+        asked = ("shuffle-order", "eight.csv", "--column", "vote", "--alpha", 1, *words)
+        ended = incrowd(*asked, "--out", files[option])
+        assert_fails(ended, 2, "--out", f"would overwrite {files[option]}")
+        assert incrowd(*asked).code == 0
+
     def test_a_second_release_is_said_to_cost_again(self, incrowd: Call) -> None:
         words = ("shuffle-order", TOWN, *PLACES, "--radius", 0.2, "--alpha", 2, "--seed", 1)
         assert "add up" not in incrowd(*words).err
@@ -397,10 +417,18 @@ class TestRun:
         for each in ("town.csv", "town.toml"):
             Path(each).write_bytes((EXAMPLES / each).read_bytes())
         Path("link").symlink_to(name)
+        Path("hard").hardlink_to(name)
         words = ("run", "town.toml", "--seed", 1)
-        for target in (name, "link"):
+        for target in (name, "link", "hard"):
             assert_fails(incrowd(*words, option, target), 2, option, f"would overwrite {name}")
         assert Path(name).read_bytes() == (EXAMPLES / name).read_bytes()
+
+    def test_a_file_that_is_called_like_a_column_is_none_of_them(self, incrowd: Call) -> None:
+        for each in ("town.csv", "town.toml"):
+            Path(each).write_bytes((EXAMPLES / each).read_bytes())
+        for _ in range(2):
+            words = ("run", "town.toml", "--seed", 1, "--no-report", "--release", "illness")
+            assert incrowd(*words).code == 0
 
     def test_two_outputs_need_two_files(self, incrowd: Call) -> None:
         words = ("run", EXAMPLES / "town.toml", "--seed", 1, "--report", "one", "--release", "one")

@@ -205,44 +205,107 @@ def test_a_journal_that_is_opened_again_has_forgotten(path):
         assert not on_disk(path, secret)
 
 
-def test_what_was_replaced_leaves_the_log_while_the_journal_is_open(path, monkeypatch):
+async def forgotten(path, secret: bytes, meanwhile=None) -> bool:
+    """Whether these bytes leave the files in good time, while this goes on."""
+    for number in range(200):
+        if not on_disk(path, secret):
+            return True
+        if meanwhile is not None:
+            await meanwhile(number)
+        await asyncio.sleep(0.02)
+    return False
+
+
+@pytest.fixture
+def hasty(monkeypatch):
+    monkeypatch.setattr("incrowd.live.journal._REMEMBERED", 0.1)
+
+
+@pytest.mark.usefixtures("hasty")
+@pytest.mark.parametrize("busy", [False, True])
+def test_what_was_replaced_leaves_the_log_while_the_journal_is_open(path, busy):
     secret = b"the report of device 2"
-    monkeypatch.setattr("incrowd.live.journal._REMEMBERED", 0.05)
 
     async def main():
         with Journal(path) as journal:
             group = GroupCommit(journal)
             running = asyncio.create_task(group.run())
             await group.write([Fact(OWNER, SURVEY, "key", secret)])
-            assert on_disk(path, secret)
             await group.write([Fact(OWNER, SURVEY, "key", None)])
-            # Somebody who looks on delays it, and no more than that.
-            with Journal(path, readonly=True) as reader:
-                assert reader.facts(OWNER) == {}
-            for _ in range(200):
-                if not on_disk(path, secret):
-                    break
-                await asyncio.sleep(0.05)
-            assert not on_disk(path, secret)
+
+            async def more(number):
+                await group.write([Fact(OWNER, SURVEY, "other", str(number).encode())])
+
+            assert await forgotten(path, secret, more if busy else None)
             await group.write([Fact(OWNER, SURVEY, "key", b"again")])
             group.close()
             await running
         with Journal(path) as journal:
-            assert journal.facts(OWNER)[SURVEY] == {"key": b"again"}
+            assert journal.facts(OWNER)[SURVEY]["key"] == b"again"
 
     asyncio.run(main())
 
 
-def test_a_log_that_is_being_read_is_emptied_later(path):
-    with Journal(path) as journal:
-        batch = journal.batch()
-        batch.facts.append(Fact(OWNER, SURVEY, "key", b"value"))
+@pytest.mark.usefixtures("hasty")
+def test_a_log_that_was_being_read_is_emptied_later(path):
+    """Also what a killed process left, though nothing is written any more."""
+    secret = b"the report of device 2"
+    subprocess.run([sys.executable, "-c", replace(path, secret)], check=False)
+
+    async def main():
         reader = sqlite3.connect(path, isolation_level=None)
         with closing(reader):
             reader.execute("BEGIN")
             reader.execute("SELECT * FROM facts").fetchall()
+            with Journal(path) as journal:
+                group = GroupCommit(journal)
+                running = asyncio.create_task(group.run())
+                await asyncio.sleep(0.3)
+                assert on_disk(path, secret)
+                reader.execute("COMMIT")
+                assert await forgotten(path, secret)
+                group.close()
+                await running
+
+    asyncio.run(main())
+
+
+def test_a_journal_forgets_when_it_is_closed_beside_somebody_who_looks_on(path):
+    secret = b"the report of device 2"
+    with Journal(path) as journal, closing(sqlite3.connect(path)) as reader:
+        reader.execute("SELECT * FROM facts").fetchall()
+        for value in (secret, None):
+            batch = journal.batch()
+            batch.facts.append(Fact(OWNER, SURVEY, "key", value))
             journal.commit(batch)
+        assert on_disk(path, secret)
+        journal.close()
+        journal.close()
+        assert not on_disk(path, secret)
+
+
+class Full:
+    """A database on a disk without room for what its log would be copied to."""
+
+    def __init__(self, database):
+        self._database = database
+
+    def execute(self, sql, *more):
+        if "wal_checkpoint" in sql:
+            raise sqlite3.OperationalError("database or disk is full")
+        return self._database.execute(sql, *more)
+
+
+def test_a_log_that_cannot_be_emptied_ends_nothing(path, monkeypatch):
+    with Journal(path) as journal:
+        batch = journal.batch()
+        batch.facts.append(Fact(OWNER, SURVEY, "key", b"value"))
+        journal.commit(batch)
+        with monkeypatch.context() as patch:
+            patch.setattr(journal, "_database", Full(journal._database))
             assert not journal.forget()
+        assert journal._database.execute("PRAGMA busy_timeout").fetchone() != (0,)
+        journal.commit(batch)
         assert journal.forget()
 
 

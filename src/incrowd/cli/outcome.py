@@ -75,17 +75,25 @@ def page_of(file: Path, report: Path | None, no_report: bool) -> Path | None:
     return page
 
 
-def check_inputs(survey: Survey, **outputs: Path | None) -> None:
-    """Refuse to write over what the survey was made from, or two things into one file."""
-    taken = {each.resolve(): str(each) for each in survey.inputs}
+def check_inputs(inputs: Iterable[Path], **outputs: Path | None) -> None:
+    """Refuse to write over what was read, or two things into one file."""
+    taken = {each: str(each) for each in inputs}
     for name, path in outputs.items():
         if path is None:
             continue
-        if (other := taken.get(path.resolve())) is not None:
-            raise typer.BadParameter(
-                f"would overwrite {other}: name another file", param_hint=f"'--{name}'"
-            )
-        taken[path.resolve()] = f"what --{name} writes"
+        for other, told in taken.items():
+            if _same(path, other):
+                raise typer.BadParameter(
+                    f"would overwrite {told}: name another file", param_hint=f"'--{name}'"
+                )
+        taken[path] = f"what --{name} writes"
+
+
+def _same(one: Path, other: Path) -> bool:
+    """Whether both are one file, by whatever names and links."""
+    if one.exists() and other.exists():
+        return one.samefile(other)
+    return one.resolve() == other.resolve()
 
 
 def check_table(table: Path | None) -> None:

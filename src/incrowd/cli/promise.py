@@ -289,7 +289,11 @@ def _meaning(payload: Mapping[str, Any], who: str) -> str:
     epsilon, delta = payload["epsilon"], payload["delta"]
     if not math.isfinite(epsilon):
         known = payload["parameters"]["randomizer"]["kind"] != Unstated().kind
-        lacking = "none holds without a δ (--delta)" if known else "their ε0 is not stated (--eps0)"
+        lacking = "their ε0 is not stated (--eps0)"
+        if known:
+            lacking = (
+                "no ε is proven at this δ" if delta else "no ε is proven without a δ (--delta)"
+            )
         return f"nothing is promised about answers: {lacking}"
     right = percent(round_up(guess(epsilon, delta), 3))
     return f"a guess by {who} between two answers of yours is right at most {right} of the time"

@@ -141,7 +141,7 @@ def query(given: Mapping[str, Any]) -> None:
     with progress() as say, _named_by_option():
         file = SurveyFile(Path(_NAME), _text(given, epsilon, delta))
         survey = surveys.build(file, say, people=given["devices"])
-        check_inputs(survey, report=page, draw=given["draw"])
+        check_inputs(survey.inputs, report=page, draw=given["draw"])
         if given["draw"] is not None:
             _draw(survey, given["draw"])
         if live is not None:

@@ -119,7 +119,7 @@ def run(given: Mapping[str, Any]) -> None:
     with progress() as say:
         survey = surveys.load(file, progress=say, people=given["devices"])
         table = table_of(survey, given["release"])
-        check_inputs(survey, report=page, release=table)
+        check_inputs(survey.inputs, report=page, release=table)
         if live is not None:
             result = run_over_network(survey, live, say)
         else:

@@ -27,7 +27,7 @@ from incrowd.cli.options import (
     number_option,
     signed,
 )
-from incrowd.cli.outcome import check_table, warn_alone, write_table
+from incrowd.cli.outcome import check_inputs, check_table, warn_alone, write_table
 from incrowd.cli.output import Format, FormatOption, emit, note, progress
 from incrowd.cli.run import SeedOption
 from incrowd.errors import IncrowdError, MissingColumn
@@ -188,8 +188,8 @@ def _out(given: Mapping[str, Any]) -> Path:
     out: Path = given["out"] or Path(f"{path.name.split('.')[0]}.shuffled.csv")
     if str(out) == "-":
         raise typer.BadParameter("must name a file", param_hint="'--out'")
-    if out.resolve() == path.resolve():
-        raise typer.BadParameter("would overwrite the data: name another", param_hint="'--out'")
+    named = [given[name] for name, field in _settings().items() if field.path and given[name]]
+    check_inputs([path, *map(Path, named)], out=out)
     check_table(out)
     return out
 

@@ -11,8 +11,9 @@ changes of all parties are collected while the previous transaction runs, writte
 * entries of the ledger are only ever appended. Triggers refuse everything else, and each entry's
   hash covers the one before it, so that a change made by other means is found. Whoever rewrites the
   whole chain, or cuts off its end, is not found: it guards against accidents, not its own owner;
-* what was replaced or deleted is overwritten in the file, and leaves the log beside it within a few
-  seconds, or when the journal is opened again. Blocks that the file system frees are not wiped;
+* what was replaced or deleted is overwritten in the file, as far as SQLite does that, and leaves
+  the log beside it within a few seconds, or when the journal is opened again, unless somebody reads
+  the file all the while. Blocks that the file system frees are not wiped;
 * one process at a time has a journal open for writing.
 """
 
@@ -182,10 +183,16 @@ class Journal:
 
     def close(self) -> None:
         """Let go of the file, after a transaction that is under way."""
+        database = getattr(self, "_database", None)
+        if self._guard is not None and database is not None:
+            # SQLite does so as well, but not while somebody else has the file open.
+            with suppress(FileUnreadable):
+                self.forget()
         with self._lock:
-            for each in (getattr(self, "_database", None), self._guard):
+            for each in (database, self._guard):
                 if each is not None:
                     each.close()
+            self._guard = None
 
     def __enter__(self) -> Self:
         return self
@@ -217,12 +224,19 @@ class Journal:
                 raise
 
     def forget(self) -> bool:
-        """Empty the log, which still holds what was replaced; false while somebody reads it."""
+        """Empty the log, which still holds what was replaced; false if that must be tried again.
+
+        So it is while somebody reads the file, and while the disk is full: nothing is lost by that.
+        """
         with self._using() as database:
             (patience,) = database.execute("PRAGMA busy_timeout").fetchone()
             database.execute("PRAGMA busy_timeout = 0")  # nobody waits for whoever looks on
-            (busy, _, _) = database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-            database.execute(f"PRAGMA busy_timeout = {patience}")
+            try:
+                (busy, _, _) = database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            except sqlite3.Error:
+                return False
+            finally:
+                database.execute(f"PRAGMA busy_timeout = {patience}")
         return not busy
 
     def _write(self, database: sqlite3.Connection, batch: Batch) -> None:
@@ -424,6 +438,7 @@ class GroupCommit:
     async def run(self) -> None:
         """Commit what is marked, until closed."""
         group: list[Source] = []
+        self._forget_at = _later()  # what was left when the journal was opened
         try:
             while not (self._closing and not self._marked):
                 if not await self._asked():

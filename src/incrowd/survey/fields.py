@@ -55,6 +55,16 @@ class Field:
         return " or ".join((f"a {_SPOKEN[self.type]}", *self.words))
 
     @property
+    def listed(self) -> bool:
+        """Whether it is a list of any length, for which a file of numbers may stand."""
+        return self.type is tuple and self.length is None
+
+    @property
+    def file(self) -> bool:
+        """Whether a text in its place is the name of a file."""
+        return self.path or self.listed
+
+    @property
     def chosen(self) -> bool:
         """Whether it may be set to one of a few words."""
         return bool(self.words) or get_origin(self.type) is Literal

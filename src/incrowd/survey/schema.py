@@ -117,7 +117,7 @@ class Section:
         """
         for name, field in fields_of(description).items():
             value = self.values.get(name)
-            if field.type is tuple and field.length is None and isinstance(value, str):
+            if field.listed and isinstance(value, str):
                 self.values[name] = read_numbers(folder / value)
             if field.path and value and isinstance(value, str) and not names_family(value):
                 self.values[name] = str(folder / value)
@@ -176,18 +176,15 @@ class SurveyFile:
         self.live = live.build(LiveOptions)
 
 
-def files_named(path: Path, text: str) -> tuple[Path, ...]:
-    """A survey file and every file that it names, whatever for."""
-    tables = [table for table in tomllib.loads(text).values() if isinstance(table, dict)]
-    words = [each for table in tables for each in table.values() if isinstance(each, str)]
-    return tuple(each for each in (path, *(path.parent / word for word in words)) if _is_file(each))
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except (OSError, ValueError):  # a question, for example, is too long for a name
-        return False
+def files_named(path: Path, text: str, description: type[msgspec.Struct]) -> tuple[Path, ...]:
+    """A survey file and every file that it names, where its protocol has these parameters."""
+    tables = tomllib.loads(text)
+    task, protocol = tables["task"], tables["protocol"]
+    named = [task.get("data"), task.get("schema")]
+    named += [protocol.get(field.name) for field in fields_of(description).values() if field.file]
+    folder = path.parent
+    files = [folder / each for each in named if isinstance(each, str) and not names_family(each)]
+    return (path, *files)
 
 
 def read(path: Path) -> SurveyFile:

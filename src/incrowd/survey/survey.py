@@ -88,7 +88,7 @@ class Survey:
     @property
     def inputs(self) -> tuple[Path, ...]:
         """The files that it was made from, which nothing it leads to may replace."""
-        return files_named(self.path, self.text)
+        return files_named(self.path, self.text, type(self.protocol.parameters))
 
     @property
     def truth(self) -> FloatArray | None:

@@ -45,6 +45,8 @@ MOST_GROUP_TEXT = 200
 """How long the names of one person's groups may be together."""
 _MOST_AXES = 8
 _SEPARATOR = ";"
+_EXACT = 2.0**53
+"""Below it a double that is whole is that number and no other."""
 TELLING = ("krr", "rr")
 """The randomizers whose report is a category."""
 
@@ -265,7 +267,8 @@ class Release(Histogram, frozen=True, kw_only=True, tag="release"):
 
 def _tidy(axis: list[float]) -> list[Any]:
     """Numbers as they would be written: a column of whole ones without points."""
-    return list(map(int, axis)) if all(each.is_integer() for each in axis) else axis
+    whole = all(each.is_integer() and abs(each) < _EXACT for each in axis)
+    return list(map(int, axis)) if whole else axis
 
 
 def _finite(cell: Any) -> bool:

@@ -38,7 +38,7 @@ def particulars(protocol: OrderShuffle, view: str, colluders: Colluders) -> dict
     if protocol.mechanism is None:
         return found | {"local_alpha": _finite(protocol.local_alpha)}
     described = _described(protocol, protocol.mechanism, marked=bool(colluders))
-    if promised is not None and promised.neighbours != "reports-in-group":
+    if promised is None or promised.neighbours != "reports-in-group":
         # Who sees reports before they are shuffled gains nothing by the shuffle of a group.
         described = {name: each for name, each in described.items() if name not in _SHUFFLED_ALPHA}
     return found | described
@@ -70,6 +70,7 @@ def _described(
 ) -> dict[str, Any]:
     grouping = mechanism.grouping
     alphas = mechanism.per_group(marked=marked or protocol.marked)
+    together = grouping.sizes > 1
     return {
         "theta": _finite(mechanism.theta),
         "sensitivity": mechanism.sensitivity,
@@ -79,11 +80,17 @@ def _described(
         "group_count": grouping.count,
         "largest_group": grouping.largest,
         "people_alone": mechanism.alone,
-        "local_alpha": _finite(protocol.local_alpha),
-        "median_alpha": _median(alphas[grouping.sizes > 1]),
-        "group_alpha": alphas.tolist() if alphas.size <= _MOST_LISTED else None,
+        "local_alpha": _finite(protocol.local_alpha) if together.any() else None,
+        "median_alpha": _median(alphas[together]),
+        "group_alpha": _each(alphas, together) if alphas.size <= _MOST_LISTED else None,
         **({} if mechanism.sensitivity else {"shuffled": _UNCHANGED}),
     }
+
+
+def _each(alphas: NDArray[np.float64], together: NDArray[np.bool_]) -> list[float | None]:
+    """The α of each group; none for somebody alone, of whom nothing is promised."""
+    found = zip(alphas.tolist(), together.tolist(), strict=True)
+    return [alpha if several else None for alpha, several in found]
 
 
 def _median(alphas: NDArray[np.float64]) -> float | None:

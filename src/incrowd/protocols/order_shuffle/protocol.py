@@ -270,6 +270,11 @@ class OrderShuffle(ShufflerProtocol):
         return None if self.grouping is None else self.mechanism_for(self.grouping)
 
     @property
+    def _finds_order(self) -> bool:
+        """Whether the promise rests on an order that is found for the people at hand."""
+        return self.given is None and self.parameters.distance == "kendall"
+
+    @property
     def values(self) -> int | None:
         """How many different values a report can be counted on to take; none for any number."""
         return self._categories if self.parameters.few_values else None
@@ -319,7 +324,7 @@ class OrderShuffle(ShufflerProtocol):
             alpha=p.alpha,
             few=p.few_values,
             marked=self.marked,
-            hoped=self.hoped and p.theta is not None and self.given is None,
+            hoped=self.hoped and self._finds_order and p.theta is not None,
             exact=p.exact,
             distance=p.distance,
             view=parties,
@@ -388,7 +393,7 @@ class OrderShuffle(ShufflerProtocol):
         """Without the name of the graph's file; files of groups and orders stay on one machine."""
         if not self.parameters.exact:
             raise InvalidParameter("exact must be true where people really take part")
-        if self.parameters.theta is not None and self.parameters.distance == "kendall":
+        if self.parameters.theta is not None and self._finds_order:
             # The shuffler finds its order in floating point; the curator's machine may find another
             # one, and would state the α of that.
             raise InvalidParameter("theta is for one machine: give alpha where people take part")
