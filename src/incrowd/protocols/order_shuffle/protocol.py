@@ -451,7 +451,7 @@ class OrderShuffle(ShufflerProtocol):
         found = self if len(who) == self.parameters.n else self.among(who.tolist())
         if found.grouping is None:
             found = found.at(self.grouping_at(collected.points, collected.groups))
-        return found._but(marked=len(collected.at) < len(who))
+        return found._but(marked=len(collected.at) < len(who), hoped=False)
 
     def collect(self, values: NDArray[Any], seeds: Seeds) -> Collected:
         """Everyone's reports at once."""
