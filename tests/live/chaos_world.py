@@ -28,6 +28,7 @@ import numpy as np
 
 from incrowd import graphs
 from incrowd.cli import main
+from incrowd.live import journal as journals
 from incrowd.live.admission import Started
 from incrowd.live.authority import Authority, Register
 from incrowd.live.curator import Curator, propose, timing_of
@@ -100,6 +101,8 @@ def doomed() -> None:
     """The program in a process that dies as its first two words say."""
     doom = Doom(sys.argv[1], int(sys.argv[2]))
     del sys.argv[1:3]
+    # While a log is emptied commits wait and become one: they could no longer be counted.
+    journals._REMEMBERED = math.inf  # type: ignore[misc]
     if sys.argv[1] == "hub":
         SqliteStore._commit = _dying(SqliteStore._commit, doom)  # type: ignore[method-assign]
     elif doom.when == "before":
