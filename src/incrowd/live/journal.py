@@ -26,7 +26,7 @@ import math
 import os
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,6 +40,7 @@ __all__ = [
     "Entry",
     "Fact",
     "GroupCommit",
+    "Head",
     "Journal",
     "OutboxRow",
     "PartyRow",
@@ -126,6 +127,13 @@ class Entry(NamedTuple):
     body: bytes
 
 
+class Head(NamedTuple):
+    """The end of an owner's ledger: how many lines it has, and the hash over all of them."""
+
+    lines: int
+    hash: bytes
+
+
 @dataclass(eq=False)
 class Batch:
     """What one transaction writes."""
@@ -154,6 +162,7 @@ class Journal:
         """Open, or make, the journal. ``readonly`` looks on while another process may write."""
         self.path = path
         self._lock = threading.Lock()
+        self._witnesses: dict[bytes, Callable[[Head], None]] = {}
         self._guard: sqlite3.Connection | None = None
         if not readonly:
             self._guard = _only_writer(path)
@@ -222,6 +231,13 @@ class Journal:
                 with suppress(sqlite3.Error):
                     database.execute("ROLLBACK")
                 raise
+        # Before anything of it leaves: see ``witness``.
+        for owner in {entry.owner for entry in batch.entries} & self._witnesses.keys():
+            self._witnesses[owner](self.head(owner))
+
+    def witness(self, owner: bytes, tell: Callable[[Head], None]) -> None:
+        """Tell somebody of every new end of this owner's ledger, as part of the commit."""
+        self._witnesses[owner] = tell
 
     def forget(self) -> bool:
         """Empty the log, which still holds what was replaced; false if that must be tried again.
@@ -257,10 +273,7 @@ class Journal:
             else:
                 database.execute("INSERT OR REPLACE INTO facts VALUES (?, ?, ?, ?)", fact)
         for entry in batch.entries:
-            place, before = database.execute(
-                "SELECT place, hash FROM ledger WHERE owner = ? ORDER BY place DESC LIMIT 1",
-                (entry.owner,),
-            ).fetchone() or (0, _FIRST)
+            place, before = _head(database, entry.owner)
             database.execute(
                 "INSERT INTO ledger VALUES (?, ?, ?, ?, ?)",
                 (entry.owner, place + 1, entry.survey, entry.body, _link(before, entry)),
@@ -317,6 +330,21 @@ class Journal:
             found.append(entry)
         return found
 
+    def head(self, owner: bytes) -> Head:
+        """The end of this owner's ledger."""
+        with self._using() as database:
+            return _head(database, owner)
+
+    def passes(self, owner: bytes, head: Head) -> bool:
+        """Whether this owner's ledger ended, now or at some time, as ``head`` says."""
+        if head.lines == 0:
+            return head.hash == _FIRST
+        with self._using() as database:
+            row = database.execute(
+                "SELECT hash FROM ledger WHERE owner = ? AND place = ?", (owner, head.lines)
+            ).fetchone()
+        return row is not None and row[0] == head.hash
+
     def damage(self) -> list[str]:
         """What SQLite's integrity check finds; nothing when the file is whole."""
         with self._using() as database:
@@ -332,6 +360,13 @@ class Journal:
                 raise FileUnreadable(
                     f"the journal {self.path} cannot be used: {error}: check the disk and its space"
                 ) from error
+
+
+def _head(database: sqlite3.Connection, owner: bytes) -> Head:
+    row = database.execute(
+        "SELECT place, hash FROM ledger WHERE owner = ? ORDER BY place DESC LIMIT 1", (owner,)
+    ).fetchone()
+    return Head(*(row or (0, _FIRST)))
 
 
 def _link(before: bytes, entry: Entry) -> bytes:

@@ -23,6 +23,7 @@ import re
 import stat
 import struct
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -59,6 +60,7 @@ __all__ = [
     "load_key",
     "private_directory",
     "private_pem",
+    "read_private",
     "write_private",
 ]
 
@@ -305,19 +307,25 @@ def private_directory(path: Path) -> None:
         raise FileUnreadable(f"cannot make {path}: {error.strerror}") from None
 
 
-def write_private(path: Path, data: bytes) -> None:
-    """Write a file that only its owner can read, whole or not at all."""
+def write_private(path: Path, data: bytes, *, durable: bool = True) -> None:
+    """Write a file that only its owner can read, whole or not at all.
+
+    Unless ``durable``, a power failure may bring back what was there before.
+    """
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with open(handle, "wb") as file:
             file.write(data)
             file.flush()
-            os.fsync(handle)
+            if durable:
+                os.fsync(handle)
         partial.replace(path)
-        _sync(path.parent)
+        if durable:
+            _sync(path.parent)
     except OSError as error:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):
+            partial.unlink()
         raise FileUnreadable(f"cannot write {path}: {error.strerror}") from None
 
 
@@ -331,26 +339,30 @@ def _sync(directory: Path) -> None:
             os.close(handle)
 
 
-def _read(path: Path, *, private: bool) -> bytes:
-    """The bytes of a key or certificate file; a private one must be its owner's alone."""
+def read_private(path: Path, what: str, limit: int = _PEM_LIMIT) -> bytes:
+    """The bytes of a file that must be its owner's alone."""
+    return _read(path, what, limit, private=True)
+
+
+def _read(path: Path, what: str, limit: int, *, private: bool) -> bytes:
     try:
         with path.open("rb") as file:
             mode = os.fstat(file.fileno()).st_mode
             if private and os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
                 raise FileUnreadable(
-                    f"{path} holds a private key that others can read: run 'chmod 600 {path}'"
+                    f"{path} holds {what} that others can read: run 'chmod 600 {path}'"
                 )
-            data = file.read(_PEM_LIMIT + 1)
+            data = file.read(limit + 1)
     except OSError as error:
         raise FileUnreadable(f"cannot read {path}: {error.strerror}") from None
-    if len(data) > _PEM_LIMIT:
-        raise FileUnreadable(f"{path} is too long for a key or a certificate")
+    if len(data) > limit:
+        raise FileUnreadable(f"{path} is too long for {what}")
     return data
 
 
 def load_key(path: Path) -> object:
     """The private key in a PEM file that its owner alone can read."""
-    data = _read(path, private=True)
+    data = read_private(path, "a private key")
     try:
         return load_pem_private_key(data, password=None)
     except BAD_X509:
@@ -359,7 +371,7 @@ def load_key(path: Path) -> object:
 
 def load_certificate(path: Path) -> x509.Certificate:
     """The certificate in a PEM file."""
-    data = _read(path, private=False)
+    data = _read(path, "a certificate", _PEM_LIMIT, private=False)
     try:
         certificate = x509.load_pem_x509_certificate(data)
         certificate.public_key()

@@ -12,6 +12,7 @@ import asyncio
 import csv
 import logging
 import signal
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from incrowd.live.journal import Journal
 from incrowd.live.keys import CERTIFICATE_FILE, PrivateKeys, Role, private_directory
 from incrowd.live.ledger import Budget
 from incrowd.live.member import Answers, Device, Helper, Member
+from incrowd.live.witness import Witness, vouch
 from incrowd.protocols.actor import is_device
 
 __all__ = ["AnswerBook", "Report", "key_directories", "serve"]
@@ -132,10 +134,11 @@ async def serve(
     loop.add_signal_handler(signal.SIGHUP, renew)
     private_directory(state)
     members: list[Member] = []
+    owners = {path: _keys(path, Role.device) for path in devices}
     with Journal(state / JOURNAL_FILE) as journal:
+        _vouch(journal, owners)
         async with Host(network, journal) as host:
-            for path in devices:
-                keys = _keys(path, Role.device)
+            for path, keys in owners.items():
                 members.append(
                     Device(keys, host, path, answers=answers.of(keys.name), budget=budget)
                 )
@@ -181,6 +184,19 @@ async def _renew(members: Sequence[Member]) -> None:
             await member.renew()
         except IncrowdError as error:
             _log.warning("new keys were not taken up: %s", error)
+
+
+def _vouch(journal: Journal, owners: Mapping[Path, PrivateKeys]) -> None:
+    """See to it that no ledger is older than it was when it was last used."""
+    older = 0
+    for path, keys in owners.items():
+        identity = keys.identity.public_key().public_bytes_raw()
+        older += not vouch(journal, identity, Witness(path), time.time())
+    if older:
+        _log.warning(
+            "the store in %s was rolled back or replaced: the budgets of %d of its devices count "
+            "as spent; give them new keys to begin anew", journal.path.parent, older
+        )  # fmt: skip
 
 
 def _keys(path: Path, role: Role) -> PrivateKeys:
