@@ -4,6 +4,7 @@ import math
 from fractions import Fraction
 from itertools import product
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -249,3 +250,25 @@ def test_reports_seen_alone_are_attacked_nearly_exactly(rounds):
     composed = ComposedProfile(((LocalProfile(RR(epsilon=1.0)), rounds),))
     lower, upper = composed.lower(1e-6), composed.epsilon(1e-6)
     assert 0.999 * upper <= lower <= upper
+
+
+@pytest.mark.parametrize("rounds", [140, 142, 144, 146, 148, 150, 400])
+def test_composition_beyond_the_range_of_exp_brackets_the_truth(rounds):
+    """Losses above 700 leave e^−loss to subnormal numbers, and then to zero."""
+    delta = Fraction(1, 1000)
+    profile = ComposedProfile(((LocalProfile(RR(epsilon=5.0)), rounds),))
+    with mpmath.workdps(50):
+        keep = mpmath.exp(5) / (1 + mpmath.exp(5))
+        chance = [mpmath.binomial(rounds, k) * keep ** (rounds - k) * (1 - keep) ** k
+                  for k in range(rounds // 2)]  # fmt: skip
+
+        def truth(epsilon):
+            losses = (5 * (rounds - 2 * k) for k in range(rounds // 2))
+            return sum(p * -mpmath.expm1(min(epsilon - loss, 0))
+                       for p, loss in zip(chance, losses, strict=True))  # fmt: skip
+
+        low, high = profile.lower(float(delta)), profile.epsilon(float(delta))
+        assert low is not None
+        assert truth(mpmath.mpf(low)) >= delta.numerator / mpmath.mpf(delta.denominator)
+        assert truth(mpmath.mpf(high)) <= delta.numerator / mpmath.mpf(delta.denominator)
+    assert high - low < 1e-5 * high

@@ -24,6 +24,7 @@ from incrowd import checks
 from incrowd.errors import InvalidParameter, NumericalFloor
 from incrowd.privacy.guarantee import Profile
 from incrowd.privacy.rounding import rounded_up
+from incrowd.privacy.search import Crossing, crossing
 
 __all__ = [
     "MOST_POINTS",
@@ -40,6 +41,7 @@ _NOISE = 1e-14
 """Allowed for rounding in the fast convolution, per round, and charged to δ."""
 MOST_POINTS = 2_000_000
 _MOST_LOSS = 600.0
+"""Up to here e^ε and e^−ε are normal doubles, with some room."""
 _ATTACKED_ROUNDS = 10_000
 """Attacks are followed for this many rounds; what they attain then holds for more as well."""
 
@@ -136,6 +138,24 @@ def _reach(curve: Callable[[float], float], interval: float, greatest_loss: floa
     return last
 
 
+def _solved(losses: Any, delta: float) -> Crossing:
+    """Two values of ε with the one between them at which a ``dp_accounting`` curve meets δ.
+
+    ``dp_accounting`` solves for ε with sums of mass·e^−loss. Where these leave the range of normal
+    doubles the curve itself is searched: its sum of mass·(1 − e^(ε − loss)) keeps all digits.
+    """
+    with np.errstate(over="ignore"):
+        found = float(losses.get_epsilon_for_delta(delta))
+    if found <= _MOST_LOSS:
+        return Crossing(found * (1 - 1e-12), found * (1 + 1e-12))
+    curve, ceiling = losses.get_delta_for_epsilon, _MOST_LOSS
+    while curve(ceiling) > delta:
+        ceiling *= 2
+        if math.isinf(ceiling):
+            return Crossing(math.inf, math.inf)
+    return crossing(curve, delta, 0.75 * ceiling, ceiling, tolerance=1e-9, factor=1.1)
+
+
 @dataclass(frozen=True)
 class ComposedProfile(Profile):
     """Several profiles, each used in a number of rounds; the choice of rounds may be adaptive.
@@ -179,9 +199,8 @@ class ComposedProfile(Profile):
             )
         if self._tells_all:
             return math.inf
-        with np.errstate(over="ignore"):
-            own = float(self.distribution.get_epsilon_for_delta(delta - self._noise))
-        return min(own * (1 + 1e-12), self.greatest_loss)
+        own = _solved(self.distribution, delta - self._noise).within
+        return min(own, self.greatest_loss)
 
     def lower(self, delta: float) -> float | None:
         """The strongest attack on any part over its rounds: other parts never tell less."""
@@ -193,10 +212,9 @@ class ComposedProfile(Profile):
         if rounds > 1 and best is not None:
             for losses in part.attained():
                 many = losses.to_dp_accounting().self_compose(min(rounds, _ATTACKED_ROUNDS))
-                with np.errstate(over="ignore"):
-                    found = float(many.get_epsilon_for_delta(delta + self._noise))
+                found = _solved(many, delta + self._noise).above
                 # Beyond the range of doubles nothing is told; it is infinite for no other reason.
-                best = max(best, found * (1 - 1e-12)) if math.isfinite(found) else best
+                best = max(best, found) if math.isfinite(found) else best
         return best
 
     @property

@@ -3,7 +3,7 @@
 A :class:`Profile` is a proven curve δ(ε), with a lower curve beside it where an attack is known. A
 :class:`Guarantee` says who is kept from learning, what two neighbouring data sets are, by which
 theorem, and under which assumptions the curve holds. Guarantees compose only when they speak of the
-same view and the same neighbours.
+same view, the same colluders and the same neighbours.
 
 What is kept from them is a notion of its own. ``dp``: the answer of any one person. ``order``:
 which person of a group gave which of the group's reports (``docs/theory/order.md``); there the ε of
@@ -113,6 +113,9 @@ class Guarantee:
     assumptions: tuple[str, ...]
     neighbours: Neighbours = "replace-one"
     colluders: int = 0
+    """How many people help the view."""
+    coalition: frozenset[int] | None = None
+    """Which people these are; none where the curve holds for any ``colluders`` people."""
     notion: Notion = "dp"
     groups: str = ""
     """The groups that an order is kept private in, in words."""
@@ -173,11 +176,20 @@ class Guarantee:
                     "that are not known yet: state both for the same ones first"
                 )
         everything = (self, *others)
+        coalitions = {each.coalition for each in everything if each.coalition is not None}
+        if len(coalitions) > 1:
+            named = " and ".join(sorted(str(sorted(each)) for each in coalitions))
+            raise InvalidParameter(
+                f"cannot compose guarantees against different colluders, {named}: name the same "
+                "people in each"
+            )
         return replace(
             self,
             profile=ComposedProfile(tuple((each.profile, 1) for each in everything)),
             theorem=" ∘ ".join(dict.fromkeys(each.theorem for each in everything)),
             assumptions=tuple(dict.fromkeys(a for each in everything for a in each.assumptions)),
+            # A curve that holds for any so many people holds for these.
+            coalition=next(iter(coalitions), None),
         )
 
     @property

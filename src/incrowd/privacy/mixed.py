@@ -16,6 +16,7 @@ People differ, so the curve of everyone, :class:`PeopleProfile`, is that of the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -263,8 +264,9 @@ class PeopleProfile(Profile):
         return tuple(found)
 
     def delta(self, epsilon: float) -> float:
-        """The largest δ of anyone."""
-        most, ceiling = 0.0, self._local.delta(epsilon)
+        """The largest δ of anyone; of a mechanism that tells nothing where nobody is protected."""
+        ceiling = self._local.delta(epsilon)
+        most = -math.expm1(min(epsilon, 0.0))
         for profile in self._worst:
             most = max(most, profile.delta(epsilon))
             if most >= ceiling:
@@ -374,8 +376,9 @@ class PeopleProfile(Profile):
 
     @property
     def interval(self) -> float:
-        """The finest spacing that anyone's curve needs."""
-        return min(profile.interval for profile in self._worst)
+        """The finest spacing that anyone's curve needs; the randomizer's own without any."""
+        spacings = (profile.interval for profile in self._worst)
+        return min(spacings, default=self._local.interval)
 
 
 def _front(rows: Doubles) -> list[Doubles]:

@@ -41,7 +41,7 @@ def crossing(
     """Where a non-increasing ``curve`` on [0, ceiling] falls to ``target``, to relative precision.
 
     The curve is taken to meet the target at ``ceiling``. When it does at 0 already, both ends are
-    0. ``guess``, good to about a ``factor``, only saves time.
+    0. ``guess``, good to about a ``factor``, only saves time; 0 is no guess at all.
     """
     from scipy.optimize import brentq  # imported late: it takes longer than most answers
 
@@ -57,6 +57,8 @@ def crossing(
             within = min(within, point)
         return math.log(max(value, _TINY) / target)
 
+    if guess == 0:
+        guess = min(1.0, ceiling / 2)
     ends = _enclose(gap, min(guess, ceiling * (1 - 1e-6)), ceiling, factor)
     if ends is None:
         return Crossing(above, within)
@@ -90,7 +92,7 @@ def _enclose(
             return (point, short) if short > point and gap(short) <= 0 else None
         if ahead > _HUGE:
             raise NumericalFloor("the privacy curve does not fall to the target")
-        if ahead < _SMALLEST:
+        if not rising and ahead < _SMALLEST:
             return 0.0, point
         if (gap(ahead) > 0) != rising:
             return (point, ahead) if rising else (ahead, point)

@@ -308,15 +308,18 @@ def network_guarantee(
     randomizer: Randomizer,
     *,
     assumptions: tuple[str, ...],
-    colluders: int,
+    coalition: frozenset[int],
     lost: int = 0,
     absent: bool = False,
     silent: bool = False,
     stationary: bool = False,
 ) -> Guarantee:
-    """A curve together with what it rests on; ``assumptions`` are those of the route."""
+    """A curve together with what it rests on; ``assumptions`` are those of the route.
+
+    People see what passes through them, so that the curve holds for this ``coalition`` alone.
+    """
     named = [_HONEST_PEERS, _INDEPENDENT_WALKS, _SAME_RANDOMIZER, NO_TRAFFIC]
-    if colluders:
+    if coalition:
         named[0] = _HONEST_OTHERS
     if absent:
         named.append(_ABSENCES)
@@ -329,7 +332,8 @@ def network_guarantee(
     return Guarantee(
         profile=profile,
         view=frozenset({"curator"}),
-        theorem=_COLLUSION if colluders else THEOREM,
+        theorem=_COLLUSION if coalition else THEOREM,
         assumptions=(*named, *assumptions, *drawing(randomizer)),
-        colluders=colluders,
+        colluders=len(coalition),
+        coalition=coalition or None,
     )

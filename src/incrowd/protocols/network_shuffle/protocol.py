@@ -236,7 +236,7 @@ class NetworkShuffle(Protocol):
             profile,
             self.randomizer,
             assumptions=() if mixing is None else mixing.assumptions,
-            colluders=count,
+            coalition=frozenset(colluding(colluders, p.n).tolist()),
             lost=self.lost,
             absent=self.walk is not None and not self.walk.present,
             silent=self.walk is not None and self.walk.silent is not None,
