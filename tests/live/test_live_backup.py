@@ -9,7 +9,8 @@ import pytest
 from incrowd.errors import FileUnreadable, InvalidParameter
 from incrowd.live.authority import Authority, Register
 from incrowd.live.backup import restore, save
-from incrowd.live.journal import Batch, Entry, Journal, PartyRow
+from incrowd.live.chain import Entry
+from incrowd.live.journal import Batch, Journal, PartyRow
 from incrowd.live.keys import PrivateKeys, Role
 from incrowd.live.ledger import Budget, Ledger, Line, OverBudget
 from incrowd.live.witness import WITNESS_FILE, Witness, vouch

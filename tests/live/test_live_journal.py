@@ -12,7 +12,8 @@ from contextlib import closing
 import pytest
 
 from incrowd.errors import FileUnreadable
-from incrowd.live.journal import Entry, Fact, GroupCommit, Journal, PartyRow
+from incrowd.live.chain import Entry
+from incrowd.live.journal import Fact, GroupCommit, Journal, PartyRow
 
 SURVEY, OWNER = b"s" * 16, b"o" * 32
 

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from incrowd.errors import FileUnreadable, InvalidParameter
-from incrowd.live.journal import Entry, Journal
+from incrowd.live.chain import Entry
+from incrowd.live.journal import Journal
 from incrowd.live.ledger import AlreadyAnswered, Budget, Ledger, Line, OverBudget, _exceeds, _up
 
 OWNER, OTHER = b"o" * 32, b"p" * 32

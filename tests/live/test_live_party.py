@@ -9,7 +9,8 @@ import pytest
 from incrowd.errors import InvalidParameter, ProtocolFailed
 from incrowd.live import cells
 from incrowd.live.cells import CAPACITY, CELL, Header
-from incrowd.live.journal import Entry, Journal
+from incrowd.live.chain import Entry
+from incrowd.live.journal import Journal
 from incrowd.live.links import compare_cell
 from incrowd.live.party import Party
 from incrowd.live.reasons import Reason

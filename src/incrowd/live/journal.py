@@ -20,7 +20,6 @@ changes of all parties are collected while the previous transaction runs, writte
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import itertools
 import math
 import os
@@ -34,21 +33,19 @@ from types import TracebackType
 from typing import Final, NamedTuple, Protocol, Self
 
 from incrowd.errors import FileUnreadable
+from incrowd.live import chain
+from incrowd.live.chain import Entry, Head
 
 __all__ = [
     "Batch",
-    "Entry",
     "Fact",
     "GroupCommit",
-    "Head",
     "Journal",
     "OutboxRow",
     "PartyRow",
     "Source",
 ]
 
-_CHAIN: Final = b"incrowd ledger 1\0"
-_FIRST: Final = bytes(32)
 _REMEMBERED: Final = 2.0
 """Seconds that the log keeps what later transactions replaced, while the process lives."""
 
@@ -117,21 +114,6 @@ class Fact(NamedTuple):
     survey: bytes
     key: str
     value: bytes | None
-
-
-class Entry(NamedTuple):
-    """One line of an owner's ledger, as bytes."""
-
-    owner: bytes
-    survey: bytes
-    body: bytes
-
-
-class Head(NamedTuple):
-    """The end of an owner's ledger: how many lines it has, and the hash over all of them."""
-
-    lines: int
-    hash: bytes
 
 
 @dataclass(eq=False)
@@ -273,11 +255,7 @@ class Journal:
             else:
                 database.execute("INSERT OR REPLACE INTO facts VALUES (?, ?, ?, ?)", fact)
         for entry in batch.entries:
-            place, before = _head(database, entry.owner)
-            database.execute(
-                "INSERT INTO ledger VALUES (?, ?, ?, ?, ?)",
-                (entry.owner, place + 1, entry.survey, entry.body, _link(before, entry)),
-            )
+            chain.append(database, entry)
 
     # Reading.
 
@@ -311,39 +289,25 @@ class Journal:
 
     def entries(self) -> list[Entry]:
         """Every line of every ledger, in order; a broken chain is refused."""
-        found = []
-        places: dict[bytes, tuple[int, bytes]] = {}
         with self._using() as database:
-            rows = database.execute(
-                "SELECT owner, survey, body, place, hash FROM ledger ORDER BY owner, place"
-            ).fetchall()
-        for owner, survey, body, place, stored in rows:
-            entry = Entry(owner, survey, body)
-            before, link = places.get(owner, (0, _FIRST))
-            if place != before + 1 or stored != _link(link, entry):
-                raise FileUnreadable(
-                    f"the ledger in {self.path} was altered at line {place} of owner "
-                    f"{owner.hex()[:16]}: restore the file from a copy, nothing is answered until "
-                    "then"
-                )
-            places[owner] = place, stored
-            found.append(entry)
+            found, broken = chain.verified(database)
+        if broken is not None:
+            owner, place = broken
+            raise FileUnreadable(
+                f"the ledger in {self.path} was altered at line {place} of owner "
+                f"{owner.hex()[:16]}: restore the file from a copy, nothing is answered until then"
+            )
         return found
 
     def head(self, owner: bytes) -> Head:
         """The end of this owner's ledger."""
         with self._using() as database:
-            return _head(database, owner)
+            return chain.head_of(database, owner)
 
     def passes(self, owner: bytes, head: Head) -> bool:
         """Whether this owner's ledger ended, now or at some time, as ``head`` says."""
-        if head.lines == 0:
-            return head.hash == _FIRST
         with self._using() as database:
-            row = database.execute(
-                "SELECT hash FROM ledger WHERE owner = ? AND place = ?", (owner, head.lines)
-            ).fetchone()
-        return row is not None and row[0] == head.hash
+            return chain.passes(database, owner, head)
 
     def damage(self) -> list[str]:
         """What SQLite's integrity check finds; nothing when the file is whole."""
@@ -360,21 +324,6 @@ class Journal:
                 raise FileUnreadable(
                     f"the journal {self.path} cannot be used: {error}: check the disk and its space"
                 ) from error
-
-
-def _head(database: sqlite3.Connection, owner: bytes) -> Head:
-    row = database.execute(
-        "SELECT place, hash FROM ledger WHERE owner = ? ORDER BY place DESC LIMIT 1", (owner,)
-    ).fetchone()
-    return Head(*(row or (0, _FIRST)))
-
-
-def _link(before: bytes, entry: Entry) -> bytes:
-    """The hash of an entry and of all before it."""
-    state = hashlib.sha256(_CHAIN + before)
-    for part in entry:
-        state.update(len(part).to_bytes(8, "big") + part)
-    return state.digest()
 
 
 def _connect(path: Path, readonly: bool) -> sqlite3.Connection:

@@ -26,7 +26,8 @@ import msgspec
 
 from incrowd import checks
 from incrowd.errors import Declined, FileUnreadable, InvalidParameter
-from incrowd.live.journal import Entry, Journal
+from incrowd.live.chain import Entry
+from incrowd.live.journal import Journal
 from incrowd.privacy.guarantee import view_of
 from incrowd.privacy.rounding import rounded_up
 

@@ -36,9 +36,9 @@ from incrowd.errors import IncrowdError
 from incrowd.live import cells, frames, links
 from incrowd.live import task as tasks
 from incrowd.live.admission import Offer, Started
+from incrowd.live.chain import Entry
 from incrowd.live.client import Connection
 from incrowd.live.host import Host, keys_for, patiently
-from incrowd.live.journal import Entry
 from incrowd.live.keys import PrivateKeys
 from incrowd.live.ledger import Budget, Declined, Line
 from incrowd.live.party import Party

@@ -37,7 +37,8 @@ import numpy as np
 from incrowd.errors import InvalidParameter, ProtocolFailed
 from incrowd.live import cells as cell_format
 from incrowd.live.cells import CELL, COMPARE, DUMMY, Header, Reassembler, pack
-from incrowd.live.journal import Batch, Entry, OutboxRow, PartyRow
+from incrowd.live.chain import Entry
+from incrowd.live.journal import Batch, OutboxRow, PartyRow
 from incrowd.live.links import Links
 from incrowd.live.reasons import Reason, Rejected
 from incrowd.protocols.actor import (

@@ -30,8 +30,9 @@ from typing import Final, Self
 
 from incrowd.errors import IncrowdError
 from incrowd.live.cells import Header
+from incrowd.live.chain import Entry
 from incrowd.live.frames import MOST_CELLS
-from incrowd.live.journal import Batch, Entry, Fact, GroupCommit, Journal, OutboxRow
+from incrowd.live.journal import Batch, Fact, GroupCommit, Journal, OutboxRow
 from incrowd.live.party import Party
 from incrowd.live.reasons import Reason
 from incrowd.live.transports.base import Transport, Unreachable

@@ -23,7 +23,8 @@ from typing import Final
 import msgspec
 
 from incrowd.errors import FileUnreadable
-from incrowd.live.journal import Entry, Head, Journal
+from incrowd.live.chain import Entry, Head
+from incrowd.live.journal import Journal
 from incrowd.live.keys import write_private
 from incrowd.live.ledger import Line
 
