@@ -3,7 +3,8 @@
 Three parts that the collecting protocols share:
 
 * :class:`Outbox` keeps what was sent and not yet answered, and sends the same bytes again after
-  growing pauses. Nothing is ever drawn anew for a retry, so a repeated message reveals nothing.
+  growing pauses, which each message has for itself: when one is repeated never depends on what else
+  waits. Nothing is ever drawn anew for a retry, so a repeated message reveals nothing.
 * :class:`Intake` takes in at most one report per person and round, and remembers which, so that a
   repeated report is answered as the first time. A round closes when everyone reported or at its
   deadline; a report that comes later is refused, so that its device can stop.
@@ -65,36 +66,39 @@ class Backoff(msgspec.Struct, frozen=True, kw_only=True):
         # The exponent is bounded so that a very patient actor does not overflow.
         return min(self.cap, self.first * self.factor ** min(attempts - 1, 64))
 
+    def at_most(self, longest: float) -> Backoff:
+        """The same pauses, none of them longer than this."""
+        return Backoff(
+            first=min(self.first, longest), factor=self.factor, cap=min(self.cap, longest)
+        )
+
 
 class _Pending(msgspec.Struct, array_like=True):
     to: Address
     body: bytes
+    attempts: int
+    due: float
 
 
 class OutboxState(msgspec.Struct, array_like=True):
     """What an outbox stores."""
 
     pending: dict[int, _Pending]
-    attempts: int
-    due: float
 
 
 class Outbox:
     """Messages that wait for an answer, by a key of the sender's choice.
 
-    One clock serves them all: when it rings, everything unanswered is sent again.
+    Each has its own clock: when it is sent again depends on nothing else that waits.
     """
 
     def __init__(self, backoff: Backoff) -> None:
         self._backoff = backoff
-        self._state = OutboxState({}, 0, 0.0)
+        self._state = OutboxState({})
 
     def put(self, key: int, to: Address, body: bytes, now: float) -> Send:
         """Send for the first time, and remember to send again."""
-        state = self._state
-        if not state.pending:
-            state.attempts, state.due = 1, now + self._backoff.pause(1)
-        state.pending[key] = _Pending(to, body)
+        self._state.pending[key] = _Pending(to, body, 1, now + self._backoff.pause(1))
         return Send(to, body)
 
     def settle(self, key: int) -> bool:
@@ -102,18 +106,19 @@ class Outbox:
         return self._state.pending.pop(key, None) is not None
 
     def retry(self, now: float) -> list[Effect]:
-        """Everything unanswered, with the same bytes, if the pause is over."""
-        state = self._state
-        if not state.pending or now < state.due:
-            return []
-        state.attempts += 1
-        state.due = now + self._backoff.pause(state.attempts)
-        return [Send(pending.to, pending.body) for pending in state.pending.values()]
+        """Everything unanswered whose pause is over, with the same bytes."""
+        again: list[Effect] = []
+        for pending in self._state.pending.values():
+            if now >= pending.due:
+                pending.attempts += 1
+                pending.due = now + self._backoff.pause(pending.attempts)
+                again.append(Send(pending.to, pending.body))
+        return again
 
     @property
     def due(self) -> float | None:
-        """When to send again, or none when nothing waits."""
-        return self._state.due if self._state.pending else None
+        """When to send the next of them again, or none when nothing waits."""
+        return min((pending.due for pending in self._state.pending.values()), default=None)
 
     def __len__(self) -> int:
         return len(self._state.pending)

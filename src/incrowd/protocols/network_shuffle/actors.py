@@ -66,42 +66,13 @@ def sizes(report_bytes: int) -> tuple[int, int, int]:
     return hop, answer, hand_in
 
 
-class _WaitingState(msgspec.Struct, array_like=True):
-    keys: dict[bytes, tuple[int, int]]
-    outbox: OutboxState
+def _hop_pauses(timing: Timing) -> Backoff:
+    """At most half a window, so that every window has attempts at each hop that waits.
 
-
-class _Waiting:
-    """The hops that one neighbour has not answered.
-
-    Each neighbour has its own pauses, so that one who is gone does not slow the others down.
+    Where the first pause is longer than a window, transports repeat, and devices do not.
     """
-
-    def __init__(self, backoff: Backoff) -> None:
-        self._keys: dict[bytes, tuple[int, int]] = {}
-        """The key in the outbox, and how many reports, of each hop."""
-        self.outbox = Outbox(backoff)
-
-    def put(self, hop: wire.Hop, to: Address, now: float) -> Send:
-        key = next(reversed(self._keys.values()), (-1, 0))[0] + 1  # The latest is the largest.
-        self._keys[hop.id] = key, len(hop.payloads)
-        return self.outbox.put(key, to, wire.encode(hop), now)
-
-    def settle(self, id_: bytes) -> bool:
-        key, _ = self._keys.pop(id_, (None, 0))
-        return key is not None and self.outbox.settle(key)
-
-    @property
-    def reports(self) -> int:
-        """How many reports are on their way."""
-        return sum(reports for _, reports in self._keys.values())
-
-    def state(self) -> _WaitingState:
-        return _WaitingState(self._keys, self.outbox.state())
-
-    def resume(self, state: _WaitingState) -> None:
-        self._keys = state.keys
-        self.outbox.resume(state.outbox)
+    window, pauses = timing.round_seconds, timing.backoff
+    return pauses if pauses.first > window else pauses.at_most(window / 2)
 
 
 @dataclass(frozen=True)
@@ -121,10 +92,11 @@ class _DeviceState(msgspec.Struct, array_like=True):
     next: int
     missed: list[int]
     held: dict[int, list[bytes]]
-    waiting: dict[Address, _WaitingState]
+    waiting: dict[bytes, tuple[Address, int, int]]
     seen: dict[Address, list[bytes]]
     handed_in: bytes
     finished: bool
+    hops: OutboxState
     outbox: OutboxState
 
 
@@ -162,13 +134,13 @@ class Device(Actor):
         # A payload is a report and its identifier, sealed.
         self._payload_limit = wire.report_limit(wire.ID_BYTES + randomizer.report_bytes)
         self._limit = wire.batch_limit(wire.ID_BYTES + randomizer.report_bytes, wire.MOST_TOGETHER)
-        self._backoff = timing.backoff
         self._near = [
             frozenset(device(each) for each in near.tolist() if each != person)
             for near in neighbours
         ]
-        self._waiting: dict[Address, _Waiting] = {}
-        """The neighbours who have hops to answer."""
+        self._waiting: dict[bytes, tuple[Address, int, int]] = {}
+        """The hops not answered yet: to whom, the key in the outbox, and how many reports."""
+        self._hops = Outbox(_hop_pauses(timing))
         self._seen: dict[Address, dict[bytes, None]] = {}
         """The hops that were taken in, by sender."""
         self._draws = 0
@@ -179,7 +151,7 @@ class Device(Actor):
         """The reports that are here, by the round in which they move next."""
         self._handed_in = b""
         self._finished = False
-        self._outbox = Outbox(self._backoff)
+        self._outbox = Outbox(timing.backoff)
 
     def start(self, now: float) -> list[Effect]:
         """Draw and seal the report, and send it on its way if the walk has begun."""
@@ -204,8 +176,8 @@ class Device(Actor):
         """Begin the round, or hand in, if it is time; send again what was not answered."""
         if self._finished:
             return []
-        again = [effect for each in self._waiting.values() for effect in each.outbox.retry(now)]
-        return again + self._outbox.retry(now) + self._catch_up(now) + self._alarm()
+        again = self._hops.retry(now) + self._outbox.retry(now)
+        return again + self._catch_up(now) + self._alarm()
 
     def _expected(self, sender: Address, hop: wire.Hop) -> bool:
         near = self._near[hop.round % len(self._near)]
@@ -224,20 +196,20 @@ class Device(Actor):
         return answer + self._progress(now)
 
     def _settle(self, neighbour: Address, id_: bytes) -> bool:
-        waiting = self._waiting.get(neighbour)
-        if waiting is None or not waiting.settle(id_):
+        to, key, _ = self._waiting.get(id_, ("", -1, 0))
+        if to != neighbour:
             return False
-        if not len(waiting.outbox):
-            del self._waiting[neighbour]
-        return True
+        del self._waiting[id_]
+        return self._hops.settle(key)
 
     def _answered(self, body: bytes) -> list[Effect]:
         answer = wire.decode(_FROM_CURATOR, body, _ANSWER_LIMIT)
         if answer is None or answer.id != self._handed_in or not self._outbox.settle(0):
             return []
         self._finished = True
-        unanswered = sum(len(each.outbox) for each in self._waiting.values())
+        unanswered = len(self._waiting)
         self._waiting = {}
+        self._hops.resume(OutboxState({}))
         accepted = isinstance(answer, wire.Accepted)
         return [Done(HandedIn(accepted, tuple(sorted(self._missed)), unanswered))]
 
@@ -287,8 +259,10 @@ class Device(Actor):
             for first in range(0, len(parcel), wire.MOST_TOGETHER):
                 moved = parcel[first : first + wire.MOST_TOGETHER]
                 hop = wire.Hop(number, rng.bytes(wire.ID_BYTES), moved)
-                waiting = self._waiting.setdefault(device(to), _Waiting(self._backoff))
-                effects.append(waiting.put(hop, device(to), now))
+                # Keys grow, so that the latest of those that wait is the largest.
+                key = next(reversed(self._waiting.values()), ("", -1, 0))[1] + 1
+                self._waiting[hop.id] = device(to), key, len(moved)
+                effects.append(self._hops.put(key, device(to), wire.encode(hop), now))
         return kept, effects
 
     def _hand_in(self, now: float) -> Send:
@@ -297,7 +271,7 @@ class Device(Actor):
         self._held = {}
         stuck = 0
         if self._mode == "single":
-            stuck = sum(each.reports for each in self._waiting.values())
+            stuck = sum(reports for _, _, reports in self._waiting.values())
             if held:
                 held = [held[int(rng.integers(len(held)))]]
             else:
@@ -315,7 +289,7 @@ class Device(Actor):
         return self._generator(self._draws - 1)
 
     def _alarm(self) -> list[Effect]:
-        clock, due = self._clock, [each.outbox.due for each in self._waiting.values()]
+        clock, due = self._clock, [self._hops.due]
         if self._next < clock.rounds:
             due.append(clock.opens(self._next))
         elif not self._handed_in:
@@ -330,10 +304,11 @@ class Device(Actor):
                 next=self._next,
                 missed=sorted(self._missed),
                 held=self._held,
-                waiting={address: each.state() for address, each in self._waiting.items()},
+                waiting=self._waiting,
                 seen={address: list(ids) for address, ids in self._seen.items()},
                 handed_in=self._handed_in,
                 finished=self._finished,
+                hops=self._hops.state(),
                 outbox=self._outbox.state(),
             )
         )
@@ -345,7 +320,6 @@ class Device(Actor):
         self._missed, self._held = set(stored.missed), stored.held
         self._handed_in, self._finished = stored.handed_in, stored.finished
         self._seen = {address: dict.fromkeys(ids) for address, ids in stored.seen.items()}
-        for address, waiting in stored.waiting.items():
-            self._waiting[address] = _Waiting(self._backoff)
-            self._waiting[address].resume(waiting)
+        self._waiting = stored.waiting
+        self._hops.resume(stored.hops)
         self._outbox.resume(stored.outbox)

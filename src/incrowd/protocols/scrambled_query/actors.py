@@ -136,7 +136,7 @@ class Source(Actor):
             for index in self._places.sets(self._person):
                 effects += self._tell(index, now)
         if now >= self._until.result:
-            self._outbox.resume(OutboxState({}, 0, 0.0))
+            self._outbox.resume(OutboxState({}))
         if len(self._outbox):
             return effects + wake_at(self._outbox.due, later, self._until.result)
         return [*effects, Done(self._receipt())]

@@ -72,7 +72,7 @@ class Compute(Actor):
         self._first, self._last = (int(each) for each in edges[self._target : self._target + 2])
         self._generator, self._sealer = seat.generator, seat.sealer
         self._until = deadlines(seat.timing)
-        self._state = _ComputeState(_OPEN, {}, OutboxState({}, 0, 0.0))
+        self._state = _ComputeState(_OPEN, {}, OutboxState({}))
         self._outbox = Outbox(seat.timing.backoff)
         self._outbox.resume(self._state.outbox)
 

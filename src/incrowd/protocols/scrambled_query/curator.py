@@ -64,9 +64,9 @@ class _CuratorState(msgspec.Struct, array_like=True):
     counted: dict[int, bytes] = {}
     """The groups that count, or people, by grouping set."""
     parts: dict[int, messages.Part] = {}
-    takes: OutboxState = msgspec.field(default_factory=lambda: OutboxState({}, 0, 0.0))
-    diverts: OutboxState = msgspec.field(default_factory=lambda: OutboxState({}, 0, 0.0))
-    folds: OutboxState = msgspec.field(default_factory=lambda: OutboxState({}, 0, 0.0))
+    takes: OutboxState = msgspec.field(default_factory=lambda: OutboxState({}))
+    diverts: OutboxState = msgspec.field(default_factory=lambda: OutboxState({}))
+    folds: OutboxState = msgspec.field(default_factory=lambda: OutboxState({}))
     over: bool = False
 
 
@@ -296,7 +296,7 @@ class Curator(Actor):
     def _end(self) -> list[Effect]:
         self._state.over = True
         for outbox in (self._takes, self._diverts, self._folds):
-            outbox.resume(OutboxState({}, 0, 0.0))
+            outbox.resume(OutboxState({}))
         return [Done(self._tabulated())]
 
     def _tabulated(self) -> Tabulated:

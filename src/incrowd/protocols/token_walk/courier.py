@@ -157,9 +157,7 @@ class Courier(Actor):
         self._last_call = np.inf if self._ring else _last_call(chosen.length, timing)
         self._ends = walk_seconds(chosen.length, timing)
         self._people = [_Person() for _ in range(chosen.n)]
-        self._walks = [
-            _Walk(_WAITING, chosen.n, OutboxState({}, 0, 0.0)) for _ in range(chosen.tokens)
-        ]
+        self._walks = [_Walk(_WAITING, chosen.n, OutboxState({})) for _ in range(chosen.tokens)]
         self._restocks = Outbox(timing.backoff)
         self._over = False
         self._was_away = False
@@ -182,7 +180,7 @@ class Courier(Actor):
             walk = self._walks[arrived.token]
             if walk.stage != _HOME:
                 return []
-            walk.stage, walk.outbox = _OVER, OutboxState({}, 0, 0.0)
+            walk.stage, walk.outbox = _OVER, OutboxState({})
             return self._go_on(now)
         person = self._person(message.sender)
         said = wire.decode(_FROM_DEVICE, message.body, self._limit)
@@ -365,7 +363,7 @@ class Courier(Actor):
             body = messages.Again(token, walk.turn, walk.visits[walk.again].turn, walk.next_key)
         walk.stage = _ASKED
         walk.due = np.inf if self._ring else now + self._timing.round_seconds
-        walk.outbox = OutboxState({}, 0, 0.0)
+        walk.outbox = OutboxState({})
         return self._outbox(walk).put(token, device(walk.holder), wire.encode(body), now)
 
     def _is_blank(self, walk: _Walk) -> bool:
@@ -406,7 +404,7 @@ class Courier(Actor):
 
         Whoever gives none was perhaps gone for longer, and hid nobody.
         """
-        walk.stage, walk.sealed, walk.outbox = _COUNTED, sealed, OutboxState({}, 0, 0.0)
+        walk.stage, walk.sealed, walk.outbox = _COUNTED, sealed, OutboxState({})
         walk.since, walk.due = now, np.inf
 
     def _counted(self, token: int, walk: _Walk, now: float) -> list[Effect]:
@@ -434,7 +432,7 @@ class Courier(Actor):
 
     def _bring_home(self, token: int, walk: _Walk, sealed: bytes, now: float) -> list[Effect]:
         """To the curator, with a summary; a token that is lost brings nothing."""
-        walk.stage, walk.outbox = _HOME, OutboxState({}, 0, 0.0)
+        walk.stage, walk.outbox = _HOME, OutboxState({})
         own = list(line(walk.visits, walk.head)) if sealed else []
         reports = sum(not walk.visits[place].blank for place in own)
         noise = self._protocol.ring_noise if self._ring and own else float(len(own))
