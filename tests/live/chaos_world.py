@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import csv
 import itertools
 import math
 import os
@@ -35,7 +34,7 @@ from incrowd.live.curator import Curator, propose, timing_of
 from incrowd.live.host import Host, Network, patiently
 from incrowd.live.hub.messages import Progress
 from incrowd.live.journal import Journal, PartyRow
-from incrowd.live.keys import CERTIFICATE_FILE, PrivateKeys, Role
+from incrowd.live.keys import CERTIFICATE_FILE, PrivateKeys, Role, write_private
 from incrowd.live.options import LiveOptions
 from incrowd.live.party import unpack_output
 from incrowd.live.service import JOURNAL_FILE
@@ -276,10 +275,8 @@ class Stage:
         names = [f"p{person:03}" for person in range(self.n)]
         for keys in register.issue(names, Role.device, []):
             keys.save(self.folder / "devices" / keys.name)
-        with (self.folder / "answers.csv").open("w", newline="") as file:
-            csv.writer(file).writerows(
-                [("device", "number"), *zip(names, range(self.n), strict=True)]
-            )
+        rows = ["device,number", *(f"{name},{each}" for each, name in enumerate(names))]
+        write_private(self.folder / "answers.csv", "\n".join(rows).encode())
 
     def _host(self, index: int, hosts: int) -> Child:
         first, last = (self.n * each // hosts for each in (index, index + 1))

@@ -13,6 +13,7 @@ from incrowd.graphs import families
 from incrowd.live import frames
 from incrowd.live import task as tasks
 from incrowd.live.admission import Offer, Started
+from incrowd.live.answers import Answers, Secret
 from incrowd.live.client import Connection, HubClient
 from incrowd.live.curator import Curator, Proposal, propose, timing_of
 from incrowd.live.host import Host, Network, patiently
@@ -80,7 +81,7 @@ class Process:
             path = self.crowd.paths[person]
             made = Device(
                 PrivateKeys.load(path), self.host, path,
-                answers={"cycles": "yes"}.get, budget=self.budget,
+                answers=Answers({"cycles": Secret("yes")}), budget=self.budget,
             )  # fmt: skip
             if self._connection is not None:
                 made.connection = self._connection(

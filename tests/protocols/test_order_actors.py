@@ -470,6 +470,7 @@ def test_who_is_near_whom_can_be_a_graph():
     assert protocol.realised(shuffled.found).grouping == protocol.grouping
 
 
-def test_a_device_needs_a_value():
-    with pytest.raises(InvalidParameter, match="value"):
-        own(3).party(device(0), Seat(generator=Seeds(0).generator))
+def test_device_without_a_value_cannot_start():
+    made = own(3).party(device(0), Seat(generator=lambda: Seeds(0).generator("device", 0)))
+    with pytest.raises(InvalidParameter, match="its owner's value"):
+        made.start(0.0)

@@ -121,9 +121,10 @@ def test_who_has_no_place_is_refused(address):
         made(own(), address, value=tuples(own())[:1])
 
 
-def test_a_device_needs_a_tuple():
-    with pytest.raises(InvalidParameter, match="its owner's tuple"):
-        own().party(device(1), Seat(generator=Seeds(1).generator))
+def test_source_without_a_tuple_cannot_start():
+    source = own().party(device(1), Seat(generator=Seeds(1).generator))
+    with pytest.raises(InvalidParameter, match="its owner's value"):
+        source.start(0.0)
 
 
 def test_deadlines_follow_each_other():

@@ -6,14 +6,9 @@ import asyncio
 import math
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-
-from incrowd.errors import InvalidParameter
-
-if TYPE_CHECKING:
-    from incrowd.live.service import AnswerBook
 
 __all__ = ["device"]
 
@@ -28,10 +23,10 @@ def device(
     ] = None,
     answers: Annotated[
         Path | None,
-        typer.Option(help="Table of answers (CSV): one row, or one per name in column device."),
-    ] = None,
-    answer: Annotated[
-        list[str] | None, typer.Option(help="One answer, as column=value; may be repeated.")
+        typer.Option(
+            help="Table of answers (CSV of mode 0600, or - for standard input): one row, or one "
+            "per name in column device."
+        ),
     ] = None,
     epsilon: Annotated[
         float | None, typer.Option(help="Budget of each owner: ε over all surveys.")
@@ -68,6 +63,7 @@ def device(
     """
     import msgspec
 
+    from incrowd.live.answers import AnswerBook
     from incrowd.live.host import Network
     from incrowd.live.ledger import Budget
     from incrowd.live.service import key_directories, serve
@@ -76,7 +72,7 @@ def device(
         raise typer.BadParameter(
             "say whose keys to host, or give those of a --helper", param_hint="'--keys'"
         )
-    if keys is None and (epsilon is not None or any_budget or answers or answer or count or first):
+    if keys is None and (epsilon is not None or any_budget or answers or count or first):
         raise typer.BadParameter(
             "answers, a budget and a number of devices need the keys of their owners",
             param_hint="'--keys'",
@@ -103,29 +99,13 @@ def device(
             network,
             state,
             [] if keys is None else key_directories(keys, first, count),
-            answers=_book(answers, answer or []),
+            answers=AnswerBook({}) if answers is None else AnswerBook.read(answers),
             budget=budget,
             helpers=helper or [],
             ready=ready,
         )
     )
     _say(msgspec.json.encode(report))
-
-
-def _book(answers: Path | None, single: list[str]) -> AnswerBook:
-    from incrowd.live.service import AnswerBook
-
-    if answers is not None and single:
-        raise typer.BadParameter("contradicts --answers", param_hint="'--answer'")
-    if answers is not None:
-        return AnswerBook.read(answers)
-    row = {}
-    for each in single:
-        column, equals, value = each.partition("=")
-        if not equals:
-            raise InvalidParameter(f"an answer is written column=value, got {each!r}")
-        row[column] = value
-    return AnswerBook({"": row})
 
 
 def _say(line: bytes) -> None:

@@ -258,7 +258,7 @@ class Curator(Member):
         self, started: Started, progress: Callable[[Party], None] | None = None
     ) -> Run:
         """Play the curator's part until everything is in or the time is up, and conclude."""
-        party = self.party(started, CURATOR, None)
+        party = self.party(started, CURATOR)
         playing = asyncio.create_task(self.play(started, party))
         try:
             while party.output is None and not playing.done():

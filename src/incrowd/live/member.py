@@ -26,6 +26,7 @@ import logging
 import math
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,11 +37,12 @@ from incrowd.errors import IncrowdError
 from incrowd.live import cells, frames, links
 from incrowd.live import task as tasks
 from incrowd.live.admission import Offer, Started
+from incrowd.live.answers import Answers
 from incrowd.live.chain import Entry
 from incrowd.live.client import Connection
 from incrowd.live.host import Host, keys_for, patiently
 from incrowd.live.keys import PrivateKeys
-from incrowd.live.ledger import Budget, Declined, Line
+from incrowd.live.ledger import Budget, Line
 from incrowd.live.party import Party
 from incrowd.live.playing import Spend
 from incrowd.live.reasons import Reason, Rejected
@@ -56,7 +58,7 @@ from incrowd.protocols.actor import (
 from incrowd.protocols.seat import Seat
 from incrowd.randomness import system_generator
 
-__all__ = ["Answers", "Device", "Helper", "Member"]
+__all__ = ["Device", "Helper", "Member"]
 
 
 _log = logging.getLogger(__name__)
@@ -65,9 +67,6 @@ _EXCUSE = 10.0
 _LOOK = 1.0
 _OVER = "over"
 """The key of the fact that a survey needs nothing more."""
-
-Answers = Callable[[str], str | None]
-"""What the owner of a device has to say, by column; none where that is nothing."""
 
 
 class Member:
@@ -147,8 +146,13 @@ class Member:
 
     # The pieces of a life.
 
-    def party(self, started: Started, address: Address, value: NDArray[Any] | None) -> Party:
-        """The part to play, not begun yet."""
+    def party(
+        self,
+        started: Started,
+        address: Address,
+        read: Callable[[], NDArray[Any]] | None = None,
+    ) -> Party:
+        """The part to play, not begun yet; ``read`` gives the owner's encoded answer, once."""
         spec = started.offer.spec
         number = cells.number(address)
         record = started.records[address]
@@ -157,10 +161,14 @@ class Member:
         sealer = links.HpkeSealer(number, keys, spec.survey, started.context, records)
         plan = started.plan
         timing = spec.timing if plan is None else plan.paced(spec.timing)
-        seat = Seat(generator=system_generator, value=value, sealer=sealer, timing=timing)
+        seat = Seat(generator=system_generator, sealer=sealer, timing=timing)
 
         def make() -> Actor:
             return started.protocol.party(address, seat)
+
+        def first() -> Actor:
+            value = None if read is None else read()
+            return started.protocol.party(address, replace(seat, value=value))
 
         self._seen[spec.survey] = {}
         self._heard[spec.survey] = asyncio.Event()
@@ -169,6 +177,7 @@ class Member:
             spec.survey,
             make,
             links.Links(number, keys, spec.survey, started.context, records),
+            first=first,
             origin=started.start.at,
             round_seconds=spec.timing.round_seconds,
             plan=[] if plan is None else plan.ticks(address, spec.timing),
@@ -288,7 +297,6 @@ class Device(Member):
         place = offer.places.get(self.identity)
         if place is None:
             raise Rejected(Reason.foreign, "this device is not on the roster")
-        value = self._value(offer)
         known = self.host.facts(self.identity).get(survey, {})
         if known.get("digest", offer.digest) != offer.digest:
             raise Rejected(Reason.equivocal, "another task of the same survey was joined before")
@@ -307,7 +315,8 @@ class Device(Member):
                 raise Rejected(Reason.expired, "it is too late to begin")
             return self.host.ledger.spend(self.identity, self._budget, line)
 
-        await self.play(started, self.party(started, address, value), spend)
+        party = self.party(started, address, partial(self._value, offer))
+        await self.play(started, party, spend)
 
     async def _join(self, offer: Offer, place: int) -> None:
         join = tasks.encode_join(tasks.join_task(offer.digest, place, self.keys.identity))
@@ -317,15 +326,10 @@ class Device(Member):
             raise Rejected(refused, "the hub does not take the join")
 
     def _value(self, offer: Offer) -> NDArray[Any]:
-        found = []
-        for column in offer.task.asks(offer.spec.column):
-            answer = self._answers(column)
-            if answer is None:
-                raise Declined(f"there is no answer to {column!r} on this device")
-            found.append(answer)
-        value = offer.task.encode(offer.task.rows([found]))
-        offer.protocol.check_values(value)
-        return value
+        """The owner's answer, encoded: read here alone, and whatever it is, the same steps."""
+        task = offer.task
+        found = self._answers.read(task.asks(offer.spec.column))
+        return task.encode(task.rows([["" if each is None else each.reveal() for each in found]]))
 
     def _line(self, offer: Offer, stated: tasks.Spec | tasks.Start) -> Line:
         # Should everybody else collude, what was promised against everyone still holds; where that
@@ -357,7 +361,7 @@ class Helper(Member):
         # Among fewer people than were asked, fewer helpers may be needed.
         if address is None or address not in started.protocol.helpers:
             raise Rejected(Reason.foreign, "this party has no part in the survey")
-        await self.play(started, self.party(started, address, None))
+        await self.play(started, self.party(started, address))
 
 
 def _why(refusal: IncrowdError) -> str:

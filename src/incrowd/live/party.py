@@ -177,13 +177,16 @@ class Party:
         *,
         origin: float,
         round_seconds: float,
+        first: Maker | None = None,
         plan: Sequence[Tick] = (),
         compare: Callable[[bytes], None] | None = None,
     ) -> None:
         """``origin`` is the start of the survey, from which the actor counts its seconds.
 
-        ``plan`` are the ticks of cover traffic in order; none for a party without. ``compare`` is
-        handed the compare cells that arrive, since no link carries them.
+        ``first`` makes the actor that begins, where that takes more than one that resumes: a
+        device's reads the owner's answer, and is called once the ledger has the line. ``plan`` are
+        the ticks of cover traffic in order; none for a party without. ``compare`` is handed the
+        compare cells that arrive, since no link carries them.
         """
         if any(later.at < tick.at for tick, later in pairwise(plan)):
             raise InvalidParameter("the ticks of a cover plan must be in order of time")
@@ -195,6 +198,7 @@ class Party:
         self.output: bytes | None = None
         """What the actor learned, packed, once it is done and that is durable."""
         self._make = make
+        self._first = first or make
         self._links = links
         self._round_seconds = round_seconds
         self._compare = compare
@@ -229,7 +233,7 @@ class Party:
 
     def begin(self, time: float, entry: Entry | None = None) -> None:
         """Start the actor; the ledger's entry is committed with what it sends first."""
-        self._actor = self._make()
+        self._actor = self._first()
         if entry is not None:
             self._gathered.entries.append(entry)
         self._do(self._actor.start(self._now(time)))

@@ -35,6 +35,7 @@ from contextlib import (
     suppress,
 )
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -48,7 +49,7 @@ from incrowd.live.authority import Authority, Register
 from incrowd.live.curator import Curator, Proposal, propose, timing_of
 from incrowd.live.host import Host, Network
 from incrowd.live.journal import Journal
-from incrowd.live.keys import CERTIFICATE_FILE, PrivateKeys, Role, private_directory
+from incrowd.live.keys import CERTIFICATE_FILE, PrivateKeys, Role, private_directory, write_private
 from incrowd.live.options import LiveOptions
 from incrowd.protocols.actor import CURATOR, Address
 from incrowd.protocols.base import Protocol, Run
@@ -303,11 +304,12 @@ class _Local:
         names = [f"p{person:0{digits}}" for person in range(len(self.values))]
         for name, keys in zip(names, register.issue(names, Role.device, []), strict=True):
             keys.save(self.folder / "devices" / name)
-        with (self.folder / "answers.csv").open("w", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(["device", *self.task.asks(self.column)])
-            rows = self.values.reshape(len(names), -1).astype(str).tolist()
-            writer.writerows([name, *row] for name, row in zip(names, rows, strict=True))
+        table = StringIO()
+        writer = csv.writer(table)
+        writer.writerow(["device", *self.task.asks(self.column)])
+        rows = self.values.reshape(len(names), -1).astype(str).tolist()
+        writer.writerows([name, *row] for name, row in zip(names, rows, strict=True))
+        write_private(self.folder / "answers.csv", table.getvalue().encode())
 
     def _hub_words(self) -> list[str]:
         return [

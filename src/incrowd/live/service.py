@@ -9,33 +9,31 @@ hangup signal makes it take up sealing keys that were renewed.
 from __future__ import annotations
 
 import asyncio
-import csv
 import logging
 import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
-from incrowd.errors import FileUnreadable, IncrowdError, InvalidParameter, MissingColumn
+from incrowd.errors import FileUnreadable, IncrowdError, InvalidParameter
+from incrowd.live.answers import AnswerBook
 from incrowd.live.host import Host, Network, patiently
 from incrowd.live.journal import Journal
 from incrowd.live.keys import CERTIFICATE_FILE, PrivateKeys, Role, private_directory
 from incrowd.live.ledger import Budget
-from incrowd.live.member import Answers, Device, Helper, Member
+from incrowd.live.member import Device, Helper, Member
 from incrowd.live.witness import Witness, vouch
 from incrowd.protocols.actor import is_device
 
-__all__ = ["AnswerBook", "Report", "key_directories", "serve"]
+__all__ = ["Report", "key_directories", "serve"]
 
 _log = logging.getLogger(__name__)
 
 _AT_ONCE = 16
 """How many members connect at the same time: handshakes are the dearest thing they do."""
-_BY_NAME = "device"
 JOURNAL_FILE = "journal.sqlite"
 
 
@@ -50,41 +48,6 @@ class Report(msgspec.Struct, kw_only=True):
     undeliverable: dict[str, int] = msgspec.field(default_factory=Counter)
     declined: dict[str, int] = msgspec.field(default_factory=Counter)
     """Surveys that were not taken part in, by the reason."""
-
-
-@dataclass(frozen=True)
-class AnswerBook:
-    """Everybody's answers by device and column; a single device needs no name."""
-
-    rows: Mapping[str, Mapping[str, str]]
-
-    def knows(self, name: str) -> bool:
-        """Whether this device has answers."""
-        return name in self.rows or "" in self.rows
-
-    def of(self, name: str) -> Answers:
-        """The answers of one device."""
-        row = self.rows.get(name, self.rows.get("", {}))
-        return row.get
-
-    @classmethod
-    def read(cls, path: Path) -> AnswerBook:
-        """A table with a row per device, named in the column ``device``, or with a single row."""
-        try:
-            with path.open(newline="", encoding="utf-8-sig") as file:
-                table = list(csv.DictReader(file))
-        except (OSError, ValueError, csv.Error) as error:
-            raise FileUnreadable(f"cannot read the answers in {path}: {error}") from None
-        if len(table) == 1 and _BY_NAME not in table[0]:
-            return cls({"": table[0]})
-        if any(_BY_NAME not in row for row in table):
-            raise MissingColumn(
-                f"{path} has several rows and no column {_BY_NAME!r}: name each row's device there"
-            )
-        rows = {row[_BY_NAME]: row for row in table}
-        if "" in rows or len(rows) < len(table):
-            raise MissingColumn(f"{path}: every row needs the name of a device of its own")
-        return cls(rows)
 
 
 def key_directories(path: Path, first: int = 0, count: int | None = None) -> list[Path]:
@@ -142,12 +105,6 @@ async def serve(
                 members.append(
                     Device(keys, host, path, answers=answers.of(keys.name), budget=budget)
                 )
-            unheard = [each.keys.name for each in members if not answers.knows(each.keys.name)]
-            if unheard:
-                _log.warning(
-                    "%d of %d devices have no answers and will decline, such as %s: name them in "
-                    "the column %r", len(unheard), len(members), unheard[0], _BY_NAME
-                )  # fmt: skip
             members += [Helper(_keys(path, Role.helper), host, path) for path in helpers]
             opening = asyncio.create_task(_open(members))
             stopping = asyncio.create_task(stop.wait())

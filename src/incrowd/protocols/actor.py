@@ -14,6 +14,8 @@ in memory or live:
 * ``resume(state)`` on a newly made actor continues where ``state()`` was taken. A newly made actor
   is the work of a :data:`Maker`; whatever it draws after a ``resume`` must not depend on how much
   its predecessor had drawn before the crash.
+* a device needs its owner's value in ``start`` alone: what later calls need of it is part of
+  ``state()``, so that a runtime reads an answer once and resumes without it.
 * bytes that do not decode, or that come from a party with no business sending them, change nothing.
 """
 
@@ -23,6 +25,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
+
+from numpy.typing import NDArray
+
+from incrowd.errors import InvalidParameter
 
 __all__ = [
     "COURIER",
@@ -41,6 +47,7 @@ __all__ = [
     "Wake",
     "device",
     "is_device",
+    "owned",
     "person_of",
     "stands_by",
 ]
@@ -69,6 +76,13 @@ def person_of(address: Address) -> int:
 def is_device(address: Address) -> bool:
     """Whether this party is one person's device."""
     return address.startswith(_DEVICE)
+
+
+def owned(value: NDArray[Any] | None) -> NDArray[Any]:
+    """The owner's value, which a device has when it starts and not when it resumes."""
+    if value is None:
+        raise InvalidParameter("a device needs its owner's value to start")
+    return value
 
 
 def stands_by(address: Address) -> bool:

@@ -28,7 +28,17 @@ from numpy.typing import NDArray
 
 from incrowd.errors import InvalidParameter
 from incrowd.protocols import wire
-from incrowd.protocols.actor import Actor, Address, Done, Effect, Message, Sealer, Send, Wake
+from incrowd.protocols.actor import (
+    Actor,
+    Address,
+    Done,
+    Effect,
+    Message,
+    Sealer,
+    Send,
+    Wake,
+    owned,
+)
 from incrowd.randomizers.base import Randomizer
 
 __all__ = [
@@ -246,7 +256,7 @@ class Reporter(Actor):
 
     def __init__(
         self,
-        value: NDArray[Any],
+        value: NDArray[Any] | None,
         randomizer: Randomizer,
         rounds: int,
         *,
@@ -254,7 +264,7 @@ class Reporter(Actor):
         sealer: Sealer,
         backoff: Backoff,
     ) -> None:
-        """``value`` is an array of one row, encoded as the randomizer wants it."""
+        """``value`` is an array of one row, encoded as the randomizer wants it; none to resume."""
         self.sealer = sealer
         self._value = value
         self._randomizer = randomizer
@@ -272,7 +282,7 @@ class Reporter(Actor):
 
     def reports(self) -> Sequence[bytes | None]:
         """A fresh report of the value for each round, or none where there is nothing to say."""
-        values = np.repeat(self._value, self._rounds, axis=0)
+        values = np.repeat(owned(self._value), self._rounds, axis=0)
         return wire.pack(self._randomizer.randomize_exactly(values, self._rng))
 
     def message(self, number: int, id_: bytes, report: bytes | None) -> bytes | None:

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from incrowd.protocols import wire
-from incrowd.protocols.actor import CURATOR, SHUFFLER, Address, Effect, Message, Sealer
+from incrowd.protocols.actor import CURATOR, SHUFFLER, Address, Effect, Message, Sealer, owned
 from incrowd.protocols.check_in.cover import closes
 from incrowd.protocols.check_in.simulate import CheckedIn
 from incrowd.protocols.delivery import Reporter, wake_at
@@ -46,7 +46,7 @@ class Device(Reporter):
 
     def __init__(
         self,
-        value: NDArray[Any],
+        value: NDArray[Any] | None,
         randomizer: Randomizer,
         rounds: int,
         *,
@@ -70,7 +70,7 @@ class Device(Reporter):
         """One for each round in which the coin says so."""
         # The generator draws multiples of its step: so compared, nobody is in more often than said.
         joins = self._rng.random(self._rounds) + _STEP <= self._rate
-        values = np.repeat(self._value, np.count_nonzero(joins), axis=0)
+        values = np.repeat(owned(self._value), np.count_nonzero(joins), axis=0)
         drawn = iter(wire.pack(self._randomizer.randomize_exactly(values, self._rng)))
         return [next(drawn) if joined else None for joined in joins]
 

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self
 import msgspec
 from numpy.typing import NDArray
 
-from incrowd.errors import InvalidParameter, NotProven, ProtocolFailed
+from incrowd.errors import NotProven, ProtocolFailed
 from incrowd.graphs.graph import Graph
 from incrowd.privacy.guarantee import Guarantee
 from incrowd.protocols.actor import CURATOR, SHUFFLER, Actor, Address, person_of
@@ -190,8 +190,6 @@ class CheckIn(ShufflerProtocol):
                 generator=seat.generator,
                 timing=seat.timing,
             )
-        if seat.value is None:
-            raise InvalidParameter("a device needs its owner's value")
         person = person_of(address)
         return Device(
             seat.value,

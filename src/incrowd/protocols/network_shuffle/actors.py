@@ -42,6 +42,7 @@ from incrowd.protocols.actor import (
     Sealer,
     Send,
     device,
+    owned,
 )
 from incrowd.protocols.delivery import Backoff, Outbox, OutboxState, wake_at
 from incrowd.protocols.network_shuffle.clock import Clock
@@ -106,7 +107,7 @@ class Device(Actor):
     def __init__(
         self,
         person: int,
-        value: NDArray[Any],
+        value: NDArray[Any] | None,
         randomizer: Randomizer,
         *,
         neighbours: tuple[NDArray[np.int32], ...],
@@ -117,7 +118,7 @@ class Device(Actor):
         sealer: Sealer,
         timing: Timing,
     ) -> None:
-        """``value`` is an array of one row, encoded as the randomizer wants it.
+        """``value`` is an array of one row, encoded as the randomizer wants it; none to resume.
 
         ``neighbours`` has one array per graph, used in turn by round. ``generator`` gives the
         stream of one draw by its number.
@@ -156,7 +157,8 @@ class Device(Actor):
     def start(self, now: float) -> list[Effect]:
         """Draw and seal the report, and send it on its way if the walk has begun."""
         rng = self._stream()
-        self._held[0] = [self._payload(self._randomizer.randomize_exactly(self._value, rng), rng)]
+        report = self._randomizer.randomize_exactly(owned(self._value), rng)
+        self._held[0] = [self._payload(report, rng)]
         return self._catch_up(now) + self._alarm()
 
     def receive(self, message: Message, now: float) -> list[Effect]:

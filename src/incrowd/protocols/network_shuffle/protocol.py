@@ -360,8 +360,6 @@ class NetworkShuffle(Protocol):
                 sealer=seat.sealer,
                 timing=seat.timing,
             )
-        if seat.value is None:
-            raise InvalidParameter("a device needs its owner's value")
         person = person_of(address)
         return Device(
             person,

@@ -25,7 +25,6 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from incrowd.errors import InvalidParameter
 from incrowd.protocols import wire
 from incrowd.protocols.actor import (
     CURATOR,
@@ -70,9 +69,7 @@ def party(protocol: OrderShuffle, address: Address, seat: Seat) -> Actor:
         return Shuffler(
             protocol, reports.nbytes, places, generator=seat.generator, timing=seat.timing
         )
-    if seat.value is None:
-        raise InvalidParameter("a device needs its owner's value")
-    codes, points, groups = parts(seat.value)
+    codes, points, groups = (None, None, None) if seat.value is None else parts(seat.value)
     place: Place = None
     if points is not None:
         place = points[0].tolist()
@@ -93,7 +90,7 @@ class Device(shuffle.Device):
 
     def __init__(
         self,
-        value: NDArray[Any],
+        value: NDArray[Any] | None,
         randomizer: Randomizer,
         place: Place,
         *,
@@ -101,7 +98,7 @@ class Device(shuffle.Device):
         sealer: Sealer,
         backoff: Backoff,
     ) -> None:
-        """``value`` is an array of one code."""
+        """``value`` is an array of one code; none to resume."""
         super().__init__(value, randomizer, 1, rng=rng, sealer=sealer, backoff=backoff)
         self._place = place
 

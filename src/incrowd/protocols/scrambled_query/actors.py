@@ -19,14 +19,15 @@ order.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from incrowd.errors import InvalidParameter
 from incrowd.protocols import wire
-from incrowd.protocols.actor import CURATOR, Actor, Address, Done, Effect, Message, Send
+from incrowd.protocols.actor import CURATOR, Actor, Address, Done, Effect, Message, Send, owned
 from incrowd.protocols.delivery import Outbox, OutboxState, Receipt, wake_at
 from incrowd.protocols.scrambled_query import messages
 from incrowd.protocols.scrambled_query.compute import Compute
@@ -83,8 +84,6 @@ class Source(Actor):
     """Sends its owner's tuple, once for each grouping set that it answers."""
 
     def __init__(self, protocol: ScrambledQuery, person: int, seat: Seat) -> None:
-        if seat.value is None:
-            raise InvalidParameter("a device needs its owner's tuple")
         self._protocol, self._person, self._value = protocol, person, seat.value
         self._places = Places.of(protocol)
         self._records = messages.RecordFormat(protocol.asked)
@@ -98,8 +97,9 @@ class Source(Actor):
 
     def start(self, now: float) -> list[Effect]:
         """Draw everything, and send it."""
+        value = owned(self._value)
         for index in self._places.sets(self._person):
-            self._posts += self._drawn(index)
+            self._posts += self._drawn(index, value)
         sent: list[Effect] = [
             self._outbox.put(key, post.to, post.body, now) for key, post in enumerate(self._posts)
         ]
@@ -149,21 +149,21 @@ class Source(Actor):
 
     # Drawing.
 
-    def _drawn(self, index: int) -> list[_Post]:
+    def _drawn(self, index: int, value: NDArray[Any]) -> list[_Post]:
         """The messages of one grouping set, in the order in which they leave."""
         query, places = self._protocol.asked, self._places
         rng = self._generator(index)
         targets, grouping = places.targets[index], query.sets[index]
-        cell = grouping.cell_of(self._value)
+        cell = grouping.cell_of(value)
         true = grouping.target_of(cell, targets)
-        if query.matches(self._value)[0]:
+        if query.matches(value)[0]:
             drawn = int(self._protocol.redirect(index).randomize_exactly(true, rng)[0])
             kept = drawn == int(true[0])
         else:
             drawn, kept = int(rng.integers(targets)), False
         record = self._records.dummy(rng)
         if kept:
-            record = self._records.real(int(cell[0]), query.measured(self._value), rng)
+            record = self._records.real(int(cell[0]), query.measured(value), rng)
         if not places.local:
             to = places.scrambler(places.cluster(index, self._person))
             sealed = self._sealer.seal(places.compute(index, drawn), record)

@@ -38,6 +38,7 @@ from incrowd.protocols.actor import (
     Sealer,
     Send,
     Wake,
+    owned,
     person_of,
 )
 from incrowd.protocols.seat import Seat
@@ -72,8 +73,6 @@ def party(protocol: TokenWalk, address: Address, seat: Seat) -> Actor:
         return Courier(protocol, token_format(protocol), seat.generator, seat.timing)
     if address == CURATOR:
         return Curator(protocol, seat.sealer)
-    if seat.value is None:
-        raise InvalidParameter("a device needs its owner's value")
     return Device(protocol, person_of(address), seat)
 
 
@@ -101,7 +100,6 @@ class _Contribution:
 
     protocol: TokenWalk
     person: int
-    value: NDArray[Any]
 
     def expected(self, turn: int, blank: bool) -> bool:
         """Whether this person can be asked for that at all."""
@@ -113,7 +111,9 @@ class _Contribution:
             turn < chosen.length and turn % chosen.n == self.person
         )
 
-    def draw(self, turn: int, blank: bool, rng: np.random.Generator) -> FloatArray:
+    def draw(
+        self, value: NDArray[Any], turn: int, blank: bool, rng: np.random.Generator
+    ) -> FloatArray:
         """A fresh contribution, or only its noise."""
         randomizer = self.protocol.randomizer
         if blank:
@@ -127,11 +127,11 @@ class _Contribution:
             else:
                 scale = ring.noise_scale(turn)
         if scale == 1:
-            drawn = randomizer.tally(randomizer.randomize_exactly(self.value, rng))
+            drawn = randomizer.tally(randomizer.randomize_exactly(value, rng))
         elif isinstance(randomizer, Gaussian) and scale:
-            drawn = randomizer.tally(noisy(self.value, scale * randomizer.sigma, rng))
+            drawn = randomizer.tally(noisy(value, scale * randomizer.sigma, rng))
         else:
-            drawn = on_grid(self.value[0] + (scale * _noise(randomizer, rng) if scale else 0.0))
+            drawn = on_grid(value[0] + (scale * _noise(randomizer, rng) if scale else 0.0))
         return drawn + noise_alone(randomizer, added, rng) if added else drawn
 
 
@@ -161,16 +161,26 @@ class _DeviceState(msgspec.Struct, array_like=True):
     contributions: dict[int, int] = {}
     """How often something but noise was added to each token."""
     over: bool = False
+    value: tuple[str, list[int], bytes] = ("<i8", [0], b"")
+    """The encoded value as type, shape and bytes, from the start until the walk is over.
+
+    The noise of a contribution depends on the turn, so that it is drawn when the token comes; the
+    answer itself is read once.
+    """
+
+
+def _unpacked(value: tuple[str, list[int], bytes]) -> NDArray[Any]:
+    kind, shape, content = value
+    return np.frombuffer(content, np.dtype(kind)).reshape(shape)
 
 
 class Device(Actor):
     """Adds its owner's contribution whenever a token comes."""
 
     def __init__(self, protocol: TokenWalk, person: int, seat: Seat) -> None:
-        if seat.value is None:
-            raise InvalidParameter("a device needs its owner's value")
         chosen = protocol.parameters
-        self._contribution = _Contribution(protocol, person, seat.value)
+        self._contribution = _Contribution(protocol, person)
+        self._value = seat.value
         self._format = token_format(protocol)
         self._limit = messages.limit_of(self._format)
         self._tokens, self._length = chosen.tokens, chosen.length
@@ -181,8 +191,10 @@ class Device(Actor):
         self._state = _DeviceState()
 
     def start(self, now: float) -> list[Effect]:
-        """Wait for the courier, but no longer than the walk can last."""
+        """Keep the value, and wait for the courier, but no longer than the walk can last."""
         del now
+        value = owned(self._value)
+        self._state.value = value.dtype.str, list(value.shape), value.tobytes()
         return [Wake(self._ends)]
 
     def receive(self, message: Message, now: float) -> list[Effect]:
@@ -251,7 +263,8 @@ class Device(Actor):
         total = self._format.empty()
         if asked.sealed:
             total = self._format.unpack(self._sealer.open_with(secret, asked.sealed))
-        drawn = self._contribution.draw(turn, asked.blank, self._generator(1, token, turn))
+        rng = self._generator(1, token, turn)
+        drawn = self._contribution.draw(_unpacked(state.value), turn, asked.blank, rng)
         packed = self._format.pack(total + drawn)
         answer = self._seal(asked, packed)
         # From here on nothing can fail: the key is used up, and the contribution made.
