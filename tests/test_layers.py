@@ -14,7 +14,7 @@ SOURCE = Path(incrowd.__file__).parent
 
 # Lower layers come first; a module may import from its own layer and from those below.
 LAYERS = [
-    {"errors", "checks", "randomness", "_version"},
+    {"errors", "checks", "randomness", "toml", "views", "_version"},
     {"randomizers", "graphs"},
     {"privacy", "tasks"},
     {"protocols"},
@@ -57,6 +57,79 @@ OUTSIDE = [path for path in MODULES if path.relative_to(SOURCE).parts[0] != "pro
 def test_only_the_registry_names_protocols(path):
     rooms = tuple(home.split(":")[0] for home in PROTOCOLS.values())
     assert not [name for name in _imports(path) if name.startswith(rooms)]
+
+
+def _closure(*names: str) -> set[str]:
+    """Modules of the package that these load, themselves and parent packages included.
+
+    Imports inside functions count: they run sooner or later.
+    """
+    found: set[str] = set()
+    todo = list(names)
+    while todo:
+        name = todo.pop()
+        path = _path_of(name)
+        if name in found or not path.exists():
+            continue  # What is no module is a name that one defines.
+        found.add(name)
+        todo += _imports(path)
+        parent = name.rpartition(".")[0]
+        # The package itself loads its public names only when they are used.
+        todo += [parent] if parent != "incrowd" else []
+        todo += [f"{each.module}.{alias.name}" for each, alias in _imported_names(path)]
+    return found
+
+
+def _imported_names(path: Path) -> list[tuple[ast.ImportFrom, ast.alias]]:
+    return [
+        (node, alias)
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("incrowd")
+        for alias in node.names
+    ]
+
+
+DECIDING = ("incrowd.live.decide", "incrowd.live.policy", "incrowd.live.policy_file")
+VALUES = ("incrowd.live.answers", "incrowd.tasks", "incrowd.randomizers", "incrowd.protocols")
+"""What holds or encodes an answer."""
+
+
+def _holds_values(names: set[str]) -> set[str]:
+    return {each for each in names if each.startswith(VALUES)}
+
+
+def test_decisions_and_policies_load_no_answers():
+    loaded = _closure(*DECIDING)
+    assert loaded >= {"incrowd.live.reasons", "incrowd.errors", *DECIDING}
+    assert not _holds_values(loaded)
+    outside = {
+        alias.name.partition(".")[0] if isinstance(node, ast.Import) else node.module or ""
+        for name in loaded
+        for node in ast.walk(ast.parse(_path_of(name).read_text()))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    }
+    assert "numpy" not in {each.partition(".")[0] for each in outside}
+
+
+def _path_of(name: str) -> Path:
+    file = SOURCE.parent.joinpath(*name.split("."))
+    return file / "__init__.py" if file.is_dir() else file.with_suffix(".py")
+
+
+def test_modules_loaded_by_a_device_hold_answers():
+    """The search above sees through functions and packages: a device cannot do without tasks."""
+    assert _holds_values(_closure("incrowd.live.member")) >= {"incrowd.tasks.base"}
+    assert "incrowd.live.admission" in _closure("incrowd.cli.curator"), "imports in functions count"
+
+
+def test_importing_decisions_loads_no_values():
+    code = (
+        f"import sys, {', '.join(DECIDING)}; "
+        f"print([m for m in sys.modules if m == 'numpy' or m.startswith({VALUES!r})])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 def test_modules_stay_small():

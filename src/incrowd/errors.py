@@ -99,13 +99,13 @@ class NotANumber(IncrowdError, ValueError):
 
 
 class MalformedConfig(IncrowdError, ValueError):
-    """A survey file is not valid TOML."""
+    """A survey file or policy is not valid TOML."""
 
     exit_code = 30
 
 
 class InvalidConfig(IncrowdError, ValueError):
-    """A survey file is valid TOML but does not describe a survey."""
+    """A survey file or policy is valid TOML but does not describe one."""
 
     exit_code = 31
 

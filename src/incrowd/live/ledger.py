@@ -28,8 +28,8 @@ from incrowd import checks
 from incrowd.errors import Declined, FileUnreadable, InvalidParameter
 from incrowd.live.chain import Entry
 from incrowd.live.journal import Journal
-from incrowd.privacy.guarantee import view_of
 from incrowd.privacy.rounding import rounded_up
+from incrowd.views import view_name
 
 __all__ = ["AlreadyAnswered", "Budget", "Declined", "Ledger", "Line", "OverBudget"]
 
@@ -102,7 +102,7 @@ class Budget:
     def __post_init__(self) -> None:
         """Refuse budgets that bound nothing."""
         # Promises name their views in this order.
-        object.__setattr__(self, "view", "+".join(sorted(view_of(self.view))))
+        object.__setattr__(self, "view", view_name(self.view))
         if not checks.number(self.epsilon, "the budget's epsilon") > 0:
             raise InvalidParameter(f"the budget's epsilon must be positive, got {self.epsilon!r}")
         if not 0 <= checks.number(self.delta, "the budget's delta") < 1:

@@ -43,6 +43,14 @@ class Reason(enum.StrEnum):
     """A promise is stated that cannot be recomputed."""
     equivocal = "equivocal"
     """Others were shown another roster, graph or start."""
+    policy = "policy"
+    """Its owner's policy does not allow it."""
+    budget = "budget"
+    """It would cost more than is left of its owner's budget."""
+    answered = "answered"
+    """The device has reported to this survey before."""
+    paused = "paused"
+    """Its owner has paused the device."""
 
 
 class Rejected(Refused):

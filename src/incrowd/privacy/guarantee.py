@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from incrowd import checks
 from incrowd.errors import InvalidParameter
+from incrowd.views import EVERYONE, view_of
 
 if TYPE_CHECKING:
     from incrowd.privacy.composition import LossDistribution
@@ -33,28 +34,6 @@ Notion = Literal["dp", "order"]
 Neighbours = Literal["replace-one", "reports-in-group", "answers-in-group"]
 """Two data sets are neighbours when they differ in the record of one person; or, about an order, in
 which person of one group gave which of its reports, or which of its answers."""
-
-PARTIES = frozenset(
-    {"curator", "hub", "shuffler", "courier", "peer", "analyst", "network", "scrambler"}
-)
-EVERYONE = frozenset({"everyone"})
-"""All parties but the victim's own device: only the local randomizer protects."""
-
-
-def view_of(view: str | Iterable[str]) -> frozenset[str]:
-    """A view from ``"curator"``, ``"curator+shuffler"``, ``"everyone"`` or a set of parties."""
-    if isinstance(view, str):
-        parties = frozenset(view.split("+"))
-    else:
-        # Whatever is no party, of whatever type, is then refused by its text.
-        parties = frozenset(map(str, view if isinstance(view, Iterable) else (view,)))
-    if parties != EVERYONE and (not parties or not parties <= PARTIES):
-        known = ", ".join(sorted(PARTIES))
-        raise InvalidParameter(
-            f"unknown view {'+'.join(sorted(parties))!r}: join some of {known} with '+', "
-            "or say everyone"
-        )
-    return parties
 
 
 class Profile(ABC):

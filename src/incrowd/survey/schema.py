@@ -13,7 +13,6 @@ silence. An error of a description itself keeps its own kind, and so its own exi
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -21,8 +20,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from incrowd import checks
-from incrowd.errors import FileUnreadable, IncrowdError, InvalidConfig, MalformedConfig
+from incrowd import checks, toml
+from incrowd.errors import IncrowdError, InvalidConfig
 from incrowd.graphs import names_family
 from incrowd.live.options import LiveOptions
 from incrowd.privacy.guarantee import view_of
@@ -34,17 +33,6 @@ __all__ = ["Budget", "Section", "SurveyFile", "read"]
 T = TypeVar("T")
 _TABLES = ("task", "budget", "protocol", "randomizer", "limits", "live")
 _OPTIONAL = ("randomizer", "limits", "live")
-_TYPE_NAMES = {
-    "str": "text",
-    "int": "whole number",
-    "float": "number",
-    "bool": "true or false",
-    "array": "list",
-    "list": "list",
-    "object": "table",
-    "dict": "table",
-}
-"""What people call the types of TOML values, by what Python and msgspec call them."""
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,17 +117,11 @@ class Section:
         cause = error.__cause__
         if isinstance(cause, IncrowdError):
             return type(cause)(f"{self.file}: {self.name}: {cause}")
-        message, _, place = str(error).partition(" - at ")
-        missing = re.fullmatch(r"Object missing required field `(\w+)`", message)
-        if missing:
-            return self.fail(missing[1], "missing; add this key")
-        where = place.strip("`").removeprefix("$")
+        where, problem = toml.explain(error)
         field = fields_of(description).get(where.removeprefix("."))
-        if field is not None and field.chosen:
-            return self.fail(field.name, f"expected {field.expected}, got {values[field.name]!r}")
-        plain = re.sub(r"`(\w+)(?: \| null)?`", lambda type_: _spoken(type_[1]), message)
-        plain = plain.replace("`", "")
-        return InvalidConfig(f"{self.file}: {self.name}{where}: {plain[:1].lower()}{plain[1:]}")
+        if field is not None and field.chosen and field.name in values:
+            problem = f"expected {field.expected}, got {values[field.name]!r}"
+        return InvalidConfig(f"{self.file}: {self.name}{where}: {problem}")
 
 
 class SurveyFile:
@@ -150,10 +132,7 @@ class SurveyFile:
         self.path = path
         self.text = text
         name = str(path)
-        try:
-            tables = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            raise MalformedConfig(_located(name, text, str(error))) from error
+        tables = toml.parse(name, text)
         for key, value in tables.items():
             if key not in _TABLES:
                 raise InvalidConfig(
@@ -189,32 +168,8 @@ def files_named(path: Path, text: str, description: type[msgspec.Struct]) -> tup
 
 def read(path: Path) -> SurveyFile:
     """Read and parse a survey file."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise FileUnreadable(f"{path}: cannot read the survey: {error.strerror}") from error
-    try:
-        return SurveyFile(path, data.decode())
-    except UnicodeDecodeError as error:
-        before = data[: error.start].decode()
-        raise MalformedConfig(f"{path}: {_place(before)}: not UTF-8 text") from error
-
-
-def _located(name: str, text: str, message: str) -> str:
-    """``name: line 3, column 5: what is wrong``, wherever the parser put the place."""
-    problem, _, place = message.removesuffix(")").rpartition(" (at ")
-    where = place if place.startswith("line") else _place(text)
-    return f"{name}: {where}: {problem[:1].lower()}{problem[1:]}"
+    return SurveyFile(path, toml.read_text(path, "survey"))
 
 
 def _named(kind: type) -> str:
-    return _spoken(kind.__name__)
-
-
-def _spoken(name: str) -> str:
-    return _TYPE_NAMES.get(name, name)
-
-
-def _place(before: str) -> str:
-    """The line and column just after this text."""
-    return f"line {before.count(chr(10)) + 1}, column {len(before) - before.rfind(chr(10))}"
+    return toml.spoken(kind.__name__)
