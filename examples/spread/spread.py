@@ -213,7 +213,7 @@ def ask(network: Network, folder: Path, people: int, transport: str) -> None:
             place = folder / address
             stack.enter_context(
                 service(
-                    *(network, address, "device", "--hub", url, *trust),
+                    *(network, address, "device", "run", "--hub", url, *trust),
                     *("--keys", str(place / "keys"), "--count", str(count)),
                     *("--answers", str(place / "answers.csv"), "--state", str(place / "state")),
                     *("--listen", address, "--epsilon", "3", "--local-epsilon", "3"),

@@ -294,7 +294,7 @@ class Stage:
         state = self.folder / folder
         return Child(
             name,
-            ["device", "--authority", str(self.authority), "--state", str(state), *words],
+            ["device", "run", "--authority", str(self.authority), "--state", str(state), *words],
             self.folder / f"{folder}.log",
             lambda: journal_faults(state / JOURNAL_FILE),
             lambda: self.rng.uniform(0, 1.0),

@@ -97,7 +97,7 @@ def _assert_apart(programs: Sequence[Sequence[str]]) -> None:
 )
 def test_a_host_needs_somebody_to_host(capsys, words, complaint):
     """Devices have a budget, helpers have none, and without either there is nothing to do."""
-    common = ["device", "--hub", "https://h", "--authority", "a", "--state", "s"]
+    common = ["device", "run", "--hub", "https://h", "--authority", "a", "--state", "s"]
     assert main([*common, *words]) == 2
     assert complaint in " ".join(capsys.readouterr().err.split())
 

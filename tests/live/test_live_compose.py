@@ -62,12 +62,14 @@ def parse(words: list[str]) -> list[str]:
 def test_the_parser_refuses_what_the_program_refuses() -> None:
     import typer
 
-    for words in (["hub", "--key", "x"], ["device", "--hub", "x"], ["curator", "shut", "x"]):
+    for words in (["hub", "--key", "x"], ["device", "run", "--hub", "x"], ["curator", "shut", "x"]):
         with pytest.raises(typer.TyperException):
             parse(words)
 
 
-@pytest.mark.parametrize(("service", "expected"), [("hub", ["hub"]), ("devices", ["device"])])
+@pytest.mark.parametrize(
+    ("service", "expected"), [("hub", ["hub"]), ("devices", ["device", "run"])]
+)
 def test_services_run_commands_that_exist(
     compose: dict[str, Any], service: str, expected: list[str]
 ) -> None:

@@ -59,7 +59,7 @@ def build() -> typer.Typer:
     """All commands; imported here, so that importing the package stays cheap."""
     from incrowd.cli.config import app as config
     from incrowd.cli.curator import app as curator
-    from incrowd.cli.device import device
+    from incrowd.cli.device import app as device
     from incrowd.cli.graph import app as graph
     from incrowd.cli.hub import hub
     from incrowd.cli.keys import app as keys
@@ -80,7 +80,7 @@ def build() -> typer.Typer:
     app.add_typer(config, name="config")
     app.add_typer(graph, name="graph")
     app.command("hub")(hub)
-    app.command("device")(device)
+    app.add_typer(device, name="device")
     app.add_typer(curator, name="curator")
     app.add_typer(keys, name="keys")
     return app

@@ -1,4 +1,4 @@
-"""``incrowd device``: hold people's answers, and take part for them within their budgets."""
+"""``incrowd device``: take part in surveys for the owners of devices, within what they allow."""
 
 from __future__ import annotations
 
@@ -10,10 +10,18 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["device"]
+__all__ = ["app"]
+
+app = typer.Typer(help="Take part in surveys for the owners of devices.", no_args_is_help=True)
 
 
-def device(
+@app.callback()
+def _group() -> None:
+    """Take part in surveys for the owners of devices."""
+
+
+@app.command()
+def run(
     hub: Annotated[str, typer.Option(help="Address of the hub, https://…")],
     authority: Annotated[Path, typer.Option(help="Certificate of the authority to trust.")],
     state: Annotated[Path, typer.Option(help="Directory for the journal and the ledger.")],

@@ -148,7 +148,7 @@ class Curator(Member):
             if address != CURATOR and address not in enrolled:
                 raise InvalidCrowd(
                     f"no {address} is enrolled: issue keys of the role helper to that name, and "
-                    "host them with 'incrowd device --helper'"
+                    "host them with 'incrowd device run --helper'"
                 )
             if address != CURATOR:
                 found[address] = enrolled[address]

@@ -321,7 +321,8 @@ class _Local:
     def _worker_words(self, network: Network) -> list[tuple[str, list[str]]]:
         """Name and command of each process that hosts devices, and of each helper's own."""
         common = [
-            "device", "--hub", network.hub, "--authority", str(self._authority / CERTIFICATE_FILE),
+            "device", "run", "--hub", network.hub,
+            "--authority", str(self._authority / CERTIFICATE_FILE),
         ]  # fmt: skip
         if network.nats:
             common += ["--nats", network.nats]
