@@ -174,6 +174,21 @@ def test_view_without_a_guarantee_under_collusion_costs_the_local_one():
 # Limits and budgets.
 
 
+OWN = (
+    "max_epsilon = 1.0",
+    "max_epsilon = 1.0\nbudget = { epsilon = 0.5, delta = 1e-5, local_epsilon = 2 }",
+)
+
+
+def two_curators(*changes: tuple[str, str]) -> Policy:
+    second = f'[[curator]]\nkey = "ed25519:{OTHER.hex()}"\ncolumns = ["vote"]\nmax_epsilon = 1.0\n'
+    second += 'max_local_epsilon = 4.0\nprotocols = ["network-shuffle"]\n[column.vote]'
+    return policy(("[column.vote]", second), *changes)
+
+
+TWO = two_curators()
+
+
 def test_survey_above_the_limits_of_its_entry_is_declined():
     line = declined(Reason.policy, terms(charged={"curator": (1.001, 0.0)}))
     assert "per survey" in line
@@ -202,9 +217,7 @@ def test_open_reservations_of_a_curator_stay_within_its_limits():
 
 
 def test_open_reservations_of_one_curator_leave_room_for_others():
-    second = f'[[curator]]\nkey = "ed25519:{OTHER.hex()}"\ncolumns = ["vote"]\nmax_epsilon = 1.0\n'
-    second += 'max_local_epsilon = 4.0\nprotocols = ["network-shuffle"]\n[column.vote]'
-    rules = policy(("[column.vote]", second), ("epsilon = 1.0, surveys", "epsilon = 2.0, surveys"))
+    rules = two_curators()
     full = tuple(charge(survey=bytes([each]) * 16) for each in range(4))
     declined(Reason.budget, terms(), rules, reserved=full)
     joined(terms(curator=OTHER), rules, reserved=full)
@@ -235,6 +248,42 @@ def test_survey_above_the_budget_is_declined(change, spent):
     declined(Reason.budget, terms(), policy(change), reserved=(spent,))
 
 
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(st.floats(0, 0.2), st.floats(0, 0.2)), min_size=1, max_size=40))
+def test_offers_that_never_start_block_no_other_curator(losses):
+    """However many offers one curator makes, another's survey is joined."""
+    reserved: tuple[Charge, ...] = ()
+    for number, (epsilon, local) in enumerate(losses):
+        offer = terms(
+            survey=number.to_bytes(16, "big"),
+            stated={"curator": (epsilon, 0.0)},
+            charged={"curator": (epsilon, 0.0)},
+            local=(local, 0.0),
+        )
+        found = decide(offer, TWO, Standing((), reserved), NOW)
+        if isinstance(found, Join):
+            reserved = (*reserved, found.reservation)
+    assert len(reserved) <= 5
+    joined(terms(curator=OTHER), TWO, reserved=reserved)
+    # Once they have started, they count for everybody.
+    started = (*reserved, *(charge(0.0, survey=bytes([n]) * 16, local=0.0) for n in range(5)))
+    declined(Reason.budget, terms(curator=OTHER), TWO, spent=started)
+
+
+def test_line_that_names_no_curator_counts_in_every_budget():
+    spent = Charge(b"x" * 16, b"", 0.0, {}, (math.inf, 1.0))
+    unbounded = (
+        ("epsilon = 4.0", "epsilon = inf"),
+        ("local_epsilon = 8.0", "local_epsilon = inf"),
+        ("epsilon = 1.0, surveys = 5", "surveys = 5"),
+    )
+    for rules in (policy(), policy(OWN), two_curators(OWN), policy(*unbounded)):
+        joined(terms(), rules)
+        declined(Reason.budget, terms(), rules, spent=(spent,))
+        if rules.rule_of(OTHER):
+            declined(Reason.budget, terms(curator=OTHER), rules, spent=(spent,))
+
+
 def test_day_ends_after_24_hours_and_the_budget_does_not():
     rules = policy(("surveys = 5", "surveys = 1"))
     declined(Reason.budget, terms(), rules, spent=(charge(at=NOW - 86_399),))
@@ -247,12 +296,6 @@ def test_day_ends_after_24_hours_and_the_budget_does_not():
     declined(Reason.budget, terms(), rules, spent=old)
 
 
-OWN = (
-    "max_epsilon = 1.0",
-    "max_epsilon = 1.0\nbudget = { epsilon = 0.5, delta = 1e-5, local_epsilon = 2 }",
-)
-
-
 def test_entry_with_its_own_budget_is_decided_from_that_alone():
     rules = policy(OWN)
     others = tuple(charge(1.0, survey=bytes([n]) * 16, curator=OTHER) for n in range(9))
@@ -262,12 +305,10 @@ def test_entry_with_its_own_budget_is_decided_from_that_alone():
 
 
 def test_budget_of_all_leaves_out_entries_with_their_own():
-    second = f'[[curator]]\nkey = "ed25519:{OTHER.hex()}"\ncolumns = ["vote"]\nmax_epsilon = 1.0\n'
-    second += 'max_local_epsilon = 4.0\nprotocols = ["network-shuffle"]\n[column.vote]'
-    rules = policy(OWN, ("[column.vote]", second))
+    rules = two_curators(OWN)
     own = tuple(charge(1.0, survey=bytes([n]) * 16) for n in range(9))
     joined(terms(curator=OTHER), rules, spent=own)
-    gone = policy(("[column.vote]", second))
+    gone = two_curators()
     declined(Reason.budget, terms(curator=OTHER), gone, spent=own)
 
 
@@ -348,8 +389,9 @@ def test_reservations_and_lines_never_exceed_the_budget(offered):
             assert sum(map(Fraction, amounts), Fraction(0)) <= Fraction(bound)
         deltas = [each.cost("curator")[1] for each in (*spent, *reserved)]
         assert sum(map(Fraction, deltas), Fraction(0)) <= Fraction(budget.delta)
-        today = [each for each in (*spent, *reserved) if each.at > now - 86_400]
+        today = [each for each in spent if each.at > now - 86_400]
         assert len(today) <= 5
+        assert sum((Fraction(each.cost("curator")[0]) for each in today), Fraction(0)) <= 3
 
 
 @settings(max_examples=100, deadline=None)

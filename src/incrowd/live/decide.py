@@ -6,9 +6,10 @@ those that it imports know neither answers nor the encoding of tasks (``tests/te
 a curator learns nothing from a join or a decline that it could not compute from the policy.
 
 A join **reserves** its cost. What was spent, what is reserved and what a survey would cost are
-summed exactly and stay within the owner's budget for life and for any 24 hours; what one curator
-has reserved stays within the limits of its entry, so that offers which never start block no other
-curator. An entry with a budget of its own is decided from that budget alone.
+summed exactly and stay within the owner's budget for life. What one curator has reserved stays
+within the limits of its entry, and counts towards the bounds of a day for that curator alone, so
+that offers which never start block no other curator; the decision is taken again at the start,
+when what others have spent by then counts as well. An entry with a budget of its own is decided from that budget alone.
 """
 
 from __future__ import annotations
@@ -88,6 +89,7 @@ class Charge:
 
     survey: bytes
     curator: bytes
+    """Identity key of the curator; empty for a line that counts against every budget."""
     at: float
     """Time of the charge, in seconds since 1970."""
     views: Mapping[str, Cost]
@@ -272,15 +274,22 @@ def _check_budget(
     apart = {each.identity for each in policy.curator if each.budget is not None}
 
     def counts(each: Charge) -> bool:
-        """Whether a charge is in the same budget: the entry's own, or all without one."""
+        """Whether a charge is in the same budget: the entry's own, or all without one.
+
+        A line that names no curator, such as that of a ledger of unknown age, is in every budget.
+        """
+        if not each.curator:
+            return True
         if rule.budget is not None:
             return each.curator == charge.curator
         return each.curator not in apart
 
     before = [each for each in spent if counts(each)]
     opened = [charge, *(each for each in reserved if counts(each))]
-    # Reservations count for today: any of them may start now.
-    today = [*opened, *(each for each in before if each.at > now - _DAY)]
+    # The curator's own reservations count for today, as any of them may start now. Those of others
+    # would let five offers that never start keep everybody else away: they count once they start.
+    own = [each for each in opened if each.curator == charge.curator]
+    today = [*own, *(each for each in before if each.at > now - _DAY)]
     everything = [*opened, *before]
     view, day = budget.view, budget.per_day
     sums = (
