@@ -10,9 +10,16 @@ from typing import Annotated
 
 import typer
 
+from incrowd.cli import backup
+
 __all__ = ["app"]
 
 app = typer.Typer(help="Take part in surveys for the owners of devices.", no_args_is_help=True)
+
+
+app.command()(backup.backup)
+app.command()(backup.move)
+app.command()(backup.restore)
 
 
 @app.callback()

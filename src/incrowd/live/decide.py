@@ -9,7 +9,8 @@ A join **reserves** its cost. What was spent, what is reserved and what a survey
 summed exactly and stay within the owner's budget for life. What one curator has reserved stays
 within the limits of its entry, and counts towards the bounds of a day for that curator alone, so
 that offers which never start block no other curator; the decision is taken again at the start,
-when what others have spent by then counts as well. An entry with a budget of its own is decided from that budget alone.
+when what others have spent by then counts as well. An entry with a budget of its own is decided
+from that budget alone.
 """
 
 from __future__ import annotations
