@@ -65,6 +65,7 @@ fault_schedules = st.builds(
     reorder=st.floats(0, 1),
     crash=st.floats(0, 0.4),
     dropout=st.floats(0, 0.5),
+    outages=st.floats(0, 120),
     downtime=st.floats(0, 30),
     spread=st.sampled_from(["constant", "exponential", "heavy"]),
 )
@@ -300,7 +301,7 @@ class ProtocolContract:
 
     def test_everyone_arrives_in_the_end(self):
         """Loss, duplicates and crashes alone cost time, not people."""
-        faults = Faults(loss=0.4, duplicate=0.4, reorder=0.5, crash=0.2, downtime=2.0)
+        faults = Faults(loss=0.4, duplicate=0.4, reorder=0.5, crash=0.2, outages=60.0, downtime=2.0)
         for seed in range(10):
             played = self.check_delivery(faults, seed)
             assert played.outputs[CURATOR].crowds == self.crowds(7, 2)

@@ -31,7 +31,7 @@ from incrowd.randomness import Seeds
 from incrowd.sim import Faults, play, run
 
 HOP_OR_PASSED = msgspec.msgpack.Decoder(wire.Hop | wire.Passed)
-LOSSY = Faults(loss=0.3, duplicate=0.3, reorder=0.5, crash=0.1, downtime=0.5)
+LOSSY = Faults(loss=0.3, duplicate=0.3, reorder=0.5, crash=0.1, outages=60.0, downtime=0.5)
 LATE = Faults(loss=0.1, duplicate=0.2, delay=20.0)
 """Messages take nearly a round on average, so that many are late for the next."""
 
@@ -236,7 +236,7 @@ class TestNetworkShuffle(ProtocolContract):
 
         monkeypatch.setattr(actors.Device, "resume", resume)
         self.count_every_copy(monkeypatch)
-        self.mutant_must_fail(crash=0.3, downtime=1.0)
+        self.mutant_must_fail(crash=0.3)
 
     @staticmethod
     def count_every_copy(monkeypatch):
@@ -257,7 +257,7 @@ class TestNetworkShuffle(ProtocolContract):
 
         monkeypatch.setattr(actors.Device, "resume", resume)
         for seed in range(20):
-            self.check_delivery(Faults(crash=0.3, downtime=1.0), seed)
+            self.check_delivery(Faults(crash=0.15), seed)
 
     def test_a_smaller_crowd_has_its_own_guarantee(self):
         protocol = NetworkShuffle(complete(60), KRR(categories=3, epsilon=1.0), rounds=3)
@@ -452,7 +452,7 @@ class TestRuns:
     @pytest.mark.parametrize("mode", ["all", "single"])
     def test_absences_change_the_guarantee_of_the_run(self, mode):
         protocol = NetworkShuffle(complete(20), KRR(categories=3, epsilon=1.0), rounds=9, mode=mode)
-        faults = Faults(crash=0.02, downtime=60.0)
+        faults = Faults(outages=6.0, downtime=60.0)
         happened = run(protocol, np.arange(20) % 3, faults=faults, seed=1)
         assert happened.collected.away is not None
         stated, planned = happened.guarantees[0], protocol.guarantee()
@@ -464,7 +464,9 @@ class TestRuns:
     def test_played_and_simulated_absences_are_promised_the_same(self):
         graph, randomizer = complete(20), KRR(categories=3, epsilon=1.0)
         protocol = NetworkShuffle(graph, randomizer, rounds=5)
-        happened = run(protocol, np.arange(20) % 3, faults=Faults(crash=0.1, downtime=25.0), seed=1)
+        happened = run(
+            protocol, np.arange(20) % 3, faults=Faults(outages=30.0, downtime=25.0), seed=1
+        )
         assert happened.collected.away is not None
         assert happened.collected.lost == 0
         described = NetworkShuffle(

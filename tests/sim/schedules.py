@@ -18,6 +18,7 @@ def schedules(most_lost: float) -> st.SearchStrategy[Faults]:
         reorder=st.floats(0, 1),
         crash=st.floats(0, 0.4),
         dropout=st.floats(0, 0.6),
+        outages=st.floats(0, 120),
         downtime=st.floats(0, 30),
         delay=st.floats(0, 10),
         spread=st.sampled_from(["constant", "exponential", "heavy"]),

@@ -101,7 +101,7 @@ def test_without_dummies_too(faults, seed):
 
 
 def test_trouble_costs_time_and_not_people():
-    faults = Faults(loss=0.3, duplicate=0.4, reorder=0.5, crash=0.1, downtime=2.0)
+    faults = Faults(loss=0.3, duplicate=0.4, reorder=0.5, crash=0.1, outages=60.0, downtime=2.0)
     for seed in range(10):
         _, _, played = survey(seed, faults)
         assert played.outputs[CURATOR].present == (N,) * ROUNDS
@@ -115,7 +115,7 @@ def test_rounds_with_too_few_are_dropped_and_not_spent():
 
 
 def test_long_absences_end_with_refusals():
-    faults = Faults(crash=0.6, downtime=60.0)
+    faults = Faults(outages=60.0, downtime=60.0)
     refused = 0
     for seed in range(10):
         _, _, played = survey(seed, faults)

@@ -34,7 +34,7 @@ from tests.sim.order_played import (
 from tests.sim.query_played import Desk, without
 from tests.sim.schedules import schedules
 
-TROUBLE = Faults(loss=0.3, duplicate=0.4, reorder=0.5, crash=0.1, downtime=1.0)
+TROUBLE = Faults(loss=0.3, duplicate=0.4, reorder=0.5, crash=0.1, outages=60.0, downtime=1.0)
 ORDER = [0, 2, 3, 1]
 
 common = settings(
@@ -74,7 +74,7 @@ def test_the_law_is_the_mallows_law(distance, exact):
 def test_the_law_is_the_same_when_messages_and_processes_fail():
     """A crash of the shuffler never chooses between two shuffles."""
     protocol = own(4, [[0, 1, 2, 3]], order=ORDER, theta=0.5)
-    faults = Faults(loss=0.2, duplicate=0.3, reorder=0.5, crash=0.2, downtime=0.5)
+    faults = Faults(loss=0.2, duplicate=0.3, reorder=0.5, crash=0.2, outages=60.0, downtime=0.5)
     seen = tables(protocol, 600, faults)
     assert p_value(seen, law(ORDER, 0.5)) > 1e-3
     assert p_value(seen, law(ORDER, 0.9)) < 1e-6
@@ -159,7 +159,7 @@ def test_a_shuffler_sends_one_batch_however_often_it_crashes():
 
             return makers | {SHUFFLER: made}
 
-        faults = Faults(crash=0.3, duplicate=0.5, loss=0.3, downtime=1.0)
+        faults = Faults(crash=0.3, duplicate=0.5, loss=0.3)
         shuffled = Shuffled(protocol, seed, faults, forgetful, values)
         sent = {send.body for send in shuffled.said[SHUFFLER] if send.to == CURATOR}
         told = {message.body for message in shuffled.told[CURATOR]}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -270,3 +271,72 @@ def test_faults_are_checked(wrong):
 def test_until_is_checked(until):
     with pytest.raises(InvalidParameter, match="until"):
         play(cast(), Seeds(1), until=until)
+
+
+class Silent(Actor):
+    """Does nothing but note when it is called."""
+
+    def __init__(self, log):
+        self.log = log
+
+    def start(self, now):
+        self.log.append(("start", now))
+        return [Wake(10.0)]
+
+    def receive(self, message, now):
+        self.log.append(("receive", now))
+        return []
+
+    def wake(self, now):
+        self.log.append(("wake", now))
+        return [Wake(now + 10.0)]
+
+    def state(self):
+        return b""
+
+    def resume(self, state):
+        self.log.append(("resume", None))
+
+
+class TestOutages:
+    """When a party is off is planned before anything is called."""
+
+    def test_party_when_off_hears_nothing_and_is_woken_when_back(self):
+        log = []
+        play({"a": partial(Silent, log)}, Seeds(0), until=60.0, outages={"a": [(15.0, 42.0)]})
+        assert log == [
+            ("start", 0.0), ("wake", 10.0), ("resume", None), ("wake", 42.0), ("wake", 52.0),
+        ]  # fmt: skip
+
+    def test_party_when_off_from_the_start_starts_when_back(self):
+        log = []
+        play({"a": partial(Silent, log)}, Seeds(0), until=40.0, outages={"a": [(-1.0, 25.0)]})
+        assert log == [("start", 25.0), ("wake", 25.0), ("wake", 35.0)]
+
+    def test_outages_when_the_calls_differ_are_the_same(self):
+        faults = Faults(outages=600.0, downtime=4.0)
+        busy = play(cast(20), Seeds(1), faults, until=200.0)
+        idle = {address: partial(Silent, []) for address in cast(20)}
+        quiet = play(idle, Seeds(1), msgspec.structs.replace(faults, crash=0.3), until=200.0)
+        assert busy.outages == quiet.outages
+        assert sum(map(len, busy.outages.values())) > 100
+        assert len(set(busy.outages.values())) == 21
+
+    def test_outages_when_drawn_have_the_stated_means(self):
+        rng = np.random.default_rng(3)
+        planned = Faults(outages=6.0, downtime=60.0).plan(rng, 3600.0 * 2000)
+        off = np.array([end - begin for begin, end in planned])
+        assert off.mean() == pytest.approx(60.0, rel=4 / np.sqrt(off.size))
+        on = np.diff([0.0, *(begin for begin, _ in planned)]) - np.append(0.0, off[:-1])
+        assert on.mean() == pytest.approx(600.0, rel=4 / np.sqrt(off.size))
+
+    def test_crash_when_inside_a_call_takes_no_time(self):
+        log = []
+        play({"a": partial(Silent, log)}, Seeds(0), Faults(crash=0.5), until=500.0)
+        assert [now for what, now in log if what == "wake"] == [10.0 * k for k in range(1, 51)]
+        assert ("resume", None) in log
+
+    @pytest.mark.parametrize("wrong", [[(5.0, 5.0)], [(5.0, 9.0), (8.0, 12.0)], [(7.0, 3.0)]])
+    def test_outages_when_out_of_order_are_refused(self, wrong):
+        with pytest.raises(InvalidParameter, match="the outages of counter must follow"):
+            play(cast(), Seeds(1), outages={"counter": wrong})

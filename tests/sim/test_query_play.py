@@ -30,7 +30,7 @@ from tests.sim.query_played import (
 )
 from tests.sim.schedules import schedules
 
-TROUBLE = Faults(loss=0.2, duplicate=0.3, reorder=0.5, crash=0.05, downtime=1.0)
+TROUBLE = Faults(loss=0.2, duplicate=0.3, reorder=0.5, crash=0.05, outages=60.0, downtime=1.0)
 
 common = settings(
     max_examples=50,
@@ -315,7 +315,7 @@ class TestBites:
         monkeypatch.setattr(scrambler.Intake, "take", _take_all)
         failures = 0
         for seed in range(12):
-            queried = Queried(own(), seed, Faults(crash=0.3, downtime=1.0))
+            queried = Queried(own(), seed, Faults(crash=0.3))
             try:
                 check(queried.protocol, queried.found, 12)
             except AssertionError:

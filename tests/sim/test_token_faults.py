@@ -41,7 +41,7 @@ def test_on_a_graph_too(faults, seed):
 
 
 def test_trouble_costs_time_and_not_contributions():
-    faults = Faults(loss=0.2, duplicate=0.4, reorder=0.5, crash=0.05, downtime=1.0)
+    faults = Faults(loss=0.2, duplicate=0.4, reorder=0.5, crash=0.05, outages=60.0, downtime=1.0)
     for seed in range(10):
         walked = Walked(own_buckets(steps=20), seed, faults)
         assert check(walked) >= 18
@@ -49,8 +49,8 @@ def test_trouble_costs_time_and_not_contributions():
 
 
 def test_long_absences_cost_contributions_and_never_count_twice():
-    found = [check(Walked(own_buckets(steps=20), seed, Faults(crash=0.3, downtime=60.0)))
-             for seed in range(20)]  # fmt: skip
+    faults = Faults(crash=0.3, outages=60.0, downtime=60.0)
+    found = [check(Walked(own_buckets(steps=20), seed, faults)) for seed in range(20)]
     assert 0 < sum(found) < 20 * 20
 
 
@@ -104,7 +104,7 @@ def test_a_late_answer_changes_nothing():
     """Two live tokens of one walk are impossible: of two who hold a sum only one is heard."""
     late = 0
     for seed in range(20):
-        walked = Walked(own_buckets(steps=40), seed, Faults(crash=0.2, downtime=30.0))
+        walked = Walked(own_buckets(steps=40), seed, Faults(crash=0.2, delay=20.0, spread="heavy"))
         check(walked)
         (walk,) = walked.walks
         followed = {walk.head, *(each.before for each in walk.visits)}
@@ -151,7 +151,7 @@ class TestBites:
             return honest(self, asked, packed)
 
         monkeypatch.setattr(actors.Device, "_seal", seal)
-        assert self.caught(Faults(crash=0.2, downtime=40.0)) > 0
+        assert self.caught(Faults(crash=0.2, outages=60.0, downtime=40.0)) > 0
 
     def test_on_a_device_that_adds_whenever_it_is_asked(self, monkeypatch):
         honest = actors.Device._take_turn
@@ -167,7 +167,7 @@ class TestBites:
 
     def test_on_a_device_that_forgets_its_state(self, monkeypatch):
         monkeypatch.setattr(actors.Device, "resume", lambda self, state: None)
-        assert self.caught(Faults(crash=0.2, downtime=1.0)) > 0
+        assert self.caught(Faults(crash=0.2)) > 0
 
     def test_on_a_courier_that_takes_late_answers(self, monkeypatch):
         honest = courier.Courier._handed
@@ -193,4 +193,4 @@ class TestBites:
                     self._prepare(0, walk, 0.0)
 
         monkeypatch.setattr(courier.Courier, "resume", resume)
-        assert self.caught(Faults(crash=0.2, downtime=1.0)) > 0
+        assert self.caught(Faults(crash=0.2)) > 0

@@ -134,7 +134,10 @@ def test_a_device_sees_what_a_hidden_path_allows():
     }
     for name, allowed in fields.items():
         assert getattr(messages, name).__struct_fields__ == allowed
-    for faults in (Faults(), Faults(loss=0.3, duplicate=0.3, crash=0.15, downtime=15.0)):
+    for faults in (
+        Faults(),
+        Faults(loss=0.3, duplicate=0.3, crash=0.15, outages=60.0, downtime=15.0),
+    ):
         assert_hidden(Walked(own_buckets(steps=40, tokens=2), 4, faults))
 
 
@@ -166,7 +169,7 @@ def test_beyond_the_cap_only_noise_is_added():
 @pytest.mark.parametrize("published", [False, True])
 @pytest.mark.parametrize("laps", [1, 2])
 def test_on_a_ring_everyone_is_visited_in_turn(laps, published):
-    faults = Faults(loss=0.3, duplicate=0.3, crash=0.1, downtime=30.0)
+    faults = Faults(loss=0.3, duplicate=0.3, crash=0.1, outages=60.0, downtime=30.0)
     protocol = own_buckets(steps=0, topology="ring", laps=laps, published=published)
     uniform = 0
     for seed in range(5):

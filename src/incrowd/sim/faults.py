@@ -1,7 +1,8 @@
 """What may go wrong between and inside the parties, as rates.
 
-The default is a network that only takes time. Every draw comes from one seeded stream, so a run
-with faults repeats exactly.
+The default is a network that only takes time. Every draw comes from a seeded stream, so a run with
+faults repeats exactly. When a party is off is drawn ahead, from a stream of its own: it depends on
+nothing that the party is asked to do, and so on no report's way.
 """
 
 from __future__ import annotations
@@ -14,7 +15,11 @@ import numpy as np
 from incrowd import checks
 from incrowd.errors import InvalidParameter
 
-__all__ = ["Faults"]
+__all__ = ["Faults", "Outage"]
+
+Outage = tuple[float, float]
+"""From when to when a party is off, in virtual seconds."""
+_HOUR = 3600.0
 
 _HEAVY_SHAPE = 1.5
 """The tail index of heavy delays: finite mean, infinite variance."""
@@ -45,11 +50,21 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ] = "exponential"
     crash: Annotated[
         float,
-        _rate("share of calls in which a party crashes, just before or after its state is safe"),
+        _rate(
+            "share of calls in which a party crashes, just before or after its state is safe, and "
+            "starts again at once"
+        ),
     ] = 0.0
-    downtime: Annotated[float, _seconds("mean time until a crashed party is back, in seconds")] = (
-        5.0
-    )
+    outages: Annotated[
+        float,
+        msgspec.Meta(
+            ge=0,
+            description="mean number of times that a party is switched off, per hour of being on",
+        ),
+    ] = 0.0
+    downtime: Annotated[
+        float, _seconds("mean time until a party that was switched off is back, in seconds")
+    ] = 60.0
     dropout: Annotated[
         float, _rate("share of devices that are switched off from the start and never answer")
     ] = 0.0
@@ -58,15 +73,28 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """Refuse rates outside [0, 1], times that are negative, and parties that only crash."""
         for name in ("loss", "duplicate", "reorder", "crash", "dropout"):
             checks.probability(getattr(self, name), name)
-        for name in ("delay", "downtime"):
+        for name in ("delay", "downtime", "outages"):
             if checks.number(getattr(self, name), name) < 0:
-                raise InvalidParameter(f"{name} must be at least 0 seconds")
+                unit = "per hour" if name == "outages" else "seconds"
+                raise InvalidParameter(f"{name} must be at least 0 {unit}")
         if self.crash == 1:
             raise InvalidParameter("crash must be below 1: no party would ever finish a call")
         if self.spread not in ("constant", "exponential", "heavy"):
             raise InvalidParameter(
                 f"spread must be constant, exponential or heavy, got {self.spread!r}"
             )
+
+    def plan(self, rng: np.random.Generator, until: float) -> tuple[Outage, ...]:
+        """When one party is off, up to this time: it is on and off for exponential times."""
+        found: list[Outage] = []
+        if self.outages == 0 or self.downtime == 0:
+            return ()
+        while (begin := (found[-1][1] if found else 0.0) + self._on(rng)) < until:
+            found.append((begin, begin + self.downtime * float(rng.exponential())))
+        return tuple(found)
+
+    def _on(self, rng: np.random.Generator) -> float:
+        return _HOUR / self.outages * float(rng.exponential())
 
     def travel(self, rng: np.random.Generator) -> float:
         """How long one copy of a message takes."""

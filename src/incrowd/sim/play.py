@@ -2,22 +2,28 @@
 
 The loop keeps the promise that every runtime makes (see ``incrowd.protocols.actor``): the state
 after a call and the effects of the call become durable together, and only then are effects carried
-out. A crash is drawn for each call and falls on either side of that point:
+out. Two things can happen to a party:
 
-* before: the call never happened. A message is lost; a wake or a start is called again later;
-* after: an arbitrary first part of the effects is carried out, and after the restart all of them.
+* a *crash* is drawn for each call, takes no time, and falls on either side of that point. Before
+  it, the call never happened: a message is lost, a wake or a start is called again. After it, an
+  arbitrary first part of the effects is carried out, and after the restart all of them;
+* an *outage* is planned before anything is called: by the caller, or drawn from a stream that is
+  the party's own. Messages that reach it while it is off are lost, and its alarm waits.
 
-A crashed party is rebuilt by its maker and resumed from its last durable state; messages that reach
-it while it is down are lost, its alarm waits. All draws come from ``seeds.generator("network")``,
-and simultaneous events happen in the order in which they were caused, so a run repeats exactly.
+Who is there when therefore depends on outages alone, never on how often anybody is called: a device
+through which many reports pass is off no more often than another. After either a party is
+rebuilt by its maker and resumed from its last durable state. All other draws come from
+``seeds.generator("network")``, and simultaneous events happen in the order in which they were
+caused, so a run repeats exactly.
 """
 
 from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -37,7 +43,7 @@ from incrowd.protocols.actor import (
     is_device,
 )
 from incrowd.randomness import Seeds
-from incrowd.sim.faults import Faults
+from incrowd.sim.faults import Faults, Outage
 
 __all__ = ["Played", "Statistics", "Traffic", "play"]
 
@@ -58,6 +64,8 @@ class Statistics(msgspec.Struct, kw_only=True):
     lost: int = 0
     duplicated: int = 0
     crashes: int = 0
+    outages: int = 0
+    """How often parties were switched off, those that never took part not counted."""
     absent: int = 0
     """Devices that never took part."""
     duration: float = 0.0
@@ -79,6 +87,8 @@ class Played:
     statistics: Statistics
     traffic: dict[Address, Traffic]
     finished: bool
+    outages: dict[Address, tuple[Outage, ...]]
+    """When each party was off, as it had been planned; for ever is until infinity."""
 
 
 @dataclass
@@ -93,7 +103,6 @@ class _Party:
     alarm_number: int = 0
     rung_at: float = -1.0
     rings: int = 0
-    unfinished: list[Effect] = field(default_factory=list)
 
 
 def play(
@@ -102,16 +111,32 @@ def play(
     faults: Faults | None = None,
     *,
     until: float = _ONE_DAY,
+    outages: Mapping[Address, Sequence[Outage]] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Played:
     """Play until every party is done, nothing is left to happen, or the virtual time is up.
 
-    ``until`` is in virtual seconds. ``progress`` is told how many parties are done, of how many,
+    ``until`` is in virtual seconds. ``outages`` says when some parties are off, in the order of
+    time; when the others are is drawn. ``progress`` is told how many parties are done, of how many,
     each time one more is.
     """
     if checks.number(until, "until") <= 0:
         raise InvalidParameter(f"until must be a positive number of seconds, got {until!r}")
-    return _Loop(actors, seeds, faults or Faults(), progress).run(until)
+    planned = {address: _in_order(address, each) for address, each in (outages or {}).items()}
+    return _Loop(actors, seeds, faults or Faults(), planned, progress).run(until)
+
+
+def _in_order(address: Address, outages: Sequence[Outage]) -> tuple[Outage, ...]:
+    """Outages that follow each other; raises for those that do not."""
+    last = -math.inf
+    for begin, end in outages:
+        if not last < begin < end:
+            raise InvalidParameter(
+                f"the outages of {address} must follow each other, each from one time to a later "
+                f"one, got {list(outages)}"
+            )
+        last = end
+    return tuple(outages)
 
 
 class _Loop:
@@ -120,9 +145,13 @@ class _Loop:
         actors: Mapping[Address, Maker],
         seeds: Seeds,
         faults: Faults,
+        planned: Mapping[Address, tuple[Outage, ...]],
         progress: Callable[[int, int], None] | None,
     ) -> None:
+        self.actors = actors
         self.faults = faults
+        self.seeds = seeds
+        self.planned = planned
         self.rng = seeds.generator("network")
         self.progress = progress
         self.now = 0.0
@@ -130,15 +159,18 @@ class _Loop:
         self.order = itertools.count()
         self.statistics = Statistics()
         self.outputs: dict[Address, Any] = {}
+        self.outages: dict[Address, tuple[Outage, ...]] = {}
         self.parties: dict[Address, _Party] = {}
         for address, make in actors.items():
             if is_device(address) and self.chance(faults.dropout):
                 self.statistics.absent += 1
+                self.outages[address] = ((0.0, math.inf),)
             else:
                 self.parties[address] = _Party(make, make())
         self.traffic = {address: Traffic() for address in self.parties}
 
     def run(self, until: float) -> Played:
+        self.plan_outages(until)
         for address in self.parties:
             self.at(0.0, partial(self.start, address))
         while self.queue and not self.finished:
@@ -148,7 +180,21 @@ class _Loop:
             self.now = time
             event()
         self.statistics.duration = self.now
-        return Played(self.outputs, self.statistics, self.traffic, self.finished)
+        return Played(self.outputs, self.statistics, self.traffic, self.finished, self.outages)
+
+    def plan_outages(self, until: float) -> None:
+        """Every party's, before anything is called; of simultaneous events these come first."""
+        for number, address in enumerate(self.actors):
+            if address not in self.parties:
+                continue
+            planned = self.planned.get(address)
+            if planned is None:
+                planned = self.faults.plan(self.seeds.generator("outages", number), until)
+            self.outages[address] = planned
+            for begin, end in planned:
+                self.at(max(0.0, begin), partial(self.switch_off, address))
+                if end < math.inf:
+                    self.at(max(0.0, end), partial(self.switch_on, address))
 
     @property
     def finished(self) -> bool:
@@ -164,14 +210,17 @@ class _Loop:
 
     def start(self, address: Address) -> None:
         party = self.parties[address]
-        self.call(address, lambda: party.actor.start(self.now), lost=False)
+        if not party.down:
+            self.insist(address, lambda: party.actor.start(self.now))
 
     def deliver(self, to: Address, message: Message) -> None:
         party = self.parties[to]
-        if party.down:
+        if party.down or not party.started:
             self.statistics.lost += 1
             return
-        self.call(to, lambda: party.actor.receive(message, self.now), lost=True)
+        done = self.call(to, lambda: party.actor.receive(message, self.now))
+        self.statistics.delivered += done
+        self.statistics.lost += not done
 
     def ring(self, address: Address, number: int) -> None:
         party = self.parties[address]
@@ -184,50 +233,52 @@ class _Loop:
                 f"{address} asks to be woken at {self.now:g} s again and again, so the clock "
                 "cannot move on: its wake() must ask for a later time"
             )
-        alarm, party.alarm = party.alarm, None
-        if not self.call(address, lambda: party.actor.wake(self.now), lost=False):
-            party.alarm = alarm
+        party.alarm = None
+        self.insist(address, lambda: party.actor.wake(self.now))
 
-    def call(self, address: Address, action: Callable[[], list[Effect]], *, lost: bool) -> bool:
-        """Make one call; whether its outcome is durable. ``lost``: the call carries a message."""
-        party = self.parties[address]
-        crash = self.chance(self.faults.crash)
-        if crash and self.chance(0.5):
-            self.statistics.lost += lost
-            self.crash(address, party.actor.state() if party.started else None)
-            return False
-        effects = action()
-        party.started = True
-        self.statistics.delivered += lost
-        if crash:
-            done = int(self.rng.integers(len(effects) + 1))
-            self.carry_out(address, effects[:done])
-            party.unfinished = effects
-            self.crash(address, party.actor.state())
-        else:
-            self.carry_out(address, effects)
-        return True
+    def switch_off(self, address: Address) -> None:
+        self.parties[address].down = True
+        self.statistics.outages += 1
 
-    def crash(self, address: Address, durable: bytes | None) -> None:
-        party = self.parties[address]
-        party.down = True
-        party.actor = party.make()
-        if durable is not None:
-            party.actor.resume(durable)
-        self.statistics.crashes += 1
-        back = self.now + self.faults.downtime * float(self.rng.exponential())
-        self.at(back, partial(self.restart, address))
-
-    def restart(self, address: Address) -> None:
+    def switch_on(self, address: Address) -> None:
         party = self.parties[address]
         party.down = False
         if not party.started:
             self.start(address)
             return
-        effects, party.unfinished = party.unfinished, []
-        self.carry_out(address, effects)
+        self.rebuild(party)
         if party.alarm is not None:
             self.set_alarm(address, max(party.alarm, self.now))
+
+    def insist(self, address: Address, action: Callable[[], list[Effect]]) -> None:
+        """A call that is made again until its outcome is durable."""
+        while not self.call(address, action):
+            pass
+
+    def call(self, address: Address, action: Callable[[], list[Effect]]) -> bool:
+        """Make one call; whether its outcome is durable."""
+        party = self.parties[address]
+        crash = self.chance(self.faults.crash)
+        self.statistics.crashes += crash
+        if crash and self.chance(0.5):
+            self.rebuild(party)
+            return False
+        effects = action()
+        party.started = True
+        if crash:
+            done = int(self.rng.integers(len(effects) + 1))
+            self.carry_out(address, effects[:done])
+            self.rebuild(party)
+        self.carry_out(address, effects)
+        return True
+
+    @staticmethod
+    def rebuild(party: _Party) -> None:
+        """Made anew, and resumed from what was durable."""
+        durable = party.actor.state() if party.started else None
+        party.actor = party.make()
+        if durable is not None:
+            party.actor.resume(durable)
 
     # What a party can cause.
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from numpy.typing import NDArray
 
 from incrowd.errors import ProtocolFailed
-from incrowd.protocols.actor import CURATOR
+from incrowd.protocols.actor import CURATOR, Address
 from incrowd.protocols.base import Protocol, Run
 from incrowd.protocols.seat import Timing
 from incrowd.randomness import Seeds
-from incrowd.sim.faults import Faults
+from incrowd.sim.faults import Faults, Outage
 from incrowd.sim.play import Played, play
 from incrowd.tasks.base import Task
 
@@ -37,20 +37,20 @@ def run(
     faults: Faults | None = None,
     seed: int | None = None,
     *,
+    outages: Mapping[Address, Sequence[Outage]] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> PlayedRun:
     """Play a protocol over raw values and conclude, as ``protocol.simulate`` does at once.
 
-    A run whose curator never finished fails; one that lost people concludes with the guarantee of
-    the smaller crowd.
+    ``outages`` says when some parties are off; when the others are is drawn. A run whose curator
+    never finished fails; one that lost people concludes with the guarantee of what happened.
     """
     asked = protocol.question(task)
     protocol = protocol.asking(asked)
     seeds = Seeds(seed)
     actors = protocol.actors(asked.encode(values), seeds)
-    played = play(
-        actors, seeds, faults, until=protocol.lasts(Timing()) + _ONE_DAY, progress=progress
-    )
+    until = protocol.lasts(Timing()) + _ONE_DAY
+    played = play(actors, seeds, faults, until=until, outages=outages, progress=progress)
     if CURATOR not in played.outputs:
         raise ProtocolFailed(
             f"the curator of {protocol.kind} had not finished after "
