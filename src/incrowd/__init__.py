@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         OneBit,
         PrivUnit,
         Randomizer,
+        Ternary,
     )
     from incrowd.tasks import Column, Histogram, Mean, Query, Release, Schema, Sum
 
@@ -74,6 +75,7 @@ __all__ = [
     "ScrambledKMeans",
     "ScrambledQuery",
     "Sum",
+    "Ternary",
     "TokenSGD",
     "TokenWalk",
     "TrustedShuffle",

@@ -36,6 +36,7 @@ from incrowd.randomizers import (
     OneBit,
     PrivUnit,
     Randomizer,
+    Ternary,
 )
 from incrowd.randomness import Seeds
 from incrowd.sim import Faults, play, run
@@ -397,7 +398,7 @@ class ProtocolContract:
             execute(self.make(RR(epsilon=1.0), 3), np.zeros(3), Mean(bounds=(0, 1)))
 
     def test_raw_values_go_through_the_task(self):
-        task = Histogram(categories=("yes", "no"))
+        task = Histogram(categories=("yes", "no"), complete=True)
         protocol = self.make(RR(epsilon=30.0), 4)
         column = np.array(["no", "no", "yes", "no"])
         for execution in (
@@ -406,6 +407,34 @@ class ProtocolContract:
         ):
             assert execution.result.labels == ("yes", "no")
             assert execution.result.value == pytest.approx([0.25, 0.75])
+
+    def test_missing_answers_are_reported_alike_in_both_executions(self):
+        task = Histogram(categories=("yes", "no"))
+        protocol = self.make(KRR(categories=3, epsilon=30.0), 4)
+        column = np.array(["no", "", "yes", "maybe"])
+        for execution in (
+            protocol.simulate(column, task=task, seed=1),
+            run(protocol, column, task=task, seed=1),
+        ):
+            assert execution.result.labels == ("yes", "no", "no answer")
+            assert execution.result.value == pytest.approx([0.25, 0.25, 0.5])
+
+    def test_ternary_is_accounted_for_like_krr_and_runs_alike(self):
+        ternary, krr = Ternary(epsilon=2.0), KRR(categories=3, epsilon=2.0)
+        promised = [
+            [each.epsilon(DELTA) for each in self.make(drawn, 50).guarantees()]
+            for drawn in (ternary, krr)
+        ]
+        assert promised[0] == promised[1]
+        column = np.array([10.0, np.nan, 10.0, 0.0, 99.0])
+        task = Mean(bounds=(0, 10))
+        protocol = self.make(Ternary(epsilon=30.0), 5)
+        for execution in (
+            protocol.simulate(column, task=task, seed=1),
+            run(protocol, column, task=task, seed=1),
+        ):
+            assert execution.result.labels == ("mean", "no answer")
+            assert execution.result.value == pytest.approx([7.5, 0.2])
 
     def test_generic_accounts_but_does_not_run(self):
         protocol = self.make(Generic(epsilon=1.0), 50)

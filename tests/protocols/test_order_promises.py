@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import incrowd as ic
+from incrowd import sim
 from incrowd.errors import InvalidCrowd, InvalidParameter, ProtocolFailed
 from incrowd.protocols.cover import CellFormat
 from incrowd.protocols.order_shuffle import grouping as groupings
@@ -221,14 +222,17 @@ class TestWhoComes:
         assert found.sources(np.random.default_rng(1)).tolist() == [0, 1, 2]
         assert found.alpha <= 1e9
 
-    def test_places_where_nobody_can_be_are_refused_before_anything_is_sent(self):
+    def test_places_where_nobody_can_be_become_the_origin_in_every_execution(self):
         task = ic.Release(categories=("a", "b"), coordinates=("lat", "lon"))
         protocol = ic.OrderShuffle(
-            ic.KRR(categories=2, epsilon=1.0), n=2, alpha=1.0, radius=1.0, metric="haversine"
-        ).asking(task)
-        values = task.encode(np.array([["a", "50", "10"], ["b", "95", "10"]]))
-        with pytest.raises(InvalidParameter, match=r"row 2.*95"):
-            protocol.check_values(values)
+            ic.KRR(categories=3, epsilon=1.0), n=3, alpha=1.0, radius=1.0, metric="haversine"
+        )
+        rows = np.array([["a", "50", "10"], ["b", "95", "10"], ["a", "", "x"]])
+        for execution in (
+            protocol.simulate(rows, task=task, seed=1),
+            sim.run(protocol, rows, task=task, seed=1),
+        ):
+            assert execution.collected.points.tolist() == [[50, 10], [0, 0], [0, 0]]
 
 
 class TestGroups:

@@ -514,9 +514,9 @@ def test_what_cannot_be_opened_is_left_out():
 
 def test_numbers_that_no_device_sends_spoil_nothing():
     columns = (
-        Column(name="place", type="category", values=("a", "b")),
-        Column(name="free", type="number"),
-        Column(name="whole", type="integer", low=0, high=9),
+        Column(name="place", type="category", values=("a", "b"), complete=True),
+        Column(name="free", type="number", complete=True),
+        Column(name="whole", type="integer", low=0, high=9, complete=True),
     )
     query = Query(
         sql="SELECT place, SUM(free), SUM(whole) FROM t GROUP BY place", table="t", columns=columns

@@ -27,7 +27,7 @@ N, TARGETS = 20, 3
 QUERY = Query(
     sql="SELECT place, COUNT(*) FROM t GROUP BY place",
     table="t",
-    columns=(Column(name="place", type="category", values=("a", "b", "c")),),
+    columns=(Column(name="place", type="category", values=("a", "b", "c"), complete=True),),
 )
 LEVEL = 1e-6
 """The chance that an honest run is found wanting, over all events and directions."""

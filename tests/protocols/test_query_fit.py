@@ -76,8 +76,8 @@ class TestLoad:
         assert query.cost().messages_per_person == 2 * (4 + 1)
 
     def test_sets_with_fewer_cells_have_fewer_compute_nodes(self):
-        letters = Column(name="letter", type="category", values=("a", "b", "c"))
-        digits = Column(name="digit", type="integer", low=0, high=19)
+        letters = Column(name="letter", type="category", values=("a", "b", "c"), complete=True)
+        digits = Column(name="digit", type="integer", low=0, high=19, complete=True)
         asked = Query(
             sql="SELECT letter, digit, COUNT(*) FROM t GROUP BY GROUPING SETS ((letter), (digit))",
             table="t",
@@ -97,7 +97,8 @@ class TestLoad:
     def asking(**settings):
         """A query with two grouping sets of three cells, and the rows of everybody."""
         columns = tuple(
-            Column(name=name, type="category", values=("x", "y", "z")) for name in ("p", "q")
+            Column(name=name, type="category", values=("x", "y", "z"), complete=True)
+            for name in ("p", "q")
         )
         asked = Query(
             sql="SELECT p, q, COUNT(*) FROM t GROUP BY GROUPING SETS ((p), (q))",

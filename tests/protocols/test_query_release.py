@@ -21,12 +21,12 @@ from incrowd.tasks.query import Column, Folded, Query, Tabulated
 from incrowd.tasks.query.grid import Grid
 
 COLUMNS = (
-    Column(name="sex", type="category", values=("f", "m")),
-    Column(name="age", type="integer", low=18, high=99),
-    Column(name="far", type="integer", low=-(2**40), high=2**41),
-    Column(name="bmi", type="number", low=12.5, high=60.0),
-    Column(name="year", type="number", low=1900.0, high=2030.0),
-    Column(name="free", type="number"),
+    Column(name="sex", type="category", values=("f", "m"), complete=True),
+    Column(name="age", type="integer", low=18, high=99, complete=True),
+    Column(name="far", type="integer", low=-(2**40), high=2**41, complete=True),
+    Column(name="bmi", type="number", low=12.5, high=60.0, complete=True),
+    Column(name="year", type="number", low=1900.0, high=2030.0, complete=True),
+    Column(name="free", type="number", complete=True),
 )
 
 
@@ -192,7 +192,7 @@ def test_released_tables_of_neighbours_are_within_epsilon_in_every_outcome():
     ("low", "high"), [(0, 1), (18, 99), (-5, 5), (1000, 1010), (-(2**50), 2**52), (7, 7)]
 )
 def test_middle_halves_what_a_whole_number_changes(low, high):
-    grid = Grid.of(Column(name="x", type="integer", low=low, high=high))
+    grid = Grid.of(Column(name="x", type="integer", low=low, high=high, complete=True))
     width = (high - low) / grid.step
     assert width <= grid.sensitivity <= width + 4
     assert grid.sensitivity < 2**22
@@ -200,7 +200,7 @@ def test_middle_halves_what_a_whole_number_changes(low, high):
 
 @pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (12.5, 60.0), (1e6, 1e6 + 1), (-3.0, -3.0)])
 def test_steps_of_numbers_are_finer_than_the_noise(low, high):
-    grid = Grid.of(Column(name="x", type="number", low=low, high=high))
+    grid = Grid.of(Column(name="x", type="number", low=low, high=high, complete=True))
     assert math.frexp(grid.step)[0] == 0.5
     assert grid.sensitivity * grid.step >= high - low
     assert grid.sensitivity <= 2100
@@ -293,8 +293,8 @@ def test_no_epsilon_no_release(epsilon):
 
 def test_limits_of_an_average_far_from_zero():
     """Noise of sums and counts cancels in an average by the middle of the bounds, as rounded."""
-    column = Column(name="x", type="number", low=1e6, high=1e6 + 1)
-    place = Column(name="g", type="category", values=tuple(map(str, range(2000))))
+    column = Column(name="x", type="number", low=1e6, high=1e6 + 1, complete=True)
+    place = Column(name="g", type="category", values=tuple(map(str, range(2000))), complete=True)
     query = Query(sql="SELECT g, AVG(x) FROM t GROUP BY g", table="t", columns=(place, column))
     cells, each = 2000, 50
     exact = Folded(

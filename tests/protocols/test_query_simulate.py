@@ -17,10 +17,10 @@ from incrowd.protocols.scrambled_query.simulate import collect, coverage
 from incrowd.randomness import Seeds
 from incrowd.tasks.query import Column, Query
 
-GROUP = Column(name="g", type="category", values=("a", "b", "c"))
-PAIR = Column(name="h", type="integer", low=1, high=2)
-NUMBER = Column(name="x", type="number", low=10, high=30)
-WHOLE = Column(name="k", type="integer", low=100, high=140)
+GROUP = Column(name="g", type="category", values=("a", "b", "c"), complete=True)
+PAIR = Column(name="h", type="integer", low=1, high=2, complete=True)
+NUMBER = Column(name="x", type="number", low=10, high=30, complete=True)
+WHOLE = Column(name="k", type="integer", low=100, high=140, complete=True)
 
 
 def asking(sql, **settings):

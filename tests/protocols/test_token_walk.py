@@ -158,7 +158,7 @@ class TestExecutions:
 
 class TestTasks:
     def test_raw_values_go_through_the_task(self):
-        task = Histogram(categories=("yes", "no"))
+        task = Histogram(categories=("yes", "no"), complete=True)
         protocol = TokenWalk(KRR(categories=2, epsilon=30.0), n=4, topology="ring", laps=2)
         column = np.array(["no", "no", "yes", "no"])
         for execution in (

@@ -34,6 +34,7 @@ from incrowd.randomizers import (
     PairLaw,
     PrivUnit,
     Randomizer,
+    Ternary,
 )
 
 CATEGORICAL: list[Randomizer] = [
@@ -51,6 +52,8 @@ CATEGORICAL: list[Randomizer] = [
 ]
 INTERVAL: list[Randomizer] = [
     OneBit(epsilon=1.0),
+    Ternary(epsilon=1.0),
+    Ternary(epsilon=3.0),
     Laplace(epsilon=1.0),
     Laplace(epsilon=4.0),
     Gaussian(epsilon=1.0, delta=1e-5),
@@ -80,13 +83,6 @@ def people(randomizer: Randomizer, n: int, rng: np.random.Generator) -> np.ndarr
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
-def truth(randomizer: Randomizer, values: np.ndarray) -> np.ndarray:
-    if randomizer.domain == "category":
-        k = randomizer.categories  # type: ignore[attr-defined]
-        return np.bincount(values, minlength=k) / values.size
-    return np.asarray(values.mean(axis=0))
-
-
 @pytest.mark.parametrize("randomizer", CONCRETE, ids=name)
 class TestEstimates:
     def test_unbiased_with_the_variance_it_states(self, randomizer, rng):
@@ -94,7 +90,7 @@ class TestEstimates:
         estimates = [randomizer.estimate(randomizer.randomize(values, rng)) for _ in range(runs)]
         found = np.array([each.value for each in estimates])
         stated = np.mean([each.variance for each in estimates], axis=0)
-        z = (found.mean(axis=0) - truth(randomizer, values)) / np.sqrt(stated / runs)
+        z = (found.mean(axis=0) - randomizer.estimand(values)) / np.sqrt(stated / runs)
         assert np.abs(z).max() < 4.5
         ratio = found.var(axis=0, ddof=1) / stated
         # a chi-square with 399 degrees of freedom over 399 has standard deviation 0.071
@@ -194,7 +190,31 @@ def functional_of_two(law: PairLaw, t: float) -> float:
 
 
 @pytest.mark.parametrize("randomizer", CATEGORICAL, ids=name)
-@pytest.mark.parametrize("wrong", [[-1], [10**6], [0, 1, 999], [0.5], ["a"], [None]])
+def test_absent_codes_are_reported_as_uniform_ones(randomizer, rng):
+    k, n = randomizer.categories, 20_000
+    found = randomizer.estimate(randomizer.randomize(np.full(n, -1), rng))
+    # Besides the noise, the draw of the categories varies by (1/k)(1 − 1/k)/n.
+    spread = np.sqrt(found.variance + (1 / k) * (1 - 1 / k) / n)
+    assert np.abs((found.value - 1 / k) / spread).max() < 5
+    assert (randomizer.filled(np.full(n, -1), rng) >= 0).all()
+
+
+@pytest.mark.parametrize("randomizer", INTERVAL, ids=name)
+def test_absent_numbers_are_reported_as_the_middle_or_as_none(randomizer, rng):
+    values = np.where(np.arange(20_000) % 4 == 0, math.nan, 0.3)
+    found = randomizer.estimate(randomizer.randomize(values, rng))
+    expected = [0.525, 0.225, 0.25] if isinstance(randomizer, Ternary) else 0.35
+    assert np.abs((found.value - expected) / np.sqrt(found.variance)).max() < 4.5
+
+
+def test_absent_vectors_are_reported_as_uniform_directions(rng):
+    randomizer = PrivUnit(epsilon=4.0, dimension=3)
+    found = randomizer.estimate(randomizer.randomize(np.full((20_000, 3), math.nan), rng))
+    assert np.abs(found.value / np.sqrt(found.variance + 1 / 3 / 20_000)).max() < 4.5
+
+
+@pytest.mark.parametrize("randomizer", CATEGORICAL, ids=name)
+@pytest.mark.parametrize("wrong", [[-2], [10**6], [0, 1, 999], [0.5], ["a"], [None]])
 def test_codes_outside_the_categories_are_refused(randomizer, wrong, rng):
     with pytest.raises(UnknownCategory):
         randomizer.randomize(np.array(wrong), rng)
@@ -206,13 +226,13 @@ def test_error_names_the_value_and_where(rng):
 
 
 @pytest.mark.parametrize("randomizer", INTERVAL, ids=name)
-@pytest.mark.parametrize("wrong", [math.nan, math.inf, -math.inf, -1e-9, 1 + 1e-9, "x"])
+@pytest.mark.parametrize("wrong", [math.inf, -math.inf, -1e-9, 1 + 1e-9, "x"])
 def test_numbers_outside_the_interval_are_refused(randomizer, wrong, rng):
     with pytest.raises(NotANumber):
         randomizer.randomize(np.array([0.5, wrong]), rng)
 
 
-@pytest.mark.parametrize("wrong", [[0.0, 0.0], [1.0, 0.1], [math.nan, 1.0], [math.inf, 0.0]])
+@pytest.mark.parametrize("wrong", [[0.0, 0.0], [1.0, 0.1], [1.0, math.nan], [math.inf, 0.0]])
 def test_vectors_that_are_not_unit_are_refused(wrong, rng):
     with pytest.raises(NotANumber):
         PrivUnit(epsilon=1.0, dimension=2).randomize(np.array([[1.0, 0.0], wrong]), rng)
@@ -300,7 +320,7 @@ def test_interval_covers_as_often_as_it_says(rng):
     hits = []
     for _ in range(300):
         low, high = randomizer.estimate(randomizer.randomize(values, rng)).interval(0.9)
-        hits.append((low <= truth(randomizer, values)) & (truth(randomizer, values) <= high))
+        hits.append((low <= randomizer.estimand(values)) & (randomizer.estimand(values) <= high))
     assert abs(np.mean(hits) - 0.9) < 0.04
 
 
@@ -315,7 +335,7 @@ def test_onebit_variance_is_cautious_for_uneven_values(rng):
 def test_everything_public_is_there():
     assert set(RANDOMIZERS) == {
         *("generic", "rr", "krr", "oue", "sue", "hadamard"),
-        *("olh", "laplace", "gaussian", "privunit", "onebit"),
+        *("olh", "laplace", "gaussian", "privunit", "onebit", "ternary"),
     }
     for public in randomizers.__all__:
         assert hasattr(randomizers, public)

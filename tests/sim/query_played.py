@@ -36,10 +36,12 @@ from tests.sim.watched import Change, WatchedPlay
 
 TIMING = Timing(patience=120.0, backoff=Backoff(cap=8.0))
 PATIENTS = (
-    Column(name="region", type="category", values=("north", "east", "south", "west")),
-    Column(name="sex", type="category", values=("f", "m")),
-    Column(name="stay", type="integer", low=0, high=100),
-    Column(name="score", type="number", low=-1.0, high=1.0),
+    Column(
+        name="region", type="category", values=("north", "east", "south", "west"), complete=True
+    ),
+    Column(name="sex", type="category", values=("f", "m"), complete=True),
+    Column(name="stay", type="integer", low=0, high=100, complete=True),
+    Column(name="score", type="number", low=-1.0, high=1.0, complete=True),
 )
 SETS = Query(
     sql="SELECT region, sex, COUNT(*), SUM(stay), MAX(stay), AVG(score) FROM patients "
@@ -52,7 +54,7 @@ SETS = Query(
 
 def numbers(n: int) -> Query:
     """Who is there?"""
-    column = Column(name="number", type="integer", low=0, high=n - 1)
+    column = Column(name="number", type="integer", low=0, high=n - 1, complete=True)
     return Query(sql="SELECT number, COUNT(*) FROM t GROUP BY number", table="t", columns=(column,))
 
 

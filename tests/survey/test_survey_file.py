@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from incrowd import errors, graphs, survey
-from incrowd.randomizers import KRR, Laplace, OneBit
+from incrowd.randomizers import KRR, Laplace, OneBit, Ternary
 
 ROOT = Path(__file__).parents[2]
 TABLES = {
@@ -41,16 +41,16 @@ def test_a_survey_is_read_and_its_epsilon_solved(write: Write) -> None:
     loaded = survey.load(write())
     assert loaded.solved
     assert isinstance(loaded.randomizer, KRR)
-    assert loaded.randomizer.categories == 2
+    assert loaded.randomizer.categories == 3
     assert loaded.protocol.parameters.n == len(loaded.values) == 90
     assert loaded.protocol.guarantee().epsilon(1e-6) <= 1
     assert loaded.randomizer.epsilon > 1
-    np.testing.assert_allclose(loaded.truth, [2 / 3, 1 / 3])
+    np.testing.assert_allclose(loaded.truth, [2 / 3, 1 / 3, 0])
 
 
 def test_a_given_epsilon_is_kept(write: Write) -> None:
     loaded = survey.load(write(randomizer='kind = "krr"\nepsilon = 0.5'))
-    assert (loaded.solved, loaded.randomizer) == (False, KRR(categories=2, epsilon=0.5))
+    assert (loaded.solved, loaded.randomizer) == (False, KRR(categories=3, epsilon=0.5))
 
 
 def test_the_cap_on_the_local_epsilon_binds(write: Write) -> None:
@@ -67,7 +67,9 @@ def test_the_view_of_the_budget_decides(write: Write) -> None:
 
 def test_randomizers_by_default(write: Write) -> None:
     assert isinstance(survey.load(write(randomizer=None)).randomizer, KRR)
-    assert isinstance(survey.load(write(task=MEAN, randomizer=None)).randomizer, OneBit)
+    assert isinstance(survey.load(write(task=MEAN, randomizer=None)).randomizer, Ternary)
+    complete = survey.load(write(task=f"{MEAN}\ncomplete = true", randomizer=None))
+    assert isinstance(complete.randomizer, OneBit)
     laplace = survey.load(
         write(task=MEAN, protocol='kind = "local"', randomizer='kind = "laplace"\nepsilon = 0.5')
     )
@@ -373,11 +375,8 @@ DATA = [
     (b"minutes,mode\n1,bus\n2\n", errors.MissingColumn, "row 2 (line 3) has 1 fields where the"),
     (b"mode,minutes\nbus,1\ncar,2,5\n", errors.MissingColumn, "row 2 (line 3) has 3 fields"),
     (b"mode,minutes\nbus,1\n\ncar,2\n", errors.MissingColumn, "row 2 (line 3) has 0 fields"),
-    (b"mode\nbus\n\ncar\n", errors.UnknownCategory, "row 2: no value"),
-    (b'mode\nbus\n""\n', errors.UnknownCategory, "row 2: no value"),
     (b"mode;minutes\nbus;1\n", errors.MissingColumn, "separated by ';': save the file with commas"),
     (b"mode\tminutes\nbus\t1\n", errors.MissingColumn, "separated by tabs"),
-    (b"mode\nbus\nboat\n", errors.UnknownCategory, "column mode: row 2: 'boat'"),
     (b"mode\nb\xffs\n", errors.FileUnreadable, "not UTF-8"),
     (b'mode\n"bus\n', errors.FileUnreadable, "not valid CSV"),
 ]
@@ -395,6 +394,14 @@ def test_bad_data(
     assert said in str(caught.value)
 
 
+def test_load_when_rows_have_no_category_counts_them(write: Write, tmp_path: Path) -> None:
+    path = write()
+    (tmp_path / "people.csv").write_bytes(b'mode\nbus\n\n""\nboat\n' + b"car\n" * 60)
+    loaded = survey.load(path)
+    assert (loaded.gaps.missing, loaded.gaps.outside, loaded.gaps.first) == (2, 1, 4)
+    np.testing.assert_allclose(loaded.truth, [1 / 64, 60 / 64, 3 / 64])
+
+
 def test_damaged_archives(write: Write, tmp_path: Path) -> None:
     task = TABLES["task"].replace("people.csv", "people.csv.gz")
     path = write(task=task)
@@ -410,7 +417,8 @@ def test_the_examples_keep_their_budgets() -> None:
         loaded = survey.load(ROOT / "examples" / f"{name}.toml")
         run = loaded.run(seed=1)
         assert loaded.met_by(run)
-        assert np.all(np.abs(run.result.value - loaded.truth) < 5 * run.result.standard_error)
+        truth = loaded.truth_of(run)
+        assert np.all(np.abs(run.result.value - truth) < 5 * run.result.standard_error)
 
 
 def test_the_example_data_are_what_the_script_makes(

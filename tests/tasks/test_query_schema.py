@@ -16,8 +16,6 @@ from incrowd.errors import (
     InvalidParameter,
     MalformedConfig,
     MissingColumn,
-    NotANumber,
-    UnknownCategory,
 )
 from incrowd.tasks.query import Column, Query, Schema
 
@@ -197,34 +195,29 @@ def test_encode():
 
 
 @pytest.mark.parametrize(
-    ("column", "value", "kind", "domain"),
+    ("column", "value"),
     [
-        (0, "Ulm", UnknownCategory, "'Ulm' is not one of Bonn, Köln, 7"),
-        (0, "", UnknownCategory, "no value"),
-        (0, "bonn", UnknownCategory, "is not one of"),
-        (1, "17", NotANumber, "'17' is not a whole number from 18 to 21"),
-        (1, "22", NotANumber, "'22' is not a whole number from 18 to 21"),
-        (1, "18.5", NotANumber, "'18.5' is not a whole number from 18 to 21"),
-        (1, "x", NotANumber, "is not a whole number from 18 to 21"),
-        (1, "", NotANumber, "no value"),
-        (2, "-0.001", NotANumber, "'-0.001' is not a finite number from 0 to 200"),
-        (2, "nan", NotANumber, "is not a finite number"),
-        (2, "inf", NotANumber, "is not a finite number"),
-        (2, "1,5", NotANumber, "is not a finite number"),
-        (3, "9007199254740993", NotANumber, "is not a whole number"),
-        (3, "99999999999999999999999", NotANumber, "is not a whole number"),
-        (3, "-9007199254740993", NotANumber, "is not a whole number"),
+        *((0, value) for value in ("Ulm", "", "bonn", " ")),
+        *((1, value) for value in ("17", "22", "18.5", "x", "")),
+        *((2, value) for value in ("-0.001", "nan", "inf", "1,5")),
+        *((3, value) for value in ("9007199254740993", "9" * 23, "-9007199254740993")),
     ],
 )
-def test_values_outside_their_domain(column, value, kind, domain):
+def test_encode_when_a_value_is_outside_its_domain_is_the_reserved_code(column, value):
     rows = [*GOOD_ROWS, list(GOOD_ROWS[0])]
     rows[2][column] = value
-    with pytest.raises(kind) as refused:
-        ASKED.encode(np.array(rows))
-    said = str(refused.value)
-    assert said.startswith(f"row 3, column {COLUMNS[column].name}: ")
-    assert domain in said
-    assert said.splitlines() == [said]
+    encoded = ASKED.encode(np.array(rows))
+    present = [each.present(encoded[each.name]).tolist() for each in COLUMNS]
+    assert present == [[True, True, place != column] for place in range(len(COLUMNS))]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("age", True), ("age", 18.5), ("weight", np.nan), ("age", None)]
+)
+def test_encode_when_an_object_is_outside_its_domain_is_the_reserved_code(name, value):
+    rows = {"town": ["7"], "age": [18], "weight": [1], "steps": [1], name: [value]}
+    encoded = ASKED.encode(rows)
+    assert [each.name for each in COLUMNS if not each.present(encoded[each.name])[0]] == [name]
 
 
 @pytest.mark.parametrize(
@@ -244,26 +237,6 @@ def test_values_outside_their_domain(column, value, kind, domain):
             {"town": [["7"]], "age": [18], "weight": [1], "steps": [1]},
             InvalidParameter,
             "column town: expected one value per person",
-        ),
-        (
-            {"town": ["7"], "age": [True], "weight": [1], "steps": [1]},
-            NotANumber,
-            "row 1, column age: 'True' is not a whole number",
-        ),
-        (
-            {"town": ["7"], "age": [18.5], "weight": [1], "steps": [1]},
-            NotANumber,
-            "row 1, column age: '18.5' is not a whole number",
-        ),
-        (
-            {"town": ["7"], "age": [18], "weight": [np.nan], "steps": [1]},
-            NotANumber,
-            "row 1, column weight: 'nan' is not a finite number",
-        ),
-        (
-            {"town": ["7"], "age": [None], "weight": [1], "steps": [1]},
-            NotANumber,
-            "row 1, column age",
         ),
     ],
 )

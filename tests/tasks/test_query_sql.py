@@ -56,7 +56,7 @@ def sets(grouping):
 )
 def test_grouping_sets(grouping, expected):
     if expected is None:
-        with pytest.raises(InvalidQuery, match="720,012 cells"):
+        with pytest.raises(InvalidQuery, match="1,200,040 cells"):
             sets(grouping)
     else:
         assert sets(grouping) == expected
@@ -64,18 +64,19 @@ def test_grouping_sets(grouping, expected):
 
 def test_cells_are_row_major_and_shared_in_ranges():
     (both,) = query("SELECT COUNT(*) FROM people GROUP BY town, age").sets
-    assert both.cells == 12
+    assert both.cells == 20
     assert both.values_of(0) == ("Bonn", "18")
-    assert both.values_of(7) == ("Köln", "21")
-    values = np.array([(1, 21), (2, 18)], [("town", "<i8"), ("age", "<i8")])
-    assert both.cell_of(values).tolist() == [7, 8]
-    for targets in range(1, 13):
+    assert both.values_of(8) == ("Köln", "21")
+    assert both.values_of(9) == ("Köln", "no answer")
+    values = np.array([(1, 21), (2, 18), (3, -(2**63))], [("town", "<i8"), ("age", "<i8")])
+    assert both.cell_of(values).tolist() == [8, 10, 19]
+    for targets in range(1, 21):
         edges = both.edges(targets)
         sizes = np.diff(edges)
-        assert (edges[0], edges[-1], sizes.sum()) == (0, 12, 12)
+        assert (edges[0], edges[-1], sizes.sum()) == (0, 20, 20)
         assert sizes.max() - sizes.min() <= 1
-        owners = both.target_of(np.arange(12), targets)
-        assert (np.searchsorted(edges, np.arange(12), side="right") - 1 == owners).all()
+        owners = both.target_of(np.arange(20), targets)
+        assert (np.searchsorted(edges, np.arange(20), side="right") - 1 == owners).all()
 
 
 def test_what_is_read():
@@ -193,7 +194,7 @@ REFUSALS = [
     ("SELECT COUNT(*) FROM people GROUP BY age, ROLLUP(age)", "grouping set (age) is asked twice"),
     (
         "SELECT COUNT(*) FROM people GROUP BY wide, age",
-        "29: GROUP BY: grouping set (wide, age) has 240,004 cells, more than 100,000",
+        "29: GROUP BY: grouping set (wide, age) has 300,010 cells, more than 100,000",
     ),
     (
         f"SELECT COUNT(*) FROM people GROUP BY CUBE ({', '.join(['age'] * 10)})",
@@ -206,7 +207,7 @@ REFUSALS = [
     ("SELECT COUNT(*) FROM people WHERE town IN ('Bonn', 'X')", "52: 'X': is no value of town"),
     ("SELECT COUNT(*) FROM people WHERE town = 3", "42: 3: town is a category: compare it with"),
     ("SELECT COUNT(*) FROM people WHERE age = '3'", "41: '3': age is an integer: leave out the"),
-    ("SELECT COUNT(*) FROM people WHERE age IS NULL", "35: age: no value is ever missing"),
+    ("SELECT COUNT(*) FROM people WHERE age IS NULL", "35: age: a missing value matches no"),
     ("SELECT COUNT(*) FROM people WHERE town LIKE 'B%'", "35: town LIKE 'B%': expected a compar"),
     ("SELECT COUNT(*) FROM people WHERE age IN (SELECT 1)", "35: age IN (SELECT 1): expected a"),
     ("SELECT COUNT(*) FROM people WHERE TRUE", "35: TRUE: expected a comparison of a column"),

@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from incrowd.errors import IncrowdError, InvalidParameter, ProtocolFailed
+from incrowd.errors import InvalidParameter, ProtocolFailed
 from incrowd.live.party import pack_output, unpack_output
 from incrowd.randomizers import KRR, OUE, RR, Laplace
 from incrowd.tasks import AnyTask, Collected, Histogram, Placed, Release, Released
@@ -16,7 +16,7 @@ NAMES = ("bus", "car", "walk")
 BY_POINT = Release(categories=NAMES, coordinates=("lat", "lon"))
 BY_GROUP = Release(categories=NAMES, groups="street")
 BY_PERSON = Release(categories=NAMES)
-TRUE = KRR(categories=3, epsilon=30.0)
+TRUE = KRR(categories=4, epsilon=30.0)
 
 
 def collected(**places):
@@ -111,30 +111,52 @@ def test_places_that_make_no_sense_are_refused(wrong, complaint):
 @pytest.mark.parametrize(
     ("task", "cells", "complaint"),
     [
-        (BY_POINT, [["car", "1", "2"], ["car", "north", "2"]], "row 2: lat is no number: 'north'"),
-        (BY_POINT, [["car", "1", "nan"]], "row 1: lon is no number"),
-        (BY_POINT, [["car", "1", "2"], ["bus", "1", "-inf"]], "row 2: lon is no number"),
-        (BY_POINT, [["car", "1", ""]], "row 1: lon is no number"),
         (BY_POINT, [["car", "1"]], "3 columns"),
         (BY_POINT, [["car", "1", "2", "3"]], "3 columns"),
-        (BY_GROUP, [["car", "a"], ["car", " ; "]], "row 2: street is empty"),
-        (BY_GROUP, [["car", "x" * (MOST_GROUP_TEXT + 1)]], "row 1: street is longer than 200"),
         (BY_GROUP, [["car"]], "2 columns"),
     ],
 )
-def test_a_wrong_place_is_named(task, cells, complaint):
+def test_encode_when_rows_have_the_wrong_width_names_the_columns(task, cells, complaint):
     with pytest.raises(InvalidParameter, match=complaint):
         task.encode(task.rows(cells))
 
 
-@pytest.mark.parametrize("task", [BY_POINT, BY_GROUP, BY_PERSON])
-def test_an_answer_that_is_none_is_named(task):
-    place = ["1", "2"][: len(task.asks("")) - 1]
-    with pytest.raises(IncrowdError, match="tram"):
-        task.encode(task.rows([["bus", *place], ["tram", *place]]))
+@pytest.mark.parametrize(
+    ("task", "place"),
+    [(BY_POINT, ["1", "2"]), (BY_GROUP, ["1"]), (BY_PERSON, [])],
+)
+@pytest.mark.parametrize("answer", ["tram", "", None, "no answer"])
+def test_encode_when_the_answer_is_no_category_is_the_reserved_code(task, place, answer):
+    encoded = task.encode(task.rows([["bus", *place], [answer, *place]]))
+    codes = encoded if encoded.dtype.names is None else encoded["value"]
+    assert codes.tolist() == [0, 3]
 
 
-@pytest.mark.parametrize("randomizer", [OUE(categories=3, epsilon=1.0), Laplace(epsilon=1.0)])
+@pytest.mark.parametrize(
+    "place",
+    [("1", "north"), ("1", "nan"), ("-inf", "1"), ("", "2"), (None, "2"), ("1e999", "2")],
+)
+def test_encode_when_coordinates_are_no_numbers_is_the_origin(place):
+    encoded = BY_POINT.encode(BY_POINT.rows([["car", "3", "4"], ["car", *place]]))
+    assert encoded["point"].tolist() == [[3, 4], [0, 0]]
+
+
+@pytest.mark.parametrize("group", ["", " ; ", None, "x" * (MOST_GROUP_TEXT + 1)])
+def test_encode_when_no_group_is_named_is_the_group_of_no_answer(group):
+    encoded = BY_GROUP.encode(BY_GROUP.rows([["car", "a"], ["car", group]]))
+    assert encoded["groups"].tolist() == ["a", "no answer"]
+
+
+@pytest.mark.parametrize(
+    ("task", "clear"), [(BY_POINT, ("lat", "lon")), (BY_GROUP, ("street",)), (BY_PERSON, ())]
+)
+def test_clear_columns_of_a_release_are_those_of_the_place(task, clear):
+    assert task.clear_columns("how") == clear
+    assert set(task.domains("how")) == {"how", *clear}
+    assert task.domains("how")["how"].categories == NAMES
+
+
+@pytest.mark.parametrize("randomizer", [OUE(categories=4, epsilon=1.0), Laplace(epsilon=1.0)])
 def test_a_report_must_be_a_category(randomizer):
     with pytest.raises(InvalidParameter):
         BY_POINT.require(randomizer)
@@ -142,9 +164,9 @@ def test_a_report_must_be_a_category(randomizer):
 
 def test_the_categories_must_be_those_of_the_randomizer():
     BY_POINT.require(TRUE)
-    Release(categories=("no", "yes")).require(RR(epsilon=1.0))
-    with pytest.raises(InvalidParameter):
-        BY_POINT.require(KRR(categories=4, epsilon=1.0))
+    Release(categories=("no", "yes"), complete=True).require(RR(epsilon=1.0))
+    with pytest.raises(InvalidParameter, match="complete"):
+        BY_POINT.require(KRR(categories=3, epsilon=1.0))
 
 
 # What comes out.
@@ -170,7 +192,7 @@ def test_a_table_of_groups_and_of_people():
 
 def test_frequencies_are_those_of_a_histogram():
     """Whatever was shuffled: they are of all reports together."""
-    noisy = KRR(categories=3, epsilon=1.0)
+    noisy = KRR(categories=4, epsilon=1.0)
     released = BY_PERSON.estimate(collected(), noisy)
     plain = Histogram(categories=NAMES).estimate(
         Collected(rounds=collected().rounds, sent=5), noisy
@@ -183,8 +205,8 @@ def test_frequencies_are_those_of_a_histogram():
 
 def test_the_truth_is_that_of_the_answers_alone():
     cells = [["car", "1", "2"], ["car", "3", "4"], ["bus", "5", "6"], ["walk", "7", "8"]]
-    np.testing.assert_allclose(BY_POINT.truth(BY_POINT.rows(cells)), [0.25, 0.5, 0.25])
-    np.testing.assert_allclose(BY_PERSON.truth(np.array(["bus", "car"])), [0.5, 0.5, 0.0])
+    np.testing.assert_allclose(BY_POINT.truth(BY_POINT.rows(cells)), [0.25, 0.5, 0.25, 0])
+    np.testing.assert_allclose(BY_PERSON.truth(np.array(["bus", "car"])), [0.5, 0.5, 0, 0])
 
 
 def test_only_reports_with_places_make_a_table():

@@ -21,7 +21,7 @@ def test_limits_cover_the_luck_of_who_was_in():
 
 def test_limits_are_wider_than_those_of_the_noise_alone():
     randomizer = ic.KRR(categories=3, epsilon=4.0)
-    task = ic.Histogram(categories=("a", "b", "c"))
+    task = ic.Histogram(categories=("a", "b", "c"), complete=True)
     rng = np.random.default_rng(1)
     reports = randomizer.randomize(rng.permutation(3000) % 3, rng)
     alone = task.estimate(Collected(rounds=(reports,), sent=3000), randomizer)

@@ -155,6 +155,8 @@ def payload_of(survey: Survey, result: Run, mode: str) -> dict[str, Any]:
         "release": describe.describe_release(result.result),
         "refined": describe.describe_refined(result, budget.delta, budget.view),
         "truth": None if truth is None else truth.tolist(),
+        "missing": result.result.missing,
+        "gaps": None if live is not None else describe.describe_gaps(survey.gaps),
         "people": result.result.people,
         "reports": {"sent": result.collected.sent, "received": result.collected.received},
         "guarantees": [
@@ -226,11 +228,25 @@ def publish(
             _write(survey, result, payload, page, command)
         except IncrowdError as error:
             failure, payload["report"] = failure or error, None
+    if gaps := payload["gaps"]:
+        _note_gaps(gaps, len(survey.values))
     if not payload["budget"]["met"]:
         note("the budget was not kept: what happened hides each person less than was planned")
     emit(payload, lambda console: _render(console, payload), format)
     if failure is not None:
         raise failure
+
+
+def _note_gaps(gaps: Mapping[str, Any], people: int) -> None:
+    """Say how many rows of the data at hand have no usable answer, where there are any."""
+    from incrowd.report.format import count
+
+    if gaps["missing"] or gaps["outside"]:
+        first = "" if gaps["first"] is None else f" (the first is row {gaps['first']})"
+        note(
+            f"of {count(people)} rows {count(gaps['missing'])} have no answer and "
+            f"{count(gaps['outside'])} have one outside the domain{first}"
+        )
 
 
 def _render(console: Console, payload: Mapping[str, Any]) -> None:
@@ -271,6 +287,7 @@ def _render(console: Console, payload: Mapping[str, Any]) -> None:
                     f"{budget['view']}: {kept}",
                 ),
                 ("people", f"{count(payload['people'])}, {treatment(randomizer)}"),
+                ("no answer", payload["missing"]),
                 *_settings(payload),
                 ("reports", f"{count(reports['received'])} of {count(reports['sent'])} arrived"),
                 ("planned cost", _cost(payload["cost"])),

@@ -30,7 +30,7 @@ from incrowd.cli.options import (
 from incrowd.cli.outcome import check_inputs, check_table, warn_alone, write_table
 from incrowd.cli.output import Format, FormatOption, emit, note, progress
 from incrowd.cli.run import SeedOption
-from incrowd.errors import IncrowdError, MissingColumn
+from incrowd.errors import IncrowdError, InvalidParameter, MissingColumn
 from incrowd.protocols import load
 from incrowd.survey.fields import Field, fields_of
 
@@ -127,6 +127,7 @@ def shuffle_order(given: Mapping[str, Any]) -> None:
     """Read, group, shuffle, write, say what is promised."""
     from incrowd.randomness import Seeds, system_generator
     from incrowd.survey.data import read_table
+    from incrowd.tasks.raw import NO_ANSWER
 
     path: Path = given["data"]
     out = _out(given)
@@ -157,7 +158,7 @@ def shuffle_order(given: Mapping[str, Any]) -> None:
         say("finding a reference order")
         mechanism = protocol.mechanism
         if codes is not None:
-            names = _categories(given)
+            names = (*_categories(given), NO_ANSWER)
             for row, code in zip(rows, randomizer.randomize_exactly(codes, rng), strict=True):
                 row[moving[0]] = names[int(code)]
         say("shuffling")
@@ -287,13 +288,10 @@ def _randomizer(
             "--eps0 randomizes one column: name its possible answers (--categories a,b,c), which "
             "must not be read from the data"
         )
-    names = _categories(given)
-    try:
-        codes = Histogram(categories=names).encode(cells[:, 0])
-    except IncrowdError as error:
-        raise type(error)(f"{given['data']}: column {answers[0]}: {error}") from error
+    asked = Histogram(categories=_categories(given))
     with named_by_flag(("epsilon",), {"epsilon": "eps0"}):
-        return KRR(categories=len(names), epsilon=given["eps0"]), codes
+        randomizer = KRR(categories=len(asked.labels), epsilon=given["eps0"])
+    return randomizer, asked.encode(cells[:, 0])
 
 
 def _protocol(given: Mapping[str, Any], people: int, randomizer: Randomizer) -> Any:
@@ -309,31 +307,39 @@ def _protocol(given: Mapping[str, Any], people: int, randomizer: Randomizer) -> 
 
 
 def _check_places(given: Mapping[str, Any], protocol: Any, kept: np.ndarray[Any, Any]) -> None:
-    """Refuse what is no place, by its row in the file."""
-    from incrowd.tasks.release import Release, check_group_names, points_of
+    """Refuse what is no place, by its row in the file, which keeps its places as they are."""
+    from incrowd.tasks.raw import floats
+    from incrowd.tasks.release import Release, names_group
 
     names = _public(given)
     if not names:
         return
-    with _located(given["data"]):
-        if given["label"] is not None:
-            check_group_names(kept[:, 0], names[0])
-            return
+    if given["label"] is not None:
+        fitting = np.array([names_group(each) for each in kept[:, 0].tolist()])
+    else:
         # What is asked does not matter here, only that people have coordinates.
-        asked = protocol.asking(Release(categories=("yes", "no"), coordinates=names))
-        asked.place_format.check(points_of(kept, names))
+        with _located(given["data"]):
+            asked = protocol.asking(Release(categories=("yes", "no"), coordinates=names))
+        fitting = asked.place_format.inside(floats(kept))
+    if not fitting.all():
+        row = int(np.argmin(fitting))
+        written = ", ".join(map(repr, kept[row].tolist()))
+        raise InvalidParameter(
+            f"{given['data']}: row {row + 1}: {', '.join(names)}: {written} is no place: correct "
+            "the data"
+        )
 
 
 def _placed(given: Mapping[str, Any], protocol: Any, kept: np.ndarray[Any, Any]) -> Any:
     """The shuffle of the people at these places."""
-    from incrowd.tasks.release import points_of
+    from incrowd.tasks.raw import floats
 
     if not kept.shape[1]:
         return protocol
     with _located(given["data"]):
         if given["label"] is not None:
             return protocol.at(protocol.grouping_at(None, kept[:, 0].tolist()))
-        return protocol.at(protocol.grouping_at(points_of(kept, _public(given)), None))
+        return protocol.at(protocol.grouping_at(floats(kept), None))
 
 
 @contextmanager

@@ -239,7 +239,7 @@ class Protocol(ABC):
     limits_type: ClassVar[type[msgspec.Struct] | None] = None
     """What may be limited where it chooses parameters for a budget; none where it chooses none."""
     usual: ClassVar[Mapping[str, str]] = MappingProxyType(
-        {"histogram": "krr", "mean": "onebit", "sum": "onebit"}
+        {"histogram": "krr", "mean": "ternary", "sum": "ternary"}
     )
     """The randomizer of each kind of task, where none is named."""
     unsaid: ClassVar[Randomizer | None] = None
@@ -432,10 +432,6 @@ class Protocol(ABC):
                 f"{self.kind} was set up for n = {self.parameters.n} people but got "
                 f"{len(values)} values: set n to the number of rows"
             )
-
-    def check_values(self, values: NDArray[Any]) -> None:
-        """Refuse encoded values that the task allows and this protocol cannot use."""
-        del values
 
     def foreseen(self, values: NDArray[Any]) -> Self:
         """The protocol as it will have been run if all of these encoded values take part."""

@@ -18,7 +18,7 @@ import numpy as np
 from incrowd.protocols.wire import public_values
 from incrowd.randomizers import Generic
 from incrowd.randomizers.base import Randomizer
-from incrowd.tasks.base import sampling_variance
+from incrowd.tasks.base import as_sampled
 
 __all__ = ["expected_error"]
 
@@ -52,5 +52,6 @@ def _variance_of_one(randomizer: Randomizer, sampled: bool) -> float | None:
     # In random order, as a sample comes.
     reports = randomizer.randomize(rng.permutation(values) if sampled else values, rng)
     estimate = randomizer.estimate(reports)
-    variance = sampling_variance(estimate, reports, randomizer) if sampled else estimate.variance
-    return float(np.mean(variance)) * people
+    if sampled:
+        estimate = as_sampled(estimate, reports, randomizer)
+    return float(np.mean(randomizer.priced(estimate))) * people

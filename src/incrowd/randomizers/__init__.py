@@ -8,6 +8,7 @@
 | ``hadamard`` | categories | a column of a Hadamard matrix |
 | ``olh`` | categories | a hash function and a noisy bucket |
 | ``onebit`` | numbers in [0, 1] | one bit |
+| ``ternary`` | numbers in [0, 1], or none | low, high or none |
 | ``laplace``, ``gaussian`` | numbers in [0, 1] | the number plus noise |
 | ``privunit`` | unit vectors | a unit vector from a cap |
 
@@ -25,6 +26,7 @@ from incrowd.randomizers.noise import Gaussian, Laplace
 from incrowd.randomizers.privunit import PrivUnit
 from incrowd.randomizers.redirect import Redirect
 from incrowd.randomizers.response import KRR, RR, Generic, OneBit
+from incrowd.randomizers.ternary import Ternary
 from incrowd.randomizers.unary import OUE, SUE
 from incrowd.randomizers.unstated import Unstated
 from incrowd.randomizers.vector_noise import GaussianVector
@@ -51,11 +53,23 @@ __all__ = [
     "Randomizer",
     "Redirect",
     "Reports",
+    "Ternary",
     "Unstated",
 ]
 
 AnyRandomizer = (
-    Generic | RR | KRR | OUE | SUE | HadamardResponse | OLH | Laplace | Gaussian | PrivUnit | OneBit
+    Generic
+    | RR
+    | KRR
+    | OUE
+    | SUE
+    | HadamardResponse
+    | OLH
+    | Laplace
+    | Gaussian
+    | PrivUnit
+    | OneBit
+    | Ternary
 )
 """Every randomizer, told apart by ``kind``: ``msgspec.convert(table, AnyRandomizer)``."""
 
@@ -73,6 +87,7 @@ RANDOMIZERS: dict[str, type[Randomizer]] = {
         Gaussian,
         PrivUnit,
         OneBit,
+        Ternary,
     )
 }
 """Every randomizer of answers by its kind."""

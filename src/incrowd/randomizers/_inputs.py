@@ -1,4 +1,9 @@
-"""Checks of arrays: what people hold, and what arrives. Each failure is one clear line."""
+"""Checks of arrays: encoded values, and reports that arrive. Each failure is one clear line.
+
+An absent value (the code −1, NaN, a row of NaN) is never refused: it gets its stand-in here, drawn
+from the generator of the report. Everything else that is refused is a mistake of the caller: tasks
+encode no such value, whatever the answer.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +13,44 @@ import numpy as np
 from numpy.typing import NDArray
 
 from incrowd.errors import EmptyData, InvalidParameter, NotANumber, UnknownCategory
-from incrowd.randomizers.base import FloatArray, Reports
+from incrowd.randomizers.base import ABSENT, FloatArray, Reports
 
-__all__ = ["codes", "numbers", "received", "refuse_length", "smallest_unsigned", "vectors"]
+__all__ = [
+    "codes",
+    "numbers",
+    "optional_numbers",
+    "received",
+    "refuse_length",
+    "smallest_unsigned",
+    "targets",
+    "vectors",
+]
+
+_MIDDLE = 0.5
 
 UNIT_TOLERANCE = 1e-6
 """How far from one the length of a unit vector may be."""
 
 
-def codes(values: NDArray[Any], categories: int) -> NDArray[np.integer[Any]]:
-    """Category codes 0…k−1, one per person."""
+def codes(
+    values: NDArray[Any], categories: int, rng: np.random.Generator
+) -> NDArray[np.integer[Any]]:
+    """Category codes 0…k−1, one per person; a uniform one for each that is absent."""
+    array = _whole(values, categories, least=ABSENT)
+    absent = array == ABSENT
+    if not absent.any():
+        return array
+    filled = array.astype(np.int64)
+    filled[absent] = rng.integers(categories, size=int(np.count_nonzero(absent)))
+    return filled
+
+
+def targets(values: NDArray[Any], count: int) -> NDArray[np.integer[Any]]:
+    """Targets 0…count−1, one per message; none is ever absent."""
+    return _whole(values, count, least=0)
+
+
+def _whole(values: NDArray[Any], below: int, least: int) -> NDArray[np.integer[Any]]:
     array = _one_per_person(values)
     if array.size == 0:
         return np.empty(0, np.int64)
@@ -25,25 +58,32 @@ def codes(values: NDArray[Any], categories: int) -> NDArray[np.integer[Any]]:
         array = array.astype(np.uint8)
     if not np.issubdtype(array.dtype, np.integer):
         raise UnknownCategory(
-            f"values must be whole category codes 0…{categories - 1}, got an array of "
+            f"values must be whole category codes 0…{below - 1}, got an array of "
             f"{array.dtype}: encode the categories first"
         )
     low, high = int(array.min()), int(array.max())
-    if low < 0 or high >= categories:
-        wrong = low if low < 0 else high
+    if low < least or high >= below:
+        wrong = low if low < least else high
         where = int(np.flatnonzero(array == wrong)[0])
         raise UnknownCategory(
-            f"value {wrong} at position {where} is not one of the codes 0…{categories - 1}"
+            f"value {wrong} at position {where} is not one of the codes 0…{below - 1}"
         )
     return array
 
 
 def numbers(values: NDArray[Any]) -> FloatArray:
-    """Numbers in [0, 1], one per person."""
+    """Numbers in [0, 1], one per person; the middle for each that is absent."""
+    array = optional_numbers(values)
+    absent = np.isnan(array)
+    return np.where(absent, _MIDDLE, array) if absent.any() else array
+
+
+def optional_numbers(values: NDArray[Any]) -> FloatArray:
+    """Numbers in [0, 1], one per person; NaN for each that is absent."""
     array = _as_floats(_one_per_person(values))
-    inside = (array >= 0) & (array <= 1)
-    if not inside.all():
-        where = int(np.flatnonzero(~inside)[0])
+    outside = (array < 0) | (array > 1)
+    if outside.any():
+        where = int(np.flatnonzero(outside)[0])
         raise NotANumber(
             f"value {array[where]} at position {where} is not a number in [0, 1]: "
             "rescale by the bounds of the task"
@@ -51,8 +91,11 @@ def numbers(values: NDArray[Any]) -> FloatArray:
     return array
 
 
-def vectors(values: NDArray[Any], dimension: int) -> FloatArray:
-    """Rows of this many numbers, one per person; their length is checked where it is computed."""
+def vectors(values: NDArray[Any], dimension: int, rng: np.random.Generator) -> FloatArray:
+    """Rows of this many numbers, one per person; a uniform direction for each that is absent.
+
+    The length of a row is checked where it is computed.
+    """
     array = np.asarray(values)
     if array.size == 0:
         return np.empty((0, dimension))
@@ -60,7 +103,14 @@ def vectors(values: NDArray[Any], dimension: int) -> FloatArray:
         raise InvalidParameter(
             f"values must be an array of shape (people, {dimension}), got {array.shape}"
         )
-    return _as_floats(array)
+    rows = _as_floats(array)
+    absent = np.isnan(rows[:, 0])
+    if not absent.any():
+        return rows
+    drawn = rng.standard_normal((int(np.count_nonzero(absent)), dimension))
+    filled = rows.copy()
+    filled[absent] = drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
+    return filled
 
 
 def refuse_length(array: FloatArray, where: int) -> NoReturn:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Final, Literal
 
 import msgspec
 import numpy as np
@@ -23,12 +23,18 @@ from incrowd import checks
 from incrowd.errors import InvalidParameter
 from incrowd.randomizers.law import PairLaw
 
-__all__ = ["Domain", "Estimate", "FloatArray", "Randomizer", "Reports"]
+__all__ = ["ABSENT", "Domain", "Estimate", "FloatArray", "Randomizer", "Reports"]
 
 FloatArray = NDArray[np.float64]
 Reports = NDArray[Any]
 Domain = Literal["category", "interval", "vector", "target"]
-"""Category codes 0…k−1; numbers in [0, 1]; rows that are unit vectors; where a message goes."""
+"""Category codes 0…k−1; numbers in [0, 1]; rows that are unit vectors; where a message goes.
+
+A value may be absent: the code −1, NaN, or a row of NaN. Its report is that of a uniform category,
+of the middle of the interval unless the randomizer has an outcome for it, of a uniform direction.
+"""
+ABSENT: Final = -1
+"""The code in place of a category that is not there."""
 
 
 @dataclass(frozen=True)
@@ -36,12 +42,14 @@ class Estimate:
     """An unbiased estimate with the variance of each of its coordinates.
 
     ``value`` and ``variance`` have the same shape: ``()`` for a mean, ``(k,)`` for frequencies,
-    ``(d,)`` for a vector. Nothing is clipped: a frequency may be negative.
+    ``(d,)`` for a vector. Nothing is clipped: a frequency may be negative. ``covariance`` is there
+    where an answer combines coordinates.
     """
 
     value: FloatArray
     variance: FloatArray
     reports: int
+    covariance: FloatArray | None = None
 
     def interval(self, confidence: float = 0.95) -> tuple[FloatArray, FloatArray]:
         """Normal-approximation confidence limits of each coordinate, not simultaneous."""
@@ -116,9 +124,31 @@ class Randomizer(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", om
         """The same as a person's own device does it, where that takes longer."""
         return self.randomize(values, rng)
 
+    def filled(self, values: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
+        """The values with a stand-in for each that is absent, as :meth:`randomize` takes them."""
+        from incrowd.randomizers import _inputs
+
+        described: Any = self
+        if self.domain == "category":
+            return _inputs.codes(values, described.categories, rng)
+        if self.domain == "vector":
+            return _inputs.vectors(values, described.dimension, rng)
+        return _inputs.numbers(values)
+
     def estimate(self, reports: Reports) -> Estimate:
         """The unbiased estimate of frequencies or of the mean, from the reports alone."""
         raise NotImplementedError
+
+    def estimand(self, values: NDArray[Any]) -> FloatArray:
+        """The mean of :meth:`estimate` over reports of these values, none of which is absent."""
+        if self.domain == "category":
+            size = int(getattr(self, "categories"))  # noqa: B009
+            return np.bincount(values, minlength=size) / len(values)
+        return np.asarray(np.mean(values, axis=0), np.float64)
+
+    def priced(self, estimate: Estimate) -> FloatArray:
+        """The variances that an expected error is stated from: those of all coordinates."""
+        return estimate.variance
 
     def tally(self, reports: Reports) -> FloatArray:
         """What reports add up to, where their sum is all that is needed; counts of categories."""

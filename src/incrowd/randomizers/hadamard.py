@@ -58,7 +58,7 @@ class HadamardResponse(Categorical, frozen=True, tag="hadamard"):
         each other, one to one.
         """
         kind = _inputs.smallest_unsigned(self.size - 1)
-        rows = _inputs.codes(values, self.categories).astype(kind) + kind.type(1)
+        rows = _inputs.codes(values, self.categories, rng).astype(kind) + kind.type(1)
         columns: Reports = rng.integers(0, self.size, rows.size, dtype=kind)
         agree = rng.random(rows.size) < truth_probability(self.epsilon)
         negative = (np.bitwise_count(rows & columns) & 1).astype(np.bool_)

@@ -66,7 +66,7 @@ class OLH(Categorical, frozen=True, tag="olh"):
 
     def randomize(self, values: NDArray[Any], rng: np.random.Generator) -> Reports:
         """Draw a hash for every person, and randomize the bucket of the person's category."""
-        codes = _inputs.codes(values, self.categories).astype(np.uint64)
+        codes = _inputs.codes(values, self.categories, rng).astype(np.uint64)
         g = self.buckets
         reports = np.empty((codes.size, 3), np.uint32)
         reports[:, 0] = rng.integers(1, MERSENNE, codes.size, dtype=np.uint32)

@@ -91,7 +91,7 @@ class PrivUnit(Randomizer, frozen=True, tag="privunit"):
         """Draw a height, and a uniform direction across the person's vector."""
         from incrowd.randomizers import _kernels
 
-        vectors = _inputs.vectors(values, self.dimension)
+        vectors = _inputs.vectors(values, self.dimension, rng)
         heights = self._heights(len(vectors), rng)
         reports = np.empty(vectors.shape, np.float32)
         rows = max(1, _CHUNK // self.dimension)

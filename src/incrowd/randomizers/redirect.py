@@ -71,7 +71,7 @@ class Redirect(Randomizer, frozen=True, kw_only=True, tag="redirect"):
 
     def randomize(self, values: NDArray[Any], rng: np.random.Generator) -> Reports:
         """The true targets, but with probability σ one of all, drawn uniformly."""
-        true = _inputs.codes(values, self.targets)
+        true = _inputs.targets(values, self.targets)
         lie = rng.random(len(true)) < self.lies
         drawn = rng.integers(self.targets, size=len(true))
         sent = np.where(lie, drawn, true)

@@ -124,7 +124,8 @@ class KRR(Categorical, frozen=True, tag="krr"):
 
     def randomize(self, values: NDArray[Any], rng: np.random.Generator) -> Reports:
         """Keep the code with probability (E − 1)/z, otherwise draw one of all k uniformly."""
-        return respond(_inputs.codes(values, self.categories), self.epsilon, self.categories, rng)
+        codes = _inputs.codes(values, self.categories, rng)
+        return respond(codes, self.epsilon, self.categories, rng)
 
     def estimate(self, reports: Reports) -> Estimate:
         """Frequencies from the counts of the codes (see ``from_support``)."""
@@ -190,7 +191,7 @@ class RR(Randomizer, frozen=True, tag="rr"):
 
     def randomize(self, values: NDArray[Any], rng: np.random.Generator) -> Reports:
         """Reports 0 or 1 from codes 0 or 1."""
-        return respond(_inputs.codes(values, 2), self.epsilon, 2, rng)
+        return respond(_inputs.codes(values, 2, rng), self.epsilon, 2, rng)
 
     def estimate(self, reports: Reports) -> Estimate:
         """The frequencies of 0 and of 1."""

@@ -56,7 +56,7 @@ class _Unary(Categorical, frozen=True):
         """Draw all bits with probability q, then the own bit afresh with probability p."""
         from incrowd.randomizers import _kernels
 
-        codes = _inputs.codes(values, self.categories).astype(np.int64)
+        codes = _inputs.codes(values, self.categories, rng).astype(np.int64)
         p, q = self._bit_probabilities()
         rows = _kernels.bernoulli_bits(codes.size * self.report_bytes, q, BITS, rng)
         rows = rows.reshape(codes.size, self.report_bytes)

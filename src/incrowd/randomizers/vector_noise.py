@@ -62,7 +62,7 @@ class GaussianVector(Randomizer, frozen=True, tag="gaussian-vector"):
 
     def randomize(self, values: NDArray[Any], rng: np.random.Generator) -> Reports:
         """Add the noise and round to the grid."""
-        vectors = _inputs.vectors(values, self.dimension)
+        vectors = _inputs.vectors(values, self.dimension, rng)
         lengths = np.linalg.norm(vectors, axis=1)
         wrong = np.flatnonzero(~(np.abs(lengths - 1) <= _inputs.UNIT_TOLERANCE))
         if wrong.size:

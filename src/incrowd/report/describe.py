@@ -7,6 +7,7 @@ rounds.
 from __future__ import annotations
 
 import platform
+from dataclasses import asdict
 from typing import Any
 
 import msgspec
@@ -18,6 +19,7 @@ from incrowd.protocols.actor import is_device
 from incrowd.protocols.base import Cost, Protocol, Run
 from incrowd.tasks.base import Answer, Task
 from incrowd.tasks.query import QueryAnswer
+from incrowd.tasks.raw import Gaps
 from incrowd.tasks.release import Released
 
 __all__ = [
@@ -90,6 +92,11 @@ def describe_answer(answer: Answer) -> list[dict[str, Any]]:
             answer.labels, answer.value, answer.standard_error, strict=True
         )
     ]
+
+
+def describe_gaps(gaps: Gaps | None) -> dict[str, Any] | None:
+    """Counts of rows without an answer, and with one outside the domain, of data at hand."""
+    return None if gaps is None else asdict(gaps)
 
 
 def describe_table(answer: Answer) -> dict[str, Any] | None:

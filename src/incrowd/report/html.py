@@ -27,7 +27,13 @@ from incrowd.report.describe import (
 )
 from incrowd.report.format import count, down, guess, percent, plain, round_up, several, small, up
 from incrowd.report.parts import definitions, figure, section, table
-from incrowd.report.plots import MOST_ROWS, answer_figure, profile_figure, refined_figure
+from incrowd.report.plots import (
+    MOST_ROWS,
+    answer_figure,
+    profile_figure,
+    refined_figure,
+    rows_in_one_unit,
+)
 from incrowd.report.query import plan_section, query_section
 from incrowd.report.release import map_section
 from incrowd.report.style import STYLE
@@ -42,7 +48,9 @@ from incrowd.report.words import (
     view_title,
     view_who,
 )
+from incrowd.tasks.base import Answer
 from incrowd.tasks.query import QueryAnswer
+from incrowd.tasks.raw import NO_ANSWER
 
 __all__ = ["Document", "render", "require_writable", "write"]
 
@@ -181,6 +189,12 @@ def _randomized(protocol: Protocol) -> str:
     )
 
 
+def _largest_error(answer: Answer, shares: bool) -> float:
+    """The largest standard error of the rows that have one unit."""
+    errors: list[float] = answer.standard_error[rows_in_one_unit(answer, shares=shares)].tolist()
+    return max(errors)
+
+
 def _precision(document: Document) -> tuple[str, str, str]:
     """How much the answer can be relied on, as a tile."""
     answer = document.run.result
@@ -190,7 +204,7 @@ def _precision(document: Document) -> tuple[str, str, str]:
             return "Tuples behind the answer", "not told", "the result has noise"
         fewest = count(min(collected.crowds))
         return "Tuples behind the answer", fewest, f"or more, of {count(answer.people)} people"
-    error = max(answer.standard_error.tolist())
+    error = _largest_error(answer, document.shares)
     typical = f"± {plain(100 * error, 2)} points" if document.shares else f"± {plain(error, 3)}"
     luck = " and the luck of who was in" if document.run.collected.sampled else " alone"
     return "Typical error", typical, f"one standard error, from the noise{luck}"
@@ -200,7 +214,6 @@ def _answer(document: Document) -> str:
     answer, shares = document.run.result, document.shares
     if isinstance(answer, QueryAnswer):
         return query_section(answer)
-    shown = percent if shares else plain
     head = ["", "estimate", f"{answer.confidence:.0%} interval"]
     truth = document.truth
     if truth is not None:
@@ -208,12 +221,14 @@ def _answer(document: Document) -> str:
     rows = []
     for index, label in enumerate(answer.labels):
         value, low, high = (float(x[index]) for x in (answer.value, answer.low, answer.high))
+        share = shares or label == NO_ANSWER
+        shown = percent if share else plain
         row = [label, shown(value), f"{shown(low)} to {shown(high)}"]
         if truth is not None:
             off = value - float(truth[index])
             row += [
                 shown(float(truth[index])),
-                f"{100 * off:+.1f} points" if shares else f"{off:+.3g}",
+                f"{100 * off:+.1f} points" if share else f"{off:+.3g}",
             ]
         rows.append(row)
     was = (
@@ -252,6 +267,7 @@ def _answer(document: Document) -> str:
         "The answer",
         f"<p>Each person’s report is noisy on purpose; over many people the noise averages out, "
         f"and what it adds is removed. {told} {covered}{negative}</p>"
+        f"<p>{escape(answer.missing)}</p>"
         f"{drawn}{table(head, rows, caption='The same in numbers')}",
     )
 
@@ -269,7 +285,7 @@ def _refined(document: Document) -> str:
         [
             several(each.rounds, "round"),
             up(each.protocol.guarantee(document.view).epsilon(document.delta)),
-            typical(max(each.result.standard_error.tolist())),
+            typical(_largest_error(each.result, document.shares)),
         ]
         for each in refined
     ]

@@ -15,12 +15,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from incrowd.errors import InvalidParameter, MissingExtra, NumericalFloor
 from incrowd.privacy.guarantee import Guarantee
 from incrowd.report.describe import lower_bound
 from incrowd.report.format import count, plain
 from incrowd.report.words import view_title
+from incrowd.tasks.raw import NO_ANSWER
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -71,7 +73,8 @@ def require_matplotlib() -> None:
 
 def answer_figure(answer: Answer, truth: FloatArray | None, *, shares: bool) -> str:
     """The estimates with their confidence limits, beside the truth where it is known."""
-    rows = np.sort(np.argsort(-answer.value, kind="stable")[:MOST_ROWS])
+    among = rows_in_one_unit(answer, shares=shares)
+    rows = np.sort(among[np.argsort(-answer.value[among], kind="stable")[:MOST_ROWS]])
     labels = np.asarray(answer.labels)[rows]
     value, low, high = (100 ** int(shares) * each[rows] for each in _limits(answer))
     places = np.arange(len(labels))
@@ -96,13 +99,21 @@ def answer_figure(answer: Answer, truth: FloatArray | None, *, shares: bool) -> 
         return _svg(figure, "answer")
 
 
+def rows_in_one_unit(answer: Answer, *, shares: bool) -> NDArray[np.int64]:
+    """The rows that one axis can show: beside a mean or a sum, the share missing is another."""
+    told = [shares or label != NO_ANSWER for label in answer.labels]
+    return np.flatnonzero(told)
+
+
 def refined_figure(refined: Sequence[Refined], *, shares: bool) -> str:
     """The largest estimates after some of the rounds, with their confidence limits as bands."""
     scale = 100 ** int(shares)
     last = refined[-1].result
     rounds = [each.rounds for each in refined]
     with _canvas(height=3.6) as (figure, axes):
-        for marker, row in zip(_SERIES, np.argsort(-last.value, kind="stable"), strict=False):
+        among = rows_in_one_unit(last, shares=shares)
+        largest = among[np.argsort(-last.value[among], kind="stable")]
+        for marker, row in zip(_SERIES, largest, strict=False):
             value, low, high = (
                 scale * np.array([limit[row] for limit in limits])
                 for limits in zip(*(_limits(each.result) for each in refined), strict=True)

@@ -21,6 +21,7 @@ def query_section(answer: QueryAnswer) -> str:
         "The last column counts the tuples that reached the compute node of the group: where some "
         "messages are misdirected, counts and sums are scaled up to everybody who took part, and "
         "the least and the greatest are those of the tuples that arrived.</p>"
+        + f"<p>{escape(answer.missing)}</p>"
         + table([*answer.columns, "tuples"], rows, caption="The answer")
         + (f"<p>{escape(lost_text(answer.lost))}.</p>" if any(answer.lost) else ""),
     )

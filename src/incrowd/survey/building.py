@@ -300,7 +300,14 @@ def _randomizer_kind(section: Section, task: Task, kind: type[Protocol]) -> type
         except InvalidParameter as error:
             raise section.fail("kind", str(error)) from error
     fitting = {name: each for name, each in drawable.items() if each.domain == task.domain}
-    return fitting[section.choose(fitting, kind.usual[_kind(task)])]
+    return fitting[section.choose(fitting, _usual(task, kind))]
+
+
+def _usual(task: Task, protocol: type[Protocol]) -> str:
+    """The kind of the randomizer that a survey file leaves out."""
+    named = protocol.usual[_kind(task)]
+    # Of a complete column nobody is to report that there is no answer.
+    return "onebit" if named == "ternary" and getattr(task, "complete", False) else named
 
 
 def _randomizer(
@@ -317,9 +324,9 @@ def _randomizer(
     section.known(fields)
     # What the randomizer must know of the question it answers is taken from the question.
     shared: dict[str, Any] = {
-        name: len(task.categories)
+        name: len(task.labels)
         for name in ("categories",)
-        if name in fields and hasattr(task, "categories")
+        if name in fields and task.domain == "category"
     }
     if "delta" in fields and fields["delta"].required:
         # Noise of any width can be stated at any δ0: that of the budget is as good as another.

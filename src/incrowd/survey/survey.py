@@ -9,8 +9,8 @@ for.
 
 The number of people is counted from the data. A randomizer that the file leaves out is the usual
 one of the protocol: mostly k-ary randomized response for a histogram (one small number per report,
-and the smallest error as long as the categories are few) and one-bit rounding for a mean or a sum
-(one bit per report, half the variance of Laplace noise at small ε0).
+and the smallest error as long as the categories are few) and ternary response for a mean or a sum
+(low, high or none), or one-bit rounding where the column is complete.
 
 A survey is simulated, played by actors in memory, or run live: by devices of their own over a
 network, with keys, sealed messages and fresh randomness that nobody can repeat.
@@ -50,6 +50,7 @@ from incrowd.survey.fields import fields_of
 from incrowd.survey.part import part_of
 from incrowd.survey.schema import Budget, SurveyFile, files_named, read
 from incrowd.tasks.base import Task
+from incrowd.tasks.raw import Gaps
 
 if TYPE_CHECKING:
     from incrowd.live.run import LiveRun
@@ -94,6 +95,14 @@ class Survey:
     def truth(self) -> FloatArray | None:
         """The answer that people would have given without protection, where all are at hand."""
         return self.task.truth(self.values) if self.values.size else None
+
+    @property
+    def gaps(self) -> Gaps | None:
+        """How many rows of the data have no answer or one outside the domain, where there are data.
+
+        For a curator's own data, in simulations.
+        """
+        return self.task.gaps(self.values) if self.values.size else None
 
     def truth_of(self, run: Run) -> FloatArray | None:
         """The same, row by row of the answer of a run."""
@@ -195,12 +204,6 @@ def build(file: SurveyFile, say: Progress, *, people: int | None = None) -> Surv
     column, task = asked["column"], asked["task"]
     say(f"reading {data.name}")
     values = task.rows(read_columns(data, task.asks(column)))
-    try:
-        task.encode(values)
-    except IncrowdError as error:
-        # Who asks for several columns says which one it is about.
-        where = f"column {column}: " if len(task.asks(column)) == 1 else ""
-        raise type(error)(f"{data}: {where}{error}") from error
     kind = protocol_kind(file, task)
     graph = None
     if people is not None:
@@ -211,10 +214,6 @@ def build(file: SurveyFile, say: Progress, *, people: int | None = None) -> Surv
         values = values[kept]
     protocol, solved = protocol_of(file, kind, task, len(values), graph, say)
     check_alone(file, protocol)
-    try:
-        protocol.check_values(task.encode(values))
-    except IncrowdError as error:
-        raise type(error)(f"{data}: {error}") from error
     return Survey(**asked, protocol=protocol, budget=file.budget, values=values, solved=solved)
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any, cast
 
 from incrowd.errors import InvalidParameter
+from incrowd.randomizers import Ternary
 from incrowd.randomizers.base import Randomizer
 from incrowd.tasks.base import Answer, Collected, Dummies, Task
 from incrowd.tasks.histogram import Histogram
 from incrowd.tasks.mean import Mean, Sum, Vector
 from incrowd.tasks.query import Column, Query, Schema
+from incrowd.tasks.raw import ColumnDomain, Gaps
 from incrowd.tasks.release import Placed, Release, Released
 
 __all__ = [
@@ -18,7 +20,9 @@ __all__ = [
     "AnyTask",
     "Collected",
     "Column",
+    "ColumnDomain",
     "Dummies",
+    "Gaps",
     "Histogram",
     "Mean",
     "Placed",
@@ -48,11 +52,12 @@ def natural_task(randomizer: Randomizer) -> Task:
     described = cast(Any, randomizer)
     try:
         if randomizer.domain == "category":
-            return Histogram(categories=tuple(str(code) for code in range(described.categories)))
+            names = tuple(str(code) for code in range(described.categories))
+            return Histogram(categories=names, complete=True)
         if randomizer.domain == "vector":
             return Vector(dimension=described.dimension)
     except AttributeError as missing:
         raise InvalidParameter(
             f"{randomizer.kind} does not say what its values are: pass a task"
         ) from missing
-    return Mean(bounds=(0.0, 1.0))
+    return Mean(bounds=(0.0, 1.0), complete=not isinstance(randomizer, Ternary))

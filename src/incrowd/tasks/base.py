@@ -3,13 +3,15 @@
 A task encodes raw column values for a randomizer, and estimates from what a protocol collected.
 Debiasing happens here and nowhere else; a randomizer's ``estimate`` is its building block.
 
-Invariants: ``encode`` refuses what the task does not allow and never repairs it; an answer has one
-row per label, in the units of the raw column; nothing is clipped.
+Invariants: ``encode`` is total. No value makes it raise, so that whether a device takes part cannot
+depend on an answer; a missing or out-of-domain answer becomes the reserved outcome of its task, and
+the answer says what that does to the estimate. An estimate has one row per label, in the units of
+the raw column, and is never clipped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, ClassVar, Self
@@ -20,8 +22,9 @@ from numpy.typing import NDArray
 
 from incrowd.errors import EmptyData, InvalidParameter, ProtocolFailed
 from incrowd.randomizers.base import Domain, Estimate, FloatArray, Randomizer, Reports
+from incrowd.tasks.raw import ColumnDomain, Gaps, blank
 
-__all__ = ["Answer", "Collected", "Dummies", "Task", "sampling_variance"]
+__all__ = ["Answer", "Collected", "Dummies", "Task", "as_sampled"]
 
 _BATCHES = 1000
 _SHOWN = 3
@@ -107,8 +110,12 @@ class Collected:
         if self.dummies is not None:
             return _without_dummies(estimate, reports, randomizer, self.dummies)
         if self.sampled and len(reports) > 1:
-            variance = sampling_variance(estimate, reports, randomizer)
-            return replace(estimate, variance=np.maximum(variance, estimate.variance))
+            drawn = as_sampled(estimate, reports, randomizer)
+            return replace(
+                estimate,
+                variance=np.maximum(drawn.variance, estimate.variance),
+                covariance=_larger(drawn.covariance, estimate.covariance),
+            )
         return estimate
 
 
@@ -117,7 +124,8 @@ class Answer:
     """An estimate in the units of the task, one row per label, with confidence limits.
 
     The limits cover what randomization did to the people who answered. They do not cover how those
-    people were chosen, unless a protocol draws them at random. ``people`` is how many took part.
+    people were chosen, unless a protocol draws them at random. ``people`` is how many took part,
+    and ``missing`` says in a sentence how people without an answer count.
     """
 
     labels: tuple[str, ...]
@@ -127,10 +135,11 @@ class Answer:
     standard_error: FloatArray
     confidence: float
     people: int
+    missing: str
 
     def beside(self, truth: FloatArray) -> FloatArray:
         """The truth that stands beside each row, from that about every label of the task."""
-        return truth
+        return truth[: len(self.labels)]
 
     def __repr__(self) -> str:
         """The first rows with their limits, for reading."""
@@ -164,9 +173,21 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
         """The columns of a person's data that hold the answer; ``column`` is the one named."""
         return (column,)
 
-    def rows(self, cells: Sequence[Sequence[str]]) -> NDArray[Any]:
-        """Raw values, one per person, from the texts in the columns that are asked for."""
-        return np.array([each[0] for each in cells])
+    def domains(self, column: str) -> Mapping[str, ColumnDomain]:
+        """The declared domain of each column that is asked for, by its name."""
+        raise NotImplementedError
+
+    def clear_columns(self, column: str) -> tuple[str, ...]:
+        """The columns that leave a device unrandomized, readable by others: none, unless stated."""
+        del column
+        return ()
+
+    def rows(self, cells: Sequence[Sequence[str | None]]) -> NDArray[Any]:
+        """Raw values, one per person, from the texts in the columns that are asked for.
+
+        A cell that is None has no answer.
+        """
+        return np.array([each[0] for each in blank(cells)], np.str_)
 
     def scale(self, people: int) -> float:
         """How much one unit of the randomizer is in the units of an answer about these people."""
@@ -174,7 +195,24 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
         return 1.0
 
     def encode(self, column: NDArray[Any]) -> NDArray[Any]:
-        """Raw values as a randomizer wants them; refuses what the task does not allow."""
+        """Raw values as a randomizer takes them, whatever they are.
+
+        Raises:
+            InvalidParameter: for an array of the wrong shape.
+            EmptyData: without rows.
+
+        """
+        raise NotImplementedError
+
+    def gaps(self, column: NDArray[Any]) -> Gaps:
+        """How many rows have no answer, and how many have one outside the domain.
+
+        For data that are at hand, in simulations; no device computes it.
+        """
+        raise NotImplementedError
+
+    def effect(self, randomizer: Randomizer) -> str:
+        """A sentence about people without an answer: how they count, and the bias of that."""
         raise NotImplementedError
 
     def truth(self, column: NDArray[Any]) -> FloatArray:
@@ -208,6 +246,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
             standard_error=np.sqrt(estimate.variance),
             confidence=confidence,
             people=collected.people,
+            missing=self.effect(randomizer),
         )
 
     def in_units(self, estimate: Estimate, people: int) -> Estimate:
@@ -226,29 +265,41 @@ def _without_dummies(
     kept = 1 - dummies.share
     if kept <= 0 or len(reports) < 2:
         raise ProtocolFailed("only dummies are left, so there is nothing to estimate")
+    drawn = as_sampled(estimate, reports, randomizer)
     return Estimate(
         value=np.asarray((estimate.value - dummies.share * dummies.center) / kept),
-        variance=np.asarray(sampling_variance(estimate, reports, randomizer) / kept**2),
+        variance=np.asarray(drawn.variance / kept**2),
         reports=estimate.reports,
+        covariance=None if drawn.covariance is None else drawn.covariance / kept**2,
     )
 
 
-def sampling_variance(estimate: Estimate, reports: Reports, randomizer: Randomizer) -> FloatArray:
-    """The variance of the estimate when the reports are independent draws from all of them.
+def as_sampled(estimate: Estimate, reports: Reports, randomizer: Randomizer) -> Estimate:
+    """The estimate with the variance that it has when reports are independent draws from all.
 
     It is taken from the spread between batches, and is a little too large for a sample without
-    replacement, which varies less.
+    replacement, which varies less. The covariance is computed likewise where there is one.
     """
     count = max(2, min(_BATCHES, len(reports) // 2))
     edges = np.linspace(0, len(reports), count + 1).astype(int)
     batches = np.array(
         [randomizer.estimate(reports[begin:end]).value for begin, end in pairwise(edges)]
     )
-    weights = np.diff(edges).reshape(-1, *(1,) * (batches.ndim - 1)) / len(reports)
+    weights = np.diff(edges).reshape(-1, *(1,) * (batches.ndim - 1))
     # Each batch mean has variance v over its size: this average of squares estimates v.
-    spread = (weights * len(reports) * (batches - estimate.value) ** 2).sum(axis=0) / (count - 1)
-    variance: FloatArray = np.asarray(spread / len(reports))
-    return variance
+    away = np.sqrt(weights / (count - 1) / len(reports)) * (batches - estimate.value)
+    return replace(
+        estimate,
+        variance=np.asarray((away**2).sum(axis=0)),
+        covariance=None if estimate.covariance is None else away.T @ away,
+    )
+
+
+def _larger(one: FloatArray | None, other: FloatArray | None) -> FloatArray | None:
+    """The covariance with the larger total variance."""
+    if one is None or other is None:
+        return None
+    return one if np.trace(one) >= np.trace(other) else other
 
 
 def _fitting(domain: Domain) -> str:

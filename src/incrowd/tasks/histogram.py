@@ -1,22 +1,26 @@
-"""How many people hold each category, as frequencies that sum to one over the people who answered.
+"""Frequencies of categories, ``no answer`` among them, over all people who took part.
 
 Raw values are compared with the categories as text, so that a column of integers matches the
-categories ``("1", "2", "3")``. A value that is no category is refused with its row: putting it in
-an "other" bin is a decision about the question, for whoever asks it.
+categories ``("1", "2", "3")``. A missing value, and one that is no category, has the reserved last
+category ``no answer``: frequencies are shares of everybody, and sum to one with that row. A
+``complete`` histogram has no such category: a report without an answer is that of a uniformly drawn
+one, which moves the frequency f of each of k categories by q·(1/k − f) where a share q has none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from incrowd.errors import InvalidParameter, UnknownCategory
-from incrowd.randomizers.base import Domain, FloatArray, Randomizer
+from incrowd import checks
+from incrowd.errors import InvalidParameter
+from incrowd.randomizers.base import ABSENT, Domain, FloatArray, Randomizer
 from incrowd.tasks.base import Task, check_rows
+from incrowd.tasks.raw import NO_ANSWER, ColumnDomain, Gaps, missing, texts
 
 __all__ = ["Histogram"]
 
@@ -27,6 +31,7 @@ class Histogram(Task, frozen=True, kw_only=True, tag="histogram"):
     """The frequency of each of ``categories``; the code of a category is its position."""
 
     categories: tuple[str, ...]
+    complete: bool = False
 
     domain: ClassVar[Domain] = "category"
 
@@ -38,64 +43,80 @@ class Histogram(Task, frozen=True, kw_only=True, tag="histogram"):
                 f"categories must be a list of names, got {self.categories!r}: "
                 'write categories=("yes", "no")'
             )
+        checks.instance(self.complete, bool, "complete", "True")
         names = tuple(str(name) for name in self.categories)
         if len(names) < 2 or len(set(names)) != len(names):
             raise InvalidParameter(
                 f"categories must be at least two different names, got {_listed(names)}"
             )
+        if not self.complete and NO_ANSWER in names:
+            raise InvalidParameter(
+                f"the category {NO_ANSWER!r} is added for people without an answer: leave it out, "
+                "or set complete = true"
+            )
         msgspec.structs.force_setattr(self, "categories", names)
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The categories."""
-        return self.categories
+        """The categories, and the reserved one unless the column is complete."""
+        return self.categories if self.complete else (*self.categories, NO_ANSWER)
 
     def require(self, randomizer: Randomizer) -> None:
         """Refuse a randomizer for another domain or another number of categories."""
         Task.require(self, randomizer)
         expected = getattr(randomizer, "categories", None)
-        if expected is not None and expected != len(self.categories):
+        if expected is not None and expected != len(self.labels):
+            reserved = "" if self.complete else f", {NO_ANSWER!r} included,"
+            remedy = "make both the same"
+            if expected == len(self.categories):
+                remedy = "set complete = true if everyone has one of them, or use krr"
             raise InvalidParameter(
-                f"the histogram has {len(self.categories)} categories but {randomizer.kind} has "
-                f"{expected}: make both the same"
+                f"the {self.kind} has {len(self.labels)} categories{reserved} but "
+                f"{randomizer.kind} has {expected}: {remedy}"
             )
 
+    def domains(self, column: str) -> Mapping[str, ColumnDomain]:
+        """The categories of the column."""
+        found = ColumnDomain("category", categories=self.categories, complete=self.complete)
+        return {column: found}
+
     def encode(self, column: NDArray[Any]) -> NDArray[np.int64]:
-        """The code of every value; :class:`UnknownCategory` names the first that has none."""
+        """The code of every value; what has none becomes the reserved one, or absent."""
+        return self._codes(column, ABSENT if self.complete else len(self.categories))
+
+    def gaps(self, column: NDArray[Any]) -> Gaps:
+        """Rows without an answer, and rows whose answer is no category."""
+        return Gaps.of(missing(np.asarray(column)), self._codes(column, ABSENT) != ABSENT)
+
+    def truth(self, column: NDArray[Any]) -> FloatArray:
+        """The frequencies in the raw values; of a complete histogram among usable answers."""
+        codes = self.encode(column)
+        counts = np.bincount(codes[codes != ABSENT], minlength=len(self.labels))
+        return counts / counts.sum() if counts.any() else np.full(counts.size, np.nan)
+
+    def effect(self, randomizer: Randomizer) -> str:
+        """The place of missing answers in the frequencies."""
+        del randomizer
+        if self.complete:
+            return (
+                "A person without an answer reports a category at random: where a share q of the "
+                "people has none, a frequency f is off by q·(1/k − f), with k = "
+                f"{len(self.categories)} categories."
+            )
+        return (
+            f"A missing answer, or one that is no category, counts as {NO_ANSWER!r}: frequencies "
+            "are shares of all people, those included."
+        )
+
+    def _codes(self, column: NDArray[Any], unknown: int) -> NDArray[np.int64]:
         array = check_rows(column, axes=1)
         code_of = {name: code for code, name in enumerate(self.categories)}
         if array.dtype.kind in "OV":
-            codes = np.fromiter(
-                (code_of.get(_name(value), -1) for value in array), np.int64, array.size
-            )
-        else:
-            distinct, inverse = np.unique(array, return_inverse=True)
-            table = [code_of.get(_name(value), -1) for value in distinct.tolist()]
-            codes = np.asarray(table, np.int64)[inverse]
-        unknown = np.flatnonzero(codes < 0)
-        if unknown.size:
-            row = int(unknown[0])
-            written = _name(array[row])
-            wrong = (
-                f"{written!r} is not one of the categories {_listed(self.categories)}: add it or "
-                "correct the data"
-                if written
-                else "no value: fill it in or remove the row"
-            )
-            raise UnknownCategory(f"row {row + 1}: {wrong}")
-        return codes
-
-    def truth(self, column: NDArray[Any]) -> FloatArray:
-        """The frequencies in the raw values."""
-        codes = self.encode(column)
-        return np.bincount(codes, minlength=len(self.categories)) / codes.size
-
-
-def _name(value: Any) -> str:
-    """A raw value as the text of a category; whole floats lose their point."""
-    if isinstance(value, float | np.floating) and float(value).is_integer():
-        return str(int(value))
-    return str(value)
+            found = (code_of.get(text, unknown) for text in texts(array))
+            return np.fromiter(found, np.int64, array.size)
+        distinct, inverse = np.unique(array, return_inverse=True)
+        table = [code_of.get(text, unknown) for text in texts(distinct)]
+        return np.asarray(table, np.int64)[inverse]
 
 
 def _listed(names: tuple[str, ...]) -> str:

@@ -5,14 +5,16 @@ they belong to, or only who they are. A release gives each place a report; a pro
 the whole the reports are the ones that were sent, so the frequencies of the categories over all
 people are estimated from them as ever, whatever was shuffled.
 
+A missing or out-of-domain answer is the category ``no answer``, as in a histogram. A place that is
+missing, or that is none, becomes a public default: the origin, or the group ``no answer``.
+
 Invariants: an answer is a category, and so is its report, so that a row of the table reads like a
-row of the data; places are never changed, and say nothing that was not public.
+row of the data; places are never changed otherwise, and say nothing that was not public.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
@@ -24,6 +26,7 @@ from incrowd.errors import InvalidParameter
 from incrowd.randomizers.base import FloatArray, Randomizer
 from incrowd.tasks.base import Answer, Collected, check_rows
 from incrowd.tasks.histogram import Histogram
+from incrowd.tasks.raw import NO_ANSWER, ColumnDomain, Gaps, blank, floats, texts
 
 __all__ = [
     "MOST_GROUP_TEXT",
@@ -32,10 +35,11 @@ __all__ = [
     "Placed",
     "Release",
     "Released",
-    "check_group_names",
     "group_names",
     "local_shares",
-    "points_of",
+    "names_group",
+    "settled_groups",
+    "settled_points",
 ]
 
 PlaceKind = Literal["points", "groups", "people"]
@@ -56,35 +60,20 @@ def group_names(text: str) -> tuple[str, ...]:
     return tuple(name for each in text.split(_SEPARATOR) if (name := each.strip()))
 
 
-def check_group_names(texts: NDArray[Any], column: str) -> NDArray[Any]:
-    """The texts, after refusing one that names no group, or too many, by its row."""
-    for row, text in enumerate(map(str, texts.tolist()), 1):
-        if not group_names(text):
-            raise InvalidParameter(
-                f"row {row}: {column} is empty: everybody must be in a group, if only in one of "
-                "their own"
-            )
-        if len(text) > MOST_GROUP_TEXT:
-            raise InvalidParameter(
-                f"row {row}: {column} is longer than {MOST_GROUP_TEXT} characters: use shorter "
-                "names"
-            )
-    return texts
+def settled_groups(texts: Sequence[str]) -> list[str]:
+    """The texts, with the group ``no answer`` for each that names no group or is too long."""
+    return [text if names_group(text) else NO_ANSWER for text in texts]
 
 
-def points_of(table: NDArray[Any], names: Sequence[str]) -> FloatArray:
-    """Coordinates, a row per person, from texts or numbers; the first that is none is named."""
-    try:
-        points: FloatArray = table.astype(np.float64)
-        if np.isfinite(points).all():
-            return points
-    except ValueError:
-        pass
-    for row, cells in enumerate(table.tolist(), 1):
-        for name, cell in zip(names, cells, strict=True):
-            if not _finite(cell):
-                raise InvalidParameter(f"row {row}: {name} is no number: {cell!r}")
-    raise InvalidParameter(f"{', '.join(names)} must be numbers")
+def names_group(text: str) -> bool:
+    """Whether a text names at least one group, and is short enough to travel."""
+    return len(text) <= MOST_GROUP_TEXT and bool(group_names(text))
+
+
+def settled_points(table: NDArray[Any]) -> FloatArray:
+    """Coordinates, a row per person; the origin for a row that is not all finite numbers."""
+    points = floats(table)
+    return np.where(np.isfinite(points).all(axis=1, keepdims=True), points, 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,15 +204,46 @@ class Release(Histogram, frozen=True, kw_only=True, tag="release"):
             )
         return (column, *place)
 
-    def rows(self, cells: Sequence[Sequence[str]]) -> NDArray[Any]:
+    def clear_columns(self, column: str) -> tuple[str, ...]:
+        """The columns of the place, which travel and are released as they are."""
+        return self.asks(column)[1:]
+
+    def domains(self, column: str) -> Mapping[str, ColumnDomain]:
+        """The categories of the answer; coordinates are any numbers, groups any text."""
+        place = ColumnDomain("number" if self.coordinates else "text")
+        return {**Histogram.domains(self, column), **dict.fromkeys(self.asks(column)[1:], place)}
+
+    def rows(self, cells: Sequence[Sequence[str | None]]) -> NDArray[Any]:
         """A table of texts, a row per person; a single column without places."""
-        table = np.array(cells, dtype=np.str_).reshape(len(cells), -1)
+        table = np.array(blank(cells), dtype=np.str_).reshape(len(cells), -1)
         return table[:, 0] if self.places == "people" else table
 
     def encode(self, column: NDArray[Any]) -> NDArray[Any]:
-        """A row per person: the code of the answer, and the place; a wrong one is named."""
+        """A row per person: the code of the answer, and the place."""
         if self.places == "people":
             return Histogram.encode(self, column)
+        table = self._table(column)
+        encoded = np.empty(len(table), self.dtype)
+        encoded["value"] = Histogram.encode(self, table[:, 0])
+        if self.coordinates:
+            encoded["point"] = settled_points(table[:, 1:])
+        else:
+            encoded["groups"] = settled_groups(texts(table[:, 1]))
+        return encoded
+
+    def gaps(self, column: NDArray[Any]) -> Gaps:
+        """Rows without an answer, and rows whose answer is no category."""
+        return Histogram.gaps(self, self._answers(column))
+
+    def truth(self, column: NDArray[Any]) -> FloatArray:
+        """The frequencies in the raw values."""
+        asked = Histogram(categories=self.categories, complete=self.complete)
+        return asked.truth(self._answers(column))
+
+    def _answers(self, column: NDArray[Any]) -> NDArray[Any]:
+        return np.asarray(column) if self.places == "people" else self._table(column)[:, 0]
+
+    def _table(self, column: NDArray[Any]) -> NDArray[Any]:
         table = check_rows(column, axes=2)
         width = len(self.asks(""))
         if table.shape[1] != width:
@@ -231,19 +251,7 @@ class Release(Histogram, frozen=True, kw_only=True, tag="release"):
                 f"a row must have {width} columns (the answer, then {', '.join(self.asks('')[1:])})"
                 f", got {table.shape[1]}"
             )
-        encoded = np.empty(len(table), self.dtype)
-        encoded["value"] = Histogram.encode(self, table[:, 0])
-        if self.coordinates:
-            encoded["point"] = points_of(table[:, 1:], self.coordinates)
-        else:
-            encoded["groups"] = check_group_names(table[:, 1], self.groups)
-        return encoded
-
-    def truth(self, column: NDArray[Any]) -> FloatArray:
-        """The frequencies in the raw values."""
-        table = np.asarray(column)
-        answers = table if table.ndim == 1 else table[:, 0]
-        return Histogram(categories=self.categories).truth(answers)
+        return table
 
     # What comes out.
 
@@ -269,10 +277,3 @@ def _tidy(axis: list[float]) -> list[Any]:
     """Numbers as they would be written: a column of whole ones without points."""
     whole = all(each.is_integer() and abs(each) < _EXACT for each in axis)
     return list(map(int, axis)) if whole else axis
-
-
-def _finite(cell: Any) -> bool:
-    try:
-        return math.isfinite(float(cell))
-    except ValueError:
-        return False

@@ -100,16 +100,9 @@ def expected_dummies(randomizer: Randomizer, walk: Walk, rounds: int) -> Dummies
     empty = np.exp(walk.n * np.log1p(-np.minimum(share, 1 - 1e-15)))
     if walk.silent is not None:
         empty = empty[~walk.silent]
-    return Dummies(share=float(empty.mean()), center=_center(randomizer, public))
+    return Dummies(share=float(empty.mean()), center=randomizer.estimand(public))
 
 
 def _support(randomizer: Randomizer) -> int:
     """How many public values there are to choose from; one, the middle, of an interval."""
     return int(getattr(randomizer, "categories", getattr(randomizer, "dimension", 1)))
-
-
-def _center(randomizer: Randomizer, public: NDArray[Any]) -> NDArray[np.float64]:
-    """What an unbiased estimate of the public values alone would be."""
-    if randomizer.domain == "category":
-        return np.full(len(public), 1 / len(public))
-    return np.asarray(public.mean(axis=0), np.float64)

@@ -69,7 +69,9 @@ def party(protocol: OrderShuffle, address: Address, seat: Seat) -> Actor:
         return Shuffler(
             protocol, reports.nbytes, places, generator=seat.generator, timing=seat.timing
         )
-    codes, points, groups = (None, None, None) if seat.value is None else parts(seat.value)
+    codes, points, groups = None, None, None
+    if seat.value is not None:
+        codes, points, groups = parts(seat.value, places)
     place: Place = None
     if points is not None:
         place = points[0].tolist()

@@ -15,8 +15,8 @@ from typing import Annotated, ClassVar, Final
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
-from incrowd.errors import InvalidParameter
 from incrowd.protocols import wire
 from incrowd.protocols.order_shuffle.parameters import Metric
 from incrowd.randomizers.base import FloatArray
@@ -94,18 +94,13 @@ class PlaceFormat:
             kind, (min(_GREATEST, _FARTHEST * radius if radius else _GREATEST),) * axes
         )
 
-    def check(self, points: FloatArray | None) -> None:
-        """Refuse points where nobody can be, by their row."""
-        if points is None:
-            return
-        outside = ~(np.abs(points) <= np.array(self.bounds))
-        if outside.any():
-            row, axis = np.argwhere(outside)[0].tolist()
-            named = ("latitude", "longitude")[axis] if self.bounds == _EARTH else "a coordinate"
-            raise InvalidParameter(
-                f"row {row + 1}: {named} must be between {-self.bounds[axis]:g} and "
-                f"{self.bounds[axis]:g}, got {points[row, axis]:g}: correct the data"
-            )
+    def settled(self, points: FloatArray) -> FloatArray:
+        """The points, with the origin in place of each that is outside the bounds."""
+        return np.where(self.inside(points)[:, None], points, 0.0)
+
+    def inside(self, points: FloatArray) -> NDArray[np.bool_]:
+        """Whether somebody can be at each of these points."""
+        return np.asarray((np.abs(points) <= np.array(self.bounds)).all(axis=1))
 
     def fits(self, place: Place) -> bool:
         """Whether somebody can be there."""

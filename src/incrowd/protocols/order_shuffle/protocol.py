@@ -422,11 +422,6 @@ class OrderShuffle(ShufflerProtocol):
             n=kept.size, grouping=fewer, given=None if order is None else order.among(kept)
         )
 
-    def check_values(self, values: NDArray[Any]) -> None:
-        """Refuse places where nobody can be."""
-        if self.places == "points":
-            self.place_format.check(parts(values).points)
-
     @property
     def place_format(self) -> PlaceFormat:
         """What a place looks like on its way."""
@@ -437,7 +432,7 @@ class OrderShuffle(ShufflerProtocol):
         """In the groups of these people, should all of them come."""
         if self.grouping is not None:
             return self
-        _, points, names = parts(values)
+        _, points, names = parts(values, self.place_format)
         return self.at(self.grouping_at(points, names))._but(hoped=True)
 
     def realised(self, collected: Collected) -> Self:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from incrowd.errors import ProtocolFailed
 from incrowd.protocols.local.simulate import draw
 from incrowd.protocols.order_shuffle.mechanism import Mechanism
+from incrowd.protocols.order_shuffle.messages import PlaceFormat
 from incrowd.randomizers.base import FloatArray
 from incrowd.randomness import Seeds
 from incrowd.tasks.release import Placed
@@ -32,14 +33,17 @@ class Parts(NamedTuple):
     groups: tuple[str, ...] | None
 
 
-def parts(values: NDArray[Any]) -> Parts:
-    """The parts of encoded values: codes alone, or rows with a place beside the code."""
+def parts(values: NDArray[Any], places: PlaceFormat) -> Parts:
+    """The parts of encoded values: codes alone, or rows with a place beside the code.
+
+    A point outside the bounds of the survey becomes the origin.
+    """
     names = values.dtype.names
     if names is None:
         return Parts(values, None, None)
     return Parts(
         values["value"],
-        values["point"] if "point" in names else None,
+        places.settled(values["point"]) if "point" in names else None,
         tuple(values["groups"].tolist()) if "groups" in names else None,
     )
 
@@ -61,7 +65,7 @@ def shuffle_of(
 
 def collect(protocol: OrderShuffle, values: NDArray[Any], seeds: Seeds) -> Placed:
     """Everyone's report, at the place to which the shuffle took it."""
-    codes, points, groups = parts(values)
+    codes, points, groups = parts(values, protocol.place_format)
     who = np.arange(len(values))
     shuffle = shuffle_of(protocol, who, points, groups)
     reports = draw(protocol.randomizer, codes, seeds.generator("device", 0))

@@ -249,7 +249,8 @@ def _around(protocol: TokenWalk, values: NDArray[Any], seeds: Seeds) -> Carried:
             hidden = ring.uniform_elements(randomizer.blanket().gamma)
             total = total + noise_alone(randomizer, hidden * (1 + ring.published), rng)
         else:
-            total = total + chosen.laps * values.sum(axis=0) + _ring_noise(randomizer, ring, rng)
+            total = total + _laps(randomizer, values, chosen.laps, rng)
+            total = total + _ring_noise(randomizer, ring, rng)
     reports = ring.steps * chosen.tokens
     return Carried(
         rounds=(),
@@ -262,6 +263,18 @@ def _around(protocol: TokenWalk, values: NDArray[Any], seeds: Seeds) -> Carried:
         losses=None,
         drawn=False,
     )
+
+
+def _laps(
+    randomizer: Randomizer, values: NDArray[Any], laps: int, rng: np.random.Generator
+) -> FloatArray:
+    """The sum of everyone's values over all laps."""
+    if randomizer.domain == "vector" and np.isnan(values).any():
+        # The stand-in of an absent vector is drawn anew in every lap.
+        return np.asarray(
+            np.sum([randomizer.filled(values, rng).sum(axis=0) for _ in range(laps)], axis=0)
+        )
+    return np.asarray(laps * randomizer.filled(values, rng).sum(axis=0))
 
 
 def _ring_noise(randomizer: Randomizer, ring: Ring, rng: np.random.Generator) -> FloatArray:

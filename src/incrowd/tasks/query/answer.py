@@ -34,6 +34,7 @@ from incrowd.tasks.query.grid import Grid
 from incrowd.tasks.query.grouping import GroupingSet
 from incrowd.tasks.query.parse import Aggregate, Parsed
 from incrowd.tasks.query.schema import Column
+from incrowd.tasks.raw import NO_ANSWER
 
 __all__ = ["Computed", "QueryAnswer", "QueryRow", "answered", "computed", "labels"]
 
@@ -95,7 +96,11 @@ def labels(plan: Parsed) -> tuple[str, ...]:
 
 
 def answered(
-    plan: Parsed, measures: Sequence[Column], collected: Tabulated, confidence: float
+    plan: Parsed,
+    measures: Sequence[Column],
+    collected: Tabulated,
+    confidence: float,
+    missing: str,
 ) -> QueryAnswer:
     """The rows of all grouping sets, from what was folded."""
     checks.probability(confidence, "confidence")
@@ -131,6 +136,7 @@ def answered(
         standard_error=errors,
         confidence=confidence,
         people=collected.people,
+        missing=missing,
         columns=tuple(each.name for each in plan.items),
         rows=tuple(rows),
         positions=np.concatenate(positions),
@@ -246,9 +252,14 @@ def _rows(
             columns.append([None] * len(shown))
         else:
             texts = grouped[item.shows.name]
-            columns.append([int(each) for each in texts] if item.shows.numeric else texts)
+            columns.append([_shown(each) for each in texts] if item.shows.numeric else texts)
     cells = zip(shown.tolist(), zip(*columns, strict=True), count[shown].tolist(), strict=True)
     return [QueryRow(index, cell, values, tuples) for cell, values, tuples in cells]
+
+
+def _shown(text: str) -> int | str:
+    """The value of a whole number's group."""
+    return text if text == NO_ANSWER else int(text)
 
 
 def _plain(found: Computed, shown: NDArray[np.int64]) -> list[int | float | None]:

@@ -51,7 +51,7 @@ def _comparison(names: Names, node: Node) -> Condition:
         exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
     }  # fmt: skip
     if isinstance(node, exp.Is):
-        raise names.fail(node, "no value is ever missing: leave this condition out")
+        raise names.fail(node, "a missing value matches no condition: leave this one out")
     test = tests.get(type(node))
     if test is None:
         raise names.fail(

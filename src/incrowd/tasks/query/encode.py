@@ -1,7 +1,6 @@
 """Raw values as numbers: the code of a category, a whole number, a number.
 
-A value outside the domain of its column is refused with its row and never repaired: which cell it
-should count for is a decision about the question, for whoever asks it.
+A value that is missing or outside the domain of its column gets the reserved code of the column.
 """
 
 from __future__ import annotations
@@ -13,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from incrowd.checks import did_you_mean
-from incrowd.errors import EmptyData, InvalidParameter, MissingColumn, NotANumber, UnknownCategory
+from incrowd.errors import EmptyData, InvalidParameter, MissingColumn
 from incrowd.tasks.query.schema import Column
+from incrowd.tasks.raw import Gaps, missing, texts
 
-__all__ = ["encode"]
+__all__ = ["encode", "gaps"]
 
 _MOST_WHOLE = 2**53
 
@@ -38,6 +38,14 @@ def encode(rows: Any, columns: Sequence[Column]) -> NDArray[Any]:
         numbers = _codes if column.type == "category" else _numbers
         found[column.name] = numbers(values, column)
     return found
+
+
+def gaps(rows: Any, columns: Sequence[Column]) -> Gaps:
+    """Rows that lack a value, and rows with one outside its domain and none missing."""
+    raw, found = _by_name(rows, columns), encode(rows, columns)
+    absent = np.any([missing(each) for each in raw], axis=0)
+    usable = np.all([each.present(found[each.name]) for each in columns], axis=0)
+    return Gaps.of(absent, usable)
 
 
 def _by_name(rows: Any, columns: Sequence[Column]) -> list[NDArray[Any]]:
@@ -72,66 +80,49 @@ def _one_axis(values: Any, column: Column) -> NDArray[Any]:
 
 
 def _codes(values: NDArray[Any], column: Column) -> NDArray[np.int64]:
-    """The place of each value among those of its category."""
+    """The place of each value among those of its category, or the reserved code."""
     code_of = {name: code for code, name in enumerate(column.values)}
-    texts = values.tolist() if values.dtype.kind == "U" else map(str, values.tolist())
-    codes = np.fromiter((code_of.get(each, -1) for each in texts), np.int64, len(values))
-    _require(codes >= 0, values, column, UnknownCategory)
-    return codes
+    reserved = int(column.reserved)
+    found = (code_of.get(each, reserved) for each in texts(values))
+    return np.fromiter(found, np.int64, len(values))
 
 
 def _numbers(values: NDArray[Any], column: Column) -> NDArray[Any]:
-    """Numbers, or whole ones, within their bounds."""
-    array = _parsed(values, column)
-    if column.type == "integer" and array.dtype.kind == "f":
-        _require(np.floor(array) == array, values, column, NotANumber)
-    if column.type == "number":
-        array = array.astype(np.float64)
-        _require(np.isfinite(array), values, column, NotANumber)
+    """Numbers, or whole ones, within their bounds; the reserved code elsewhere."""
+    array, good = _parsed(values, column)
+    if column.type == "integer":
+        if array.dtype.kind == "f":
+            good &= np.floor(array) == array
+        good &= (array >= -_MOST_WHOLE) & (array <= _MOST_WHOLE)
     else:
-        _require((array >= -_MOST_WHOLE) & (array <= _MOST_WHOLE), values, column, NotANumber)
+        array = array.astype(np.float64)
+        good &= np.isfinite(array)
     if column.low is not None:
-        _require(array >= column.low, values, column, NotANumber)
+        good &= array >= column.low
     if column.high is not None:
-        _require(array <= column.high, values, column, NotANumber)
-    return array
+        good &= array <= column.high
+    found = np.full(len(values), column.reserved, column.dtype)
+    found[good] = array[good]
+    return found
 
 
-def _parsed(values: NDArray[Any], column: Column) -> NDArray[Any]:
-    """Numbers as they came, or as their texts say."""
+def _parsed(values: NDArray[Any], column: Column) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Numbers as they came, or as their texts say, and which of them are numbers at all."""
+    everywhere = np.ones(len(values), np.bool_)
     if values.dtype.kind in "iuf":
-        return values
-    kind: type = np.int64 if column.type == "integer" else np.float64
+        return values, everywhere
+    kind = np.dtype(column.dtype).type
+    written = np.array(texts(values), np.str_)
     try:
-        if values.dtype.kind in "UO":
-            return values.astype(kind)
-    except (TypeError, ValueError, OverflowError):
-        pass
-    readable = np.fromiter((_reads(each, kind) for each in values.tolist()), bool, len(values))
-    _require(readable, values, column, NotANumber)
-    return values.astype(str).astype(kind)
+        return written.astype(kind), everywhere
+    except (ValueError, OverflowError):
+        readable = np.fromiter((_reads(each, kind) for each in written), np.bool_, len(values))
+        return np.where(readable, written, "0").astype(kind), readable
 
 
-def _reads(value: Any, kind: type) -> bool:
+def _reads(text: np.str_, kind: type) -> bool:
     try:
-        np.asarray(str(value)).astype(kind)
-    except (TypeError, ValueError, OverflowError):
+        np.asarray(text).astype(kind)
+    except (ValueError, OverflowError):
         return False
     return True
-
-
-def _require(
-    good: NDArray[np.bool_],
-    values: NDArray[Any],
-    column: Column,
-    error: type[NotANumber | UnknownCategory],
-) -> None:
-    """Refuse the first value that is not good."""
-    if good.all():
-        return
-    row = int(np.argmin(good))
-    written = str(values[row])
-    wrong = f"{written!r} is not {column.domain}" if written.strip() else "no value"
-    raise error(
-        f"row {row + 1}, column {column.name}: {wrong}: correct the data, or what the schema allows"
-    )

@@ -1,8 +1,8 @@
 """Grouping sets: the cells that a query has one row for, and who answers for which.
 
-A grouping set of k columns has a cell for every combination of their values, numbered row by row
-with the last column fastest. Cells are shared among compute nodes in contiguous ranges that differ
-by at most one in length. Both follow from the schema alone.
+A grouping set of k columns has a cell for every combination of their values and of ``no answer``,
+numbered row by row with the last column fastest. Cells are shared among compute nodes in contiguous
+ranges that differ by at most one in length. Both follow from the schema alone.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class GroupingSet:
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
-        """How many values each column has."""
-        return tuple(each.size or 0 for each in self.by)
+        """How many groups each column makes."""
+        return tuple(each.groups or 0 for each in self.by)
 
     @property
     def cells(self) -> int:
@@ -46,9 +46,7 @@ class GroupingSet:
         found = np.zeros(len(values), np.int64)
         for column, size in zip(self.by, self.shape, strict=True):
             found *= size
-            found += values[column.name]
-            if column.type == "integer" and column.low:
-                found -= int(column.low)
+            found += column.group_of(values[column.name])
         return found
 
     def values_of(self, cell: int) -> tuple[str, ...]:

@@ -18,6 +18,11 @@ file::
 A category is one of its ``values``. An integer or a number lies between ``low`` and ``high``, both
 included, where they are given; only categories, and integers with both, have cells.
 
+A missing value, and one outside the domain, has a reserved code: the number of values of a
+category, the smallest 64-bit integer, NaN. No condition matches it. Its cell is that of the group
+``no answer``, which comes last; a column with ``complete = true`` has no such group, and tuples
+without a value of it are in no cell.
+
 Invariants: whole numbers are at most 2⁵³ in size, so that doubles and 64 bits both hold them; names
 differ by more than upper and lower case, as in SQL.
 """
@@ -31,16 +36,19 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from incrowd import checks
 from incrowd.errors import FileUnreadable, InvalidConfig, InvalidParameter, MalformedConfig
+from incrowd.tasks.raw import NO_ANSWER, ColumnDomain
 
 __all__ = ["Column", "Schema", "check_columns"]
 
 _TYPES = ("category", "integer", "number")
-_KEYS = ("type", "values", "low", "high")
+_KEYS = ("type", "values", "low", "high", "complete")
 _MOST_WHOLE = 2**53
-_SHOWN = 8
+_ABSENT = -(2**63)
 
 
 class Column(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -51,6 +59,7 @@ class Column(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     values: tuple[str, ...] = ()
     low: float | None = None
     high: float | None = None
+    complete: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what describes no domain."""
@@ -78,24 +87,38 @@ class Column(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """How one value is held: codes and whole numbers, or numbers."""
         return "<f8" if self.type == "number" else "<i8"
 
-    def value(self, code: int) -> str:
-        """The text of the value in this place of a domain that can be counted."""
-        return self.values[code] if self.type == "category" else str(int(self.low or 0) + code)
+    @property
+    def groups(self) -> int | None:
+        """How many groups it makes, ``no answer`` included; none where they cannot be counted."""
+        return None if self.size is None else self.size + (not self.complete)
 
     @property
-    def domain(self) -> str:
-        """What may stand in it, in words."""
-        if self.type == "category":
-            shown = ", ".join(self.values[:_SHOWN])
-            more = f", … ({len(self.values)} in all)" if len(self.values) > _SHOWN else ""
-            return f"one of {shown}{more}"
-        kind = "a whole number" if self.type == "integer" else "a finite number"
-        low, high = (None if end is None else f"{end:.17g}" for end in (self.low, self.high))
-        if low is not None and high is not None:
-            return f"{kind} from {low} to {high}"
-        if low is not None:
-            return f"{kind} of at least {low}"
-        return kind if high is None else f"{kind} of at most {high}"
+    def reserved(self) -> float | int:
+        """The code of a value that is missing or outside the domain."""
+        if self.type == "number":
+            return math.nan
+        return len(self.values) if self.type == "category" else _ABSENT
+
+    def present(self, codes: NDArray[Any]) -> NDArray[np.bool_]:
+        """Whether each encoded value is one of the domain."""
+        return np.asarray(~np.isnan(codes) if self.type == "number" else codes != self.reserved)
+
+    def group_of(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The group of each encoded value; of a complete column, the first where there is none."""
+        first = int(self.low or 0) if self.type == "integer" else 0
+        none = 0 if self.complete or self.size is None else self.size
+        return np.where(self.present(codes), codes - first, none)
+
+    def value(self, group: int) -> str:
+        """The text of the value in this group of a domain that can be counted."""
+        if group == self.size:
+            return NO_ANSWER
+        return self.values[group] if self.type == "category" else str(int(self.low or 0) + group)
+
+    @property
+    def declared(self) -> ColumnDomain:
+        """The domain as an offer states it."""
+        return ColumnDomain(self.type, self.values, self.low, self.high, self.complete)
 
 
 class Schema(msgspec.Struct, frozen=True):
@@ -149,7 +172,7 @@ def _column(name: str, described: Any) -> Column:
         if key not in _KEYS:
             raise InvalidConfig(f"{where}.{key}: unknown key; {checks.did_you_mean(key, _KEYS)}")
     values = described.get("values", ())
-    given = {"low": None, "high": None, **described, "name": name}
+    given = {"low": None, "high": None, "complete": False, **described, "name": name}
     given["values"] = tuple(values) if isinstance(values, list) else values
     wrong = _problem(given)
     if wrong is not None:
@@ -179,10 +202,14 @@ def _problem(given: Mapping[str, Any]) -> tuple[str, str] | None:
         return "name", f"expected the name of a column, got {name!r}"
     if kind not in _TYPES:
         return "type", f"expected one of {', '.join(_TYPES)}, got {kind!r}"
+    if not isinstance(given["complete"], bool):
+        return "complete", f"expected true or false, got {given['complete']!r}"
     if kind == "category":
         for key in ("low", "high"):
             if given[key] is not None:
                 return key, "is for integers and numbers: a category has values"
+        if not given["complete"] and NO_ANSWER in given["values"]:
+            return "values", f"{NO_ANSWER!r} is added for people without a value: leave it out"
         return _wrong_values(given["values"])
     if given["values"]:
         return "values", f"is for categories: an {kind} has low and high"

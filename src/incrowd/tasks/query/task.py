@@ -7,7 +7,7 @@ from the folded cells, is here; how tuples travel is a protocol's business.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -21,11 +21,12 @@ from incrowd.tasks.base import Collected, Task
 from incrowd.tasks.query import answer, fold
 from incrowd.tasks.query.answer import QueryAnswer
 from incrowd.tasks.query.collected import Folded, Tabulated
-from incrowd.tasks.query.encode import encode
+from incrowd.tasks.query.encode import encode, gaps
 from incrowd.tasks.query.grouping import GroupingSet
 from incrowd.tasks.query.parse import Aggregate, Parsed, parse
 from incrowd.tasks.query.schema import Column, Schema, check_columns
 from incrowd.tasks.query.where import names_in
+from incrowd.tasks.raw import NO_ANSWER, ColumnDomain, Gaps, blank
 
 __all__ = ["Query"]
 
@@ -120,9 +121,14 @@ class Query(Task, frozen=True, kw_only=True, dict=True, tag="query"):
         del column
         return tuple(each.name for each in self.used)
 
-    def rows(self, cells: Sequence[Sequence[str]]) -> NDArray[Any]:
+    def domains(self, column: str = "") -> Mapping[str, ColumnDomain]:
+        """What the schema says of the columns that the query uses."""
+        del column
+        return {each.name: each.declared for each in self.used}
+
+    def rows(self, cells: Sequence[Sequence[str | None]]) -> NDArray[Any]:
         """A table of texts, a row per person."""
-        return np.array(cells, dtype=np.str_).reshape(len(cells), len(self.used))
+        return np.array(blank(cells), dtype=np.str_).reshape(len(cells), len(self.used))
 
     def encode(self, column: Any) -> NDArray[Any]:
         """A row per person, with a field for each column that is used.
@@ -131,12 +137,42 @@ class Query(Task, frozen=True, kw_only=True, dict=True, tag="query"):
         """
         return encode(column, self.used)
 
+    def gaps(self, column: Any) -> Gaps:
+        """Rows that lack a value of a column that is used, or have one outside its domain."""
+        return gaps(column, self.used)
+
+    def effect(self, randomizer: Randomizer) -> str:
+        """The place of missing values in the rows."""
+        del randomizer
+        told = [f"A missing value, or one outside its domain, is in the group {NO_ANSWER!r}"]
+        if any(not each.complete for group in self.sets for each in group.by):
+            told.append("of a column that rows are grouped by")
+        else:
+            told = ["A missing value, or one outside its domain, is in no group"]
+        text = f"{' '.join(told)}, and matches no condition."
+        if self.measures:
+            names = ", ".join(each.name for each in self.measures)
+            text += f" People without a value of {names} are left out."
+        return text
+
     # What is done with encoded tuples.
 
     def matches(self, values: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which tuples the WHERE clause lets through."""
+        """Which tuples count: WHERE holds, and no value is missing that they cannot do without.
+
+        Those are the values of measures, and of complete columns that tuples are grouped by.
+        """
         where = self.plan.where
-        return np.ones(len(values), np.bool_) if where is None else where.matches(values)
+        found = np.ones(len(values), np.bool_) if where is None else where.matches(values)
+        for each in self._needed:
+            found &= each.present(values[each.name])
+        return found
+
+    @cached_property
+    def _needed(self) -> tuple[Column, ...]:
+        """The columns without whose value a tuple counts in no cell."""
+        grouped = {column for each in self.sets for column in each.by if column.complete}
+        return tuple(each for each in self.used if each in grouped or each in self.measures)
 
     def measured(self, values: NDArray[Any]) -> NDArray[Any]:
         """What compute nodes need of each tuple, besides its cell."""
@@ -160,7 +196,8 @@ class Query(Task, frozen=True, kw_only=True, dict=True, tag="query"):
             raise InvalidParameter("a query is answered from folded cells: choose mode scrambler")
         if not collected.people:
             raise ProtocolFailed("nobody took part, so there is nothing to estimate")
-        return answer.answered(self.plan, self.measures, collected, confidence)
+        told = self.effect(randomizer)
+        return answer.answered(self.plan, self.measures, collected, confidence, told)
 
     def truth(self, column: Any) -> FloatArray:
         """What every tuple says, in the order of :attr:`labels`; NaN where a cell has no answer.

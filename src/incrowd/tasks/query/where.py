@@ -3,6 +3,9 @@
 Whole numbers are compared exactly, numbers as doubles, and categories as texts in the order of
 their code points, as a database does. A comparison with a category looks at each of its values
 once; tuples only look up the outcome.
+
+A missing value makes a comparison unknown, as NULL does in SQL: a tuple counts only if the whole
+condition holds for sure.
 """
 
 from __future__ import annotations
@@ -47,10 +50,19 @@ class Compare:
 
     def matches(self, values: NDArray[Any]) -> Truths:
         """Which encoded tuples pass."""
-        held, test = values[self.column.name], _TESTS[self.test]
+        held = values[self.column.name]
+        return np.asarray(self._holds(held) & self.column.present(held))
+
+    def refutes(self, values: NDArray[Any]) -> Truths:
+        """Which encoded tuples have a value that does not pass."""
+        held = values[self.column.name]
+        return np.asarray(~self._holds(held) & self.column.present(held))
+
+    def _holds(self, held: NDArray[Any]) -> Truths:
+        test = _TESTS[self.test]
         if self.column.type == "category":
-            outcome = np.array([test(each, self.literal) for each in self.column.values])
-            return np.asarray(outcome[held])
+            outcome = [test(each, self.literal) for each in self.column.values]
+            return np.asarray(np.array([*outcome, False])[held])
         if self.column.type == "number":
             return np.asarray(test(held, float(self.literal)))
         bound = Fraction(self.literal)
@@ -75,16 +87,25 @@ class Joined:
         join = np.logical_and if self.every else np.logical_or
         return np.asarray(reduce(join, (each.matches(values) for each in self.parts)))
 
+    def refutes(self, values: NDArray[Any]) -> Truths:
+        """Which encoded tuples fail for sure: one of the parts, or all of them."""
+        join = np.logical_or if self.every else np.logical_and
+        return np.asarray(reduce(join, (each.refutes(values) for each in self.parts)))
+
 
 @dataclass(frozen=True)
 class Opposite:
-    """What must not hold. No value is missing, so that it either holds or does not."""
+    """The negation of a condition, which a missing value neither passes nor fails."""
 
     part: Condition
 
     def matches(self, values: NDArray[Any]) -> Truths:
         """Which encoded tuples pass."""
-        return ~self.part.matches(values)
+        return self.part.refutes(values)
+
+    def refutes(self, values: NDArray[Any]) -> Truths:
+        """Which encoded tuples pass the condition itself."""
+        return self.part.matches(values)
 
 
 Condition = Compare | Joined | Opposite
