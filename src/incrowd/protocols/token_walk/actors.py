@@ -126,7 +126,7 @@ class _Contribution:
                 added = ring.uniform_elements(randomizer.blanket().gamma) if ends else 0
             else:
                 scale = ring.noise_scale(turn)
-        value = randomizer.filled(self.value, rng)
+        value = randomizer.filled(value, rng)
         if scale == 1:
             drawn = randomizer.tally(randomizer.randomize_exactly(value, rng))
         elif isinstance(randomizer, Gaussian) and scale:
