@@ -54,11 +54,16 @@ TARGETS, SAMPLING, DELTA = 20, 0.5, 1e-4
 DEVIATIONS = 9.0
 
 COLUMNS = (
-    Column(name="age_range", type="category", values=tuple(f"{10 * n}s" for n in range(2, 9))),
-    Column(name="bmi", type="integer", low=15, high=45),
-    Column(name="sex", type="category", values=("female", "male")),
-    Column(name="insulin", type="number", low=0, high=300),
-    Column(name="visits", type="integer", low=0, high=100),
+    Column(
+        name="age_range",
+        type="category",
+        values=tuple(f"{10 * n}s" for n in range(2, 9)),
+        complete=True,
+    ),
+    Column(name="bmi", type="integer", low=15, high=45, complete=True),
+    Column(name="sex", type="category", values=("female", "male"), complete=True),
+    Column(name="insulin", type="number", low=0, high=300, complete=True),
+    Column(name="visits", type="integer", low=0, high=100, complete=True),
 )
 SQL = (
     "SELECT age_range, bmi, sex, COUNT(*), AVG(insulin), SUM(visits) FROM patients WHERE bmi <> 20"

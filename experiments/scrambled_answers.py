@@ -69,8 +69,10 @@ class Measured:
 def query() -> Query:
     """Counts and averages by each of the four attributes."""
     intervals = tuple(str(each) for each in range(INTERVALS))
-    columns = [Column(name=name, type="category", values=intervals) for name in ATTRIBUTES]
-    value = Column(name="value", type="number", low=_LEAST, high=_MOST)
+    columns = [
+        Column(name=name, type="category", values=intervals, complete=True) for name in ATTRIBUTES
+    ]
+    value = Column(name="value", type="number", low=_LEAST, high=_MOST, complete=True)
     sets = ", ".join(f"({name})" for name in ATTRIBUTES)
     return Query(
         sql=f"SELECT {', '.join(ATTRIBUTES)}, COUNT(*) AS many, AVG(value) AS mean FROM people "

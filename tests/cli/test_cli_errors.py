@@ -102,11 +102,6 @@ DATA = [
     ("", {}, errors.EmptyData, "empty"),
     ("mode\n", {}, errors.EmptyData, "no rows"),
     ("color\nred\n", {}, errors.MissingColumn, "the file has color"),
-    ("mode\nbus\nboat\n", {}, errors.UnknownCategory, "row 2: 'boat'"),
-    ("minutes\n3\nnan\n", {"task": MEAN}, errors.NotANumber, "row 2: 'nan'"),
-    ("minutes\n3\n4\n61\n", {"task": MEAN}, errors.NotANumber, "row 3: '61'"),
-    ("minutes\n3\n4\n\n5\n", {"task": MEAN}, errors.NotANumber, "row 3: no value"),
-    ("minutes\nsoon\n", {"task": MEAN}, errors.NotANumber, "such as 12.5"),
     (None, {}, errors.FileUnreadable, "people.csv"),
 ]
 
@@ -124,6 +119,27 @@ def test_data(
 ) -> None:
     assert_fails(incrowd(*command, survey(data, **tables)), kind, said)
     assert not list(Path.cwd().glob("*.html"))
+
+
+GAPS = [
+    ("mode\n" + "bus\n" * 60 + "boat\n\ntram\n", {}, "of 63 rows 1 have no answer and 2 have one"),
+    ("mode\n" + "bus\n" * 60 + "boat\n", {}, "outside the domain (the first is row 61)"),
+    (
+        "minutes\n" + "3\n" * 60 + "\n61\nsoon\n",
+        {"task": MEAN},
+        "of 63 rows 1 have no answer and 2 have one",
+    ),
+]
+
+
+@pytest.mark.parametrize(("data", "tables", "said"), GAPS)
+def test_run_when_rows_have_no_usable_answer_counts_them_in_one_line(
+    incrowd: Call, survey: Callable[..., Path], data: str, tables: dict[str, str], said: str
+) -> None:
+    ended = incrowd("run", survey(data, **tables), "--seed", 1, "--no-report", "--format", "json")
+    assert ended.code == 0
+    assert said in ended.err
+    assert len(ended.err.splitlines()) == 1
 
 
 BUDGET = "epsilon = 2.0\ndelta = 1e-6"
@@ -240,10 +256,10 @@ def test_every_exit_code_has_a_page() -> None:
 
 def test_the_installed_command(tmp_path: Path, survey: Callable[..., Path]) -> None:
     command = Path(sys.executable).parent / "incrowd"
-    words = [command, "run", survey("mode\nboat\n")]
+    words = [command, "run", survey("color\nred\n")]
     ended = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert_fails(
-        Ended(ended.returncode, ended.stdout, ended.stderr), errors.UnknownCategory, "'boat'"
+        Ended(ended.returncode, ended.stdout, ended.stderr), errors.MissingColumn, "has color"
     )
 
 

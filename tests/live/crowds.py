@@ -35,7 +35,7 @@ DELTA = 0.05
 """Large enough for a handful of people to hide anyone."""
 ROUND = 0.4
 LEAD = 1.0
-QUESTION = Histogram(categories=("no", "yes"))
+QUESTION = Histogram(categories=("no", "yes"), complete=True)
 PLENTY = Budget(epsilon=1e6, delta=0.9)
 _TESTS = itertools.count(1)
 

@@ -33,7 +33,7 @@ EVERYONE = list(range(PEOPLE))
 DELTA = 0.05
 """Large enough for a crowd of six to hide anyone."""
 FRIENDS = families.complete(PEOPLE)
-QUESTION = Histogram(categories=("no", "yes"))
+QUESTION = Histogram(categories=("no", "yes"), complete=True)
 
 
 def walk(**options: Any) -> NetworkShuffle:

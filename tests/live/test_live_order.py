@@ -179,14 +179,14 @@ def asked(kind: str, people: int) -> tuple[OrderShuffle, Any, Any]:
     randomizer = KRR(categories=12, epsilon=30.0)
     if kind == "people":
         parameters = OrderShuffle.parameters_type(alpha=2.0)
-        task = Release(categories=NUMBERS)
+        task = Release(categories=NUMBERS, complete=True)
         rows = [[str(each % 12)] for each in range(people)]
         return OrderShuffle.make(parameters, randomizer, families.ring(people)), task, rows
     if kind == "points":
-        task = Release(categories=NUMBERS, coordinates=("x", "y"))
+        task = Release(categories=NUMBERS, coordinates=("x", "y"), complete=True)
         rows = [[str(each % 12), str(float(each)), "0.5"] for each in range(people)]
         return OrderShuffle(randomizer, n=people, alpha=2.0, radius=1.0, exact=True), task, rows
-    task = Release(categories=NUMBERS, groups="near")
+    task = Release(categories=NUMBERS, groups="near", complete=True)
     rows = [[str(each % 12), f"g{each // 3}"] for each in range(people)]
     return OrderShuffle(randomizer, n=people, alpha=2.0, distance="hamming"), task, rows
 
@@ -268,7 +268,7 @@ def test_the_batch_of_thousands_with_long_names_is_one_message():
 PEOPLE = 4
 NAMES = ["a", "a; b", "b" * MOST_GROUP_TEXT, "\U0010ffff" * (MOST_GROUP_TEXT - 3) + "; a"]
 """Groups of all lengths; the last takes hundreds of bytes more than the first."""
-QUESTION = Release(categories=("no", "yes"), groups="street")
+QUESTION = Release(categories=("no", "yes"), groups="street", complete=True)
 
 
 @pytest.fixture(scope="module")

@@ -102,7 +102,7 @@ def test_any_field_of_a_signed_task(name: str, value: Any) -> None:
 
 
 GOOD = {
-    "task": {"kind": "histogram", "categories": ["a", "b"]},
+    "task": {"kind": "histogram", "categories": ["a", "b"], "complete": True},
     "randomizer": {"kind": "krr", "categories": 2, "epsilon": 1.0},
     "parameters": {"n": 3, "rounds": 2},
     "protocol": "network-shuffle",

@@ -11,7 +11,7 @@ import pytest
 
 from incrowd.errors import FileUnreadable
 from incrowd.protocols import load
-from incrowd.randomizers import KRR, OneBit
+from incrowd.randomizers import KRR, OneBit, Ternary
 from incrowd.report import Document, render, require_writable, write
 from incrowd.report.format import down, percent, up
 from incrowd.tasks import Histogram, Mean
@@ -25,7 +25,7 @@ def document(**changes: Any) -> Document:
     names = ("bus", "<b>&", "$x_1$ car")
     values = np.array(names)[np.arange(600) % 3]
     task = Histogram(categories=names)
-    protocol = SHUFFLE(KRR(categories=3, epsilon=1.5), n=600)
+    protocol = SHUFFLE(KRR(categories=4, epsilon=1.5), n=600)
     run = protocol.simulate(values, task=task, seed=1)
     told = {
         "question": 'How do <people> & "others" travel?',
@@ -171,6 +171,18 @@ def test_a_mean_without_a_truth() -> None:
     words = Page(text).words
     assert f"{run.result.value[0]:.4g}" in words
     assert "truth" not in words.split("The answer")[1].split("What each person")[0]
+    assert "counts as the middle of the bounds, 30" in words
+
+
+def test_mean_with_people_who_did_not_answer_shows_their_share() -> None:
+    values = np.where(np.arange(600) % 4 == 0, np.nan, 30.0)
+    task = Mean(bounds=(0, 60))
+    protocol = SHUFFLE(Ternary(epsilon=3.0), n=600)
+    run = protocol.simulate(values, task=task, seed=1)
+    made = document(protocol=protocol, run=run, shares=False, truth=task.truth(values))
+    words = Page(render(made)).words
+    assert percent(float(run.result.value[1])) in words
+    assert "The mean is over the people who answered" in words
 
 
 def test_a_view_that_the_run_does_not_list() -> None:
@@ -181,7 +193,7 @@ def test_a_view_that_the_run_does_not_list() -> None:
 def test_many_categories() -> None:
     names = tuple(f"place {index}" for index in range(60))
     values = np.array(names)[np.arange(600) % 60]
-    protocol = SHUFFLE(KRR(categories=60, epsilon=3.0), n=600)
+    protocol = SHUFFLE(KRR(categories=61, epsilon=3.0), n=600)
     run = protocol.simulate(values, task=Histogram(categories=names), seed=1)
     text = render(document(protocol=protocol, run=run, truth=None))
     assert Page(text).open == []
@@ -201,7 +213,7 @@ def test_the_page_tells_planned_from_measured() -> None:
     made, page = usual()
     assert "as planned" in page
     assert "measured" not in page
-    names = made.run.result.labels
+    names = made.run.result.labels[:3]
     values = np.array(names)[np.arange(600) % 3]
     played = sim.run(made.protocol, values, Histogram(categories=names), seed=1)
     assert "Messages, measured" in render(document(run=played))

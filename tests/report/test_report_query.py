@@ -15,6 +15,7 @@ def answer(lost: tuple[int, ...]) -> QueryAnswer:
     none = np.empty(0)
     return QueryAnswer(
         labels=(), value=none, low=none, high=none, standard_error=none, confidence=0.95, people=9,
+        missing="Nobody is.",
         columns=("place", "SUM(x)"), rows=(QueryRow(0, 1, ("<b>", 3.5), 4),),
         positions=np.empty(0, np.int64), lost=lost,
     )  # fmt: skip

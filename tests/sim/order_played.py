@@ -58,11 +58,11 @@ def placed(kind: str, n: int = 7, **settings: Any) -> tuple[OrderShuffle, Any]:
     chosen = settings if "theta" in settings else {"alpha": 1.0} | settings
     categories = tuple(map(str, range(max(2, n))))
     if kind == "points":
-        task = Release(categories=categories, coordinates=("x", "y"))
+        task = Release(categories=categories, coordinates=("x", "y"), complete=True)
         cells = [[str(person), str(2.0 * person), "-1.5"] for person in range(n)]
         protocol = OrderShuffle(truthful(n), n=n, radius=2.5, **chosen)
     else:
-        task = Release(categories=categories, groups="near")
+        task = Release(categories=categories, groups="near", complete=True)
         cells = [[str(person), labels(person)] for person in range(n)]
         protocol = OrderShuffle(truthful(n), n=n, **chosen)
     return protocol.asking(task), task.encode(task.rows(cells))

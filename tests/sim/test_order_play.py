@@ -200,7 +200,7 @@ def test_a_given_order_is_that_of_those_who_came():
 
 @pytest.mark.parametrize("faults", [Faults(dropout=1.0), Faults(loss=1.0)])
 def test_nobody_came(faults):
-    task = Release(categories=("a", "b"), coordinates=("x",))
+    task = Release(categories=("a", "b"), coordinates=("x",), complete=True)
     protocol = OrderShuffle(KRR(categories=2, epsilon=1.0), n=3, alpha=1.0, radius=1.0)
     rows = np.array([["a", "0"], ["b", "1"], ["a", "2"]])
     with pytest.raises(ProtocolFailed):
@@ -362,7 +362,7 @@ def test_a_report_that_cannot_be_read_leaves_one_place_empty(payload):
     assert found.points.tolist() == [[2.0 * person, -1.5] for person in range(7)]
     # The promise is for all seven whose reports were shuffled.
     assert protocol.realised(found).grouping.n == 7
-    task = Release(categories=tuple("0123456"), coordinates=("x", "y"))
+    task = Release(categories=tuple("0123456"), coordinates=("x", "y"), complete=True)
     released = task.estimate(found, protocol.randomizer)
     assert released.rows == [[2.0 * each, -1.5, str(each)] for each in (0, 1, 2, 4, 5, 6)]
 

@@ -19,6 +19,7 @@ from incrowd.privacy.guarantee import Guarantee, Notion, view_of
 from incrowd.protocols.base import Protocol, Run
 from incrowd.randomizers import Redirect
 from incrowd.randomizers.base import FloatArray
+from incrowd.report.answer import answer_section
 from incrowd.report.describe import (
     describe_live,
     describe_measured,
@@ -28,13 +29,11 @@ from incrowd.report.describe import (
 from incrowd.report.format import count, down, guess, percent, plain, round_up, several, small, up
 from incrowd.report.parts import definitions, figure, section, table
 from incrowd.report.plots import (
-    MOST_ROWS,
-    answer_figure,
     profile_figure,
     refined_figure,
     rows_in_one_unit,
 )
-from incrowd.report.query import plan_section, query_section
+from incrowd.report.query import plan_section
 from incrowd.report.release import map_section
 from incrowd.report.style import STYLE
 from incrowd.report.words import (
@@ -50,7 +49,6 @@ from incrowd.report.words import (
 )
 from incrowd.tasks.base import Answer
 from incrowd.tasks.query import QueryAnswer
-from incrowd.tasks.raw import NO_ANSWER
 
 __all__ = ["Document", "render", "require_writable", "write"]
 
@@ -109,7 +107,7 @@ def write(document: Document, path: Path) -> Path:
 def render(document: Document) -> str:
     """The whole page."""
     parts = (
-        _answer(document),
+        answer_section(document.run, document.truth, shares=document.shares),
         map_section(document.run.result, document.protocol),
         plan_section(document.protocol),
         _refined(document),
@@ -208,68 +206,6 @@ def _precision(document: Document) -> tuple[str, str, str]:
     typical = f"± {plain(100 * error, 2)} points" if document.shares else f"± {plain(error, 3)}"
     luck = " and the luck of who was in" if document.run.collected.sampled else " alone"
     return "Typical error", typical, f"one standard error, from the noise{luck}"
-
-
-def _answer(document: Document) -> str:
-    answer, shares = document.run.result, document.shares
-    if isinstance(answer, QueryAnswer):
-        return query_section(answer)
-    head = ["", "estimate", f"{answer.confidence:.0%} interval"]
-    truth = document.truth
-    if truth is not None:
-        head += ["truth", "off by"]
-    rows = []
-    for index, label in enumerate(answer.labels):
-        value, low, high = (float(x[index]) for x in (answer.value, answer.low, answer.high))
-        share = shares or label == NO_ANSWER
-        shown = percent if share else plain
-        row = [label, shown(value), f"{shown(low)} to {shown(high)}"]
-        if truth is not None:
-            off = value - float(truth[index])
-            row += [
-                shown(float(truth[index])),
-                f"{100 * off:+.1f} points" if share else f"{off:+.3g}",
-            ]
-        rows.append(row)
-    was = (
-        "This run was a simulation"
-        if describe_live(document.run) is None
-        else "Everybody’s device ran on one machine"
-    )
-    told = (
-        f"{was}, so the truth is known and shown beside the estimate. In a real survey nobody "
-        "sees it."
-        if truth is not None
-        else ""
-    )
-    negative = (
-        " An estimate may fall below zero: nothing was clipped, because clipping would bias it."
-        if bool((answer.value < 0).any())
-        else ""
-    )
-    covered = (
-        "The intervals cover the noise that protects people and the luck of who was in, each "
-        "number on its own."
-        if document.run.collected.sampled
-        else "The intervals cover the noise that protects people, each number on its own; they do "
-        "not cover how the people were chosen."
-    )
-    drawn = figure(
-        answer_figure(answer, truth, shares=shares),
-        "Estimates with confidence limits"
-        + (" and the truth" if truth is not None else "")
-        + ": "
-        + "; ".join(f"{row[0]} {row[1]} ({row[2]})" for row in rows[:MOST_ROWS]),
-        f"Dots are estimates, whiskers the {answer.confidence:.0%} interval of each"
-        + ("; upright marks are the truth." if truth is not None else "."),
-    )
-    return section(
-        "The answer",
-        f"<p>Each person’s report is noisy on purpose; over many people the noise averages out, "
-        f"and what it adds is removed. {told} {covered}{negative}</p>"
-        f"<p>{escape(answer.missing)}</p>"
-        f"{drawn}{table(head, rows, caption='The same in numbers')}",
-    )
 
 
 def _refined(document: Document) -> str:
