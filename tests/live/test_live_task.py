@@ -129,8 +129,8 @@ def test_any_part_of_a_protocol(where: str, key: str, value: Any) -> None:
 def test_what_is_asked_cannot_be_a_public_place() -> None:
     """A device would send its own answer in the clear, as its place."""
     described: dict[str, Any] = {
-        "task": {"kind": "release", "categories": ["a", "b"], "groups": "street"},
-        "randomizer": {"kind": "krr", "categories": 2, "epsilon": 1.0},
+        "task": {"kind": "release", "categories": ["a", "b", "c"], "groups": "street"},
+        "randomizer": {"kind": "krr", "categories": 4, "epsilon": 1.0},
         "parameters": {"n": 3, "alpha": 1.0},
         "protocol": "order-shuffle",
     }
