@@ -132,10 +132,12 @@ def test_a_survey_refines_its_answer_until_the_budget_is_spent(incrowd: Call) ->
     rounds = [each["rounds"] for each in refined]
     assert rounds == sorted(rounds)
     assert rounds[-1] == said["parameters"]["rounds"] == said["details"]["rounds_held"]
-    assert [each["epsilon"] for each in refined] == sorted(each["epsilon"] for each in refined)
+    assert [each["epsilon_if_planned"] for each in refined] == sorted(
+        each["epsilon_if_planned"] for each in refined
+    )
     width = [each["high"][0] - each["low"][0] for each in refined]
     assert width[-1] < width[0] / 2
     assert refined[-1]["estimate"] == [row["estimate"] for row in said["result"]]
-    assert refined[-1]["epsilon"] <= said["budget"]["epsilon"]
+    assert refined[-1]["epsilon_if_planned"] <= said["budget"]["epsilon"]
     table = incrowd("run", EXAMPLES / "check_in.toml", "--seed", 1, "--no-report")
     assert f"{rounds[-1]} rounds" in table.out

@@ -19,6 +19,7 @@ from incrowd.privacy.pure import PureProfile
 from incrowd.privacy.repeated import RepeatedProfile
 from incrowd.privacy.shifted import ShiftedProfile
 from incrowd.protocols.check_in import rates
+from incrowd.protocols.check_in.counted import CountedProfile
 from incrowd.protocols.check_in.distributed import SummedProfile, _Rounds
 from incrowd.protocols.network_shuffle import privacy as network
 from incrowd.protocols.scrambled_query import charges
@@ -56,6 +57,7 @@ PROFILES = [
     RepeatedProfile(subsampling.SampledProfile(NORMAL, 0.1), 20),
     ComposedProfile(((SHUFFLED, 3),)), ComposedProfile(((PeopleProfile(BINARY, (), 5), 3),)),
     ComposedProfile(((NORMAL, 2), (LOCAL, 1))),
+    CountedProfile((3, 5), 0.5, 20, lambda crowds: ComposedProfile(((SHUFFLED, 2),)), LOCAL),
     rates.RevealedProfile(SHUFFLED, 0.3),
     rates.RatesProfile(BINARY, np.array([0.1, 0.1, 0.2, 0.2, 0.2]), 2),
     SummedProfile(10, 0.5, 2.0), _Rounds(((SummedProfile(10, 0.5, 2.0), 2),)),

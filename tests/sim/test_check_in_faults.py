@@ -67,9 +67,13 @@ def check(seed, faults, **parameters):
         assert next(present) == held[-1]
     assert next(rounds, None) is next(present, None) is None
     assert collected.sent == collected.received
+    assert len(held) + collected.unheld == ROUNDS
     if held:
-        happened = protocol.realised(collected).parameters
-        assert (happened.rounds, happened.crowd) == (len(held), min(held))
+        happened = protocol.realised(collected)
+        assert happened.parameters.rounds == ROUNDS
+        assert happened.parameters.crowd == (protocol.parameters.fewest or min(held))
+        counted = None if protocol.parameters.dummies else collected.crowds
+        assert happened.counts == counted
     for receipt in receipts.values():
         answered = sorted((*receipt.accepted, *receipt.refused))
         assert len(answered) == len(set(answered))
@@ -108,7 +112,7 @@ def test_trouble_costs_time_and_not_people():
         assert played.statistics.crashes > 0
 
 
-def test_rounds_with_too_few_are_dropped_and_not_spent():
+def test_rounds_with_too_few_people_are_dropped():
     """So few messages arrive that only some rounds have enough people in time."""
     held = [check(seed, Faults(loss=0.84), least=5) for seed in range(40)]
     assert set(held) == set(range(ROUNDS + 1))

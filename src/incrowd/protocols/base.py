@@ -146,10 +146,14 @@ class RoundParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_fiel
         msgspec.structs.force_setattr(self, "rounds", checks.integer(self.rounds, "rounds", 1))
 
     def realised(self, collected: Collected) -> Self:
-        """As many rounds as brought reports, each with the crowd of the smallest of those.
+        """All planned rounds but empty ones, each with the crowd of the smallest.
 
-        A round without reports reveals nothing. Taking the smallest crowd for all is cautious: a
-        larger crowd is a smaller one to which reports of others were added.
+        Reports of all rounds are sent at the start, and rounds close by the clock: attendance
+        alone decides how many arrive. A round without reports reveals nothing. Taking the smallest
+        crowd for all is cautious: a larger crowd is a smaller one to which reports of others were
+        added. Rounds that are missing were not awaited, perhaps because of what came before: they
+        are charged, and unless everyone was there in the others, without a crowd. See
+        ``docs/theory/stopping.md``.
         """
         crowds = [crowd for crowd in collected.crowds if crowd > 0]
         if not crowds:
@@ -157,7 +161,12 @@ class RoundParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_fiel
                 f"none of the {collected.sent} reports arrived: lower the faults or give people "
                 "more time"
             )
-        return msgspec.structs.replace(self, n=min(crowds), rounds=len(crowds))
+        empty = len(collected.crowds) - len(crowds)
+        stopped = len(collected.crowds) < self.rounds
+        alone = stopped and (empty > 0 or min(crowds) < self.n)
+        return msgspec.structs.replace(
+            self, n=1 if alone else min(crowds), rounds=max(1, self.rounds - empty)
+        )
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
@@ -190,7 +199,7 @@ class Drawing:
 
 @dataclass(frozen=True)
 class Refined:
-    """The answer as it was after some of the rounds, and the protocol as it had been run then."""
+    """The answer after some of the rounds, and the protocol as if no more had been planned."""
 
     rounds: int
     result: Answer
@@ -425,6 +434,10 @@ class Protocol(ABC):
     def realised(self, collected: Collected) -> Self:
         """The protocol as it was really run, for the guarantees of the result."""
 
+    def lasting(self, rounds: int) -> Self:
+        """The same protocol, planned with another number of rounds, where it refines answers."""
+        raise NotImplementedError(f"{self.kind} has no answer of its own for {rounds} rounds")
+
     def check_crowd(self, values: NDArray[Any]) -> None:
         """Refuse values of another crowd than the one that was accounted for."""
         if len(values) != self.parameters.n:
@@ -460,13 +473,18 @@ class Protocol(ABC):
         )
 
     def _refined(self, collected: Collected, task: Task) -> Iterator[Refined]:
-        """The answers after 1, 2, 5, 10, 20 … of the rounds, from the first that has one."""
+        """The answers after 1, 2, 5, 10, 20 … of the rounds, from the first that has one.
+
+        Beside each stands the protocol as it had been run if only these rounds had been planned:
+        a run that was stopped there states all of its planned rounds.
+        """
         held = len(collected.rounds)
         steps = sorted({held, *(m * 10**e for e in range(len(str(held))) for m in (1, 2, 5))})
         for rounds in steps:
             so_far = collected.first(rounds)
             if rounds <= held and so_far.received:
-                yield Refined(rounds, task.estimate(so_far, self.randomizer), self.realised(so_far))
+                planned = self.lasting(rounds).realised(so_far)
+                yield Refined(rounds, task.estimate(so_far, self.randomizer), planned)
 
     def simulate(
         self, values: NDArray[Any], *, task: Task | None = None, seed: int | None = None

@@ -130,14 +130,14 @@ def describe_interval(answer: Answer) -> dict[str, Any]:
 
 
 def describe_refined(run: Run, delta: float, view: str) -> list[dict[str, Any]]:
-    """The answer after some of the rounds, and what was promised then; empty where it has no sense.
+    """The answer after some of the rounds, and the ε of a run of which no more had been planned.
 
-    The numbers are in the order of the result's rows.
+    The numbers are in the order of the result's rows. Empty where a protocol asks only once.
     """
     return [
         {
             "rounds": each.rounds,
-            "epsilon": each.protocol.guarantee(view).epsilon(delta),
+            "epsilon_if_planned": each.protocol.guarantee(view).epsilon(delta),
             "estimate": each.result.value.tolist(),
             "low": each.result.low.tolist(),
             "high": each.result.high.tolist(),

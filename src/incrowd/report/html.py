@@ -228,7 +228,9 @@ def _refined(document: Document) -> str:
     return section(
         "Round by round",
         "<p>Every round asked a fresh random crowd. Each made the answer sharper and the promise "
-        "weaker, which is why the budget ends the survey.</p>"
+        "weaker, which is why the budget ends the survey. The ε beside each answer is that of a "
+        "survey of which no more rounds had been planned. A survey that is stopped there, by "
+        "anybody who has seen an answer, promises what was planned.</p>"
         + figure(
             refined_figure(refined, shares=document.shares),
             "Estimates after some of the rounds: "
@@ -239,7 +241,7 @@ def _refined(document: Document) -> str:
         + table(
             [
                 "",
-                f"ε until then, against {view_title(view_of(document.view))}",
+                f"ε if planned so, against {view_title(view_of(document.view))}",
                 "largest standard error",
             ],
             rows,

@@ -93,11 +93,14 @@ def cell_text(value: Any) -> str:
 
 
 def refined_table(refined: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> Table:
-    """The estimates after some of the rounds, each ± half of its interval, and ε until then."""
+    """The estimates after some of the rounds, each ± half of its interval, and an ε.
+
+    That is the ε of a run of which no more had been planned: one that is stopped states the plan.
+    """
     from rich.text import Text
 
     shown = labels[:_SHOWN]
-    table = _table("after", "ε")
+    table = _table("after", "ε if planned so")
     for label in shown:
         table.add_column(Text(label), justify="right", no_wrap=True)
     if len(labels) > len(shown):
@@ -105,7 +108,8 @@ def refined_table(refined: Sequence[Mapping[str, Any]], labels: Sequence[str]) -
     for each in refined:
         limits = zip(each["estimate"], each["low"], each["high"], strict=True)
         cells = [f"{plain(value, 3)} ± {plain((high - low) / 2, 2)}" for value, low, high in limits]
-        table.add_row(several(each["rounds"], "round"), up(each["epsilon"]), *cells[:_SHOWN])
+        epsilon = up(each["epsilon_if_planned"])
+        table.add_row(several(each["rounds"], "round"), epsilon, *cells[:_SHOWN])
     return table
 
 

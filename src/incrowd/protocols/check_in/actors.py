@@ -167,4 +167,5 @@ class Curator(shuffle.Curator):
             rounds=tuple(self._reports.unpack(each.payloads) for each in held),
             sent=sum(each.sent for each in held),
             present=tuple(each.present for each in held),
+            unheld=len(came) - len(held),
         )

@@ -11,18 +11,22 @@ randomizer protect: ε0 in each round in which one takes part.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
-from incrowd.privacy import ComposedProfile, Guarantee
+from incrowd.privacy import ComposedProfile, Guarantee, LocalProfile
 from incrowd.privacy.guarantee import Profile
 from incrowd.privacy.thinned import thinned
+from incrowd.protocols.check_in.counted import CountedProfile, Crowds
 from incrowd.protocols.check_in.parameters import CheckInParameters
 from incrowd.protocols.check_in.rates import RatesProfile
 from incrowd.protocols.local.privacy import drawing, local_guarantee
 from incrowd.protocols.trusted_shuffle.privacy import (
     AMPLIFIED_VIEW,
+    FIXED_CROWDS,
     HONEST_SHUFFLER,
     SAME_RANDOMIZER,
     SOME_RANDOMIZER,
@@ -47,6 +51,10 @@ _ALL_THERE = "all n people are there in every round, in it or not; a run counts 
 _UNCOUNTED = (
     "all n people are there in every round, in it or not, which without dummies nobody can check"
 )
+_COUNTED = (
+    "without dummies the crowds are bounded from below by the reports that came, each of another "
+    "person; the chance that this fails is part of δ"
+)
 _RATES_ARE_KNOWN = "everyone's rate is public and does not depend on the data"
 _TRAFFIC = (
     "without dummies traffic shows who takes part: the rate counts against a curator who does not "
@@ -55,9 +63,20 @@ _TRAFFIC = (
 
 
 def check_in_guarantee(
-    randomizer: Randomizer, parameters: CheckInParameters, view: frozenset[str], colluders: int
+    randomizer: Randomizer,
+    parameters: CheckInParameters,
+    view: frozenset[str],
+    colluders: int,
+    *,
+    counts: Sequence[int] | None = None,
+    attended: bool = False,
 ) -> Guarantee:
-    """What is proven against a view, over all rounds."""
+    """What is proven against a view, over all rounds.
+
+    ``counts`` are the numbers of reports of a run without dummies, where nothing else is known of
+    the crowds; before the run all n people are taken to be there. ``attended`` says that the least
+    crowd is that of a run, rather than one below which rounds are dropped.
+    """
     adaptive = parameters.adaptive
     if view != AMPLIFIED_VIEW:
         # Whoever comes most often is protected least.
@@ -65,9 +84,13 @@ def check_in_guarantee(
         alone = any_randomizer(randomizer) if adaptive else randomizer
         local = local_guarantee(thinned(alone, rate), parameters.rounds, view, colluders)
         return replace(local, assumptions=(*local.assumptions, _OWN_COIN))
-    crowd = parameters.crowd - colluders
+    crowd, dropped = parameters.crowd - colluders, parameters.fewest > 0
+    if counts is None:
+        profile = _profile(randomizer, parameters, ((crowd, parameters.rounds),))
+    else:
+        profile = _counted(randomizer, parameters, crowd, [each - colluders for each in counts])
     return Guarantee(
-        profile=_profile(randomizer, parameters, crowd),
+        profile=profile,
         view=view,
         theorem=_CLONES if adaptive else _BLANKET,
         assumptions=(
@@ -77,7 +100,8 @@ def check_in_guarantee(
             _OWN_COIN,
             *((_RATES_ARE_KNOWN,) if parameters.rates else ()),
             _LOSS_IS_BLIND,
-            *_presence(parameters),
+            *_presence(parameters, counts),
+            *((FIXED_CROWDS,) if parameters.rounds > 1 and (attended or not dropped) else ()),
             *(() if parameters.dummies else (_TRAFFIC,)),
             *drawing(randomizer),
             *colluding(colluders, crowd),
@@ -86,21 +110,38 @@ def check_in_guarantee(
     )
 
 
-def _presence(parameters: CheckInParameters) -> tuple[str, ...]:
+def _presence(parameters: CheckInParameters, counts: Sequence[int] | None) -> tuple[str, ...]:
     """What is taken for granted of who is there; nothing where too small a crowd is dropped."""
     if not parameters.dummies:
-        return (_UNCOUNTED,)
+        return (_UNCOUNTED if counts is None else _COUNTED,)
     return () if parameters.fewest else (_ALL_THERE,)
 
 
-def _profile(randomizer: Randomizer, parameters: CheckInParameters, crowd: int) -> Profile:
+def _profile(randomizer: Randomizer, parameters: CheckInParameters, crowds: Crowds) -> Profile:
     if parameters.rates:
         return RatesProfile(
             randomizer,
             np.array(parameters.rates),
             parameters.rounds,
             adaptive=parameters.adaptive,
-            missing=parameters.n - crowd,
+            missing=parameters.n - min(crowd for crowd, _ in crowds),
         )
     one_round = clones_profile if parameters.adaptive else blanket_profile
-    return ComposedProfile(((one_round(randomizer, crowd, parameters.rate), parameters.rounds),))
+    return ComposedProfile(
+        tuple((one_round(randomizer, crowd, parameters.rate), times) for crowd, times in crowds)
+    )
+
+
+def _counted(
+    randomizer: Randomizer, parameters: CheckInParameters, most: int, honest: Sequence[int]
+) -> CountedProfile:
+    """The curve from the numbers of honest reports, among ``most`` people at most."""
+    rate = max(parameters.rates, default=parameters.rate)
+    alone = any_randomizer(randomizer) if parameters.adaptive else randomizer
+    return CountedProfile(
+        counts=tuple(honest),
+        rate=rate,
+        most=most,
+        curve=partial(_profile, randomizer, parameters),
+        alone=ComposedProfile(((LocalProfile(thinned(alone, rate)), len(honest)),)),
+    )

@@ -55,6 +55,10 @@ class CheckIn(ShufflerProtocol):
     parameters: CheckInParameters
     cover: CoverPlan | None
     """The timetable of cells, with cover traffic."""
+    counts: tuple[int, ...] | None
+    """The reports of each round of a run without dummies; none before it, and with dummies."""
+    attended: bool
+    """Whether the least crowd is that of a run, rather than one that the shuffler insists on."""
 
     def __init__(
         self,
@@ -76,6 +80,8 @@ class CheckIn(ShufflerProtocol):
         object.__setattr__(self, "randomizer", check_randomizer(randomizer))
         object.__setattr__(self, "parameters", parameters)
         object.__setattr__(self, "cover", None)
+        object.__setattr__(self, "counts", None)
+        object.__setattr__(self, "attended", False)
 
     @classmethod
     def make(cls, parameters: Any, randomizer: Randomizer, graph: Graph | None = None) -> Self:
@@ -90,6 +96,8 @@ class CheckIn(ShufflerProtocol):
             self.parameters,
             view,
             check_colluders(colluders, self.parameters.crowd),
+            counts=self.counts,
+            attended=self.attended,
         )
 
     def particulars(
@@ -132,20 +140,49 @@ class CheckIn(ShufflerProtocol):
         return simulate.collect(self.randomizer, values, rates, rounds, seeds)
 
     def realised(self, collected: Collected) -> Self:
-        """The rounds that were held, each with the smallest number of people heard of in any.
+        """All planned rounds, each with the smallest number of people that any is sure to have had.
 
-        Without dummies nobody knows who was there, and the crowd is everyone.
+        Fewer rounds than planned are charged as planned: whoever stops may have seen why. How many
+        people are counted on in each is said in :meth:`_sure`. Without dummies the reports are
+        counted instead, and a round that was not held as one without any. See
+        ``docs/theory/stopping.md``.
         """
-        present = [people for people in getattr(collected, "present", ()) if people > 0]
-        if not present:
+        held = collected if isinstance(collected, simulate.CheckedIn) else simulate.CheckedIn((), 0)
+        if not any(held.present):
             raise ProtocolFailed(
                 "no round was held, since too few people were heard of: lower least, or give "
                 "people more time"
             )
-        happened = msgspec.structs.replace(self.parameters, rounds=len(present))
-        if min(present) != self.parameters.crowd:
-            happened = msgspec.structs.replace(happened, least=min(present))
-        return self._under(self.cover, happened)
+        planned = self.parameters
+        if not planned.dummies:
+            missing = max(0, planned.rounds - len(held.rounds))
+            return self._under(self.cover, planned, counts=(*held.crowds, *(0,) * missing))
+        crowd = self._sure(held)
+        if crowd == planned.crowd:
+            return self
+        happened = msgspec.structs.replace(planned, least=crowd)
+        return self._under(self.cover, happened, attended=not planned.fewest)
+
+    def _sure(self, held: simulate.CheckedIn) -> int:
+        """The crowd that every planned round is sure to have.
+
+        Of a single round: the people who were heard of, which nothing seen earlier can have
+        decided. Of several: the crowd below which the shuffler drops a round unread, whoever came
+        and why. Without such a least crowd: the fewest who were heard of, on the assumption, which
+        is stated, that attendance follows no earlier round. If such a run was stopped early nobody
+        knows who would have come, unless everyone always did.
+        """
+        planned, fewest = self.parameters, min(each for each in held.present if each)
+        if planned.rounds == 1:
+            return fewest
+        if planned.fewest:
+            return min(planned.fewest, fewest)
+        stopped = len(held.present) + held.unheld < planned.rounds
+        return 1 if stopped and fewest < planned.n else fewest
+
+    def lasting(self, rounds: int) -> Self:
+        """The same check-in, planned with another number of rounds."""
+        return self._under(self.cover, msgspec.structs.replace(self.parameters, rounds=rounds))
 
     def among(self, people: Sequence[int]) -> Self:
         """A smaller crowd, each with their own rate."""
@@ -164,9 +201,18 @@ class CheckIn(ShufflerProtocol):
         plan = check_in_cover(self.randomizer.report_bytes, self.parameters.rounds, cells)
         return self._under(plan, self.parameters), plan
 
-    def _under(self, cover: CoverPlan | None, parameters: CheckInParameters) -> Self:
+    def _under(
+        self,
+        cover: CoverPlan | None,
+        parameters: CheckInParameters,
+        *,
+        counts: tuple[int, ...] | None = None,
+        attended: bool = False,
+    ) -> Self:
         same = self.make(parameters, self.randomizer)
         object.__setattr__(same, "cover", cover)
+        object.__setattr__(same, "counts", counts)
+        object.__setattr__(same, "attended", attended)
         return same
 
     def lasts(self, timing: Timing) -> float:

@@ -23,12 +23,14 @@ class CheckedIn(Collected):
 
     ``present`` counts, for each of them, the people who were heard of, those who stayed away by
     their coin included; without dummies these cannot be told from people who were not there, and
-    everyone counts. ``sent`` counts the reports that reached the shuffler.
+    everyone counts. ``sent`` counts the reports that reached the shuffler, and ``unheld`` the
+    rounds that it closed without enough people.
     """
 
     sampled: ClassVar[bool] = True
 
     present: tuple[int, ...] = ()
+    unheld: int = 0
 
     @property
     def smallest_crowd(self) -> int:
@@ -43,7 +45,9 @@ class CheckedIn(Collected):
     def first(self, rounds: int) -> Self:
         """What the first rounds alone brought."""
         kept = self.rounds[:rounds]
-        return replace(self, rounds=kept, sent=sum(map(len, kept)), present=self.present[:rounds])
+        return replace(
+            self, rounds=kept, sent=sum(map(len, kept)), present=self.present[:rounds], unheld=0
+        )
 
     def pooled(self) -> Reports:
         """The reports of all rounds together; refuses when there is none."""

@@ -35,6 +35,7 @@ from incrowd.randomizers.law import PairLaw
 
 __all__ = [
     "AMPLIFIED_VIEW",
+    "FIXED_CROWDS",
     "HONEST_SHUFFLER",
     "SAME_RANDOMIZER",
     "SOME_RANDOMIZER",
@@ -58,6 +59,8 @@ SOME_RANDOMIZER = (
     "may depend on the reports before it but not on who they are"
 )
 _FREE_PARTICIPATION = "who takes part does not depend on the data"
+FIXED_CROWDS = "who is there in a round depends on nothing that earlier rounds gave"
+"""Else whoever sees a round could pick the crowd of the next: ``docs/theory/stopping.md``."""
 _ALL_ARRIVE = "all n reports of a round arrive; a run restates the promise for those that did"
 
 AMPLIFIED_VIEW = frozenset({"curator"})
@@ -171,6 +174,7 @@ def shuffle_guarantee(
             SOME_RANDOMIZER if adaptive else SAME_RANDOMIZER,
             _FREE_PARTICIPATION,
             _ALL_ARRIVE,
+            *((FIXED_CROWDS,) if rounds > 1 else ()),
             *drawing(randomizer),
             *colluding(colluders, crowd),
         ),
