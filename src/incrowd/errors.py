@@ -33,6 +33,8 @@ __all__ = [
     "NumericalFloor",
     "ProtocolFailed",
     "Refused",
+    "ServiceFailed",
+    "StoreUnavailable",
     "UnknownCategory",
     "all_errors",
 ]
@@ -72,6 +74,10 @@ class FileUnreadable(IncrowdError):
     """A file is missing, or cannot be read or written."""
 
     exit_code = 20
+
+
+class StoreUnavailable(FileUnreadable):
+    """A store or a journal cannot be used now; the same work may succeed later."""
 
 
 class EmptyData(IncrowdError, ValueError):
@@ -180,6 +186,12 @@ class Declined(IncrowdError):
     """A device does not take part in a survey, for its owner's sake."""
 
     exit_code = 65
+
+
+class ServiceFailed(IncrowdError, RuntimeError):
+    """A background task of a live process failed again and again."""
+
+    exit_code = 70
 
 
 def all_errors() -> dict[int, type[IncrowdError]]:

@@ -128,10 +128,7 @@ class Host:
 
     async def abandon(self) -> None:
         """As a crash leaves it: nothing more is committed, sent or acknowledged."""
-        tasks = [*self.player._tasks, self.player._committing]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.player.supervisor.close()
         for seat in self.player._seats.values():
             await seat.transport.close()
         self.journal.close()

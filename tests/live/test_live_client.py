@@ -166,7 +166,7 @@ def many_connections(hub: LiveHub, count: int) -> None:
     async def scene() -> None:
         transports = [world.transport(number) for number in range(count)]
         await asyncio.gather(*(persist(each.open) for each in transports))
-        reading = [each for each in asyncio.all_tasks() if "Connection._run" in repr(each)]
+        reading = [each for each in asyncio.all_tasks() if each.get_name() == "connection"]
         assert len(reading) == count
         ring = [world.cells(each, (each + 1) % count, 2) for each in range(count)]
         await asyncio.gather(

@@ -374,7 +374,8 @@ def test_a_survey_is_answered_once(hub: LiveHub, tmp_path: Path) -> None:
 
 
 def lives(process: Process, survey: bytes) -> list[asyncio.Task[None]]:
-    return [each._lives[survey] for each in process.devices.values()]
+    found = [each._lives[survey].task for each in process.devices.values()]
+    return [task for task in found if task is not None]
 
 
 # Budgets.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from incrowd.errors import FileUnreadable
+from incrowd.errors import StoreUnavailable
 from incrowd.live.authority import Authority
 from incrowd.live.frames import MOST_CELLS
 from incrowd.live.hub import mailroom as module
@@ -19,6 +19,7 @@ from incrowd.live.hub.metrics import Metrics
 from incrowd.live.keys import Role
 from incrowd.live.reasons import Reason
 from incrowd.live.store import Committer, SqliteStore, Tables
+from incrowd.live.supervisor import Supervisor
 from tests.live.hub_server import Poll, make_poll
 
 
@@ -28,6 +29,7 @@ class Room:
     def __init__(self, store: SqliteStore, limits: Limits | None = None) -> None:
         self.store, self.metrics = store, Metrics()
         self.committer = Committer(store)
+        self.supervisor = Supervisor()
         self.mailroom = Mailroom(self.committer, self.metrics, limits or Limits())
         authority = Authority.create()
         people = [authority.issue(f"p{n}", Role.device) for n in range(3)]
@@ -76,12 +78,12 @@ def play(
 ) -> None:
     async def main(store: SqliteStore) -> None:
         room = Room(store, limits)
-        carrying = asyncio.create_task(room.mailroom.carry())
+        room.supervisor.service("commit", room.mailroom.commit, period=1.0)
+        room.supervisor.service("delivery", room.mailroom.carry, period=1.0)
         try:
             await story(room)
         finally:
-            carrying.cancel()
-            await asyncio.wait([carrying])
+            await room.supervisor.close()
             await room.committer.close()
 
     with SqliteStore(tmp_path / "hub.db", synchronous="OFF") as store:
@@ -164,6 +166,7 @@ def test_mail_of_another_hub_is_not_skipped(tmp_path: Path) -> None:
         room.listen()
         await room.settle()
         other = Mailroom(room.committer, Metrics(), Limits())
+        room.supervisor.service("commit", other.commit, period=1.0)
         theirs, ours = room.cells(0, 3, sender=2), room.cells(0, 3)
         await other.put(room.survey, 2, theirs)
         await room.put(ours)
@@ -255,16 +258,16 @@ def test_a_store_that_fails_is_told_to_everyone_and_overcome(
             raise room.store._failures("disk I/O error")
 
         monkeypatch.setattr(room.store, "_commit", fail)
+        taking = asyncio.gather(room.mailroom.took(listener.box, [1], listener))
         outcomes = await asyncio.gather(
-            room.put(room.cells(0, 3)),
-            room.put(room.cells(3, 3)),
-            room.mailroom.took(listener.box, [1], listener),
-            return_exceptions=True,
+            room.put(room.cells(0, 3)), room.put(room.cells(3, 3)), return_exceptions=True
         )
-        assert [type(each) for each in outcomes] == [FileUnreadable] * 3
+        assert [type(each) for each in outcomes] == [StoreUnavailable] * 2
         assert room.mail == []
+        assert not taking.done()
         monkeypatch.setattr(room.store, "_commit", commit)
         await room.put(room.cells(0, 6))
+        await taking
         await room.settle()
         assert len(room.mail) == 6
 

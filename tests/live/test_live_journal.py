@@ -11,9 +11,10 @@ from contextlib import closing
 
 import pytest
 
-from incrowd.errors import FileUnreadable
+from incrowd.errors import FileUnreadable, ServiceFailed
 from incrowd.live.chain import Entry
 from incrowd.live.journal import Fact, GroupCommit, Journal, PartyRow
+from incrowd.live.supervisor import Supervisor
 
 SURVEY, OWNER = b"s" * 16, b"o" * 32
 
@@ -230,7 +231,7 @@ def test_what_was_replaced_leaves_the_log_while_the_journal_is_open(path, busy):
     async def main():
         with Journal(path) as journal:
             group = GroupCommit(journal)
-            running = asyncio.create_task(group.run())
+            running = Supervisor().service("journal", group.run, period=1.0, restart=False)
             await group.write([Fact(OWNER, SURVEY, "key", secret)])
             await group.write([Fact(OWNER, SURVEY, "key", None)])
 
@@ -240,7 +241,7 @@ def test_what_was_replaced_leaves_the_log_while_the_journal_is_open(path, busy):
             assert await forgotten(path, secret, more if busy else None)
             await group.write([Fact(OWNER, SURVEY, "key", b"again")])
             group.close()
-            await running
+            await running.finish()
         with Journal(path) as journal:
             assert journal.facts(OWNER)[SURVEY]["key"] == b"again"
 
@@ -260,13 +261,13 @@ def test_a_log_that_was_being_read_is_emptied_later(path):
             reader.execute("SELECT * FROM facts").fetchall()
             with Journal(path) as journal:
                 group = GroupCommit(journal)
-                running = asyncio.create_task(group.run())
+                running = Supervisor().service("journal", group.run, period=1.0, restart=False)
                 await asyncio.sleep(0.3)
                 assert on_disk(path, secret)
                 reader.execute("COMMIT")
                 assert await forgotten(path, secret)
                 group.close()
-                await running
+                await running.finish()
 
     asyncio.run(main())
 
@@ -328,7 +329,7 @@ def test_a_group_gathers_while_the_one_before_is_written(path):
     async def main():
         with Slow(path) as journal:
             group = GroupCommit(journal)
-            running = asyncio.create_task(group.run())
+            running = Supervisor().service("journal", group.run, period=1.0, restart=False)
             first = asyncio.create_task(group.write([Fact(OWNER, SURVEY, "0", b"")]))
             await asyncio.to_thread(journal.entered.acquire)
             others = [
@@ -343,7 +344,7 @@ def test_a_group_gathers_while_the_one_before_is_written(path):
             journal.gate.release()
             await asyncio.gather(*others)
             group.close()
-            await running
+            await running.finish()
             assert journal.sizes == [1, 49]
             assert len(journal.facts(OWNER)[SURVEY]) == 50
 
@@ -354,14 +355,15 @@ def test_a_failed_commit_ends_the_group(path):
     async def main():
         with Journal(path) as journal:
             group = GroupCommit(journal)
-            running = asyncio.create_task(group.run())
+            supervisor = Supervisor()
+            running = supervisor.service("journal", group.run, period=1.0, restart=False)
             entry = Entry(OWNER, SURVEY, b"line")
             await group.write(entries=[entry])
             with pytest.raises(FileUnreadable, match="not written"):
                 await group.write(entries=[entry])
             with pytest.raises(FileUnreadable, match="append-only"):
-                await running
-            with pytest.raises(FileUnreadable, match="append-only"):
                 await group.write()
+            await running.finish()
+            assert isinstance(supervisor.exhausted, ServiceFailed)
 
     asyncio.run(main())

@@ -34,6 +34,7 @@ from incrowd.live import frames
 from incrowd.live.hub import messages
 from incrowd.live.keys import KeyRecord
 from incrowd.live.reasons import Reason, Rejected
+from incrowd.live.supervisor import Service, Supervisor
 from incrowd.live.task import ROSTER_LIMIT
 from incrowd.live.transports.base import Unreachable
 from incrowd.protocols.delivery import Backoff
@@ -44,6 +45,8 @@ _JSON_LIMIT: Final = 64 << 20
 _KNOWN_AT_ONCE: Final = 1000
 _MOST_KEYS: Final = 1 << 20
 """A hub that goes round in circles is not followed for ever."""
+_PERIOD: Final = 15.0
+"""Seconds between the heartbeats of a connection on which nothing arrives."""
 _POLICY: Final = 1008
 """With this code the hub closes on whom it does not want."""
 _T = TypeVar("_T")
@@ -236,6 +239,7 @@ class Connection:
         backoff: Backoff | None = None,
         patience: float = 30.0,
         rng: random.Random | None = None,
+        supervisor: Supervisor | None = None,
     ) -> None:
         """``patience`` is how many seconds an answer may take; ``rng`` jitters the pauses."""
         self.url = _base(url, tls)
@@ -243,11 +247,12 @@ class Connection:
         self._identity = identity
         self._tls = tls
         self._news = news
-        self._backoff = backoff or Backoff(first=0.5, factor=2.0, cap=30.0)
+        self._backoff = backoff or Backoff(first=0.5, factor=2.0, cap=5.0)
         self._patience = patience
         self._rng = rng or random.SystemRandom()
         self._socket: ClientConnection | None = None
-        self._reader: asyncio.Task[None] | None = None
+        self._supervisor = supervisor or Supervisor()
+        self._reader: Service | None = None
         self._opening = asyncio.Lock()
         self._numbers = itertools.count(1)
         self._pending: dict[int, asyncio.Future[frames.Stored | None]] = {}
@@ -262,8 +267,8 @@ class Connection:
         """Connect for the first time; later calls only say whether the hub can be reached now."""
         async with self._opening:
             if self._reader is None:
-                socket = await self._connect()
-                self._reader = asyncio.create_task(self._run(socket))
+                await self._connect()
+                self._reader = self._supervisor.service("connection", self._run, period=_PERIOD)
         if not self.connected:
             raise Unreachable(f"the connection to the hub at {self.url} is broken")
 
@@ -272,8 +277,7 @@ class Connection:
         async with self._opening:
             reader, self._reader = self._reader, None
             if reader is not None:
-                reader.cancel()
-                await asyncio.wait([reader])
+                await reader.stop()
             socket = self._socket
             self._lost()
             if socket is not None:
@@ -367,32 +371,45 @@ class Connection:
             )
         return Unreachable(_no_answer(self.url, error))
 
-    async def _run(self, socket: ClientConnection) -> None:
+    async def _run(self, pulse: Service) -> None:
         """Read until the connection breaks, return to the hub, and so on until cancelled."""
         attempts = 0
         while True:
-            if await self._read(socket):
-                attempts = 0
-            self._lost()
-            await _abort(socket)
-            while True:
-                attempts += 1
-                await asyncio.sleep(self._backoff.pause(attempts) * self._rng.uniform(0.5, 1.0))
-                try:
-                    socket = await self._connect()
-                    break
-                except (Unreachable, HubRefused):
-                    continue
+            try:
+                socket = self._socket or await self._connect()
+                if await self._read(socket, pulse):
+                    attempts = 0
+                pulse.wait(Unreachable(f"the connection to the hub at {self.url} broke"))
+            except (Unreachable, HubRefused) as error:
+                pulse.wait(error)
+            except Exception:
+                await self._hang_up()
+                raise
+            await self._hang_up()
+            attempts += 1
+            await asyncio.sleep(self._backoff.pause(attempts) * self._rng.uniform(0.5, 1.0))
 
-    async def _read(self, socket: ClientConnection) -> bool:
+    async def _read(self, socket: ClientConnection, pulse: Service) -> bool:
         """Hand on what arrives until the connection breaks; whether anything did."""
         some = False
         try:
             while True:
-                self._handle(frames.decode_from_hub(await socket.recv(decode=False)))
+                pulse.beat()
+                try:
+                    # Cancelling this loses nothing.
+                    async with asyncio.timeout(_PERIOD):
+                        frame = await socket.recv(decode=False)
+                except TimeoutError:
+                    continue
+                self._handle(frames.decode_from_hub(frame))
                 some = True
         except (ConnectionClosed, OSError, Rejected):
             return some
+
+    async def _hang_up(self) -> None:
+        socket = self._socket
+        self._lost()
+        await _abort(socket)
 
     def _handle(self, frame: frames.FromHub) -> None:
         if isinstance(frame, frames.Stored):
@@ -481,4 +498,7 @@ def _no_answer(url: str, error: BaseException) -> str:
 
 
 def _only(rejected: Sequence[tuple[int, Reason]]) -> Reason | None:
-    return rejected[0][1] if rejected else None
+    reason = rejected[0][1] if rejected else None
+    if reason is Reason.busy:
+        raise Unreachable("the hub's store cannot be written now")
+    return reason

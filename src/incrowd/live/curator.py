@@ -259,9 +259,10 @@ class Curator(Member):
     ) -> Run:
         """Play the curator's part until everything is in or the time is up, and conclude."""
         party = self.party(started, CURATOR)
-        playing = asyncio.create_task(self.play(started, party))
+        playing = self.host.supervisor.job(self.play(started, party))
         try:
             while party.output is None and not playing.done():
+                self.host.supervisor.check()
                 if progress is not None:
                     progress(party)
                 await asyncio.wait([playing], timeout=_PAUSE)

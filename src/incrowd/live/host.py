@@ -14,7 +14,6 @@ import random
 import ssl
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -34,6 +33,7 @@ from incrowd.live.ledger import Ledger
 from incrowd.live.party import Party
 from incrowd.live.playing import Player, Spend
 from incrowd.live.reasons import Reason, Rejected
+from incrowd.live.supervisor import TRANSIENT, Service, Supervisor
 from incrowd.live.task import read_task
 from incrowd.live.transports.base import Transport, Unreachable
 from incrowd.live.transports.hub import HubTransport
@@ -50,7 +50,7 @@ _T = TypeVar("_T")
 _EVERYONE, _REVOKED = b"host", "revoked"
 """Under whose name, and which, the host notes whom it must not believe any more."""
 _PAUSE = 0.5
-_MOST_PAUSE = 15.0
+_MOST_PAUSE = 5.0
 _WATCH = 15.0
 """How often to ask for revocations, in seconds; the hub itself acts on them at once."""
 
@@ -74,6 +74,7 @@ class Network:
 class _Once:
     """Results that are computed once, and shared by everyone who asks."""
 
+    supervisor: Supervisor
     found: dict[Any, asyncio.Task[Any]] = field(default_factory=dict)
 
     async def get(self, key: Any, compute: Callable[[], Awaitable[_T]]) -> _T:
@@ -83,7 +84,7 @@ class _Once:
             async def run() -> _T:
                 return await compute()
 
-            task = self.found[key] = asyncio.create_task(run())
+            task = self.found[key] = self.supervisor.job(run())
         # One who is cancelled must not take the others' result away.
         result: _T = await asyncio.shield(task)
         return result
@@ -115,21 +116,21 @@ class Host:
         self.hub = HubClient(network.hub, self.tls)
         self.journal = journal
         self.ledger = Ledger(journal)
-        self.player = Player(journal, clock=clock)
+        self.supervisor = Supervisor()
+        self.player = Player(journal, clock=clock, supervisor=self.supervisor)
         self.revoked = _remembered(journal)
         self._begun = {row.survey for row in journal.parties()}
         self._facts: dict[bytes, dict[bytes, dict[str, bytes]]] = {}
-        self._offers = _Once()
-        self._starts = _Once()
+        self._offers = _Once(self.supervisor)
+        self._starts = _Once(self.supervisor)
         self._playing: dict[Party, Started] = {}
         self._books: dict[bytes, EndpointBook] = {}
-        self._watching: asyncio.Task[None] | None = None
         self._news: dict[bytes, _News] = {}
         self._numbered: dict[bytes, dict[int, KeyRecord]] = {}
 
     async def __aenter__(self) -> Self:
         await self.player.__aenter__()
-        self._watching = asyncio.create_task(self._watch())
+        self.supervisor.service("revocations", self._watch, period=_WATCH)
         return self
 
     async def __aexit__(
@@ -138,15 +139,11 @@ class Host:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._watching is not None:
-            self._watching.cancel()
-            await asyncio.gather(self._watching, return_exceptions=True)
-        for once in (self._offers, self._starts):
-            for task in once.found.values():
-                task.cancel()
-            await asyncio.gather(*once.found.values(), return_exceptions=True)
-        await self.player.stop()
-        await self.hub.close()
+        try:
+            await self.player.stop()
+        finally:
+            await self.supervisor.close()
+            await self.hub.close()
 
     # What is known.
 
@@ -239,7 +236,10 @@ class Host:
 
     async def refresh(self) -> None:
         """Learn which certificates were withdrawn; a hub can hide a list, but not invent one."""
-        crl = await patiently(self.hub.revocations)
+        await patiently(self._refresh)
+
+    async def _refresh(self) -> None:
+        crl = await self.hub.revocations()
         if crl is not None and not (fresh := revoked_serials(crl, self.authority)) <= self.revoked:
             self.revoked |= fresh
             # At once: whoever learns of the list may count on it.
@@ -249,13 +249,17 @@ class Host:
             serials = msgspec.msgpack.encode([str(each) for each in sorted(self.revoked)])
             await self.player.write([Fact(_EVERYONE, bytes(16), _REVOKED, serials)])
 
-    async def _watch(self) -> None:
+    async def _watch(self, pulse: Service) -> None:
         """Look for new revocations, and take nothing more from whom they name."""
         while True:
-            await asyncio.sleep(_WATCH)
-            # A hub that is away, or lies, must not end the watch.
-            with suppress(IncrowdError):
-                await self.refresh()
+            try:
+                await self._refresh()
+            except TRANSIENT:
+                raise
+            except IncrowdError as error:  # a hub that lies must not end the watch
+                pulse.wait(error)
+                await asyncio.sleep(_WATCH)
+            await pulse.sleep(_WATCH)
 
     def _shut_out(self, party: Party, started: Started) -> None:
         for number, serial in started.serials.items():
@@ -306,6 +310,7 @@ class Host:
             host=self.network.listen,
             advertise=self.network.advertise,
             revoked=lambda: self.revoked,
+            supervisor=self.supervisor,
         )
 
     def play(

@@ -32,9 +32,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, NamedTuple, Protocol, Self
 
-from incrowd.errors import FileUnreadable
+from incrowd.errors import FileUnreadable, StoreUnavailable
 from incrowd.live import chain
 from incrowd.live.chain import Entry, Head
+from incrowd.live.supervisor import Service
 
 __all__ = [
     "Batch",
@@ -321,7 +322,9 @@ class Journal:
             try:
                 yield self._database
             except sqlite3.Error as error:
-                raise FileUnreadable(
+                # Locked, full, read-only, gone: all of that may pass, unlike a refused line.
+                passing = isinstance(error, sqlite3.OperationalError)
+                raise (StoreUnavailable if passing else FileUnreadable)(
                     f"the journal {self.path} cannot be used: {error}: check the disk and its space"
                 ) from error
 
@@ -394,13 +397,15 @@ class _Write:
 class GroupCommit:
     """One transaction at a time for everyone: while it runs, the next one gathers.
 
-    A failed transaction ends it: nothing of that group was carried out, and a new process finds the
-    state before it. Now and then it empties the log of what was replaced.
+    While the file cannot be written, the group waits and nothing of it is carried out; it is tried
+    again, the same, for as long as that lasts. Any other failure ends it: a new process finds the
+    state before that group. Now and then it empties the log of what was replaced.
     """
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._marked: dict[Source, None] = {}
+        self._unwritten: tuple[Batch, list[Source]] | None = None
         self._wanted = asyncio.Event()
         self._closing = False
         self._failure: BaseException | None = None
@@ -413,48 +418,65 @@ class GroupCommit:
 
     async def write(self, facts: Iterable[Fact] = (), entries: Iterable[Entry] = ()) -> None:
         """Write these with the next group; returns when they are durable."""
-        if self._failure is not None:
-            raise self._failure
+        self.check()
         write = _Write(facts, entries)
         self.mark(write)
         await write.done
 
-    async def run(self) -> None:
+    def check(self) -> None:
+        """Raise if nothing will be written any more."""
+        if self._failure is not None:
+            raise self._failure
+
+    async def run(self, pulse: Service) -> None:
         """Commit what is marked, until closed."""
-        group: list[Source] = []
         self._forget_at = _later()  # what was left when the journal was opened
         try:
-            while not (self._closing and not self._marked):
-                if not await self._asked():
+            while self._unwritten or self._marked or not self._closing:
+                if self._unwritten is None and not await self._asked(pulse):
                     done = await asyncio.to_thread(self._journal.forget)
                     self._forget_at = math.inf if done else _later()
                     continue
-                self._wanted.clear()
-                group, self._marked = list(self._marked), {}
-                batch = self._journal.batch()
-                for source in group:
-                    source.changes(batch)
-                if batch:
-                    await asyncio.to_thread(self._journal.commit, batch)
-                    self._forget_at = min(self._forget_at, _later())
-                for source in group:
-                    source.committed()
+                await self._commit()
+                pulse.beat()
+        except StoreUnavailable as error:
+            if self._closing:
+                self._fail(error)
+            raise
         except BaseException as error:
-            self._failure = error
-            for source in (*group, *self._marked):
-                if isinstance(source, _Write) and not source.done.done():
-                    source.done.set_exception(FileUnreadable(f"not written: {error}"))
+            self._fail(error)
             raise
 
-    async def _asked(self) -> bool:
+    async def _commit(self) -> None:
+        """Write the group that is left over, or the next."""
+        if self._unwritten is None:
+            self._wanted.clear()
+            group, self._marked = list(self._marked), {}
+            batch = self._journal.batch()
+            self._unwritten = batch, group
+            for source in group:
+                source.changes(batch)
+        batch, group = self._unwritten
+        if batch:
+            await asyncio.to_thread(self._journal.commit, batch)
+            self._forget_at = min(self._forget_at, _later())
+        self._unwritten = None
+        for source in group:
+            source.committed()
+
+    def _fail(self, error: BaseException) -> None:
+        self._failure = error
+        left = [] if self._unwritten is None else self._unwritten[1]
+        for source in (*left, *self._marked):
+            if isinstance(source, _Write) and not source.done.done():
+                source.done.set_exception(FileUnreadable(f"not written: {error}"))
+
+    async def _asked(self, pulse: Service) -> bool:
         """Wait until there is something to commit; false when it is time to forget first."""
         if self._forget_at == math.inf:
-            return await self._wanted.wait()
+            return await pulse.until(self._wanted)
         left = self._forget_at - asyncio.get_running_loop().time()
-        try:
-            return left > 0 and await asyncio.wait_for(self._wanted.wait(), left)
-        except TimeoutError:
-            return False
+        return left > 0 and await pulse.until(self._wanted, left)
 
     def close(self) -> None:
         """Let ``run`` end after everything that is marked."""

@@ -46,6 +46,7 @@ from incrowd.live.ledger import Budget, Line
 from incrowd.live.party import Party
 from incrowd.live.playing import Spend
 from incrowd.live.reasons import Reason, Rejected
+from incrowd.live.supervisor import TRANSIENT, Service
 from incrowd.protocols.actor import (
     CURATOR,
     Actor,
@@ -79,13 +80,14 @@ class Member:
         self.host = host
         self.identity = keys.identity.public_key().public_bytes_raw()
         self.connection = Connection(
-            host.hub.url, keys.identity, host.tls, news=self._news, rng=host.rng
-        )
+            host.hub.url, keys.identity, host.tls, news=self._news, rng=host.rng,
+            supervisor=host.supervisor,
+        )  # fmt: skip
         self.parties: dict[bytes, Party] = {}
         """The parts it plays, by survey."""
         self.declined: dict[bytes, str] = {}
         """Why it does not take part, by survey."""
-        self._lives: dict[bytes, asyncio.Task[None]] = {}
+        self._lives: dict[bytes, Service] = {}
         self._seen: dict[bytes, dict[Address, bytes]] = {}
         self._heard: dict[bytes, asyncio.Event] = {}
         """Set when a contact has said which start it sees."""
@@ -108,9 +110,7 @@ class Member:
 
     async def close(self) -> None:
         """Leave; whatever is unfinished goes on at the next start."""
-        for life in self._lives.values():
-            life.cancel()
-        await asyncio.gather(*self._lives.values(), return_exceptions=True)
+        await asyncio.gather(*(life.stop() for life in self._lives.values()))
         await self.connection.close()
 
     def _news(self, news: frames.News) -> None:
@@ -121,12 +121,18 @@ class Member:
     def _live(self, survey: bytes) -> None:
         over = _OVER in self.host.facts(self.identity).get(survey, {})
         if not over and survey not in self._lives and survey not in self.declined:
-            self._lives[survey] = asyncio.create_task(self._life(survey))
+            self._lives[survey] = self.host.supervisor.part(
+                "a part in a survey",
+                lambda _: self._life(survey),
+                lambda: self.declined.setdefault(survey, "failed"),
+            )
 
     async def _life(self, survey: bytes) -> None:
         try:
             await self.live(survey)
             await self.host.note(self.identity, survey, _OVER, b"")
+        except TRANSIENT:
+            raise  # it is begun again from what was committed
         except IncrowdError as refusal:
             # Also what cannot be done here must not end the other lives of this process.
             self.declined[survey] = _why(refusal)
@@ -136,9 +142,6 @@ class Member:
                 await self.host.note(self.identity, survey, _OVER, b"")
             else:
                 await self.host.note(self.identity, survey, "digest", None)
-        except Exception:
-            _log.exception("a part in survey %s ended in an error", survey.hex())
-            self.declined[survey] = "failed"
 
     async def live(self, survey: bytes) -> None:
         """Take part from the offer to the end."""
@@ -194,6 +197,8 @@ class Member:
                 await self.compare(started, party)
             self.host.player.release(party)
             await self.until_over(started, party)
+        except TRANSIENT:
+            raise
         except IncrowdError:
             await self._excuse(started, party)
             raise
@@ -267,8 +272,9 @@ class Member:
         closed = self.host.news(started.offer.spec.survey).closed
         failures = self.host.player.failures
         while (left := started.ends - self.host.time()) > 0 and not closed.is_set():
-            # It may be too late to begin by now, or another survey may have used up the budget.
-            if isinstance(failure := failures.get(party), IncrowdError):
+            # It may be too late to begin by now, or another survey may have used up the budget; or
+            # the actor failed, and goes on from its last commit.
+            if (failure := failures.pop(party, None)) is not None:
                 raise failure
             with suppress(TimeoutError):
                 async with asyncio.timeout(min(left, _LOOK)):

@@ -10,8 +10,8 @@ Sending never gives up: an unreachable holder is tried again after growing, jitt
 same bytes.
 
 A party whose actor raises is set aside with what it had not yet committed, and the others go on; it
-is in ``failures``, and starts again from its last commit with the next process. A journal that
-cannot be written stops everything.
+is in ``failures``, and goes on from its last commit when it is added again. While the journal cannot
+be written nothing is sent or acknowledged, and everything goes on when it can.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from incrowd.live.frames import MOST_CELLS
 from incrowd.live.journal import Batch, Fact, GroupCommit, Journal, OutboxRow
 from incrowd.live.party import Party
 from incrowd.live.reasons import Reason
+from incrowd.live.supervisor import Service, Supervisor
 from incrowd.live.transports.base import Transport, Unreachable
 from incrowd.protocols.delivery import Backoff
 
@@ -43,23 +44,15 @@ __all__ = ["Player", "Spend"]
 _log = logging.getLogger(__name__)
 
 _RETRY: Final = Backoff(first=0.25, factor=2.0, cap=5.0)
-_LONGEST_SLEEP: Final = 10.0
-"""The clock is looked at this often, in case somebody sets it."""
-_NOT_NOW: Final = (Reason.full, Reason.flooding)
+_PERIOD: Final = 5.0
+"""Seconds between two heartbeats of a host that has nothing to do."""
+_NOT_NOW: Final = (Reason.full, Reason.busy, Reason.flooding)
 """Refusals that only ask for another time."""
 _AT_ONCE: Final = 16
 """So many parties are woken before anything else gets a turn."""
 
 Spend = Callable[[], Entry]
 """Takes the cost of taking part from a ledger; asked when the party begins, and never again."""
-
-
-async def _wait(event: asyncio.Event, seconds: float | None) -> None:
-    """Until the event, or so long."""
-    # Unlike wait_for, a timeout never swallows a cancellation that comes with the event.
-    with suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await event.wait()
 
 
 class _Lane:
@@ -128,12 +121,12 @@ class _Courier:
         transport: Transport,
         arrived: Callable[[int, Reason | None], None],
         retry: Backoff,
-        failed: Callable[[asyncio.Task[None]], None],
+        spawn: Callable[[Coroutine[None, None, None]], asyncio.Task[None]],
     ) -> None:
         self._transport = transport
         self._arrived = arrived
         self._retry = retry
-        self._failed = failed
+        self._spawn = spawn
         self._lanes: dict[int | None, _Lane] = {}
         self._tokens: list[int] = []
         self._wanted = asyncio.Event()
@@ -192,11 +185,6 @@ class _Courier:
                 with suppress(Unreachable):
                     await self._transport.took(tokens)
 
-    def _spawn(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
-        task = asyncio.create_task(work)
-        task.add_done_callback(self._failed)
-        return task
-
 
 def _jittered(pause: float) -> float:
     return pause * random.uniform(0.5, 1.0)  # noqa: S311
@@ -216,7 +204,7 @@ class _Seat:
         self.serving: asyncio.Task[None] | None = None
         self.scheduled: float | None = None
         self.failed = False
-        self.courier = _Courier(transport, self._arrived, player.retry, self._carried)
+        self.courier = _Courier(transport, self._arrived, player.retry, self._spawn)
         self._player = player
         self._asked = False
 
@@ -254,6 +242,11 @@ class _Seat:
         self.party.arrived(id_, refused)
         self._player.notify()
 
+    def _spawn(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        task = self._player.supervisor.job(work)
+        task.add_done_callback(self._carried)
+        return task
+
     def _carried(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and isinstance(error := task.exception(), Exception):
             self._player.set_aside(self, error)
@@ -272,25 +265,36 @@ class Player:
         *,
         clock: Callable[[], float] = time.time,
         retry: Backoff = _RETRY,
+        supervisor: Supervisor | None = None,
     ) -> None:
         self.retry = retry
+        self.supervisor = supervisor or Supervisor()
         self.failures: dict[Party, Exception] = {}
         self._clock = clock
         self._group = GroupCommit(journal)
-        self._rows = {(row.survey, row.number): row for row in journal.parties()}
-        self._outbox = journal.outbox()
+        self._journal = journal
+        self._added: set[tuple[bytes, int]] = set()
+        self._read()
         self._seats: dict[Party, _Seat] = {}
         self._heap: list[tuple[float, int, _Seat]] = []
         self._order = itertools.count()
         self._sooner = asyncio.Event()
         self._news = asyncio.Event()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._committing: asyncio.Task[None] | None = None
+        self._stopped = False
+        self._committing: Service | None = None
+        self._ringing: Service | None = None
+
+    def _read(self) -> None:
+        """Read where everyone is who was not added yet."""
+        self._rows = {(row.survey, row.number): row for row in self._journal.parties()}
+        self._outbox = self._journal.outbox()
 
     async def __aenter__(self) -> Self:
-        self._committing = asyncio.create_task(self._group.run())
-        self._committing.add_done_callback(lambda _: self.notify())
-        self._spawn(self._ring())
+        # What was not committed is in memory alone: only a new process can begin again without it.
+        self._committing = self.supervisor.service(
+            "journal", self._commit, period=_PERIOD, restart=False
+        )
+        self._ringing = self.supervisor.service("clock", self._ring, period=_PERIOD)
         return self
 
     async def __aexit__(
@@ -312,13 +316,16 @@ class Player:
         """Play this party from now on; one that is held does not begin before it is released."""
         seat = _Seat(party, transport, spend, held, self)
         key = party.survey, party.number
+        if key in self._added:  # it was set aside, and has committed since this was read
+            self._read()
+        self._added.add(key)
         row = self._rows.pop(key, None)
         if row is not None:
             party.resume(row)
         seat.courier.put(self._outbox.pop(key, []))
         self._seats[party] = seat
         self._schedule(seat)
-        seat.serving = self._spawn(self._serve(seat))
+        seat.serving = self.supervisor.job(self._serve(seat))
 
     def release(self, party: Party) -> None:
         """Let a party begin that was held: now, so that not everybody begins in one moment.
@@ -359,8 +366,8 @@ class Player:
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait until this holds; it is looked at after every commit and every sending."""
         while not condition():
-            if self._committing is not None and self._committing.done():
-                await self._committing
+            self._group.check()
+            if self._stopped:
                 raise IncrowdError("the player was stopped: start it anew")
             self._news.clear()
             await self._news.wait()
@@ -379,17 +386,22 @@ class Player:
 
     async def stop(self) -> None:
         """Commit what happened so far and let go; what was not sent waits in the journal."""
-        tasks, self._tasks = self._tasks, set()
-        for task in tasks:
+        if self._ringing is not None:
+            await self._ringing.stop()
+        serving = [seat.serving for seat in self._seats.values() if seat.serving is not None]
+        for task in serving:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*serving, return_exceptions=True)
         try:
             if self._committing is not None:
                 for seat in self._seats.values():
                     self._group.mark(seat)
                 self._group.close()
-                await self._committing
+                await self._committing.finish()
+                self._group.check()
         finally:
+            self._stopped = True
+            self.notify()
             for seat in self._seats.values():
                 await seat.transport.close()
 
@@ -399,11 +411,11 @@ class Player:
 
     # The circle.
 
-    def _spawn(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
+    async def _commit(self, pulse: Service) -> None:
+        try:
+            await self._group.run(pulse)
+        finally:
+            self.notify()
 
     async def _serve(self, seat: _Seat) -> None:
         """Open the transport, carry what goes out, and take in what comes."""
@@ -444,8 +456,10 @@ class Player:
             self._sooner.set()
         heapq.heappush(self._heap, (due, next(self._order), seat))
 
-    async def _ring(self) -> None:
-        """Call everyone whose time has come."""
+    async def _ring(self, pulse: Service) -> None:
+        """Call everyone whose time has come; begun again, it looks at everyone's."""
+        for seat in self._seats.values():
+            self._schedule(seat)
         while True:
             self._sooner.clear()
             due = []
@@ -459,5 +473,6 @@ class Player:
                 self._call(seat, seat.step)
                 if index % _AT_ONCE == 0:
                     await asyncio.sleep(0)
-            pause = self._heap[0][0] - self._clock() if self._heap else _LONGEST_SLEEP
-            await _wait(self._sooner, min(max(0.0, pause), _LONGEST_SLEEP))
+            pulse.beat()
+            pause = self._heap[0][0] - self._clock() if self._heap else _PERIOD
+            await pulse.until(self._sooner, min(max(0.0, pause), _PERIOD))

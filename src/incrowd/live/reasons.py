@@ -39,6 +39,8 @@ class Reason(enum.StrEnum):
     """Its sender asks for more than any honest party needs."""
     full = "full"
     """There is no room for it now; it may be sent again."""
+    busy = "busy"
+    """The store cannot take it now; it may be sent again."""
     unproven = "unproven"
     """A promise is stated that cannot be recomputed."""
     equivocal = "equivocal"

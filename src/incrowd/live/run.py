@@ -140,27 +140,24 @@ def run_live(
 
 async def _until_told(work: Coroutine[Any, Any, LiveRun]) -> LiveRun:
     """Do the work, or undo it when the process is asked to end."""
-    doing = asyncio.create_task(work)
+    doing = asyncio.current_task()
     told = asyncio.Event()
 
     def stop() -> None:
         told.set()
-        doing.cancel()
+        if doing is not None:
+            doing.cancel()
 
     loop = asyncio.get_running_loop()
     # Only the main thread can be told by signals; elsewhere somebody else looks after them.
     with suppress(ValueError, RuntimeError):
         loop.add_signal_handler(signal.SIGTERM, stop)
     try:
-        return await doing
+        return await work
     except asyncio.CancelledError:
         if told.is_set():
             raise SystemExit(128 + signal.SIGTERM) from None
         raise
-    finally:
-        if not doing.done():
-            doing.cancel()
-            await asyncio.gather(doing, return_exceptions=True)
 
 
 @dataclass(frozen=True)

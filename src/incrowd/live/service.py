@@ -87,27 +87,22 @@ async def serve(
     loop = asyncio.get_running_loop()
     for each in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(each, stop.set)
-    renewals: set[asyncio.Task[None]] = set()
-
-    def renew() -> None:
-        task = asyncio.create_task(_renew(members))
-        renewals.add(task)
-        task.add_done_callback(renewals.discard)
-
-    loop.add_signal_handler(signal.SIGHUP, renew)
     private_directory(state)
     members: list[Member] = []
     owners = {path: _keys(path, Role.device) for path in devices}
     with Journal(state / JOURNAL_FILE) as journal:
         _vouch(journal, owners)
         async with Host(network, journal) as host:
+            supervisor = host.supervisor
+            supervisor.on_exhausted = stop.set
+            loop.add_signal_handler(signal.SIGHUP, lambda: supervisor.job(_renew(members)))
             for path, keys in owners.items():
                 members.append(
                     Device(keys, host, path, answers=answers.of(keys.name), budget=budget)
                 )
             members += [Helper(_keys(path, Role.helper), host, path) for path in helpers]
-            opening = asyncio.create_task(_open(members))
-            stopping = asyncio.create_task(stop.wait())
+            opening = supervisor.job(_open(members))
+            stopping = supervisor.job(stop.wait())
             try:
                 await asyncio.wait([opening, stopping], return_when=asyncio.FIRST_COMPLETED)
                 if opening.done():
@@ -115,11 +110,11 @@ async def serve(
                     ready(len(members))
                 await stopping
             finally:
-                tasks = [opening, stopping, *renewals]
-                for task in tasks:
-                    task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
+                loop.remove_signal_handler(signal.SIGHUP)
+                opening.cancel()
+                await asyncio.gather(opening, return_exceptions=True)
                 await asyncio.gather(*(member.close() for member in members))
+            supervisor.check()
     return _report(members)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Final, Literal
 
@@ -229,7 +229,7 @@ class Board:
     async def close(self, survey: Survey, encoded: bytes) -> bool:
         """Close a survey; whether that is news."""
         read_close(encoded, survey.spec, survey.digest)
-        await self._committer.do(partial(_close, survey.id, time.time()))
+        await self._committer.do(partial(_close, [survey.id], time.time()))
         news = survey.state != "closed"
         survey.end()
         return news
@@ -237,13 +237,16 @@ class Board:
     async def close_overdue(self) -> list[Change]:
         """Close what is over its time; a survey that nobody closed must not stay forever."""
         now = time.time()
-        changes: list[Change] = []
-        for survey in list(self._surveys.values()):
-            if survey.state != "closed" and survey.spec.expires <= now:
-                await self._committer.do(partial(_close, survey.id, now))
-                survey.end()
-                changes.append((survey, "closed"))
-        return changes
+        overdue = [
+            each
+            for each in self._surveys.values()
+            if each.state != "closed" and each.spec.expires <= now
+        ]
+        if overdue:
+            await self._committer.do(partial(_close, [each.id for each in overdue], now))
+        for survey in overdue:
+            survey.end()
+        return [(survey, "closed") for survey in overdue]
 
     async def join(self, survey: Survey, identity: bytes, encoded: bytes) -> None:
         """Take in the join of whoever calls."""
@@ -259,8 +262,9 @@ class Board:
             raise Rejected(Reason.expired)
 
 
-def _close(survey: bytes, at: float, tables: Tables) -> None:
-    tables.close_task(survey, at)
+def _close(surveys: Sequence[bytes], at: float, tables: Tables) -> None:
+    for survey in surveys:
+        tables.close_task(survey, at)
 
 
 def _require_helper(address: Address) -> None:

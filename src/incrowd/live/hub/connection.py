@@ -13,10 +13,10 @@ import logging
 import os
 import re
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from incrowd.errors import IncrowdError
+from incrowd.errors import IncrowdError, StoreUnavailable
 from incrowd.live import frames
 from incrowd.live.hub.board import Survey
 from incrowd.live.hub.events import log
@@ -115,8 +115,8 @@ class Connection:
         """Serve the caller until the connection ends."""
         self.tell(frames.Welcome())
         self._hub.enter(self)
-        writer = asyncio.create_task(self._write())
-        reader = asyncio.create_task(self._read())
+        writer = self._hub.supervisor.job(self._write())
+        reader = self._hub.supervisor.job(self._read())
         try:
             await asyncio.wait({writer, reader}, return_when=asyncio.FIRST_COMPLETED)
             if self._ending:
@@ -216,10 +216,10 @@ class Connection:
         if not self._spend(1):
             raise Rejected(Reason.flooding)
 
-    async def _later(self, work: Awaitable[None]) -> None:
+    async def _later(self, work: Coroutine[None, None, None]) -> None:
         """Do it while the next frames are read, unless too many wait already."""
         await self._slots.acquire()
-        task = asyncio.ensure_future(work)
+        task = self._hub.supervisor.job(work)
         self._pending.add(task)
         task.add_done_callback(self._finished)
 
@@ -227,9 +227,9 @@ class Connection:
         self._slots.release()
         self._pending.discard(task)
         if not task.cancelled() and task.exception() is not None:
-            # The store failed. The caller still has what it sent, and sends it again later.
-            log("commit failed", logging.ERROR, kind=type(task.exception()).__name__)
-            self.end(_TRY_LATER, "the store failed")
+            # The caller still has what it sent, and sends it again later.
+            log("frame failed", logging.ERROR, kind=type(task.exception()).__name__)
+            self.end(_TRY_LATER, "the hub failed")
 
     async def _put(self, frame: frames.Put, allowed: int) -> None:
         cells, metrics = frame.cells, self._hub.metrics
@@ -239,7 +239,11 @@ class Connection:
         except Rejected as error:
             refused = [(place, error.reason) for place in range(len(cells))]
         else:
-            refused = await self._hub.mailroom.put(survey, number, cells[:allowed])
+            try:
+                refused = await self._hub.mailroom.put(survey, number, cells[:allowed])
+            except StoreUnavailable:
+                # The sender keeps what is not stored, and sends the same bytes again.
+                refused = [(place, Reason.busy) for place in range(allowed)]
             refused += ((place, Reason.flooding) for place in range(allowed, len(cells)))
         for _, reason in refused:
             metrics.reject(reason)
@@ -271,8 +275,11 @@ class Connection:
         try:
             await self._keep(frame)
         except Rejected as error:
-            self._hub.metrics.reject(error.reason)
             refused = [(0, error.reason)]
+        except StoreUnavailable:
+            refused = [(0, Reason.busy)]
+        for _, reason in refused:
+            self._hub.metrics.reject(reason)
         self.tell(frames.Stored(frame.number, refused))
 
     async def _keep(self, frame: frames.Join | frames.Announce) -> None:

@@ -13,11 +13,14 @@ from typing import Any, Literal
 
 import msgspec
 
+from incrowd.live.supervisor import LOGGER
+
 __all__ = ["LogFormat", "configure", "log"]
 
 LogFormat = Literal["json", "text"]
 
 _LOGGER = logging.getLogger("incrowd.hub")
+_OURS = (_LOGGER.name, LOGGER)
 
 
 def log(event: str, level: int = logging.INFO, **fields: str | int | bool) -> None:
@@ -30,9 +33,9 @@ class _Json(logging.Formatter):
         line: dict[str, Any] = {
             "time": _stamp(record),
             "level": record.levelname.lower(),
-            "event": record.getMessage() if record.name == _LOGGER.name else "server",
+            "event": record.getMessage() if record.name in _OURS else "server",
         }
-        if record.name != _LOGGER.name:
+        if record.name not in _OURS:
             line["message"] = record.getMessage()
         line.update(getattr(record, "fields", {}))
         if record.exc_info:
@@ -56,7 +59,7 @@ def configure(form: LogFormat) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(_Json() if form == "json" else _Text())
     for name, level in (
-        (_LOGGER.name, logging.INFO),
+        *((name, logging.INFO) for name in _OURS),
         # Below warnings the server logs the addresses of its callers.
         ("uvicorn.error", logging.WARNING),
         ("asyncio", logging.WARNING),

@@ -9,14 +9,13 @@ the commits under way before it lets go.
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Iterable
 from typing import Final
 
 from cryptography import x509
 
-from incrowd.errors import IncrowdError
+from incrowd.errors import StoreUnavailable
 from incrowd.live import frames
 from incrowd.live.hub.board import Board, Change, Survey
 from incrowd.live.hub.connection import Connection
@@ -26,10 +25,12 @@ from incrowd.live.hub.mailroom import Mailroom
 from incrowd.live.hub.metrics import Metrics
 from incrowd.live.hub.registry import Registry
 from incrowd.live.store import Committer, SqliteStore, Store
+from incrowd.live.supervisor import Service, Supervisor
 
 __all__ = ["Hub"]
 
 _TICK: Final = 1.0
+"""The period of every service, in seconds."""
 _EXPIRE_TICKS: Final = 2
 _REGULAR_TICKS: Final = 60
 
@@ -50,15 +51,19 @@ class Hub:
         self._over = False
         self._shared = not isinstance(store, SqliteStore)
         self._connections: dict[bytes, set[Connection]] = {}
-        self._tasks: list[asyncio.Task[None]] = []
+        self.supervisor = Supervisor(proves_writes=True)
 
     async def open(self) -> None:
-        """Continue from the store, and begin to work."""
+        """Continue from the store, and begin to work; ready from the first moment."""
         await self._catch_up()
-        self._tasks = [
-            asyncio.create_task(self.mailroom.carry()),
-            asyncio.create_task(self._tend()),
-        ]
+        await self._probe()
+        for name, work in (
+            ("commit", self.mailroom.commit),
+            ("delivery", self.mailroom.carry),
+            ("upkeep", self._tend),
+            ("probe", self._prove),
+        ):
+            self.supervisor.service(name, work, period=_TICK)
         log("opened")
 
     async def drain(self) -> None:
@@ -69,11 +74,13 @@ class Hub:
 
     async def close(self) -> None:
         """Stop working; everything that was answered is in the store."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.supervisor.close()
         await self.committer.close()
         log("closed")
+
+    def failing(self) -> list[str]:
+        """Why the hub is not ready; nothing when it is."""
+        return [*(["draining"] if self.draining else []), *self.supervisor.failing()]
 
     def enter(self, connection: Connection) -> None:
         """A party is here: tell it what concerns it."""
@@ -149,27 +156,37 @@ class Hub:
         self._publish(await self.board.refresh())
         self.mailroom.poll()
 
-    async def _tend(self) -> None:
+    async def _prove(self, pulse: Service) -> None:
+        """Show again and again that the store takes writes; a read would prove nothing."""
+        while True:
+            await self._probe()
+            await pulse.sleep(_TICK)
+
+    async def _probe(self) -> None:
+        await self.committer.do(lambda tables: tables.probe())
+        self.supervisor.committed()
+
+    async def _tend(self, pulse: Service) -> None:
         tick = 0
         while True:
-            await asyncio.sleep(_TICK)
+            await pulse.sleep(_TICK)
             tick += 1
             self.mailroom.widen()
-            try:
-                if self._shared:
-                    await self._catch_up()
-                if tick % _EXPIRE_TICKS == 0:
-                    self._publish(await self.board.close_overdue())
-                    await self._expire(regular=tick % _REGULAR_TICKS == 0)
-            except IncrowdError as error:
-                # The store is away for a moment; whoever needs it now is told so by an answer.
-                log("store failed", logging.ERROR, kind=type(error).__name__)
+            if self._shared:
+                await self._catch_up()
+            if tick % _EXPIRE_TICKS == 0:
+                self._publish(await self.board.close_overdue())
+                await self._expire(regular=tick % _REGULAR_TICKS == 0)
 
     async def _expire(self, *, regular: bool) -> None:
         """Give up mail after a survey was closed, and now and then in any case."""
         if not (self._over or regular):
             return
         self._over = False
-        await self.mailroom.expire(time.time() - self.limits.keep_seconds)
-        if not self._shared:
-            await self.board.refresh()
+        try:
+            await self.mailroom.expire(time.time() - self.limits.keep_seconds)
+            if not self._shared:
+                await self.board.refresh()
+        except StoreUnavailable:
+            self._over = True
+            raise

@@ -28,8 +28,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import islice
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
+from incrowd.errors import StoreUnavailable
 from incrowd.live.cells import CELL, COMPARE, DATA, Header, prefix
 from incrowd.live.frames import MOST_CELLS
 from incrowd.live.hub.board import Survey
@@ -37,6 +38,7 @@ from incrowd.live.hub.limits import Limits
 from incrowd.live.hub.metrics import Metrics
 from incrowd.live.reasons import Reason, Rejected
 from incrowd.live.store import Committer, Parcel, Placed, Tables
+from incrowd.live.supervisor import Service
 
 __all__ = ["Listener", "Mailroom", "Refusals"]
 
@@ -103,7 +105,8 @@ class Mailroom:
         self._puts: deque[_Put] = deque()
         self._taken: deque[_Taken] = deque()
         self._underway = 0
-        self._committing: asyncio.Task[None] | None = None
+        self._gathered = asyncio.Event()
+        self._failed = False
 
     async def put(self, survey: Survey, sender: int, cells: Sequence[bytes]) -> Refusals:
         """Store cells of a sender; those refused. What is not refused is durable."""
@@ -115,7 +118,8 @@ class Mailroom:
             answer: asyncio.Future[list[Placed]] = asyncio.get_running_loop().create_future()
             self._puts.append((parcels, helpers, answer))
             began = time.perf_counter()
-            placed = await self._answered(answer)
+            self._gathered.set()
+            placed = await answer
             self._metrics.commits.observe(time.perf_counter() - began)
             for (_, where), each in zip(found, placed, strict=True):
                 if None in each.fates:
@@ -130,7 +134,8 @@ class Mailroom:
         """Forget cells that are safe with their recipient."""
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._taken.append((box, places, answer))
-        await self._answered(answer)
+        self._gathered.set()
+        await answer
         if listener is not None and self._listeners.get(box) is listener:
             blocked = not self._room(listener)
             listener.untaken.difference_update(places)
@@ -138,25 +143,33 @@ class Mailroom:
             if blocked:
                 self._wake_up(box)
 
-    async def _answered(self, answer: asyncio.Future[T]) -> T:
-        if self._committing is None or self._committing.done():
-            self._committing = asyncio.create_task(self._commit())
-        return await answer
+    async def commit(self, pulse: Service) -> None:
+        """Commit what gathers, for ever.
 
-    async def _commit(self) -> None:
-        """Commit what has gathered, until there is no more."""
-        while self._puts or self._taken:
+        When the store fails, the puts are told so, because their senders keep the cells and send
+        them again; what was taken is tried again here, because nobody would say it again.
+        """
+        while True:
+            if not (self._puts or self._taken):
+                self._gathered.clear()
+                await pulse.until(self._gathered)
             puts = _some(self._puts, lambda put: sum(len(each.cells) for each in put[0]))
             taken = _some(self._taken, lambda word: len(word[1]))
             try:
                 placed, count = await self._committer.do(partial(self._store, puts, taken))
+            except StoreUnavailable as error:
+                _fail(puts, error)
+                self._taken.extendleft(reversed(taken))
+                self._failed = True
+                raise
             except Exception as error:  # whatever it is, it is for those who wait
-                answers: list[asyncio.Future[Any]] = [each[2] for each in puts]
-                answers += [each[2] for each in taken]
-                for waiting in answers:
-                    if not waiting.done():
-                        waiting.set_exception(error)
+                _fail(puts, error)
+                _fail(taken, error)
                 continue
+            if self._failed:
+                # A commit that seemed to fail can have happened: its cells are only in the store.
+                self._failed = False
+                self.poll()
             self._metrics.delivered += count
             for (parcels, _, answer), mine in zip(puts, placed, strict=True):
                 for parcel, each in zip(parcels, mine, strict=True):
@@ -168,6 +181,7 @@ class Mailroom:
             for *_, done in taken:
                 if not done.done():
                     done.set_result(None)
+            pulse.beat()
 
     def _store(
         self, puts: list[_Put], taken: list[_Taken], tables: Tables
@@ -258,10 +272,11 @@ class Mailroom:
             self._woken[listener] = None
             self._wake.set()
 
-    async def carry(self) -> None:
-        """Push mail, forever."""
+    async def carry(self, pulse: Service) -> None:
+        """Push mail, for ever; begun again, it looks for mail of every listener."""
+        self.poll()
         while True:
-            await self._wake.wait()
+            await pulse.until(self._wake)
             self._wake.clear()
             asked = [
                 (each, *each.box, each.cursor, room)
@@ -285,6 +300,13 @@ class Mailroom:
                     listener.cursor = max(listener.cursor, head)
             for listener, *_ in asked[len(found) :]:
                 self._wake_up(listener.box)
+            pulse.beat()
+
+
+def _fail(waiting: Iterable[_Put | _Taken], error: Exception) -> None:
+    for *_, answer in waiting:
+        if not answer.done():
+            answer.set_exception(error)
 
 
 def _some(queue: deque[T], size: Callable[[T], int]) -> list[T]:

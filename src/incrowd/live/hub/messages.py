@@ -7,6 +7,7 @@ by the 32 hexadecimal digits of their id. Unknown fields are refused everywhere.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -59,6 +60,7 @@ Bytes = Annotated[bytes, msgspec.Meta(extra_json_schema={"pattern": _BASE64})]
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 
+_NOT_NOW: Final = "the hub cannot do this now"
 _OTHER: Final = ("absent", "conflict", "method", "unavailable")
 _WHY: Final = [*(str(reason) for reason in Reason), *_OTHER]
 
@@ -235,6 +237,7 @@ STATUS_OF: Final[dict[Reason, int]] = {
     Reason.replayed: 409,
     Reason.flooding: 429,
     Reason.full: 429,
+    Reason.busy: 503,
     Reason.unproven: 422,
     Reason.equivocal: 409,
 }
@@ -250,6 +253,7 @@ _HOW: Final[dict[Reason, str]] = {
     Reason.replayed: "nothing needs to be done: it was taken in before",
     Reason.flooding: "wait, then send more slowly",
     Reason.full: "wait until the recipient has taken its mail",
+    Reason.busy: "try again soon with the same bytes",
     Reason.unproven: "state only what can be recomputed",
     Reason.equivocal: "show everyone the same",
 }
@@ -274,10 +278,11 @@ def conflict(error: str, how: str) -> Refused:
     return Refused(409, Problem(error=error, reason="conflict", how=how))
 
 
-def unavailable() -> Refused:
-    """The hub cannot do it now."""
+def unavailable(failing: Sequence[str] = ()) -> Refused:
+    """The hub cannot do it now, on account of these of its parts."""
     how = "try again soon; the hub's log says more"
-    return Refused(503, Problem(error="the hub cannot do this now", reason="unavailable", how=how))
+    error = f"the hub is not ready: {', '.join(failing)}" if failing else _NOT_NOW
+    return Refused(503, Problem(error=error, reason="unavailable", how=how))
 
 
 def problem_of(error: Rejected) -> tuple[int, Problem]:

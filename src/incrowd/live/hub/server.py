@@ -22,7 +22,7 @@ from starlette.routing import BaseRoute
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.protocol import State
 
-from incrowd.errors import FileUnreadable, InvalidParameter
+from incrowd.errors import FileUnreadable, InvalidParameter, ServiceFailed
 from incrowd.live.authority import load_authority_certificate, renew_keys, server_context
 from incrowd.live.frames import FRAME_LIMIT
 from incrowd.live.hub.app import Application
@@ -77,6 +77,8 @@ class HubServer(uvicorn.Server):
         self._context = context
         self._keys = keys
         self._ready = ready
+        self.failure: ServiceFailed | None = None
+        """Why the hub had to stop, unless it was told to."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Open the hub and listen."""
@@ -84,12 +86,20 @@ class HubServer(uvicorn.Server):
         if self.started:
             self._ready()
 
+    async def on_tick(self, counter: int) -> bool:
+        """Whether to stop: because of a signal, or because the hub has had too many faults."""
+        self.failure = self._application.hub().supervisor.exhausted
+        return await super().on_tick(counter) or self.failure is not None
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Accept no more, let the hub answer what it took, then close."""
         for server in self.servers:
             server.close()
-        await self._application.hub().drain()
-        hurrying = asyncio.create_task(self._hurry())
+        # What waits for a store that fails is not answered, and its senders keep it.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_GRACE_SECONDS):
+                await self._application.hub().drain()
+        hurrying = self._application.hub().supervisor.job(self._hurry())
         try:
             await super().shutdown(sockets)
         finally:
@@ -149,7 +159,10 @@ def run(
         name, number = listener.getsockname()[:2]
         url = f"https://[{name}]:{number}" if ":" in name else f"https://{name}:{number}"
         application = Application(opened, certificate, limits, extra)
-        HubServer(application, keys, lambda: ready(url)).run([listener])
+        server = HubServer(application, keys, lambda: ready(url))
+        server.run([listener])
+        if server.failure is not None:
+            raise server.failure
 
 
 def _listening(host: str, port: int) -> socket.socket:

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import ClassVar, Self, TypeVar
 
-from incrowd.errors import FileUnreadable
+from incrowd.errors import FileUnreadable, StoreUnavailable
 from incrowd.live.store.session import Session
 from incrowd.live.store.tables import Tables
 
@@ -82,11 +82,21 @@ class Store(ABC):
     kinds: ClassVar[dict[str, str]]
     """What the schema's words in braces mean in this database."""
 
-    def __init__(self, place: str, session: Session, failures: type[Exception]) -> None:
-        """``place`` names the database in messages; ``failures`` is what its driver raises."""
+    def __init__(
+        self,
+        place: str,
+        session: Session,
+        failures: type[Exception],
+        refusals: tuple[type[Exception], ...],
+    ) -> None:
+        """``place`` names the database in messages; ``failures`` is what its driver raises.
+
+        ``refusals`` are those failures that are the work's own, and would come again.
+        """
         self._place = place
         self._session = session
         self._failures = failures
+        self._refusals = refusals
         self._tables = Tables(session)
         self._lock = threading.Lock()
 
@@ -102,7 +112,8 @@ class Store(ABC):
                 self._commit()
             except self._failures as error:
                 self._rollback()
-                raise FileUnreadable(
+                kind = FileUnreadable if isinstance(error, self._refusals) else StoreUnavailable
+                raise kind(
                     f"the store {self._place} failed: {' '.join(str(error).split())}; check that "
                     "it is reachable and that its disk is not full, then try again"
                 ) from error

@@ -81,7 +81,12 @@ class PostgresStore(Store):
         self._url = url
         self._link = _PostgresSession()
         self._closed = False
-        super().__init__(_place(url), self._link, psycopg.Error)
+        super().__init__(
+            _place(url),
+            self._link,
+            psycopg.Error,
+            (psycopg.IntegrityError, psycopg.ProgrammingError, psycopg.DataError),
+        )
         try:
             self._prepare()
         except BaseException:

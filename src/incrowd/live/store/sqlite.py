@@ -27,7 +27,9 @@ _PAGE_BYTES = 65536
 _CHECKPOINT_PAGES = (128 << 20) // _PAGE_BYTES
 _CACHE_KIBIBYTES = 64 << 10
 # Another process may hold the database while it flushes; this is far longer than any flush.
-_BUSY_SECONDS = 30.0
+_BUSY_SECONDS = 5.0
+"""How long a transaction waits for another process; its caller is then told to try again."""
+_OPEN_SECONDS = 30.0
 _RETRY_SECONDS = 0.01
 
 
@@ -72,7 +74,12 @@ class SqliteStore(Store):
             )
         except sqlite3.Error as error:
             raise _unusable(path, error) from error
-        super().__init__(str(path), _SqliteSession(self._database), sqlite3.Error)
+        super().__init__(
+            str(path),
+            _SqliteSession(self._database),
+            sqlite3.Error,
+            (sqlite3.IntegrityError, sqlite3.ProgrammingError, sqlite3.DataError),
+        )
         try:
             self._configure(synchronous)
             self._prepare()
@@ -104,7 +111,7 @@ class SqliteStore(Store):
         Two processes that turn the same new file over wait for each other, so SQLite fails one of
         them at once, whatever its timeout: that one tries again.
         """
-        deadline = time.monotonic() + _BUSY_SECONDS
+        deadline = time.monotonic() + _OPEN_SECONDS
         while True:
             try:
                 (mode,) = self._pragma("journal_mode = WAL")

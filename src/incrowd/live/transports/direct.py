@@ -31,6 +31,7 @@ from incrowd.live.cells import Header, address, cell_id
 from incrowd.live.client import Connection, HubClient
 from incrowd.live.keys import check_certificate
 from incrowd.live.reasons import Reason, Rejected
+from incrowd.live.supervisor import Supervisor
 from incrowd.live.transports.base import Delivery, Transport, Unreachable
 from incrowd.live.transports.peers import (
     BROKEN,
@@ -175,6 +176,7 @@ class DirectTransport(Transport):
         most: int = 256,
         idle: float = 60.0,
         patience: float = 60.0,
+        supervisor: Supervisor | None = None,
     ) -> None:
         """``identities`` are the parties' public keys by their numbers in cells.
 
@@ -200,6 +202,7 @@ class DirectTransport(Transport):
         self._links: OrderedDict[int, Link] = OrderedDict()
         self._dialing: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._freed = asyncio.Event()
+        self._supervisor = supervisor or Supervisor()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._under_way: dict[bytes, asyncio.Task[_Answers]] = {}
         self._answered: OrderedDict[bytes, Reason | None] = OrderedDict()
@@ -460,7 +463,7 @@ class DirectTransport(Transport):
         return inbound
 
     def _spawn(self, work: Coroutine[None, None, _T]) -> asyncio.Task[_T]:
-        task = asyncio.create_task(work)
+        task = self._supervisor.job(work)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
         return task
