@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -63,16 +64,22 @@ class Process:
         hub: Callable[[Any, Any], HubClient] | None = None,
         budget: Budget = PLENTY,
         connection: type[Connection] | None = None,
+        clock: Callable[[], float] = time.time,
+        answer: Callable[[int], str] = lambda person: "yes",
     ) -> None:
-        """``hub`` and ``connection`` are how these see the hub, when it lies to them."""
+        """``hub`` and ``connection`` are how these see the hub, when it lies to them.
+
+        ``clock`` is the wall clock of their machine, ``answer`` what each person says.
+        """
         self.crowd, self.people, self.budget = crowd, people, budget
         self._path = crowd.folder / f"{name}.sqlite"
-        self._hub, self._connection = hub, connection
+        self._hub, self._connection, self._clock = hub, connection, clock
+        self._answer = answer
         self.devices: dict[int, Device] = {}
 
     async def open(self) -> None:
         self.journal = Journal(self._path)
-        self.host = Host(self.crowd.network, self.journal)
+        self.host = Host(self.crowd.network, self.journal, clock=self._clock)
         if self._hub is not None:
             await self.host.hub.close()
             self.host.hub = self._hub(self.crowd.network.hub, self.host.tls)
@@ -81,7 +88,7 @@ class Process:
             path = self.crowd.paths[person]
             made = Device(
                 PrivateKeys.load(path), self.host, path,
-                answers=Answers({"cycles": Secret("yes")}), budget=self.budget,
+                answers=Answers({"cycles": Secret(self._answer(person))}), budget=self.budget,
             )  # fmt: skip
             if self._connection is not None:
                 made.connection = self._connection(
@@ -164,12 +171,13 @@ class Crowd:
 
     def proposal(self, protocol: Protocol | None = None, **options: Any) -> Proposal:
         roster = options.pop("roster", None) or self.records
+        question = options.pop("question", QUESTION)
         chosen = LiveOptions(
             **{"min_crowd": 3, "round_seconds": ROUND, "settle": 1, "patience": 4.0, **options}
         )
         protocol = protocol or walk(len(roster))
         return propose(
-            protocol, QUESTION, question="Do you cycle?", column="cycles", delta=DELTA,
+            protocol, question, question="Do you cycle?", column="cycles", delta=DELTA,
             roster=roster, helpers={CURATOR: self.curator.keys.record()}, keys=self.curator.keys,
             options=chosen, timing=timing_of(chosen), expires=self.host.time() + 600,
         )  # fmt: skip

@@ -15,6 +15,7 @@ import pytest
 from incrowd.errors import FileUnreadable, IncrowdError
 from incrowd.live import cells
 from incrowd.live.cells import CELL, Header
+from incrowd.live.clocks import Clocks
 from incrowd.live.journal import Fact, Journal
 from incrowd.live.ledger import Budget, Ledger, Line, OverBudget
 from incrowd.live.playing import Player
@@ -212,16 +213,17 @@ def test_after_a_restart_the_same_bytes_are_sent(keys, tmp_path):
 
 def test_parties_begin_at_the_start_and_not_before(keys, tmp_path):
     cast = Cast(keys["local"], "local", PEOPLE, time.time() + 3600)
-    clock = [cast.origin - 0.001]
+    passed = [0.0]
+    clocks = Clocks(lambda: cast.origin - 0.001, lambda: passed[0])
 
     async def main():
         with Journal(tmp_path / "journal.db") as journal:
-            async with Player(journal, clock=lambda: clock[0]) as player:
+            async with Player(journal, clocks=clocks) as player:
                 party = cast.party(device(0))
                 player.add(party, MemoryNetwork().transport(SURVEY, 0))
                 await asyncio.sleep(0.02)
                 assert not party.begun
-                clock[0] = cast.origin
+                passed[0] = 0.002
                 # Another party brings the clock to attention.
                 other = cast.party(device(1))
                 player.add(other, MemoryNetwork().transport(SURVEY, 1))

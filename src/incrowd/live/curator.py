@@ -15,6 +15,7 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from incrowd.errors import InvalidCrowd, InvalidParameter, ProtocolFailed
@@ -197,7 +198,8 @@ class Curator(Member):
     ) -> Started:
         """Start with those who join: at once when everyone has, else after ``wait`` seconds."""
         offer = await self.host.offer(survey)
-        deadline = self.host.time() + wait
+        clock = partial(self.host.clocks.now, survey)
+        deadline = clock() + wait
         everyone = len(offer.roster)
         while True:
             found = await patiently(lambda: self.host.hub.survey(survey))
@@ -207,7 +209,7 @@ class Curator(Member):
                 return await self.host.started(offer, found.start)
             if progress is not None:
                 progress(found.joins, everyone)
-            late = self.host.time() >= deadline
+            late = clock() >= deadline
             if found.joins == everyone or late:
                 joins = await self._joins(offer)
                 if len(joins) == everyone or (late and len(joins) >= offer.spec.min_crowd):
@@ -234,15 +236,14 @@ class Curator(Member):
 
     async def _start(self, offer: Offer, joins: list[Join], lead: float) -> Started:
         people = [join.number for join in joins]
+        clock = partial(self.host.clocks.now, offer.spec.survey)
         promises = offer.spec.promises
         if len(people) < len(offer.roster):
-            before = self.host.time()
+            before = clock()
             promises = await asyncio.to_thread(self._promises, offer, people)
             # Everyone has to compute the same before the first round is over.
-            lead += 2 * (self.host.time() - before)
-        start = Start(
-            digest=offer.digest, at=self.host.time() + lead, joins=joins, promises=promises
-        )
+            lead += 2 * (clock() - before)
+        start = Start(digest=offer.digest, at=clock() + lead, joins=joins, promises=promises)
         signed = tasks.encode_signed(tasks.sign_start(start, self.keys.identity))
         await patiently(lambda: self.host.hub.start(offer.spec.survey, signed))
         return await self.host.started(offer, signed)

@@ -27,6 +27,7 @@ from incrowd.live import cells, frames
 from incrowd.live.admission import Offer, Started, examine
 from incrowd.live.authority import client_context, load_authority_certificate, revoked_serials
 from incrowd.live.client import HubClient
+from incrowd.live.clocks import Clocks
 from incrowd.live.journal import Fact, Journal
 from incrowd.live.keys import KeyRecord, PrivateKeys
 from incrowd.live.ledger import Ledger
@@ -117,7 +118,8 @@ class Host:
         self.journal = journal
         self.ledger = Ledger(journal)
         self.supervisor = Supervisor()
-        self.player = Player(journal, clock=clock, supervisor=self.supervisor)
+        self.clocks = Clocks(clock)
+        self.player = Player(journal, clocks=self.clocks, supervisor=self.supervisor)
         self.revoked = _remembered(journal)
         self._begun = {row.survey for row in journal.parties()}
         self._facts: dict[bytes, dict[bytes, dict[str, bytes]]] = {}
@@ -183,7 +185,7 @@ class Host:
             graph,
             authority=self.authority,
             revoked=self._revoked_for(survey),
-            now=self.time(),
+            now=self.clocks.now(survey),
         )
 
     async def started(self, offer: Offer, start: bytes) -> Started:
@@ -191,7 +193,10 @@ class Host:
         return await self._starts.get(
             (offer.digest, start),
             lambda: asyncio.to_thread(
-                offer.started, start, self.time(), self._revoked_for(offer.spec.survey)
+                offer.started,
+                start,
+                self.clocks.now(offer.spec.survey),
+                self._revoked_for(offer.spec.survey),
             ),
         )
 
@@ -214,7 +219,7 @@ class Host:
             found = await patiently(lambda: self.hub.survey(survey))
             if found.start is not None:
                 return await self.started(offer, found.start)
-            if found.state == "closed" or self.time() > offer.spec.expires:
+            if found.state == "closed" or self.clocks.now(survey) > offer.spec.expires:
                 raise Rejected(Reason.expired, "the survey ended before it started")
             # News tell at once; asking again is for news that were lost.
             try:

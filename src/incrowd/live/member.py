@@ -209,7 +209,7 @@ class Member:
         """Let the curator know that nothing of this party is on its way, nor ever was."""
         body = started.protocol.excuse
         if body is not None and not party.begun and is_device(party.address):
-            party.excuse(body, self.host.time())
+            party.excuse(body, self.host.clocks.now(party.survey))
             self.host.player.mark(party)
             with suppress(TimeoutError):
                 async with asyncio.timeout(_EXCUSE):
@@ -218,6 +218,7 @@ class Member:
     async def compare(self, started: Started, party: Party) -> None:
         """Tell those it will talk to which start it sees, and hear it from most of them."""
         survey, peers = started.offer.spec.survey, contacts(started, party.address)
+        clock = self.host.clocks.now
         for peer in peers:
             party.post(
                 links.compare_cell(
@@ -229,7 +230,7 @@ class Member:
         # Whoever stands by counts in the place of whoever is missing.
         needed = len(wanted) - sum(map(stands_by, wanted))
         latest = _latest_beginning(started, party.address)
-        if self.host.time() > latest:
+        if clock(survey) > latest:
             raise Rejected(Reason.expired, "it is too late to begin")
         while True:
             seen = self._seen[survey]
@@ -239,15 +240,15 @@ class Member:
                 raise Rejected(Reason.equivocal, "others were shown another start of this survey")
             # While there is time, also the last ones are heard.
             if agree == len(wanted) or (
-                3 * agree >= 2 * needed and self.host.time() >= started.start.at
+                3 * agree >= 2 * needed and clock(survey) >= started.start.at
             ):
                 return
-            if self.host.time() > latest:
+            if clock(survey) > latest:
                 raise Rejected(
                     Reason.equivocal, "most of the others did not say in time which start they see"
                 )
             # A thousand of these wait in one process: each only for what concerns it.
-            left = started.start.at - self.host.time()
+            left = started.start.at - clock(survey)
             self._heard[survey].clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(left if left > 0 else _LOOK / 10):
@@ -269,9 +270,9 @@ class Member:
 
     async def until_over(self, started: Started, party: Party) -> None:
         """Go on answering until it is closed, or nobody can be waiting any more."""
-        closed = self.host.news(started.offer.spec.survey).closed
-        failures = self.host.player.failures
-        while (left := started.ends - self.host.time()) > 0 and not closed.is_set():
+        closed = self.host.news(party.survey).closed
+        failures, clock = self.host.player.failures, self.host.clocks.now
+        while (left := started.ends - clock(party.survey)) > 0 and not closed.is_set():
             # It may be too late to begin by now, or another survey may have used up the budget; or
             # the actor failed, and goes on from its last commit.
             if (failure := failures.pop(party, None)) is not None:
@@ -317,7 +318,7 @@ class Device(Member):
         line, latest = self._line(offer, started.start), _latest_beginning(started, address)
 
         def spend() -> Entry:
-            if self.host.time() >= latest:
+            if self.host.clocks.now(survey) >= latest:
                 raise Rejected(Reason.expired, "it is too late to begin")
             return self.host.ledger.spend(self.identity, self._budget, line)
 

@@ -4,14 +4,15 @@ For every party the same circle: a cell arrives or a time comes, the party is ca
 into the next group commit, and only after that its cells are sent and what it took in is
 acknowledged. A host that is killed anywhere in the circle finds in its journal a state from which
 the rest of the circle is repeated. There is one clock for all (a heap of times) and one transaction
-for all, so that an idle party costs nothing.
+for all, so that an idle party costs nothing. The times are those of a steady clock: setting the
+machine's clock moves no round.
 
 Sending never gives up: an unreachable holder is tried again after growing, jittered pauses with the
 same bytes.
 
 A party whose actor raises is set aside with what it had not yet committed, and the others go on; it
-is in ``failures``, and goes on from its last commit when it is added again. While the journal cannot
-be written nothing is sent or acknowledged, and everything goes on when it can.
+is in ``failures``, and goes on from its last commit when it is added again. While the journal
+cannot be written nothing is sent or acknowledged, and everything goes on when it can.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ import heapq
 import itertools
 import logging
 import random
-import time
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from functools import partial
@@ -31,6 +31,7 @@ from typing import Final, Self
 from incrowd.errors import IncrowdError
 from incrowd.live.cells import Header
 from incrowd.live.chain import Entry
+from incrowd.live.clocks import Clocks
 from incrowd.live.frames import MOST_CELLS
 from incrowd.live.journal import Batch, Fact, GroupCommit, Journal, OutboxRow
 from incrowd.live.party import Party
@@ -256,21 +257,21 @@ class Player:
     """Plays parties until stopped; an asynchronous context manager.
 
     Parties may be added at any time. One that the journal knows continues, any other begins at its
-    origin. ``clock`` tells the seconds since 1970.
+    origin, by the clock of its survey.
     """
 
     def __init__(
         self,
         journal: Journal,
         *,
-        clock: Callable[[], float] = time.time,
+        clocks: Clocks | None = None,
         retry: Backoff = _RETRY,
         supervisor: Supervisor | None = None,
     ) -> None:
         self.retry = retry
         self.supervisor = supervisor or Supervisor()
         self.failures: dict[Party, Exception] = {}
-        self._clock = clock
+        self._clocks = clocks or Clocks()
         self._group = GroupCommit(journal)
         self._journal = journal
         self._added: set[tuple[bytes, int]] = set()
@@ -334,7 +335,7 @@ class Player:
         """
         seat = self._seats[party]
         seat.held = False
-        seat.begins = min(party.origin, self._clock())
+        seat.begins = min(party.origin, self._clocks.now(party.survey))
         self._schedule(seat)
 
     async def drained(self, party: Party) -> None:
@@ -432,7 +433,7 @@ class Player:
         if seat.failed:
             return
         try:
-            what(self._clock())
+            what(self._clocks.now(seat.party.survey))
         except Exception as error:
             self.set_aside(seat, error)
         else:
@@ -448,6 +449,8 @@ class Player:
 
     def _schedule(self, seat: _Seat) -> None:
         due = seat.due
+        if due is not None:
+            due = self._clocks.moment(seat.party.survey, due)
         if due is None or due == seat.scheduled:
             seat.scheduled = due
             return
@@ -463,7 +466,7 @@ class Player:
         while True:
             self._sooner.clear()
             due = []
-            while self._heap and self._heap[0][0] <= self._clock():
+            while self._heap and self._heap[0][0] <= self._clocks.passing():
                 at, _, seat = heapq.heappop(self._heap)
                 # An alarm that was moved has another entry.
                 if at == seat.scheduled:
@@ -474,5 +477,5 @@ class Player:
                 if index % _AT_ONCE == 0:
                     await asyncio.sleep(0)
             pulse.beat()
-            pause = self._heap[0][0] - self._clock() if self._heap else _PERIOD
+            pause = self._heap[0][0] - self._clocks.passing() if self._heap else _PERIOD
             await pulse.until(self._sooner, min(max(0.0, pause), _PERIOD))
