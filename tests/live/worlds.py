@@ -161,8 +161,10 @@ class NatsWorld(World):
 class LiveHub:
     """A hub that can be killed and started again on the same port."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, store: str | None = None) -> None:
+        """``store`` is a URL or a path, by default a file in ``root``."""
         self.deployment = Deployment(root)
+        self._store = store
         self.tls = self.deployment.tls
         self._stack = contextlib.ExitStack()
         self._running: RunningHub | None = None
@@ -171,12 +173,18 @@ class LiveHub:
 
     @property
     def url(self) -> str:
+        return self.running.url
+
+    @property
+    def running(self) -> RunningHub:
         assert self._running is not None
-        return self._running.url
+        return self._running
 
     def start(self) -> None:
         port = [] if self._running is None else ["--port", self.url.rpartition(":")[2]]
-        self._running = self._stack.enter_context(running_hub(self.deployment, *port))
+        self._running = self._stack.enter_context(
+            running_hub(self.deployment, *port, store=self._store)
+        )
 
     def kill(self) -> None:
         assert self._running is not None

@@ -8,8 +8,6 @@ keeps listening to what it was told to listen to, and comes back by itself after
 with some chance in them, so that a thousand parties do not return to a restarted hub in the same
 moment. Whatever waits for an answer when the connection breaks fails as ``Unreachable``: the sender
 cannot know, and asks again. What the hub had delivered and nobody took is delivered anew.
-
-One task per connection reads; there is no other.
 """
 
 from __future__ import annotations
@@ -45,8 +43,7 @@ _JSON_LIMIT: Final = 64 << 20
 _KNOWN_AT_ONCE: Final = 1000
 _MOST_KEYS: Final = 1 << 20
 """A hub that goes round in circles is not followed for ever."""
-_PERIOD: Final = 15.0
-"""Seconds between the heartbeats of a connection on which nothing arrives."""
+_PERIOD: Final = 15.0  # seconds between the heartbeats of an idle connection
 _POLICY: Final = 1008
 """With this code the hub closes on whom it does not want."""
 _T = TypeVar("_T")
@@ -498,7 +495,6 @@ def _no_answer(url: str, error: BaseException) -> str:
 
 
 def _only(rejected: Sequence[tuple[int, Reason]]) -> Reason | None:
-    reason = rejected[0][1] if rejected else None
-    if reason is Reason.busy:
+    if rejected and rejected[0][1] is Reason.busy:
         raise Unreachable("the hub's store cannot be written now")
-    return reason
+    return rejected[0][1] if rejected else None

@@ -30,7 +30,7 @@ async def offer(people: Crowd, *, rounds: int, **options: object) -> Proposal:
     protocol = NetworkShuffle(
         families.complete(count), KRR(categories=count, epsilon=_EXACT), rounds=rounds
     )
-    question = Histogram(categories=tuple(map(answer, range(count))))
+    question = Histogram(categories=tuple(map(answer, range(count))), complete=True)
     return await people.offered(protocol=protocol, question=question, **options)
 
 
