@@ -39,8 +39,11 @@ def stopped_response(epsilon0: float, stated: Sequence[float]) -> float:
     return float(value[0])
 
 
-def stopped_gaussian(shift: float, stated: Sequence[float]) -> float:
-    """Gaussian noise around a shift, round by round; the loss of one is N(shift²/2, shift²)."""
+def stopped_gaussian(shift: float, stated: Sequence[float], rate: float = 1.0) -> float:
+    """Gaussian noise around a shift, round by round; the loss of one is N(shift²/2, shift²).
+
+    The victim is in a round with probability ``rate``, and everyone sees whether.
+    """
     held = len(stated)
     top = held * shift**2 / 2 + _REACH * shift * math.sqrt(held)
     loss = np.arange(-top, top, _STEP)
@@ -50,7 +53,8 @@ def stopped_gaussian(shift: float, stated: Sequence[float]) -> float:
     weight /= weight.sum()
     value = gained(stated[-1], loss)
     for rounds in range(held - 1, -1, -1):
-        value = np.convolve(np.pad(value, reach, mode="edge"), weight[::-1], mode="valid")
+        moved = np.convolve(np.pad(value, reach, mode="edge"), weight[::-1], mode="valid")
+        value = rate * moved + (1 - rate) * value
         if rounds:
             value = np.maximum(value, gained(stated[rounds - 1], loss))
     return float(np.interp(0.0, loss, value))

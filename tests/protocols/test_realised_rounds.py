@@ -13,6 +13,8 @@ from incrowd.privacy.gaussian import GaussianProfile
 from incrowd.protocols.check_in import CheckIn
 from incrowd.protocols.check_in.simulate import CheckedIn
 from incrowd.protocols.local import Local
+from incrowd.protocols.token_walk import TokenWalk
+from incrowd.protocols.token_walk.token import Carried
 from incrowd.protocols.trusted_shuffle import TrustedShuffle
 from incrowd.randomizers import RR, Gaussian
 from incrowd.tasks.base import Collected
@@ -70,6 +72,19 @@ def test_local_gaussian_when_stopped_by_the_loss_states_enough():
 )
 def test_run_when_stopped_by_the_loss_states_enough(protocol):
     assert stopped_response(0.5, stated(protocol, DELTA, 1)) <= DELTA
+
+
+def test_token_walk_when_stopped_by_the_loss_states_enough():
+    """Everyone sees each of 60 steps, of which one in three is the victim's."""
+    protocol = TokenWalk(Gaussian.with_sigma(1 / SHIFT), n=3, steps=60)
+    after = []
+    for held in range(1, 61):
+        home = Carried(
+            rounds=(), sent=held, total=np.zeros(()), reports=held, noise=held, steps=held,
+            crowd=3, losses=None, drawn=True,
+        )  # fmt: skip
+        after.append(protocol.realised(home).guarantee("everyone").epsilon(DELTA))
+    assert stopped_gaussian(SHIFT, after, rate=1 / 3) <= DELTA * (1 + 1e-2)
 
 
 @pytest.mark.parametrize("kind", [TrustedShuffle, Local, CheckIn])

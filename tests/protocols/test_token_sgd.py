@@ -184,7 +184,7 @@ def test_a_resumed_training_is_the_same_to_the_last_bit(tmp_path, changes):
     whole = token(**changes).fit(ROWS, LABELS)
     saved = {"checkpoint": tmp_path / "token.npz", "every": 50}
     # Killed after some steps, once between two checkpoints.
-    token(**changes, **saved | {"rounds": 170}).fit(ROWS, LABELS)
+    token(**changes, **saved).partial_fit(ROWS, LABELS, 170)
     resumed = token(**changes, **saved).fit(ROWS, LABELS)
     np.testing.assert_array_equal(resumed.parameters_, whole.parameters_)
     assert resumed.history_ == whole.history_
@@ -194,7 +194,7 @@ def test_a_resumed_training_is_the_same_to_the_last_bit(tmp_path, changes):
 
 def test_a_checkpoint_of_another_path_is_refused(tmp_path):
     path = tmp_path / "token.npz"
-    token(checkpoint=path, rounds=20).fit(ROWS, LABELS)
+    token(checkpoint=path).partial_fit(ROWS, LABELS, 20)
     with pytest.raises(InvalidParameter, match=r"differs in cap .*, path"):
         token(checkpoint=path, **PUBLIC).fit(ROWS, LABELS)
     with pytest.raises(InvalidParameter, match="differs in radius"):
@@ -292,7 +292,9 @@ def test_steps_of_a_public_path_stay_as_long_when_training_goes_on():
         learner.partial_fit(ROWS, LABELS, 2)
     free = token().partial_fit(ROWS, LABELS, 2)
     free.learning_rate = 0.001
-    assert free.partial_fit(ROWS, LABELS, 2).protocol_.parameters.steps == 4
+    assert free.partial_fit(ROWS, LABELS, 2).rounds_ == 4
+    assert free.protocol_.parameters.steps == free.rounds == 300
+    assert free.protocol_.broken
 
 
 def test_settings_go_round():

@@ -228,15 +228,26 @@ class TestWhatHappened:
         hub, network = (protocol.guarantee(f"peer+{each}") for each in ("hub", "network"))
         assert hub.epsilon(DELTA) == network.epsilon(DELTA)
 
-    def test_fewer_steps_among_fewer_people(self):
+    def test_walk_that_was_cut_short_is_charged_all_steps_among_fewer_people(self):
         protocol = TokenWalk(RESPONSE, n=30, steps=600)
         home = Carried(
             rounds=(), sent=500, total=np.full(3, 150.0), reports=450, noise=450, steps=500,
             crowd=21, losses=None, drawn=True,
         )  # fmt: skip
         happened = protocol.realised(home)
-        assert (happened.parameters.n, happened.parameters.steps) == (21, 500)
+        assert (happened.parameters.n, happened.parameters.steps) == (21, 600)
         assert happened.guarantee().epsilon(DELTA) > protocol.guarantee().epsilon(DELTA)
+
+    @pytest.mark.parametrize("missing", [{"steps": 599, "noise": 599}, {"crowd": 29}])
+    def test_path_that_somebody_may_have_changed_is_not_stated(self, missing):
+        """Who goes away because of a token they saw decides which losses there are."""
+        protocol = TokenWalk(NOISE, n=30, steps=600, path="public")
+        whole = protocol.collect(np.zeros(30), Seeds(3))
+        assert "realised walk" in protocol.realised(whole).guarantee("peer").theorem
+        cut = protocol.realised(replace(whole, **missing))
+        assert "realised walk" not in cut.guarantee("peer").theorem
+        planned = protocol.guarantee("peer").epsilon(DELTA)
+        assert cut.guarantee("peer").epsilon(DELTA) >= planned
 
     def test_nothing_happened(self):
         home = Carried(

@@ -79,20 +79,27 @@ def test_numbers_of_numpy_are_numbers(tmp_path):
     path = tmp_path / "state.npz"
     model = Softmax(classes=np.arange(3), l2=np.float64(0.0))
     changes = {"rate": np.float64(0.2), "clip": np.float32(1.0), "seed": np.int64(9)}
-    learner(path, rounds=5.0, model=model, **changes).fit(ROWS, LABELS)
+    learner(path, rounds=20.0, model=model, **changes).partial_fit(ROWS, LABELS, rounds=5)
     same = learner(path).fit(ROWS, LABELS)
     np.testing.assert_array_equal(same.parameters_, learner().fit(ROWS, LABELS).parameters_)
 
 
-def test_more_rounds_later(tmp_path):
+def test_fit_from_a_checkpoint_holds_the_rest_of_the_plan(tmp_path):
     path = tmp_path / "state.npz"
-    learner(path, rounds=10).fit(ROWS, LABELS)
+    learner(path).partial_fit(ROWS, LABELS, rounds=10)
     longer = learner(path).fit(ROWS, LABELS)
     np.testing.assert_array_equal(longer.parameters_, learner().fit(ROWS, LABELS).parameters_)
     done = learner(path, progress=stop_after(1)).fit(ROWS, LABELS)
     np.testing.assert_array_equal(done.parameters_, longer.parameters_)
-    with pytest.raises(InvalidParameter, match="has 20 rounds, which are already spent"):
-        learner(path, rounds=10).fit(ROWS, LABELS)
+
+
+@pytest.mark.parametrize("rounds", [10, 30])
+def test_checkpoint_of_another_plan_is_refused(tmp_path, rounds):
+    """Else whoever saw the model could add rounds, or state fewer, because of it."""
+    path = tmp_path / "state.npz"
+    learner(path).partial_fit(ROWS, LABELS, rounds=5)
+    with pytest.raises(InvalidParameter, match=r"differs in rounds \(20 there\)"):
+        learner(path, rounds=rounds).fit(ROWS, LABELS)
 
 
 def test_a_failed_round_is_spent_in_the_checkpoint_too(tmp_path):

@@ -111,7 +111,7 @@ def test_networks_learn_and_repeat(learner, tmp_path):
     assert first.score(IMAGES, LABELS) > 0.6
     path = tmp_path / "state.npz"
     half = {**common, "checkpoint": path}
-    learner(model=TorchModule(small, classes=3), **{**half, "rounds": 25}).fit(IMAGES, LABELS)
+    learner(model=TorchModule(small, classes=3), **half).partial_fit(IMAGES, LABELS, rounds=25)
     second = learner(model=TorchModule(small, classes=3), **half).fit(IMAGES, LABELS)
     np.testing.assert_array_equal(first.parameters_, second.parameters_)
 

@@ -104,6 +104,6 @@ class CheckInSGD(SGD):
 
     @property
     def protocol_(self) -> CheckIn | DistributedCheckIn:
-        """The check-in of the rounds that were held: its other views, and what it costs."""
-        state, crowd = self._held()
-        return cast(CheckInReports | SummedNoise, self._channel).protocol(crowd, state.rounds)
+        """The check-in of the planned rounds: its other views, and what it costs."""
+        _, crowd = self._held()
+        return cast(CheckInReports | SummedNoise, self._channel).protocol(crowd, self._planned)

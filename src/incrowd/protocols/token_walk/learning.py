@@ -110,6 +110,10 @@ class TokenNoise(Channel):
         """That of the walk, against a peer."""
         return self.protocol(crowd, rounds).guarantee("peer")
 
+    def stopped(self, crowd: Crowd, rounds: int) -> Guarantee:
+        """Later steps do not hide a model that was published before them: the walk is broken."""
+        return self.protocol(crowd, rounds).cut_short().guarantee("peer")
+
     def describe(self) -> dict[str, Any]:
         """Clipping length, noise, path and cap."""
         return {
@@ -207,6 +211,7 @@ class TokenSGD(SGD):
 
     @property
     def protocol_(self) -> TokenWalk:
-        """The walk of the steps that were held: its other views, and what it costs."""
+        """The walk of the planned steps: its other views, and what it costs."""
         state, crowd = self._held()
-        return cast(TokenNoise, self._channel).protocol(crowd, state.rounds)
+        walk = cast(TokenNoise, self._channel).protocol(crowd, self._planned)
+        return walk.cut_short() if state.rounds < self._planned else walk

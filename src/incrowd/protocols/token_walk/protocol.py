@@ -313,7 +313,13 @@ class TokenWalk(Protocol):
         return collect(self, values, seeds)
 
     def realised(self, collected: Collected) -> Self:
-        """The walk that happened: its steps, its smallest crowd, and its path."""
+        """All planned steps, the smallest crowd, and the path where nobody can have decided it.
+
+        A holder who goes away because of what the token held makes a walk shorter or changes its
+        path. So steps are charged as planned, a walk that was cut short is broken, and the loss of
+        the path that happened is stated only if everyone was there until the last step. Whoever
+        goes away takes only themselves out of the crowd. See ``docs/theory/stopping.md``.
+        """
         if not isinstance(collected, Carried) or collected.reports == 0:
             raise ProtocolFailed(
                 "no token came home with a contribution: give people more time, or a longer walk"
@@ -324,18 +330,27 @@ class TokenWalk(Protocol):
                 f"only {collected.crowd} people were there in the end, and so few hide nobody: "
                 "give people more time"
             )
-        if chosen.topology != "ring":
-            chosen = msgspec.structs.replace(chosen, steps=collected.steps)
+        everyone = collected.crowd == chosen.n
+        # Every planned step leaves its noise in what comes home, unless it was lost or never taken;
+        # and on a graph whoever is away changes where the token goes.
+        lost = collected.noise < chosen.length * chosen.tokens or (
+            chosen.topology == "graph" and not everyone
+        )
         if chosen.topology == "complete":
             chosen = msgspec.structs.replace(chosen, n=collected.crowd)
         same = self.make(chosen, self.randomizer, self.neighbours)
-        object.__setattr__(same, "losses", collected.losses)
-        # Every step leaves its noise in what comes home, unless it was lost; and on a graph whoever
-        # is away changes where the token goes.
-        lost = collected.noise < collected.steps * chosen.tokens or (
-            chosen.topology == "graph" and collected.crowd < chosen.n
-        )
-        object.__setattr__(same, "broken", lost and chosen.topology != "ring")
+        whole = everyone and collected.steps == chosen.length
+        object.__setattr__(same, "losses", collected.losses if whole else None)
+        return same.cut_short() if lost and chosen.topology != "ring" else same
+
+    def cut_short(self) -> Self:
+        """The same walk, of which some steps came to nothing, or were never taken.
+
+        What came home then holds less noise than there were to be steps.
+        """
+        same = self.make(self.parameters, self.randomizer, self.neighbours)
+        object.__setattr__(same, "losses", self.losses)
+        object.__setattr__(same, "broken", True)
         return same
 
     def published(self) -> Parameters:

@@ -105,6 +105,13 @@ class Channel(ABC):
     def guarantee(self, crowd: Crowd, rounds: int) -> Guarantee:
         """What is proven of this many rounds."""
 
+    def stopped(self, crowd: Crowd, rounds: int) -> Guarantee:
+        """The same where training may have ended before, because of what it had come to.
+
+        Rounds that compose one by one prove it anyway: a part of them is a function of all.
+        """
+        return self.guarantee(crowd, rounds)
+
     @abstractmethod
     def describe(self) -> dict[str, Any]:
         """What makes two channels the same, in types that JSON has."""

@@ -17,9 +17,12 @@ Invariants. A round is applied and accounted, or neither. A gradient that is no 
 as zero, which is what a device would have to send: whether training goes on must not depend on one
 record. Parameters that leave the range of doubles depend on released averages alone; training then
 stops before they are taken over, and the round counts as spent. A round that nobody joined is
-accounted like every other. ``budget=(ε, δ)`` is checked before the first round, and no round is
-held that would exceed it. Randomness is addressed by round and role, so a result depends on the
-root seed alone, not on interruptions; a checkpoint continues bit for bit.
+accounted like every other. The number of rounds is planned before the first: ``rounds``, or as
+many of them as ``budget=(ε, δ)`` pays for, and the guarantee is that of the plan. Training may end
+early because of what the model has come to, so that the rounds held prove nothing by themselves;
+nor can rounds be added later (``docs/theory/stopping.md``). Randomness is addressed by round and
+role, so a result depends on the root seed alone, not on interruptions; a checkpoint continues bit
+for bit.
 """
 
 from __future__ import annotations
@@ -87,10 +90,10 @@ class SGD(ABC):
     that the parameters are brought back to where they are longer; ``average`` returns a running
     average of the iterates that prefers late ones (weights of polynomial decay) in place of the
     last. Labels of shape (people, k) say that each person has k records, and then records have
-    these two axes first. With ``checkpoint`` the state is saved every
-    ``every`` rounds and at the end, and ``fit`` continues where a file of the same configuration
-    stopped. ``budget`` is a pair (ε, δ): training ends before it is exceeded. ``progress`` is
-    ``True`` for a bar, or a function of rounds done and rounds in all.
+    these two axes first. With ``checkpoint`` the state is saved every ``every`` rounds and at the
+    end, and ``fit`` continues where a file of the same configuration stopped. ``budget`` is a pair
+    (ε, δ): no more rounds are planned than it pays for. ``progress`` is ``True`` for a bar, or a
+    function of rounds done and rounds in all.
     """
 
     model: Model
@@ -172,12 +175,19 @@ class SGD(ABC):
 
     @property
     def guarantee_(self) -> Guarantee:
-        """What is proven of the rounds that were held."""
+        """What is proven of the planned rounds, also where fewer were held."""
         state, crowd = self._held()
-        return self._channel.guarantee(crowd, state.rounds)
+        if state.rounds < self._planned:
+            return self._channel.stopped(crowd, self._planned)
+        return self._channel.guarantee(crowd, self._planned)
+
+    @property
+    def _planned(self) -> int:
+        """The rounds that were planned before the first; 0 where the budget pays for none."""
+        return int(self._configuration["rounds"])
 
     def epsilon(self, delta: float) -> float:
-        """A proven ε of the rounds that were held, at this δ."""
+        """A proven ε of the planned rounds, at this δ."""
         return self.guarantee_.epsilon(delta)
 
     # ---- what was learned
@@ -241,7 +251,7 @@ class SGD(ABC):
         return self._train(records, labels, None)
 
     def partial_fit(self, records: ArrayLike, labels: ArrayLike, rounds: int = 1) -> Self:
-        """Hold some more rounds with the same people, whatever ``self.rounds`` says."""
+        """Hold some more of the planned rounds, with the same people."""
         self._check()
         return self._train(records, labels, checks.integer(rounds, "rounds", 1))
 
@@ -249,7 +259,7 @@ class SGD(ABC):
         rows, targets = labelled(self.model, records, labels)
         self._begin(rows, targets)
         state, crowd = self._fitted()
-        last = self._last_round(state, crowd, more)
+        last = self._last_round(state, more)
         if self.checkpoint is not None and state.rounds < last:
             files.check_writable(Path(self.checkpoint))
         state.make_room(last)
@@ -286,14 +296,16 @@ class SGD(ABC):
         start = self._in_ball(self._model.start(rows.shape[targets.ndim :], seeds))
         configuration = self._describe(rows, targets, seeds.root)
         configuration["start"] = hashlib.sha256(start.tobytes()).hexdigest()
+        crowd, channel = self._crowd_of(len(rows), start.size), self.channel()
+        configuration["rounds"] = self._plan(channel, crowd)
         if saved is not None:
             state = files.load(saved, configuration, start.size)
             self._same_learning_rates(saved, state)
         else:
             state = State.at(start, seeds.root)
         self._shape = rows.shape[targets.ndim :]
-        self._crowd = self._crowd_of(len(rows), start.size)
-        self._configuration, self._channel, self._state = configuration, self.channel(), state
+        self._crowd = crowd
+        self._configuration, self._channel, self._state = configuration, channel, state
 
     def _continue(self, rows: NDArray[Any], targets: NDArray[Any], state: State) -> None:
         """Refuse other settings, and other records or labels, than the spent rounds had."""
@@ -333,24 +345,30 @@ class SGD(ABC):
                     f"({there!r} there in round {number}): give the same settings, or another path"
                 )
 
-    def _last_round(self, state: State, crowd: Crowd, more: int | None) -> int:
-        """The round to stop before, within the budget."""
-        wanted = int(self.rounds) if more is None else state.rounds + more
-        if state.rounds > wanted:
-            raise InvalidParameter(
-                f"the checkpoint {self.checkpoint} has {state.rounds} rounds, which are already "
-                f"spent, and rounds = {wanted}: raise rounds, or give another path"
-            )
+    def _plan(self, channel: Channel, crowd: Crowd) -> int:
+        """The number of rounds, of which nothing that is seen later can be a reason."""
+        wanted = int(self.rounds)
         if self.budget is None:
             return wanted
-        epsilon, delta = self.budget
-        last = _most_rounds(self._channel, crowd, wanted, epsilon, delta)
-        if last == 0 or last < state.rounds or (last == state.rounds < wanted and more is not None):
+        return _most_rounds(channel, crowd, wanted, *self.budget)
+
+    def _last_round(self, state: State, more: int | None) -> int:
+        """The round to stop before, within the plan."""
+        planned = self._planned
+        if self.budget is not None and (planned == 0 or (more and state.rounds == planned)):
+            epsilon, delta = self.budget
             raise BudgetInfeasible(
-                f"the budget of epsilon = {epsilon:g} at delta = {delta:g} is met by {last} "
+                f"the budget of epsilon = {epsilon:g} at delta = {delta:g} is met by {planned} "
                 f"rounds, and {state.rounds} were held: raise the budget, or add noise"
             )
-        return last
+        if more is None:
+            return planned
+        if self.budget is None and state.rounds + more > planned:
+            raise InvalidParameter(
+                f"rounds = {planned} were planned before the first, and {state.rounds} were held: "
+                f"hold at most {planned - state.rounds} more, or fit anew with more rounds"
+            )
+        return min(planned, state.rounds + more)
 
     def _round(
         self,
