@@ -5,18 +5,26 @@ from __future__ import annotations
 import ast
 import asyncio
 import logging
+import sqlite3
+import subprocess
+import sys
+import time
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from pathlib import Path
 
+import httpx
 import pytest
 
 import incrowd
 from incrowd.errors import HubUnreachable, ServiceFailed, StoreUnavailable
 from incrowd.live import supervisor as module
 from incrowd.live.journal import Fact, GroupCommit, Journal
+from incrowd.live.keys import CERTIFICATE_FILE
 from incrowd.live.supervisor import LOGGER, Service, Supervisor
 from incrowd.live.transports.base import Unreachable
 from incrowd.protocols.delivery import Backoff
+from tests.live.hub_server import Api, Deployment, running_hub
 
 LIVE = Path(incrowd.__file__).parent / "live"
 LIMIT = 30.0
@@ -271,3 +279,68 @@ def test_journal_cancelled_in_the_moment_it_is_asked_to_write_ends(tmp_path: Pat
             assert running.task.cancelled()
 
     asyncio.run(main())
+
+
+_PATCHED = """
+from incrowd.live.host import Host
+from incrowd.live.hub.mailroom import Mailroom
+
+async def fail(self, pulse):
+    raise ValueError("quotes an answer")
+
+Host._watch = Mailroom.carry = fail
+from incrowd.cli import main
+raise SystemExit(main())
+"""
+"""The program, in which one background task keeps failing."""
+
+
+def ended(*words: object) -> subprocess.CompletedProcess[str]:
+    """Run the program until it ends by itself."""
+    return subprocess.run(
+        [sys.executable, "-c", _PATCHED, *map(str, words)],
+        capture_output=True, text=True, check=False, timeout=4 * LIMIT,
+    )  # fmt: skip
+
+
+def test_processes_in_which_a_task_keeps_failing_end_with_exit_code_70(tmp_path: Path) -> None:
+    deployment = Deployment(tmp_path)
+    (keys,) = deployment.parties(1)
+    keys.save(tmp_path / "device")
+    authority = tmp_path / "authority" / CERTIFICATE_FILE
+    with running_hub(deployment) as hub:
+        device = ended(
+            "device", "run", "--hub", hub.url, "--authority", authority, "--any-budget",
+            "--state", tmp_path / "state", "--keys", tmp_path / "device",
+        )  # fmt: skip
+    broken = ended(
+        "hub", "--keys", tmp_path / "hub", "--authority", authority, "--store", tmp_path / "new.db",
+        "--log-format", "text",
+    )  # fmt: skip
+    for process, task in ((device, "revocations"), (broken, "delivery")):
+        assert process.returncode == 70, process.stderr
+        assert f"'{task}' failed too often" in process.stderr
+        assert process.stderr.count(f"{task} failed: ValueError in fail") == 5
+        assert "answer" not in process.stderr.replace("no answers", "")
+
+
+def test_readiness_of_a_hub_whose_store_is_locked_names_what_fails(tmp_path: Path) -> None:
+    deployment = Deployment(tmp_path)
+    with running_hub(deployment) as hub, Api(hub, deployment) as api:
+        assert api.get("/readyz").json() == {"ok": True}
+        with closing(sqlite3.connect(deployment.store, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            # Reads go on, and prove nothing.
+            assert other.execute("SELECT count(*) FROM tasks").fetchone() == (0,)
+            answer = eventually(lambda: api.get("/readyz"), 503)
+            other.execute("ROLLBACK")
+        assert answer.json()["reason"] == "unavailable"
+        assert "probe (" in answer.json()["error"]
+        assert eventually(lambda: api.get("/readyz"), 200).json() == {"ok": True}
+
+
+def eventually(ask: Callable[[], httpx.Response], status: int) -> httpx.Response:
+    """Ask until the answer has this status."""
+    while (answer := ask()).status_code != status:
+        time.sleep(0.05)
+    return answer

@@ -33,7 +33,7 @@ from tests.live.postgres import Server, programs
 from tests.live.security.named import Outcome, answer, offer, outcome, spent_once
 from tests.live.worlds import LiveHub
 
-__all__ = ["FAULTS", "Fault", "Played", "play", "small_disk"]
+__all__ = ["FAULTS", "Fault", "Outcome", "Played", "over_quota", "play", "small_disk"]
 
 ROUNDS = 4
 HOSTS = 3

@@ -6,19 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.security.store_faults import FAULTS, Outcome, play
+from incrowd.live import frames
+from incrowd.live.keys import Role
+from tests.live.hub_server import Api, Caller, Deployment, make_poll, running_hub, settled
+from tests.live.security.store_faults import FAULTS, Outcome, over_quota, play
 
 PEOPLE = 24
-QUICK = [
-    "hub sqlite locked 2 s",
-    "hub sqlite disk full 6 s",
-    "hub sqlite over quota 2 s",
-    "hub postgresql stopped 2 s",
-    "hub postgresql read-only 2 s",
-    "device sqlite disk full 6 s",
-    "device sqlite read-only 2 s",
-]
-"""One fault of each kind; the others are slow."""
+QUICK = ["hub sqlite disk full 6 s", "hub postgresql stopped 2 s", "device sqlite disk full 6 s"]
+"""The others are slow."""
 CASES = [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in FAULTS]
 
 
@@ -37,7 +32,13 @@ def test_survey_with_grace_beyond_the_fault_loses_and_doubles_nothing(
         assert played.named
 
 
-@pytest.mark.parametrize("name", ["hub sqlite over quota 6 s", "device sqlite read-only 6 s"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "hub sqlite over quota 6 s",
+        pytest.param("device sqlite read-only 6 s", marks=pytest.mark.slow),
+    ],
+)
 def test_survey_with_grace_below_the_fault_ends_with_a_reason(name: str, tmp_path: Path) -> None:
     played = play(FAULTS[name], tmp_path, people=PEOPLE, grace=1.0)
     if played.outcome is None:
@@ -45,3 +46,30 @@ def test_survey_with_grace_below_the_fault_ends_with_a_reason(name: str, tmp_pat
     else:
         assert played.outcome.doubled == 0
         assert played.outcome.lost <= 0.05 * PEOPLE
+
+
+def test_cells_during_the_fault_are_refused_as_busy_and_stored_once_afterwards(
+    tmp_path: Path,
+) -> None:
+    deployment = Deployment(tmp_path)
+    people, (curator,) = deployment.parties(2), deployment.parties(1, Role.curator, "c")
+    poll = make_poll(people, curator)
+    cells = [poll.cell(0, 1, counter) for counter in range(4)]
+    with running_hub(deployment) as hub, Api(hub, deployment) as api:
+        poll.begin(api)
+        with (
+            Caller(hub, deployment).greet(people[0]) as sender,
+            Caller(hub, deployment).greet(people[1]) as recipient,
+        ):
+            recipient.say(frames.Listen(poll.spec.survey))
+            assert sender.put(poll, *cells[:2], number=1) == {}
+            with over_quota(hub.process.pid):
+                assert sender.put(poll, *cells[2:], number=2) == {0: "busy", 1: "busy"}
+            # The connection stands, and the same bytes are taken.
+            while refused := sender.put(poll, *cells, number=3):
+                assert set(refused.values()) == {"busy"}
+            mail = recipient.mail(4)
+            assert [cell for _, cell in mail] == cells
+            assert sender.put(poll, *cells, number=4) == {}
+            assert recipient.idle()
+            settled(api, poll, waiting=4, delivered=0)

@@ -179,7 +179,13 @@ _SIGNED = (403, 409, 422)
 
 ROUTES: Final = (
     Route("GET", "/healthz", "Whether the hub runs.", _healthz, m.Status),
-    Route("GET", "/readyz", "Whether the hub can store, and does not stop.", _readyz, m.Status),
+    Route(
+        "GET",
+        "/readyz",
+        "Whether the hub is ready, and what fails if not.",
+        _readyz,
+        m.Status,
+    ),
     Route("GET", "/metrics", "Counters for Prometheus.", _metrics, CONTENT_TYPE),
     Route("GET", "/openapi.json", "This description.", _openapi, JSON),
     Route(
