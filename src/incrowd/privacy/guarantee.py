@@ -134,7 +134,12 @@ class Guarantee:
         return self.profile.greatest_loss
 
     def compose(self, *others: Guarantee) -> Guarantee:
-        """The guarantee of releasing all of these; adaptive choice between them is allowed."""
+        """The guarantee of releasing all of these.
+
+        What a later one asks may depend on earlier answers. Which curves are composed may not:
+        whoever stops, or picks a crowd, in view of an answer states the planned ones
+        (``docs/theory/stopping.md``).
+        """
         from incrowd.privacy.composition import ComposedProfile
 
         for other in others:
