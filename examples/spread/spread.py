@@ -164,6 +164,7 @@ def make_keys(folder: Path, people: int) -> None:
         *issue,
     )
     run("keys", "issue", str(folder / "curator"), "--role", "curator", "--name", "curator", *issue)
+    write_policy(folder, shown_identity(folder / "curator"))
     with (HERE.parent / "canteen.csv").open(newline="") as file:
         votes = iter([row["vote"] for row in csv.DictReader(file)])
     for name, address, count in hosts(people):
@@ -172,10 +173,25 @@ def make_keys(folder: Path, people: int) -> None:
             *("keys", "issue", str(place / "keys"), "--role", "device", "--name", name),
             *("--count", str(count), *issue),
         )
-        with (place / "answers.csv").open("w", newline="") as file:
+        answers = place / "answers.csv"
+        answers.touch(mode=0o600)
+        with answers.open("w", newline="") as file:
             rows = csv.writer(file)
             rows.writerow(["device", "vote"])
             rows.writerows((each.name, next(votes)) for each in sorted((place / "keys").iterdir()))
+
+
+def shown_identity(keys: Path) -> str:
+    """The identity key of a party, as the program shows it."""
+    words = [*INCROWD, "keys", "show", str(keys), "--format", "json"]
+    done = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True)
+    return str(json.loads(done.stdout)["keys"][0]["identity"])
+
+
+def write_policy(folder: Path, curator: str) -> None:
+    """The policy of every device, with the curator's key in its place."""
+    text = (HERE / "policy.toml").read_text(encoding="utf-8")
+    (folder / "policy.toml").write_text(text.replace("ed25519:CURATOR", f"ed25519:{curator}"))
 
 
 def hosts(people: int) -> list[tuple[str, str, int]]:
@@ -216,7 +232,7 @@ def ask(network: Network, folder: Path, people: int, transport: str) -> None:
                     *(network, address, "device", "run", "--hub", url, *trust),
                     *("--keys", str(place / "keys"), "--count", str(count)),
                     *("--answers", str(place / "answers.csv"), "--state", str(place / "state")),
-                    *("--listen", address, "--epsilon", "3", "--local-epsilon", "3"),
+                    *("--listen", address, "--policy", str(folder / "policy.toml")),
                 )
             )
             print(f"{count} devices at {address} are enrolled", flush=True)
@@ -238,7 +254,8 @@ def ask(network: Network, folder: Path, people: int, transport: str) -> None:
         opened = json.loads(command("open", str(file), "--valid", "1", "--format", "json"))
         survey = opened["survey"]
         print(f"survey {survey} is open, transport {transport}", flush=True)
-        reached = ("--listen", CURATOR) if transport == "direct" else ()
+        direct = ("--listen", CURATOR, "--dial", "10.77.0.0/24")
+        reached = direct if transport == "direct" else ()
         command("watch", survey, "--wait", "60", "--lead", "5", "--no-report", *reached)
         print(command("result", survey, "--no-report"), flush=True)
         command("close", survey)

@@ -37,6 +37,7 @@ from incrowd.live.journal import Journal, PartyRow
 from incrowd.live.keys import CERTIFICATE_FILE, PrivateKeys, Role, write_private
 from incrowd.live.options import LiveOptions
 from incrowd.live.party import unpack_output
+from incrowd.live.policy_write import policy_text, survey_policy
 from incrowd.live.service import JOURNAL_FILE
 from incrowd.live.store import Counts, SqliteStore
 from incrowd.protocols.actor import CURATOR
@@ -223,10 +224,17 @@ class Stage:
     """Files, processes and a curator; see ``staged``."""
 
     def __init__(
-        self, folder: Path, protocol: Protocol, hosts: int, seed: int, rates: ProxyRates
+        self,
+        folder: Path,
+        protocol: Protocol,
+        hosts: int,
+        seed: int,
+        rates: ProxyRates,
+        task: Task | None = None,
     ) -> None:
         self.folder = folder
         self.protocol = protocol
+        self.task = protocol.question(task)
         self.n = protocol.parameters.n
         self.rng = random.Random(seed)
         self.opened: asyncio.Future[float] = asyncio.get_running_loop().create_future()
@@ -272,6 +280,9 @@ class Stage:
         ):
             for keys in register.issue(names, role, []):
                 keys.save(self.folder / keys.name)
+        curator = PrivateKeys.load(self.folder / "curator").record().identity
+        policy = survey_policy(self.task, "number", curator, self.protocol.kind)
+        (self.folder / "policy.toml").write_text(policy_text(policy))
         names = [f"p{person:03}" for person in range(self.n)]
         for keys in register.issue(names, Role.device, []):
             keys.save(self.folder / "devices" / keys.name)
@@ -281,7 +292,8 @@ class Stage:
     def _host(self, index: int, hosts: int) -> Child:
         first, last = (self.n * each // hosts for each in (index, index + 1))
         words = [
-            *("--answers", str(self.folder / "answers.csv"), "--any-budget"),
+            *("--answers", str(self.folder / "answers.csv")),
+            *("--policy", str(self.folder / "policy.toml")),
             *("--keys", str(self.folder / "devices")),
             *("--first", str(first), "--count", str(last - first)),
         ]
@@ -312,7 +324,6 @@ class Stage:
         patience: float = 120.0,
         settling: float | None = None,
         cover: bool = False,
-        task: Task | None = None,
     ) -> Outcome:
         """Offer, start, receive and close, as a curator does, with rounds at least so long.
 
@@ -326,7 +337,7 @@ class Stage:
         settle = math.ceil((2 * self.warm_up + 16 if settling is None else settling) / length)
         options = LiveOptions(cover=cover, round_seconds=length, settle=settle, patience=patience)
         proposal = propose(
-            self.protocol, self.protocol.question(task), question="Which number?", column="number",
+            self.protocol, self.task, question="Which number?", column="number",
             delta=DELTA, roster=roster, helpers=helpers, keys=curator.keys, options=options,
             timing=timing_of(options), expires=time.time() + LIMIT,
         )  # fmt: skip
@@ -432,12 +443,13 @@ async def staged(
     seed: int = 0,
     rates: ProxyRates = CALM,
     dooms: dict[str, list[Doom]] | None = None,
+    task: Task | None = None,
 ) -> AsyncIterator[Stage]:
     """A stage on which everything is up; at the end it has stopped well, and the files are whole.
 
     ``dooms`` says of children, by name, how their first lives end.
     """
-    stage = Stage(folder, protocol, hosts, seed, rates)
+    stage = Stage(folder, protocol, hosts, seed, rates, task)
     for child in stage.children:
         child.dooms += (dooms or {}).get(child.name, [])
     async with asyncio.timeout(LIMIT), stage.proxy:

@@ -17,27 +17,29 @@ from incrowd.live.admission import Offer, Started
 from incrowd.live.answers import Answers, Secret
 from incrowd.live.client import Connection, HubClient
 from incrowd.live.curator import Curator, Proposal, propose, timing_of
+from incrowd.live.device import Device
 from incrowd.live.host import Host, Network, patiently
 from incrowd.live.journal import Journal
 from incrowd.live.keys import CERTIFICATE_FILE, KeyRecord, PrivateKeys, Role
-from incrowd.live.ledger import Budget, Line
-from incrowd.live.member import Device
+from incrowd.live.ledger import Line
 from incrowd.live.options import LiveOptions
+from incrowd.live.policy import Policy
 from incrowd.protocols.actor import CURATOR
 from incrowd.protocols.base import Protocol, Run
 from incrowd.protocols.network_shuffle import NetworkShuffle
 from incrowd.randomizers import KRR
 from incrowd.tasks.histogram import Histogram
+from tests.live.policies import wide
 from tests.live.worlds import LIMIT, LiveHub
 
-__all__ = ["DELTA", "PLENTY", "QUESTION", "Crowd", "HeldBack", "Process", "crowd", "until", "walk"]
+__all__ = ["DELTA", "QUESTION", "Crowd", "HeldBack", "Process", "crowd", "until", "walk"]
 
 DELTA = 0.05
 """Large enough for a handful of people to hide anyone."""
 ROUND = 0.4
 LEAD = 1.0
 QUESTION = Histogram(categories=("no", "yes"), complete=True)
-PLENTY = Budget(epsilon=1e6, delta=0.9)
+YES = Answers({"cycles": Secret("yes")})
 _TESTS = itertools.count(1)
 
 
@@ -62,21 +64,21 @@ class Process:
         people: Sequence[int],
         *,
         hub: Callable[[Any, Any], HubClient] | None = None,
-        budget: Budget = PLENTY,
+        policy: Callable[[bytes], Policy] = wide,
+        answers: Callable[[int], Answers] = lambda person: YES,
         connection: type[Connection] | None = None,
         clock: Callable[[], float] = time.time,
-        answer: Callable[[int], str] = lambda person: "yes",
         folder: Path | None = None,
     ) -> None:
         """``hub`` and ``connection`` are how these see the hub, when it lies to them.
 
-        ``clock`` is the wall clock of their machine, ``answer`` what each person says, and
-        ``folder`` the place of their journal.
+        ``policy`` is made for the curator of the crowd; ``answers`` are those of each person.
+        ``clock`` is the wall clock of their machine, and ``folder`` the place of their journal.
         """
-        self.crowd, self.people, self.budget = crowd, people, budget
+        self.crowd, self.people = crowd, people
+        self._policy, self._answers = policy, answers
         self.path = (folder or crowd.folder) / f"{name}.sqlite"
         self._hub, self._connection, self._clock = hub, connection, clock
-        self._answer = answer
         self.devices: dict[int, Device] = {}
 
     async def open(self) -> None:
@@ -86,11 +88,12 @@ class Process:
             await self.host.hub.close()
             self.host.hub = self._hub(self.crowd.network.hub, self.host.tls)
         await self.host.__aenter__()
+        policy = self._policy(self.crowd.curator.identity)
         for person in self.people:
             path = self.crowd.paths[person]
             made = Device(
                 PrivateKeys.load(path), self.host, path,
-                answers=Answers({"cycles": Secret(self._answer(person))}), budget=self.budget,
+                answers=self._answers(person), policy=policy,
             )  # fmt: skip
             if self._connection is not None:
                 made.connection = self._connection(

@@ -10,13 +10,17 @@ from incrowd.errors import FileUnreadable, InvalidParameter
 from incrowd.live.authority import Authority, Register
 from incrowd.live.backup import restore, save
 from incrowd.live.chain import Entry
+from incrowd.live.decide import Decline, Terms, decide
 from incrowd.live.journal import Batch, Journal, PartyRow
 from incrowd.live.keys import PrivateKeys, Role
-from incrowd.live.ledger import Budget, Ledger, Line, OverBudget
+from incrowd.live.ledger import Ledger, Line
+from incrowd.live.reasons import Reason
 from incrowd.live.witness import WITNESS_FILE, Witness, vouch
+from tests.live.policies import wide
 
 PASSPHRASE = "correct horse battery"
-BUDGET = Budget(1e6, 0.5, local_epsilon=1e6)
+CURATOR = b"c" * 32
+POLICY = wide(CURATOR)
 
 
 def line(survey: int, epsilon: float = 1.0) -> Line:
@@ -28,7 +32,7 @@ def line(survey: int, epsilon: float = 1.0) -> Line:
 
 def answer(journal: Journal, owner: bytes, survey: int) -> None:
     batch = journal.batch()
-    batch.entries.append(Ledger(journal).spend(owner, BUDGET, line(survey)))
+    batch.entries.append(Ledger(journal).spend(owner, line(survey)))
     journal.commit(batch)
 
 
@@ -51,11 +55,13 @@ def owner_of(home: Path, keys: str = "keys") -> bytes:
 
 def spent(journal: Journal, owner: bytes) -> bool:
     """Whether nothing can be answered any more, whatever the budget."""
-    try:
-        Ledger(journal).allows(owner, BUDGET, line(99, 1e-9))
-    except OverBudget:
-        return True
-    return False
+    cost = {"curator": (1e-9, 0.0)}
+    asked = Terms(
+        survey=bytes(16), curator=CURATOR, protocol="local", columns=(), roster=9, crowd=9,
+        stated=cost, local=cost["curator"], colluders=0, charged=cost,
+    )  # fmt: skip
+    decided = decide(asked, POLICY, Ledger(journal).standing(owner, 0.0), 0.0)
+    return isinstance(decided, Decline) and decided.reason is Reason.budget
 
 
 def test_witness_of_current_store_leaves_budget(home: Path) -> None:

@@ -93,10 +93,15 @@ def _assert_apart(programs: Sequence[Sequence[str]]) -> None:
 
 @pytest.mark.parametrize(
     ("words", "complaint"),
-    [((), "say whose keys to host"), (("--keys", "nowhere"), "give the owners' budget")],
+    [
+        ((), "say whose keys to host"),
+        (("--helper", "h", "--policy", "p"), "need the keys of their owners"),
+        (("--keys", "k", "--dial", "10.0.0.0/8"), "in their owners' policy"),
+        (("--helper", "h", "--dial", "nowhere"), "write an address or a network"),
+    ],
 )
 def test_a_host_needs_somebody_to_host(capsys, words, complaint):
-    """Devices have a budget, helpers have none, and without either there is nothing to do."""
+    """Devices have a policy, helpers have none, and without either there is nothing to do."""
     common = ["device", "run", "--hub", "https://h", "--authority", "a", "--state", "s"]
     assert main([*common, *words]) == 2
     assert complaint in " ".join(capsys.readouterr().err.split())

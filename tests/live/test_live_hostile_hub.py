@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,12 @@ from incrowd.live.cells import COMPARE, DATA
 from incrowd.live.client import HubClient
 from incrowd.live.curator import Proposal
 from incrowd.live.hub.messages import Survey
+from incrowd.live.journal import Fact
 from incrowd.live.keys import PrivateKeys, Role
-from incrowd.live.ledger import Budget
 from incrowd.live.task import Start
 from incrowd.protocols.base import Run
-from tests.live.crowds import DELTA, ROUND, Crowd, HeldBack, Process, crowd, until, walk
+from tests.live.crowds import DELTA, ROUND, Crowd, HeldBack, crowd, until, walk
+from tests.live.policies import wide
 from tests.live.worlds import LiveHub
 
 PEOPLE = 6
@@ -156,7 +158,7 @@ def _revocations(crowd: Crowd, proposal: Proposal) -> dict[str, Any]:
         (_graph, "forged"),
         (_surrounded, "forged"),
         (_sock_puppet, "malformed"),
-        (_own_curator, "forged"),
+        (_own_curator, "policy"),
         (_other_survey, "foreign"),
         (_garbage, "malformed"),
         (_revocations, "forged"),
@@ -345,7 +347,7 @@ def test_a_survey_is_answered_once(hub: LiveHub, tmp_path: Path) -> None:
             survey = proposal.survey
             run = await people.conclude(await people.start(proposal))
             assert run.collected.received == 4
-            await until(lambda: all(life.done() for life in lives(all_, survey)))
+            await until(lambda: not any(each._lives for each in all_.devices.values()))
             sent = [each.parties[survey].statistics.cells for each in all_.devices.values()]
             # The same process is told again, in either way.
             for what in ("offered", "started"):
@@ -362,20 +364,15 @@ def test_a_survey_is_answered_once(hub: LiveHub, tmp_path: Path) -> None:
             assert not any(each._lives for each in all_.devices.values())
             # Even one that has forgotten everything but the ledger does not answer again.
             device = all_.devices[2]
-            for key in ("over", "digest"):
-                await all_.host.note(device.identity, survey, key, None)
+            gone = [Fact(device.identity, survey, key, None) for key in ("over", "digest")]
+            await all_.host.note(*gone)
             device._news(frames.News(survey, "offered"))
             await until(lambda: survey in device.declined)
-            assert device.declined[survey] == "already answered"
+            assert device.declined[survey] == "answered"
             assert not device.parties
             assert [len(all_.lines(person)) for person in range(4)] == [1] * 4
 
     asyncio.run(main())
-
-
-def lives(process: Process, survey: bytes) -> list[asyncio.Task[None]]:
-    found = [each._lives[survey].task for each in process.devices.values()]
-    return [task for task in found if task is not None]
 
 
 # Budgets.
@@ -384,12 +381,11 @@ def lives(process: Process, survey: bytes) -> list[asyncio.Task[None]]:
 def test_who_cannot_afford_it_stays_out_and_the_rest_goes_on(hub: LiveHub, tmp_path: Path) -> None:
     async def main() -> None:
         async with crowd(hub, tmp_path, PEOPLE) as people:
-            tight = Budget(epsilon=0.5, delta=0.9)
-            poor = await people.process("poor", [2], budget=tight)
+            poor = await people.process("poor", [2], policy=partial(wide, epsilon=0.5))
             others = await people.process("others", [0, 1, 3, 4, 5])
             proposal = await people.offered()
             survey = proposal.survey
-            await until(lambda: poor.refusals(survey) == ["over budget"])
+            await until(lambda: poor.refusals(survey) == ["budget"])
             started = await people.start(proposal, wait=0.5)
             assert started.start.people == [0, 1, 3, 4, 5]
             run = await people.conclude(started)
@@ -411,23 +407,21 @@ def test_who_cannot_afford_it_stays_out_and_the_rest_goes_on(hub: LiveHub, tmp_p
     asyncio.run(main())
 
 
-def test_two_surveys_at_once_cannot_spend_one_budget_twice(hub: LiveHub, tmp_path: Path) -> None:
+def test_two_surveys_at_a_time_cannot_reserve_one_budget_twice(
+    hub: LiveHub, tmp_path: Path
+) -> None:
     async def main() -> None:
         async with crowd(hub, tmp_path, 3) as people:
             cost = people.proposal().spec.promises[0].epsilon
-            budget = Budget(epsilon=1.5 * cost, delta=0.9)
-            all_ = await people.process("all", range(3), budget=budget)
-            first, second = await people.offered(), await people.offered()
-            for each in (first, second):
-                await people.joined(each)
-            begun = await people.start(first)
-            again = await people.start(second)
-            run = await people.conclude(begun)
-            assert run.collected.received == 3
-            await until(lambda: people.host.time() > again.start.at + 0.1)
-            await people.curator.close_survey(second.survey)
+            all_ = await people.process("all", range(3), policy=partial(wide, epsilon=1.5 * cost))
+            first = await people.offered()
+            await people.joined(first)
+            # The first one holds its price from the join on, though it has not begun.
+            second = await people.offered()
             await until(lambda: None not in all_.refusals(second.survey))
-            assert all_.refusals(second.survey) == ["over budget"] * 3
+            assert all_.refusals(second.survey) == ["budget"] * 3
+            run = await people.conclude(await people.start(first))
+            assert run.collected.received == 3
             assert all_.silent(second.survey)
             for person in range(3):
                 (line,) = all_.lines(person)

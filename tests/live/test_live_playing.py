@@ -17,9 +17,9 @@ from incrowd.live import cells
 from incrowd.live.cells import CELL, Header
 from incrowd.live.clocks import Clocks
 from incrowd.live.journal import Fact, Journal
-from incrowd.live.ledger import Budget, Ledger, Line, OverBudget
+from incrowd.live.ledger import Ledger, Line
 from incrowd.live.playing import Player
-from incrowd.live.reasons import Reason
+from incrowd.live.reasons import Reason, Rejected
 from incrowd.live.transports.base import Unreachable
 from incrowd.live.transports.memory import MemoryNetwork
 from incrowd.protocols.actor import CURATOR, SHUFFLER, device
@@ -239,7 +239,11 @@ def line(epsilon0):
 def test_the_ledger_is_asked_once_and_can_say_no(keys, tmp_path):
     cast = Cast(keys["local"], "local", 3)
     path = tmp_path / "journal.db"
-    budget = Budget(10.0, 0.0)
+
+    def spend(ledger, owner, price):
+        if price > 10:
+            raise Rejected(Reason.budget)
+        return ledger.spend(owner, line(price))
 
     async def main(prices):
         network = MemoryNetwork()
@@ -249,8 +253,8 @@ def test_the_ledger_is_asked_once_and_can_say_no(keys, tmp_path):
                 for person, price in enumerate(prices):
                     owner = bytes([person]) * 32
                     party = cast.party(device(person))
-                    spend = lambda o=owner, p=price: ledger.spend(o, budget, line(p))  # noqa: E731
-                    player.add(party, network.transport(SURVEY, person), spend)
+                    transport = network.transport(SURVEY, person)
+                    player.add(party, transport, partial(spend, ledger, owner, price))
                 expected = sum(price <= 10 for price in prices)
                 await asyncio.wait_for(player.until(lambda: network.waiting() >= expected), 30)
             failures = {party.address: error for party, error in player.failures.items()}
@@ -258,7 +262,7 @@ def test_the_ledger_is_asked_once_and_can_say_no(keys, tmp_path):
 
     failures, lines = asyncio.run(main([1.0, 100.0, 2.0]))
     assert list(failures) == [device(1)]
-    assert isinstance(failures[device(1)], OverBudget)
+    assert failures[device(1)].reason is Reason.budget
     assert lines == [1, 0, 1]
     # Those who had begun continue without spending again; the third begins only now.
     failures, lines = asyncio.run(main([1.0, 1.0, 2.0]))

@@ -213,12 +213,10 @@ def test_a_scrambler_that_is_killed_is_replaced(tmp_path, commit):
     async def survey() -> None:
         dooms = {"scrambler/0": [Doom("before", commit)]}
         protocol = own(4, targets=2, sources=4, dummies=40)
-        async with staged(tmp_path, protocol, hosts=1, dooms=dooms) as stage:
+        async with staged(tmp_path, protocol, hosts=1, dooms=dooms, task=numbers(4)) as stage:
             (victim,) = (each for each in stage.helpers if each.name == "scrambler/0")
             victim.vanished = victim._stopping = True
-            outcome = await stage.ask(
-                shortest=1.0, patience=max(4.0, stage.warm_up), task=numbers(4)
-            )
+            outcome = await stage.ask(shortest=1.0, patience=max(4.0, stage.warm_up))
         assert victim.deaths == 1
         assert_answered(stage, outcome, [1] * 4)
         assert len(stage.ledgers()) == 4
@@ -243,10 +241,11 @@ def test_kills_lose_and_double_nothing(tmp_path, seed):
 
     async def survey() -> None:
         async with staged(
-            tmp_path, killable(), hosts=1, seed=seed, rates=TROUBLE if seed % 2 else CALM
-        ) as stage:
+            tmp_path, killable(), hosts=1, seed=seed, rates=TROUBLE if seed % 2 else CALM,
+            task=numbers(6),
+        ) as stage:  # fmt: skip
             outcome, killed = await stage.ask_amid(
-                stage.kill(stage.children, 3.0), shortest=1.0, patience=60.0, task=numbers(6)
+                stage.kill(stage.children, 3.0), shortest=1.0, patience=60.0
             )
         assert sum(child.deaths for child in stage.children) == killed
         assert_answered(stage, outcome, [1] * 6)
@@ -262,8 +261,8 @@ def test_kills_lose_and_double_nothing(tmp_path, seed):
 def test_a_process_may_die_at_any_commit(tmp_path, victim, when, commit):
     async def survey() -> None:
         dooms = {victim: [Doom(when, commit)]}
-        async with staged(tmp_path, killable(), hosts=1, dooms=dooms) as stage:
-            outcome = await stage.ask(shortest=1.0, patience=60.0, task=numbers(6))
+        async with staged(tmp_path, killable(), hosts=1, dooms=dooms, task=numbers(6)) as stage:
+            outcome = await stage.ask(shortest=1.0, patience=60.0)
         assert_answered(stage, outcome, [1] * 6)
         assert Counter(owner for owner, _ in stage.ledgers()).total() == 6
 

@@ -122,10 +122,10 @@ def test_two_hundred_devices_whose_hosts_are_killed(tmp_path, asked):
     protocol = TokenWalk(randomizer, n=PEOPLE, steps=LONG)
 
     async def survey() -> tuple[Stage, Outcome]:
-        async with staged(tmp_path, protocol, hosts=4, seed=1) as stage:
+        async with staged(tmp_path, protocol, hosts=4, seed=1, task=task) as stage:
             hosts = [each for each in stage.children if each.name.startswith("host")]
             kills = stage.kill(hosts, 4.0)
-            outcome, _ = await stage.ask_amid(kills, shortest=1.0, task=task)
+            outcome, _ = await stage.ask_amid(kills, shortest=1.0)
         assert sum(child.deaths for child in stage.children) == len(hosts)
         return stage, outcome
 

@@ -7,7 +7,7 @@ can be opened today, watched by a service, and read tomorrow.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 import typer
 
+from incrowd.cli.dialling import DialOption, dial_rule
 from incrowd.cli.outcome import (
     NoReportOption,
     ReportOption,
@@ -140,6 +141,7 @@ def watch_command(
     advertise: Annotated[
         str | None, typer.Option(help="What others reach that under, where it differs.")
     ] = None,
+    dial: DialOption = None,
     report: ReportOption = None,
     no_report: NoReportOption = False,
     release: TableOption = None,
@@ -162,8 +164,9 @@ def watch_command(
         return _survey(curator, started), run
 
     survey_, run = _with(
-        hub, authority, keys, state, nats, work, listen=listen, advertise=advertise
-    )
+        hub, authority, keys, state, nats, work,
+        listen=listen, advertise=advertise, dial=dial or (),
+    )  # fmt: skip
     _print(survey_, run, page, release, format)
 
 
@@ -222,6 +225,7 @@ def _with(
     *,
     listen: str = "127.0.0.1",
     advertise: str | None = None,
+    dial: Sequence[str] = (),
 ) -> T:
     """Do something as the curator with these keys, connected to the hub."""
     try:
@@ -241,7 +245,10 @@ def _with(
 
     async def connected() -> T:
         with Journal(state / JOURNAL_FILE) as journal:
-            network = Network(hub, authority, nats=nats, listen=listen, advertise=advertise)
+            network = Network(
+                hub, authority, nats=nats, listen=listen, advertise=advertise,
+                dial=dial_rule(dial),
+            )  # fmt: skip
             async with Host(network, journal) as host:
                 curator = Curator(mine, host, keys)
                 try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +10,7 @@ from typing import Annotated
 import typer
 
 from incrowd.cli import backup
+from incrowd.cli.dialling import DialOption, dial_rule
 
 __all__ = ["app"]
 
@@ -43,17 +43,10 @@ def run(
             "per name in column device."
         ),
     ] = None,
-    epsilon: Annotated[
-        float | None, typer.Option(help="Budget of each owner: ε over all surveys.")
+    policy: Annotated[
+        Path | None,
+        typer.Option(help="Policy of the owners (TOML); without one everything is declined."),
     ] = None,
-    delta: Annotated[float, typer.Option(help="Budget of each owner: δ over all surveys.")] = 1e-4,
-    view: Annotated[str, typer.Option(help="Against whom the budget counts.")] = "curator",
-    local_epsilon: Annotated[
-        float, typer.Option(help="Budget of each owner should everyone else collude.")
-    ] = math.inf,
-    any_budget: Annotated[
-        bool, typer.Option("--any-budget", help="Take part whatever it costs; for trying out.")
-    ] = False,
     count: Annotated[
         int | None, typer.Option(help="Host so many devices in this process.", min=1)
     ] = None,
@@ -71,6 +64,7 @@ def run(
     advertise: Annotated[
         str | None, typer.Option(help="What others reach that under, where it differs.")
     ] = None,
+    dial: DialOption = None,
 ) -> None:
     """Take part in surveys for the owners of devices, until stopped.
 
@@ -80,31 +74,27 @@ def run(
 
     from incrowd.live.answers import AnswerBook
     from incrowd.live.host import Network
-    from incrowd.live.ledger import Budget
+    from incrowd.live.policy_file import read_policy
     from incrowd.live.service import key_directories, serve
+    from incrowd.protocols import PROTOCOLS
 
     if keys is None and not helper:
         raise typer.BadParameter(
             "say whose keys to host, or give those of a --helper", param_hint="'--keys'"
         )
-    if keys is None and (epsilon is not None or any_budget or answers or count or first):
+    if keys is None and (policy or answers or count or first):
         raise typer.BadParameter(
-            "answers, a budget and a number of devices need the keys of their owners",
+            "answers, a policy and a number of devices need the keys of their owners",
             param_hint="'--keys'",
         )
-    if keys is not None and (epsilon is None) != any_budget:
+    if keys is not None and dial:
         raise typer.BadParameter(
-            "give the owners' budget, or --any-budget to take part whatever it costs",
-            param_hint="'--epsilon'",
+            "what devices may dial is in their owners' policy, under [network]",
+            param_hint="'--dial'",
         )
-    budget = Budget(
-        sys.float_info.max if epsilon is None else epsilon,
-        math.nextafter(1.0, 0.0) if any_budget else delta,
-        view,
-        local_epsilon,
-        unlimited=any_budget,
-    )
-    network = Network(hub, authority, nats=nats, listen=listen, advertise=advertise)
+    allowed = None if policy is None else read_policy(policy, PROTOCOLS)
+    rule = dial_rule(dial or ()) if allowed is None else allowed.network
+    network = Network(hub, authority, nats=nats, listen=listen, advertise=advertise, dial=rule)
 
     def ready(members: int) -> None:
         _say(msgspec.json.encode({"ready": True, "members": members}))
@@ -115,7 +105,7 @@ def run(
             state,
             [] if keys is None else key_directories(keys, first, count),
             answers=AnswerBook({}) if answers is None else AnswerBook.read(answers),
-            budget=budget,
+            policy=allowed,
             helpers=helper or [],
             ready=ready,
         )

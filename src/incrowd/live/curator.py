@@ -23,6 +23,7 @@ from incrowd.live import task as tasks
 from incrowd.live.admission import CELLS, Offer, Started, promises_of
 from incrowd.live.host import patiently
 from incrowd.live.hub.closing import sign_close
+from incrowd.live.journal import Fact
 from incrowd.live.keys import KeyRecord, Role, check
 from incrowd.live.member import Member
 from incrowd.live.options import LiveOptions
@@ -182,9 +183,11 @@ class Curator(Member):
 
     async def open_survey(self, proposal: Proposal, about: bytes = b"") -> None:
         """Offer the survey to everyone on its roster; ``about`` is kept for the curator itself."""
-        await self.host.note(self.identity, proposal.survey, _ABOUT, about)
         digest = tasks.digest_of(proposal.signed)
-        await self.host.note(self.identity, proposal.survey, _DIGEST, digest)
+        await self.host.note(
+            Fact(self.identity, proposal.survey, _ABOUT, about),
+            Fact(self.identity, proposal.survey, _DIGEST, digest),
+        )
         signed = tasks.encode_signed(proposal.signed)
         await patiently(lambda: self.host.hub.offer(signed, proposal.roster, proposal.graph))
 
@@ -280,7 +283,7 @@ class Curator(Member):
         if party.output is None:
             raise ProtocolFailed("the survey ended before the curator had everything: no result")
         survey = started.offer.spec.survey
-        await self.host.note(self.identity, survey, _OUTPUT, party.output)
+        await self.host.note(Fact(self.identity, survey, _OUTPUT, party.output))
         return conclude(started, party.output)
 
     async def close_survey(self, survey: bytes) -> None:

@@ -13,7 +13,9 @@ import logging
 import random
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -33,9 +35,10 @@ from incrowd.live.keys import KeyRecord, PrivateKeys
 from incrowd.live.ledger import Ledger
 from incrowd.live.party import Party
 from incrowd.live.playing import Player, Spend
+from incrowd.live.policy import NetworkRule
 from incrowd.live.reasons import Reason, Rejected
 from incrowd.live.supervisor import TRANSIENT, Service, Supervisor
-from incrowd.live.task import read_task
+from incrowd.live.task import Spec, read_task
 from incrowd.live.transports.base import Transport, Unreachable
 from incrowd.live.transports.hub import HubTransport
 
@@ -52,6 +55,8 @@ _EVERYONE, _REVOKED = b"host", "revoked"
 """Under whose name, and which, the host notes whom it must not believe any more."""
 _PAUSE = 0.5
 _MOST_PAUSE = 5.0
+_FETCHES = 8
+"""Tasks that are fetched at the same time, however many are offered."""
 _WATCH = 15.0
 """How often to ask for revocations, in seconds; the hub itself acts on them at once."""
 
@@ -69,6 +74,8 @@ class Network:
     """Where the direct transport listens."""
     advertise: str | None = None
     """What others reach that under, where it differs."""
+    dial: NetworkRule = field(default_factory=NetworkRule)
+    """Addresses that the direct transport may connect to."""
 
 
 @dataclass
@@ -89,6 +96,11 @@ class _Once:
         # One who is cancelled must not take the others' result away.
         result: _T = await asyncio.shield(task)
         return result
+
+    def forget(self, wanted: Callable[[Any], bool]) -> None:
+        """Let go of what was computed under these keys; what is under way is not interrupted."""
+        for key in [key for key, task in self.found.items() if task.done() and wanted(key)]:
+            del self.found[key]
 
 
 @dataclass
@@ -123,12 +135,16 @@ class Host:
         self.revoked = _remembered(journal)
         self._begun = {row.survey for row in journal.parties()}
         self._facts: dict[bytes, dict[bytes, dict[str, bytes]]] = {}
+        self._tasks = _Once(self.supervisor)
+        self._fetching = asyncio.Semaphore(_FETCHES)
         self._offers = _Once(self.supervisor)
         self._starts = _Once(self.supervisor)
         self._playing: dict[Party, Started] = {}
         self._books: dict[bytes, EndpointBook] = {}
         self._news: dict[bytes, _News] = {}
         self._numbered: dict[bytes, dict[int, KeyRecord]] = {}
+        self._living: Counter[bytes] = Counter()
+        """Members that are concerned with a survey."""
 
     async def __aenter__(self) -> Self:
         await self.player.__aenter__()
@@ -155,32 +171,73 @@ class Host:
             self._facts[owner] = self.journal.facts(owner)
         return self._facts[owner]
 
-    async def note(self, owner: bytes, survey: bytes, key: str, value: bytes | None) -> None:
-        """Note something for good, or forget it; returns when that is durable."""
-        await self.player.write([Fact(owner, survey, key, value)])
-        known = self.facts(owner)
-        if value is None:
-            known.get(survey, {}).pop(key, None)
-        else:
-            known.setdefault(survey, {})[key] = value
+    async def note(self, *facts: Fact) -> None:
+        """Note these together for good, or forget them; returns when that is durable."""
+        await self.player.write(facts)
+        for fact in facts:
+            known = self.facts(fact.owner)
+            if fact.value is not None:
+                known.setdefault(fact.survey, {})[fact.key] = fact.value
+            elif fact.survey in known:
+                known[fact.survey].pop(fact.key, None)
+                if not known[fact.survey]:
+                    del known[fact.survey]
+
+    @contextmanager
+    def concerned(self, survey: bytes) -> Iterator[None]:
+        """Keep what is known of a survey for as long as a member is concerned with it."""
+        self._living[survey] += 1
+        self.news(survey)
+        try:
+            yield
+        finally:
+            self._living[survey] -= 1
+            if not self._living[survey]:
+                del self._living[survey]
+                self._forget(survey)
+
+    def _forget(self, survey: bytes) -> None:
+        offers = [task for key, task in self._offers.found.items() if key == survey and task.done()]
+        digests = {
+            task.result().digest
+            for task in offers
+            if not task.cancelled() and task.exception() is None
+        }
+        self._tasks.forget(lambda key: key == survey)
+        self._offers.forget(lambda key: key == survey)
+        self._starts.forget(lambda key: (key[0] if isinstance(key, tuple) else key) in digests)
+        self._news.pop(survey, None)
+        self._books.pop(survey, None)
+
+    async def task(self, survey: bytes) -> tuple[bytes, Spec]:
+        """The signed task of a survey, as bytes and read; asked for once, whoever wants it.
+
+        Nothing of it is examined yet but its curator's signature.
+        """
+        return await self._tasks.get(survey, lambda: self._fetch(survey))
+
+    async def _fetch(self, survey: bytes) -> tuple[bytes, Spec]:
+        async with self._fetching:
+            found = await patiently(lambda: self.hub.survey(survey))
+        _, spec = read_task(found.task)
+        if spec.survey != survey:
+            raise Rejected(Reason.foreign, "the hub answers with another survey")
+        return found.task, spec
 
     async def offer(self, survey: bytes) -> Offer:
         """The examined task of a survey; computed once, whoever asks."""
         return await self._offers.get(survey, lambda: self._examine(survey))
 
     async def _examine(self, survey: bytes) -> Offer:
-        found = await patiently(lambda: self.hub.survey(survey))
+        signed, spec = await self.task(survey)
         roster = await patiently(lambda: self.hub.roster(survey))
-        _, spec = read_task(found.task)
-        if spec.survey != survey:
-            raise Rejected(Reason.foreign, "the hub answers with another survey")
         graph = None
         if spec.graph is not None:
             graph = await patiently(lambda: self.hub.graph(survey))
         await self.refresh()
         return await asyncio.to_thread(
             examine,
-            found.task,
+            signed,
             roster,
             graph,
             authority=self.authority,
@@ -234,10 +291,13 @@ class Host:
 
     def heard(self, news: frames.News) -> None:
         """One of the members was told something."""
+        heard = self._news.get(news.survey)
+        if heard is None:
+            return
         if news.what == "started":
-            self.news(news.survey).started.set()
+            heard.started.set()
         elif news.what == "closed":
-            self.news(news.survey).closed.set()
+            heard.closed.set()
 
     async def refresh(self) -> None:
         """Learn which certificates were withdrawn; a hub can hide a list, but not invent one."""
@@ -312,6 +372,7 @@ class Host:
             self.authority,
             mutual_contexts(member.path, self.network.authority),
             HubDirectory(self.hub, member.connection, survey, book),
+            dial=self.network.dial.allows,
             host=self.network.listen,
             advertise=self.network.advertise,
             revoked=lambda: self.revoked,
@@ -330,7 +391,9 @@ class Host:
 
     async def leave(self, party: Party) -> None:
         """Play it no more; what it did so far is durable."""
-        self._playing.pop(party, None)
+        started = self._playing.pop(party, None)
+        if all(each is not started for each in self._playing.values()) and started is not None:
+            self._numbered.pop(started.context, None)
         await self.player.remove(party)
 
     def declined(self, survey: bytes, error: Exception) -> None:

@@ -6,14 +6,16 @@ What happens to a survey, from the point of view of one device or helper:
                     │                       │            │
                     └────── declined ◀──────┴────────────┘   with a reason, and nothing is spent
 
-* **examined**: everything in the task was checked and every promise recomputed (``admission``);
-  its owner's ledger has room for it, and the owner has an answer;
-* **joined**: the device has signed the task's digest, so that all who do stand on one roster;
+* **examined**: everything in the task was checked and every promise recomputed (``admission``),
+  and the owner's policy allows it, whatever the answer is (``decide``);
+* **joined**: the device has signed the task's digest, so that all who do stand on one roster, and
+  the cost is reserved;
 * **compared**: at least two thirds of those it will talk to have signed that they see the same
   start; when more than a third sign another one, that ends it: nothing has left the device by then.
   Whose report would walk misses the survey when the first round is over before that, so that
   nobody can shorten the walk by a late start or by holding back what others sign;
-* **begun**: the ledger's line, the drawn report and the first sealed cells are one commit.
+* **begun**: the ledger's line, the drawn report and the first sealed cells are one commit; this is
+  where the answer is read.
 
 Joined surveys are facts in the journal, so a restart goes on where it was. A device answers one
 survey once, whatever it is offered.
@@ -24,6 +26,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -31,18 +34,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from numpy.typing import NDArray
 
 from incrowd.errors import IncrowdError
 from incrowd.live import cells, frames, links
-from incrowd.live import task as tasks
-from incrowd.live.admission import Offer, Started
-from incrowd.live.answers import Answers
-from incrowd.live.chain import Entry
+from incrowd.live.admission import Started
 from incrowd.live.client import Connection
 from incrowd.live.host import Host, keys_for, patiently
+from incrowd.live.journal import Fact
 from incrowd.live.keys import PrivateKeys
-from incrowd.live.ledger import Budget, Line
 from incrowd.live.party import Party
 from incrowd.live.playing import Spend
 from incrowd.live.reasons import Reason, Rejected
@@ -59,15 +60,22 @@ from incrowd.protocols.actor import (
 from incrowd.protocols.seat import Seat
 from incrowd.randomness import system_generator
 
-__all__ = ["Device", "Helper", "Member"]
+__all__ = ["OVER", "Helper", "Member", "contacts", "latest_beginning", "waited_for"]
 
 
 _log = logging.getLogger(__name__)
 
 _EXCUSE = 10.0
 _LOOK = 1.0
-_OVER = "over"
-"""The key of the fact that a survey needs nothing more."""
+OVER = "over"
+"""Key of the fact that a survey needs nothing more; its value says when that may be forgotten."""
+DIGEST = "digest"
+"""Key of the fact that a survey was joined."""
+_CURATOR_OFFERS, _OFFERS = 8, 32
+"""Most surveys of one curator, and of all, that a member waits for at a time."""
+_REMEMBERED = 256
+"""Surveys of which a member remembers that it does not take part."""
+_EVER = msgspec.msgpack.encode(math.inf)
 
 
 class Member:
@@ -86,7 +94,11 @@ class Member:
         self.parties: dict[bytes, Party] = {}
         """The parts it plays, by survey."""
         self.declined: dict[bytes, str] = {}
-        """Why it does not take part, by survey."""
+        """Why it does not take part, by survey; the newest only."""
+        self.refusals: Counter[str] = Counter()
+        """Surveys that were declined, by the reason."""
+        self._open: dict[bytes, bytes] = {}
+        """The curators of surveys that were neither declined nor begun."""
         self._lives: dict[bytes, Service] = {}
         self._seen: dict[bytes, dict[Address, bytes]] = {}
         self._heard: dict[bytes, asyncio.Event] = {}
@@ -105,8 +117,10 @@ class Member:
     async def open(self) -> None:
         """Connect, and go on with what was begun before a restart."""
         await patiently(self.connection.open)
-        for survey in list(self.host.facts(self.identity)):
-            self._live(survey)
+        await self._expire()
+        for survey, known in list(self.host.facts(self.identity).items()):
+            if DIGEST in known:
+                self._live(survey)
 
     async def close(self) -> None:
         """Leave; whatever is unfinished goes on at the next start."""
@@ -119,29 +133,77 @@ class Member:
         self.host.heard(news)
 
     def _live(self, survey: bytes) -> None:
-        over = _OVER in self.host.facts(self.identity).get(survey, {})
+        over = OVER in self.host.facts(self.identity).get(survey, {})
         if not over and survey not in self._lives and survey not in self.declined:
+            self.host.news(survey)
             self._lives[survey] = self.host.supervisor.part(
-                "a part in a survey",
-                lambda _: self._life(survey),
-                lambda: self.declined.setdefault(survey, "failed"),
+                "a part in a survey", lambda _: self._life(survey), lambda: self._give_up(survey)
             )
 
     async def _life(self, survey: bytes) -> None:
-        try:
-            await self.live(survey)
-            await self.host.note(self.identity, survey, _OVER, b"")
-        except TRANSIENT:
-            raise  # it is begun again from what was committed
-        except IncrowdError as refusal:
-            # Also what cannot be done here must not end the other lives of this process.
-            self.declined[survey] = _why(refusal)
-            self.host.declined(survey, refusal)
-            if self.declined[survey] == Reason.equivocal:
-                # Somebody lies, and not even a restart may make it be tried again.
-                await self.host.note(self.identity, survey, _OVER, b"")
-            else:
-                await self.host.note(self.identity, survey, "digest", None)
+        with self.host.concerned(survey):
+            try:
+                await self.live(survey)
+                await self._end(survey)
+            except TRANSIENT:
+                raise  # it is begun again from what was committed
+            except IncrowdError as refusal:
+                # Also what cannot be done here must not end the other lives of this process.
+                await self._decline(survey, refusal)
+        self._leave(survey)
+
+    def _give_up(self, survey: bytes) -> None:
+        self._remember(survey, "failed")
+        self._leave(survey)
+
+    def _leave(self, survey: bytes) -> None:
+        self._open.pop(survey, None)
+        self._lives.pop(survey, None)
+
+    async def _end(self, survey: bytes) -> None:
+        """Note that a survey needs nothing more, for as long as it could be offered again."""
+        spec = (await self.host.task(survey))[1]
+        expires = msgspec.msgpack.encode(spec.expires)
+        await self.host.note(Fact(self.identity, survey, OVER, expires))
+
+    async def _decline(self, survey: bytes, refusal: IncrowdError) -> None:
+        reason = why(refusal)
+        self._remember(survey, reason)
+        self.host.declined(survey, refusal)
+        if reason == Reason.equivocal:
+            # Somebody lies, and not even a restart may make it be tried again.
+            await self.host.note(Fact(self.identity, survey, OVER, _EVER))
+        elif DIGEST in self.host.facts(self.identity).get(survey, {}):
+            await self.host.note(Fact(self.identity, survey, DIGEST, None))
+
+    def _remember(self, survey: bytes, reason: str) -> None:
+        self.refusals[reason] += 1
+        self.declined[survey] = reason
+        while len(self.declined) > _REMEMBERED:
+            del self.declined[next(iter(self.declined))]
+
+    async def _expire(self) -> None:
+        """Forget what can never be offered again."""
+        now = self.host.time()
+        facts = self.host.facts(self.identity).items()
+        gone = [
+            Fact(self.identity, survey, key, None)
+            for survey, known in facts
+            if OVER in known and msgspec.msgpack.decode(known[OVER], type=float) < now
+            for key in known
+        ]
+        if gone:
+            await self.host.note(*gone)
+
+    def open_offer(self, survey: bytes, curator: bytes) -> None:
+        """Take a place among the surveys that this member waits for, or decline."""
+        if survey in self._open or DIGEST in self.host.facts(self.identity).get(survey, {}):
+            self._open[survey] = curator  # it has had a place before
+            return
+        of_curator = sum(each == curator for each in self._open.values())
+        if of_curator >= _CURATOR_OFFERS or len(self._open) >= _OFFERS:
+            raise Rejected(Reason.full, "too many surveys are open that have not started")
+        self._open[survey] = curator
 
     async def live(self, survey: bytes) -> None:
         """Take part from the offer to the end."""
@@ -196,6 +258,7 @@ class Member:
             if not resumed:
                 await self.compare(started, party)
             self.host.player.release(party)
+            self._open.pop(started.offer.spec.survey, None)
             await self.until_over(started, party)
         except TRANSIENT:
             raise
@@ -229,7 +292,7 @@ class Member:
         wanted = [peer for peer in peers if peer in waited_for(started, party.address)]
         # Whoever stands by counts in the place of whoever is missing.
         needed = len(wanted) - sum(map(stands_by, wanted))
-        latest = _latest_beginning(started, party.address)
+        latest = latest_beginning(started, party.address)
         if clock(survey) > latest:
             raise Rejected(Reason.expired, "it is too late to begin")
         while True:
@@ -282,87 +345,17 @@ class Member:
                     await closed.wait()
 
 
-class Device(Member):
-    """Holds one person's answers, and takes part for them within their budget."""
-
-    def __init__(
-        self,
-        keys: PrivateKeys,
-        host: Host,
-        path: Path | None = None,
-        *,
-        answers: Answers,
-        budget: Budget,
-    ) -> None:
-        super().__init__(keys, host, path)
-        self._answers = answers
-        self._budget = budget
-
-    async def live(self, survey: bytes) -> None:
-        """Examine, join, compare, report, forward, and hand in."""
-        offer = await self.host.offer(survey)
-        place = offer.places.get(self.identity)
-        if place is None:
-            raise Rejected(Reason.foreign, "this device is not on the roster")
-        known = self.host.facts(self.identity).get(survey, {})
-        if known.get("digest", offer.digest) != offer.digest:
-            raise Rejected(Reason.equivocal, "another task of the same survey was joined before")
-        if "digest" not in known:
-            self.host.ledger.allows(self.identity, self._budget, self._line(offer, offer.spec))
-            await self.host.note(self.identity, survey, "digest", offer.digest)
-        await self._join(offer, place)
-        started = await self.host.start_of(offer)
-        address = started.address_of(self.identity)
-        if address is None:
-            raise Rejected(Reason.foreign, "the survey started without this device")
-        line, latest = self._line(offer, started.start), _latest_beginning(started, address)
-
-        def spend() -> Entry:
-            if self.host.clocks.now(survey) >= latest:
-                raise Rejected(Reason.expired, "it is too late to begin")
-            return self.host.ledger.spend(self.identity, self._budget, line)
-
-        party = self.party(started, address, partial(self._value, offer))
-        await self.play(started, party, spend)
-
-    async def _join(self, offer: Offer, place: int) -> None:
-        join = tasks.encode_join(tasks.join_task(offer.digest, place, self.keys.identity))
-        refused = await patiently(lambda: self.connection.join(offer.spec.survey, join))
-        # A survey that has started takes no more joins; whether this one is in, the start says.
-        if refused not in (None, Reason.expired):
-            raise Rejected(refused, "the hub does not take the join")
-
-    def _value(self, offer: Offer) -> NDArray[Any]:
-        """The owner's answer, encoded: read here alone, and whatever it is, the same steps."""
-        task = offer.task
-        found = self._answers.read(task.asks(offer.spec.column))
-        return task.encode(task.rows([["" if each is None else each.reveal() for each in found]]))
-
-    def _line(self, offer: Offer, stated: tasks.Spec | tasks.Start) -> Line:
-        # Should everybody else collude, what was promised against everyone still holds; where that
-        # is nothing, whoever has a budget towards others than those named takes no part.
-        resort = [each for each in stated.promises if each.view == "everyone"]
-        alone = resort[0] if resort else tasks.Promise(view="everyone", epsilon=math.inf, delta=0.0)
-        return Line(
-            at=self.host.time(),
-            survey=offer.spec.survey,
-            digest=offer.digest,
-            question=offer.spec.question,
-            epsilon0=alone.epsilon,
-            delta0=alone.delta,
-            promises=[(each.view, each.epsilon, each.delta) for each in stated.promises],
-        )
-
-
 class Helper(Member):
     """Plays a part that is nobody's device, such as the shuffler's."""
 
     async def live(self, survey: bytes) -> None:
         """Examine, wait for the start, compare, and play."""
+        _, spec = await self.host.task(survey)
+        self.open_offer(survey, spec.helpers[CURATOR].identity)
         offer = await self.host.offer(survey)
         if self.identity not in {record.identity for record in offer.spec.helpers.values()}:
             raise Rejected(Reason.foreign, "this party has no part in the survey")
-        await self.host.note(self.identity, survey, "digest", offer.digest)
+        await self.host.note(Fact(self.identity, survey, DIGEST, offer.digest))
         started = await self.host.start_of(offer)
         address = started.address_of(self.identity)
         # Among fewer people than were asked, fewer helpers may be needed.
@@ -371,7 +364,7 @@ class Helper(Member):
         await self.play(started, self.party(started, address))
 
 
-def _why(refusal: IncrowdError) -> str:
+def why(refusal: IncrowdError) -> str:
     """The kind of a refusal in one or two words, for counting."""
     reason = getattr(refusal, "reason", None)
     return str(reason) if reason is not None else "failed"
@@ -387,7 +380,7 @@ def contacts(started: Started, address: Address) -> list[Address]:
     return [device(each) for each in people if address in started.protocol.contacts(each)]
 
 
-def _latest_beginning(started: Started, address: Address) -> float:
+def latest_beginning(started: Started, address: Address) -> float:
     """Until when a part may begin: a report that walks has to move in every round."""
     if is_device(address) and any(map(is_device, contacts(started, address))):
         return started.start.at + started.offer.spec.timing.round_seconds

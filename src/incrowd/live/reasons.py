@@ -53,6 +53,10 @@ class Reason(enum.StrEnum):
     """The device has reported to this survey before."""
     paused = "paused"
     """Its owner has paused the device."""
+    consent = "consent"
+    """Its owner did not consent, and wants to leave then."""
+    withdrawn = "withdrawn"
+    """Its owner withdrew before the start."""
 
 
 class Rejected(Refused):

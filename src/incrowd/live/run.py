@@ -41,6 +41,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
+import numpy as np
 from numpy.typing import NDArray
 
 from incrowd.errors import HubUnreachable, MissingExtra, ProtocolFailed
@@ -51,10 +52,13 @@ from incrowd.live.host import Host, Network
 from incrowd.live.journal import Journal
 from incrowd.live.keys import CERTIFICATE_FILE, PrivateKeys, Role, private_directory, write_private
 from incrowd.live.options import LiveOptions
+from incrowd.live.policy import NetworkRule
+from incrowd.live.policy_write import policy_text, survey_policy
 from incrowd.protocols.actor import CURATOR, Address
 from incrowd.protocols.base import Protocol, Run
 from incrowd.protocols.seat import Timing
 from incrowd.tasks.base import Task
+from incrowd.tasks.raw import texts
 
 __all__ = ["LiveRun", "LiveStatistics", "run_live"]
 
@@ -68,6 +72,7 @@ _LEAD_SECONDS = 0.025
 _SHORTEST_ROUND = 0.5
 _START_WITHIN = 120.0
 _STOP_WITHIN = 20.0
+_LOOPBACK = "127.0.0.0/8"
 _APART = 6
 """With more helpers than this, those of one kind share a process."""
 
@@ -185,7 +190,8 @@ class _Local:
             if self.options.transport == "nats":
                 nats = nats or await stack.enter_async_context(self._nats())
                 await _reachable(nats)
-            network = Network(url, self._authority / CERTIFICATE_FILE, nats=nats)
+            loopback = NetworkRule(dial=(_LOOPBACK,))
+            network = Network(url, self._authority / CERTIFICATE_FILE, nats=nats, dial=loopback)
             self.say("enrolling", 0, n)
             workers = [
                 await stack.enter_async_context(self._process(name, *words))
@@ -295,6 +301,9 @@ class _Local:
         for role, name in ((Role.hub, "hub"), (Role.curator, "curator")):
             (keys,) = register.issue([name], role, [])
             keys.save(self.folder / name)
+        curator = keys.record().identity
+        policy = survey_policy(self.task, self.column, curator, self.protocol.kind)
+        write_private(self.folder / "policy.toml", policy_text(policy).encode())
         for keys in register.issue(self._helpers, Role.helper, []):
             keys.save(self._keys_of(keys.name))
         digits = len(str(len(self.values)))
@@ -304,7 +313,8 @@ class _Local:
         table = StringIO()
         writer = csv.writer(table)
         writer.writerow(["device", *self.task.asks(self.column)])
-        rows = self.values.reshape(len(names), -1).astype(str).tolist()
+        # As simulations read them: a missing value is an empty cell.
+        rows = np.array(texts(self.values.reshape(-1))).reshape(len(names), -1).tolist()
         writer.writerows([name, *row] for name, row in zip(names, rows, strict=True))
         write_private(self.folder / "answers.csv", table.getvalue().encode())
 
@@ -329,7 +339,8 @@ class _Local:
             first, last = (n * each // self.hosts for each in (index, index + 1))
             words = [
                 *common, "--state", str(self.folder / f"host-{index}"),
-                "--answers", str(self.folder / "answers.csv"), "--any-budget",
+                "--answers", str(self.folder / "answers.csv"),
+                "--policy", str(self.folder / "policy.toml"),
                 "--keys", str(self.folder / "devices"),
                 "--first", str(first), "--count", str(last - first),
             ]  # fmt: skip
@@ -337,6 +348,7 @@ class _Local:
         # Whoever looks after a helper has neither people's keys nor their answers.
         for name, together in self._together().items():
             words = [*common, "--state", str(self.folder / f"{name}-state")]
+            words += ["--dial", _LOOPBACK]
             for helper in together:
                 words += ["--helper", str(self._keys_of(helper))]
             found.append((name, words))

@@ -20,11 +20,14 @@ import msgspec
 
 from incrowd.errors import FileUnreadable, IncrowdError, InvalidParameter
 from incrowd.live.answers import AnswerBook
+from incrowd.live.control import Control
+from incrowd.live.device import Device
 from incrowd.live.host import Host, Network, patiently
 from incrowd.live.journal import Journal
 from incrowd.live.keys import CERTIFICATE_FILE, PrivateKeys, Role, private_directory
-from incrowd.live.ledger import Budget
-from incrowd.live.member import Device, Helper, Member
+from incrowd.live.member import Helper, Member
+from incrowd.live.policy import Policy
+from incrowd.live.supervisor import Service
 from incrowd.live.witness import Witness, vouch
 from incrowd.protocols.actor import is_device
 
@@ -34,6 +37,8 @@ _log = logging.getLogger(__name__)
 
 _AT_ONCE = 16
 """How many members connect at the same time: handshakes are the dearest thing they do."""
+_LOOK = 1.0
+"""Seconds between looks at the owner's wishes."""
 JOURNAL_FILE = "journal.sqlite"
 
 
@@ -78,7 +83,7 @@ async def serve(
     devices: Sequence[Path],
     *,
     answers: AnswerBook,
-    budget: Budget,
+    policy: Policy | None,
     helpers: Sequence[Path] = (),
     ready: Callable[[int], None],
 ) -> Report:
@@ -89,6 +94,7 @@ async def serve(
         loop.add_signal_handler(each, stop.set)
     private_directory(state)
     members: list[Member] = []
+    control = Control(state)
     owners = {path: _keys(path, Role.device) for path in devices}
     with Journal(state / JOURNAL_FILE) as journal:
         _vouch(journal, owners)
@@ -97,10 +103,12 @@ async def serve(
             supervisor.on_exhausted = stop.set
             loop.add_signal_handler(signal.SIGHUP, lambda: supervisor.job(_renew(members)))
             for path, keys in owners.items():
+                own = answers.of(keys.name)
                 members.append(
-                    Device(keys, host, path, answers=answers.of(keys.name), budget=budget)
+                    Device(keys, host, path, answers=own, policy=policy, control=control)
                 )
             members += [Helper(_keys(path, Role.helper), host, path) for path in helpers]
+            supervisor.service("wishes", lambda pulse: _watch(pulse, members), period=_LOOK)
             opening = supervisor.job(_open(members))
             stopping = supervisor.job(stop.wait())
             try:
@@ -127,6 +135,15 @@ async def _open(members: Sequence[Member]) -> None:
             await member.open()
 
     await asyncio.gather(*(one(member) for member in members))
+
+
+async def _watch(pulse: Service, members: Sequence[Member]) -> None:
+    """Act on what the owner wants while the process runs."""
+    while True:
+        await pulse.sleep(_LOOK)
+        for member in members:
+            if isinstance(member, Device):
+                await member.withdraw()
 
 
 async def _renew(members: Sequence[Member]) -> None:
@@ -173,7 +190,7 @@ def _report(members: Sequence[Member]) -> Report:
                 (report.undeliverable, done.undeliverable),
             ):
                 _add(into, {str(reason): count for reason, count in counts.items()})
-        _add(report.declined, Counter(member.declined.values()))
+        _add(report.declined, member.refusals)
     return report
 
 

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from incrowd.graphs import families
+from incrowd.live.answers import Answers, Secret
 from incrowd.live.curator import Proposal
+from incrowd.live.policy import ColumnRule
 from incrowd.protocols.base import Run
 from incrowd.protocols.network_shuffle import NetworkShuffle
 from incrowd.randomizers import KRR
 from incrowd.tasks.histogram import Histogram
 from tests.live.crowds import Crowd, Process
+from tests.live.policies import wide
 
-__all__ = ["Outcome", "answer", "offer", "outcome", "spent_once"]
+__all__ = ["Outcome", "answer", "offer", "outcome", "owners", "spent_once"]
 
 _EXACT = 30.0
 """At this epsilon a report is the answer itself, in all but about 10⁻¹³ of all cases."""
@@ -22,6 +27,16 @@ _EXACT = 30.0
 def answer(person: int) -> str:
     """The answer that only this person gives."""
     return f"only {person}"
+
+
+def owners(count: int) -> dict[str, Any]:
+    """How to open a process whose people give these answers, and may be asked for them."""
+    values = tuple(map(answer, range(count)))
+    columns = {"cycles": ColumnRule(type="category", values=values, complete=True)}
+    return {
+        "answers": lambda person: Answers({"cycles": Secret(answer(person))}),
+        "policy": partial(wide, columns=columns),
+    }
 
 
 async def offer(people: Crowd, *, rounds: int, **options: object) -> Proposal:

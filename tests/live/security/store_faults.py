@@ -30,7 +30,7 @@ from incrowd.live.client import Connection
 from incrowd.live.reasons import Reason
 from tests.live.crowds import Process, crowd, until
 from tests.live.postgres import Server, programs
-from tests.live.security.named import Outcome, answer, offer, outcome, spent_once
+from tests.live.security.named import Outcome, offer, outcome, owners, spent_once
 from tests.live.worlds import LiveHub
 
 __all__ = ["FAULTS", "Fault", "Outcome", "Played", "over_quota", "play", "small_disk"]
@@ -303,10 +303,10 @@ async def _survey(
     async with crowd(hub, folder, count, limit=60.0 + 5 * fault.seconds) as people:
         mine, *others = (range(each, count, HOSTS) for each in range(HOSTS))
         hosts = [
-            await people.process("struck", mine, answer=answer, folder=place, connection=Watched)
+            await people.process("struck", mine, **owners(count), folder=place, connection=Watched)
         ]
         for index, theirs in enumerate(others):
-            hosts.append(await people.process(f"host-{index}", theirs, answer=answer))
+            hosts.append(await people.process(f"host-{index}", theirs, **owners(count)))
         proposal = await offer(
             people, rounds=ROUNDS, round_seconds=ROUND, settle=max(1, round(grace / ROUND)),
             patience=max(1.0, grace), min_crowd=round(0.95 * count),

@@ -11,7 +11,7 @@ import pytest
 
 from incrowd.live.clocks import Clocks
 from tests.live.crowds import ROUND, crowd, until
-from tests.live.security.named import Outcome, answer, offer, outcome, spent_once
+from tests.live.security.named import Outcome, offer, outcome, owners, spent_once
 from tests.live.worlds import LiveHub
 
 PEOPLE = 12
@@ -41,8 +41,8 @@ def play(hub: LiveHub, folder: Path, jump: float, *, joined: bool, restart: bool
     async def main() -> None:
         async with crowd(hub, folder, PEOPLE) as people:
             clock = WallClock()
-            process = await people.process("set", range(PEOPLE // 3), clock=clock, answer=answer)
-            rest = await people.process("kept", range(PEOPLE // 3, PEOPLE), answer=answer)
+            process = await people.process("set", range(PEOPLE // 3), clock=clock, **owners(PEOPLE))
+            rest = await people.process("kept", range(PEOPLE // 3, PEOPLE), **owners(PEOPLE))
             proposal = await offer(people, rounds=4, patience=30.0)
             if joined:
                 await people.joined(proposal)
@@ -88,8 +88,8 @@ def test_clock_an_hour_ahead_from_the_beginning_keeps_one_device_out_alone(
         async with crowd(hub, tmp_path, PEOPLE) as people:
             clock = WallClock()
             clock.offset = HOUR
-            ahead = await people.process("ahead", [0], clock=clock, answer=answer)
-            rest = await people.process("rest", range(1, PEOPLE), answer=answer)
+            ahead = await people.process("ahead", [0], clock=clock, **owners(PEOPLE))
+            rest = await people.process("rest", range(1, PEOPLE), **owners(PEOPLE))
             proposal = await offer(people, rounds=4, patience=30.0)
             await until(lambda: ahead.refusals(proposal.survey) != [None])
             run = await people.conclude(await people.start(proposal, wait=3.0))

@@ -2,7 +2,10 @@
 
 Every party listens on a port of its own and announces it; who wants to send looks it up, connects,
 and accepts only a certificate of the authority whose key is the one that the roster has for this
-party. So a wrong address, or a directory that lies, costs time and nothing else.
+party. So a wrong address, or a directory that lies, costs time and nothing else. Endpoints are what
+others say, and must not make a device knock at services of its own machine or network: only
+addresses that ``dial`` allows are connected to. A name is resolved once, and what was checked is
+dialled.
 
 The receiver is the next holder: a put is answered when all of its cells that were not refused have
 been taken, that is, after the receiver's own commit. Messages of several cells are taken all
@@ -15,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import math
+import socket
 import ssl
 import time
 from collections import OrderedDict, defaultdict
@@ -140,6 +144,10 @@ def mutual_contexts(keys: Path, authority: Path) -> tuple[ssl.SSLContext, ssl.SS
     return server_context(keys, clients=authority), calling
 
 
+class _NotAllowed(Exception):
+    """The endpoint is at an address that this party does not connect to."""
+
+
 class _SomeoneElse(Exception):
     """The endpoint is not the party's, or not any more."""
 
@@ -167,6 +175,7 @@ class DirectTransport(Transport):
         contexts: tuple[ssl.SSLContext, ssl.SSLContext],
         directory: Directory,
         *,
+        dial: Callable[[str], bool],
         host: str = "127.0.0.1",
         port: int = 0,
         advertise: str | None = None,
@@ -181,7 +190,8 @@ class DirectTransport(Transport):
         """``identities`` are the parties' public keys by their numbers in cells.
 
         ``contexts`` are those of :func:`mutual_contexts`, and ``revoked`` gives the serial numbers
-        of certificates that no longer count. The party listens on ``host`` and ``port`` and
+        of certificates that no longer count. ``dial`` says whether an address may be connected to.
+        The party listens on ``host`` and ``port`` and
         announces itself as ``advertise``, by default that host. It holds at most ``room`` cells
         that are not taken yet, ``share`` of them from one peer, which is more than the largest
         message has; it keeps at most ``most`` connections each way, and none that is unused for
@@ -192,6 +202,7 @@ class DirectTransport(Transport):
         self._authority = authority
         self._called, self._calling = contexts
         self._directory = directory
+        self._may_dial = dial
         self._host, self._port = host, port
         self._advertise = advertise or host
         self._revoked = revoked
@@ -389,14 +400,14 @@ class DirectTransport(Transport):
             tried = endpoint
             try:
                 return await self._connect(to, endpoint)
-            except (OSError, EOFError, ValueError, _SomeoneElse) as error:
+            except (OSError, EOFError, ValueError, _NotAllowed, _SomeoneElse) as error:
                 failure = error
         raise Unreachable(f"{address(to)} cannot be reached at {tried}: {failure!r}") from failure
 
     async def _connect(self, to: int, endpoint: str) -> Link:
         host, _, port = endpoint.rpartition(":")
         reader, writer = await asyncio.open_connection(
-            host.strip("[]"),
+            await self._allowed(host.strip("[]"), int(port)),
             int(port),
             ssl=self._calling,
             ssl_handshake_timeout=self._patience,
@@ -411,6 +422,15 @@ class DirectTransport(Transport):
             await close_stream(writer)
             raise
         return Link(reader, writer)
+
+    async def _allowed(self, host: str, port: int) -> str:
+        """An address of this host that may be dialled."""
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        for *_, address_ in found:
+            if self._may_dial(str(address_[0])):
+                return str(address_[0])
+        raise _NotAllowed("its address is not one that may be dialled")
 
     def _check_certificate(self, certificate: x509.Certificate) -> None:
         """Refuse what the authority did not certify, or has withdrawn."""
