@@ -20,7 +20,7 @@ from pieces import DELTA, ROOT, first_line, piece, table
 
 import incrowd as ic
 from incrowd.live import cells, frames, task
-from incrowd.live.admission import CELLS, VIEWS
+from incrowd.live.accounting import CELLS, VIEWS
 from incrowd.live.curator import timing_of
 from incrowd.live.hub.board import STATES
 from incrowd.live.hub.limits import Limits

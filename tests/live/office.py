@@ -12,7 +12,8 @@ import pytest
 
 from incrowd.graphs import families
 from incrowd.live import task as tasks
-from incrowd.live.admission import CELLS, Offer, examine, promises_of
+from incrowd.live.accounting import CELLS, promises_of
+from incrowd.live.admission import Offer, examine
 from incrowd.live.authority import Authority
 from incrowd.live.curator import Proposal, propose
 from incrowd.live.keys import KeyRecord, PrivateKeys, Role

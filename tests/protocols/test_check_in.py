@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom, chisquare
 
 from incrowd.errors import NotProven, ProtocolFailed
-from incrowd.live.admission import CELLS
+from incrowd.live.accounting import CELLS
 from incrowd.protocols import wire
 from incrowd.protocols.actor import CURATOR, SHUFFLER, Done, Message, NullSealer, Send, device
 from incrowd.protocols.check_in import CheckIn, actors

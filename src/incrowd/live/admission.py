@@ -22,28 +22,28 @@ from functools import cached_property
 
 from cryptography import x509
 
-from incrowd.errors import IncrowdError
-from incrowd.graphs.graph import Graph
 from incrowd.live import task as tasks
-from incrowd.live.cells import CAPACITY, RECORD, number
+from incrowd.live.accounting import (
+    FAR,
+    Built,
+    Costs,
+    Request,
+    build,
+    check_limits,
+    recompute,
+    subset,
+)
+from incrowd.live.cells import number
 from incrowd.live.keys import KeyRecord, Role, check
-from incrowd.live.links import SEAL
 from incrowd.live.reasons import Reason, Rejected
-from incrowd.live.task import Promise, Spec, Start
+from incrowd.live.task import Spec, Start
 from incrowd.protocols.actor import CURATOR, Address, device
-from incrowd.protocols.base import VIEWS, Protocol
-from incrowd.protocols.cover import CellFormat, CoverPlan
+from incrowd.protocols.base import Protocol
+from incrowd.protocols.cover import CoverPlan
 from incrowd.tasks.base import Task
 
-__all__ = ["CELLS", "VIEWS", "Offer", "Started", "examine", "promises_of"]
+__all__ = ["Offer", "Started", "examine"]
 
-CELLS = CellFormat(capacity=CAPACITY, record=RECORD, seal=SEAL)
-"""How much fits into a cell, for the plans of cover traffic."""
-
-_SHORTEST_ROUND = 0.1
-_MOST_ROUNDS = 10_000
-_FAR = 30 * 86_400.0
-"""No start lies further ahead than this, in seconds."""
 _LAST_WORDS = 120.0
 """Whoever collects stops waiting at a deadline, and what it says then still has to arrive."""
 
@@ -56,10 +56,30 @@ class Offer:
     spec: Spec
     digest: bytes
     roster: Sequence[KeyRecord]
-    protocol: Protocol
-    plan: CoverPlan | None
-    task: Task
-    delta: float
+    built: Built
+    graph: bytes | None
+    costs: Costs
+    """Recomputed guarantees when nobody colludes."""
+
+    @property
+    def protocol(self) -> Protocol:
+        """The protocol among everyone on the roster."""
+        return self.built.protocol
+
+    @property
+    def plan(self) -> CoverPlan | None:
+        """The timetable of cover traffic."""
+        return self.built.plan
+
+    @property
+    def task(self) -> Task:
+        """The question."""
+        return self.built.task
+
+    @property
+    def delta(self) -> float:
+        """The least δ of its promises."""
+        return self.built.delta
 
     @cached_property
     def serials(self) -> list[int]:
@@ -74,24 +94,27 @@ class Offer:
     def started(self, encoded: bytes, now: float, revoked: Collection[int] = ()) -> Started:
         """The run that a start describes, or a refusal."""
         signed, start = tasks.read_start(encoded, self.spec, self.digest)
-        if not now - _FAR < start.at < now + _FAR:
+        if not now - FAR < start.at < now + FAR:
             raise Rejected(Reason.expired, "the survey is said to start at an impossible time")
         tasks.check_joins(start, self.roster, self.spec.min_crowd)
         serials = [self.serials[place] for place in start.people]
         serials += [record.certificate_serial for record in self.spec.helpers.values()]
         if not set(revoked).isdisjoint(serials):
             raise Rejected(Reason.revoked, "somebody takes part whose certificate was withdrawn")
-        protocol, plan = self.protocol, self.plan
-        if len(start.people) < len(self.roster):
-            try:
-                fewer = self.protocol.among(start.people)
-            except IncrowdError as error:
-                raise Rejected(Reason.malformed, str(error)) from error
-            protocol, plan = _covered(fewer, self.spec, self.delta)
-        if protocol is not self.protocol or start.promises != self.spec.promises:
-            _check_views(start.promises, self.protocol.views)
-            _recompute(protocol, start.promises)
-        return Started(self, start, tasks.digest_of(signed), protocol, plan)
+        encoded = tasks.encode_signed(self.signed)
+        whole = len(start.people) == len(self.roster)
+        costs = self.costs
+        if not whole or start.promises != self.spec.promises:
+            request = Request(encoded, self.graph, start.people, start.promises)
+            costs = recompute(request)
+        built = subset(self.built, self.spec, start.people)
+        return Started(self, start, tasks.digest_of(signed), built.protocol, built.plan, costs)
+
+    def charged(self, colluders: int) -> Costs:
+        """Costs together with any such number of people on the roster; takes time to recompute."""
+        if not colluders:
+            return self.costs
+        return recompute(Request(tasks.encode_signed(self.signed), self.graph, colluders=colluders))
 
 
 @dataclass(frozen=True)
@@ -104,6 +127,8 @@ class Started:
     """The digest of the start: it stands for everything that this run is bound to."""
     protocol: Protocol
     plan: CoverPlan | None
+    costs: Costs
+    """Recomputed guarantees for this crowd when nobody colludes."""
     records: dict[Address, KeyRecord] = field(init=False)
     """The keys of everyone who takes part, by address."""
 
@@ -112,6 +137,14 @@ class Started:
         crowd = [self.offer.roster[place] for place in self.start.people]
         records = {device(person): record for person, record in enumerate(crowd)}
         object.__setattr__(self, "records", records | dict(self.offer.spec.helpers))
+
+    def charged(self, colluders: int) -> Costs:
+        """Costs together with any such number of people; takes time to recompute."""
+        if not colluders:
+            return self.costs
+        start, offer = self.start, self.offer
+        encoded = tasks.encode_signed(offer.signed)
+        return recompute(Request(encoded, offer.graph, start.people, start.promises, colluders))
 
     def address_of(self, identity: bytes) -> Address | None:
         """Which party of the run has this key; none when it has no part in it."""
@@ -151,6 +184,7 @@ def examine(
 ) -> Offer:
     """The task in these bytes, or ``Rejected`` with what is wrong with it."""
     task, spec = tasks.read_task(signed)
+    check_limits(spec, graph)
     if not now < spec.expires < math.inf:
         raise Rejected(Reason.expired, "the survey is over, or never ends")
     for address, record in spec.helpers.items():
@@ -162,101 +196,7 @@ def examine(
         check(record, authority, now, (), Role.device)
     if len(people) != spec.people or spec.people < spec.min_crowd:
         raise Rejected(Reason.malformed, "the roster does not have the people that were promised")
-    shown = _graph(spec, graph)
-    protocol, asked = tasks.offered_protocol(spec, shown)
-    _check_fit(spec, protocol)
-    _check_views(spec.promises, protocol.views)
-    delta = min(promise.delta for promise in spec.promises)
-    _check_playable(spec, protocol)
-    protocol, plan = _covered(protocol, spec, delta)
-    _recompute(protocol, spec.promises)
-    return Offer(task, spec, tasks.digest_of(task), people, protocol, plan, asked, delta)
-
-
-def promises_of(protocol: Protocol, delta: float) -> list[Promise]:
-    """What is proven about a protocol against each view at this δ."""
-    return [
-        Promise(view=view, epsilon=protocol.guarantee(view).epsilon(delta), delta=delta)
-        for view in protocol.views
-    ]
-
-
-def _graph(spec: Spec, encoded: bytes | None) -> Graph | None:
-    if spec.graph is None:
-        if encoded is not None:
-            raise Rejected(Reason.malformed, "a graph is shown that was not signed")
-        return None
-    if encoded is None:
-        raise Rejected(Reason.malformed, "the graph that was signed is not shown")
-    return tasks.decode_graph(encoded, spec.graph)
-
-
-def _check_fit(spec: Spec, protocol: Protocol) -> None:
-    """Parameters of another crowd, other parties, and randomizers that leak are refused."""
-    if protocol.parameters.n != spec.people:
-        raise Rejected(Reason.malformed, "the parameters are those of another number of people")
-    if protocol.parameters != protocol.published():
-        raise Rejected(Reason.malformed, "the parameters mean something on one machine only")
-    if set(protocol.helpers) != set(spec.helpers):
-        raise Rejected(
-            Reason.malformed,
-            f"{protocol.kind} needs exactly {', '.join(protocol.helpers)} besides people",
-        )
-    if not protocol.randomizer.exact:
-        raise Rejected(
-            Reason.unproven,
-            f"{protocol.randomizer.kind} is drawn in floating point, whose last bits can betray a "
-            "value: choose onebit, krr or another randomizer that answers with whole numbers",
-        )
-
-
-def _check_playable(spec: Spec, protocol: Protocol) -> None:
-    """What is proven about a crowd must be about one that can be played, for a time that ends."""
-    if spec.timing.round_seconds < _SHORTEST_ROUND or spec.timing.settle < 1:
-        # Else the walk could be over before anybody's report has left.
-        raise Rejected(Reason.malformed, "the rounds are too short to be kept")
-    try:
-        protocol.contacts(0)
-        lasts = protocol.lasts(spec.timing)
-    except (ArithmeticError, IncrowdError) as error:
-        raise Rejected(Reason.malformed, str(error)) from error
-    if protocol.cost().rounds > _MOST_ROUNDS:
-        raise Rejected(Reason.malformed, f"no survey needs more than {_MOST_ROUNDS} rounds")
-    if not lasts < _FAR:
-        raise Rejected(Reason.malformed, "the survey would take more than a month")
-
-
-def _check_views(promises: Sequence[Promise], wanted: Sequence[str]) -> None:
-    views = [promise.view for promise in promises]
-    missing = set(wanted) - set(views)
-    if missing:
-        raise Rejected(Reason.unproven, f"nothing is promised against {', '.join(sorted(missing))}")
-    if len(views) != len(set(views)):
-        raise Rejected(Reason.malformed, "two promises are made against one view")
-    for promise in promises:
-        if not 0 < promise.delta < 1 or not math.isfinite(promise.epsilon):
-            raise Rejected(Reason.unproven, "a promise must be a number")
-
-
-def _covered(protocol: Protocol, spec: Spec, delta: float) -> tuple[Protocol, CoverPlan | None]:
-    if not spec.cover:
-        return protocol, None
-    try:
-        return protocol.covered(delta, CELLS)
-    except (ArithmeticError, IncrowdError) as error:
-        raise Rejected(Reason.unproven, str(error)) from error
-
-
-def _recompute(protocol: Protocol, promises: Sequence[Promise]) -> None:
-    """Refuse a promise that this software cannot prove."""
-    for promise in promises:
-        try:
-            proven = protocol.guarantee(promise.view).epsilon(promise.delta)
-        except (ArithmeticError, IncrowdError) as error:
-            raise Rejected(Reason.unproven, str(error)) from error
-        if not proven <= promise.epsilon:
-            raise Rejected(
-                Reason.unproven,
-                f"epsilon {promise.epsilon:.6g} is promised against {promise.view}, but only "
-                f"{proven:.6g} is proven",
-            )
+    # Only what could be recomputed within the bounds of the sandbox is built here as well.
+    costs = recompute(Request(signed, graph))
+    built = build(spec, graph)
+    return Offer(task, spec, tasks.digest_of(task), people, built, graph, costs)

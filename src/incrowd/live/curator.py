@@ -20,7 +20,8 @@ from typing import Any
 
 from incrowd.errors import InvalidCrowd, InvalidParameter, ProtocolFailed
 from incrowd.live import task as tasks
-from incrowd.live.admission import CELLS, Offer, Started, promises_of
+from incrowd.live.accounting import CELLS, promises_of
+from incrowd.live.admission import Offer, Started
 from incrowd.live.host import patiently
 from incrowd.live.hub.closing import sign_close
 from incrowd.live.journal import Fact

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from incrowd.errors import IncrowdError
 from incrowd.live import task as tasks
+from incrowd.live.accounting import Costs
 from incrowd.live.admission import Offer, Started
 from incrowd.live.answers import Answers
 from incrowd.live.chain import Entry
@@ -73,8 +74,10 @@ class Device(Member):
             raise Rejected(Reason.foreign, "this device is not on the roster")
         if known.get(DIGEST, offer.digest) != offer.digest:
             raise Rejected(Reason.equivocal, "another task of the same survey was joined before")
+        colluders = self._policy.colluders(curator, len(offer.roster))
         if DIGEST not in known:
-            reserved = self._decided(offer).reservation
+            charged = await self.host.charged(offer, colluders)
+            reserved = self._decided(offer, colluders, charged).reservation
             held = Reservation(Line.of(reserved, offer.digest, spec.question), spec.expires)
             await self.host.note(
                 Fact(self.identity, survey, DIGEST, offer.digest),
@@ -86,13 +89,14 @@ class Device(Member):
         if address is None:
             raise Rejected(Reason.foreign, "the survey started without this device")
         latest = latest_beginning(started, address)
+        begun = await self.host.charged(started, colluders)
         joined: dict[str, str] = {}
         """Coarsenings to answer with, known when the ledger has the line."""
 
         def spend() -> Entry:
             if self.host.clocks.now(survey) >= latest:
                 raise Rejected(Reason.expired, "it is too late to begin")
-            decided = self._decided(offer, started)
+            decided = self._decided(offer, colluders, begun, started)
             joined.update(decided.coarsenings)
             line = Line.of(decided.reservation, offer.digest, spec.question)
             return self.host.ledger.spend(self.identity, line)
@@ -111,22 +115,22 @@ class Device(Member):
                 await self._decline(survey, Rejected(Reason.withdrawn, "its owner has withdrawn"))
                 self._leave(survey)
 
-    def _decided(self, offer: Offer, started: Started | None = None) -> Join:
+    def _decided(
+        self, offer: Offer, colluders: int, charged: Costs, started: Started | None = None
+    ) -> Join:
         """The decision on an offer, or on its start for the crowd that begins."""
         wishes, now, survey = self._wishes(), self.host.time(), offer.spec.survey
         if wishes.withdraws(survey):
             raise Rejected(Reason.withdrawn, "its owner has withdrawn")
-        colluders = 0
         if self._policy is not None:
-            curator = offer.spec.helpers[CURATOR].identity
-            colluders = self._policy.colluders(curator, len(offer.roster))
             leaves = self._policy.consent.mode == "ask" and (
                 self._policy.consent.on_refusal == "leave"
             )
             if started is not None and leaves and not wishes.consents(survey):
                 raise Rejected(Reason.consent, "its owner did not consent")
         standing = self.host.ledger.standing(self.identity, now, paused=wishes.paused)
-        decided = decide(terms_of(offer, colluders, started), self._policy, standing, now)
+        terms = terms_of(offer, colluders, charged, started)
+        decided = decide(terms, self._policy, standing, now)
         if isinstance(decided, Decline):
             raise Rejected(decided.reason, decided.line)
         return decided

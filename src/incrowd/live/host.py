@@ -26,6 +26,7 @@ from cryptography import x509
 
 from incrowd.errors import HubRefused, HubUnreachable, IncrowdError, InvalidParameter
 from incrowd.live import cells, frames
+from incrowd.live.accounting import Costs, check_limits
 from incrowd.live.admission import Offer, Started, examine
 from incrowd.live.authority import client_context, load_authority_certificate, revoked_serials
 from incrowd.live.client import HubClient
@@ -41,6 +42,7 @@ from incrowd.live.supervisor import TRANSIENT, Service, Supervisor
 from incrowd.live.task import Spec, read_task
 from incrowd.live.transports.base import Transport, Unreachable
 from incrowd.live.transports.hub import HubTransport
+from incrowd.protocols.actor import CURATOR
 
 if TYPE_CHECKING:
     from incrowd.live.member import Member
@@ -87,7 +89,7 @@ class _Once:
 
     async def get(self, key: Any, compute: Callable[[], Awaitable[_T]]) -> _T:
         task = self.found.get(key)
-        if task is None or (task.done() and (task.cancelled() or task.exception() is not None)):
+        if task is None or (task.done() and _worth_another(task)):
 
             async def run() -> _T:
                 return await compute()
@@ -101,6 +103,20 @@ class _Once:
         """Let go of what was computed under these keys; what is under way is not interrupted."""
         for key in [key for key, task in self.found.items() if task.done() and wanted(key)]:
             del self.found[key]
+
+
+def _worth_another(task: asyncio.Task[Any]) -> bool:
+    """Whether a result is to be computed anew, because it failed and may not the next time.
+
+    What took more than its bounds, or is not proven, stays so: each of a thousand devices would
+    otherwise spend those bounds once more.
+    """
+    if task.cancelled():
+        return True
+    error = task.exception()
+    if isinstance(error, Rejected):
+        return error.reason not in (Reason.oversized, Reason.unproven)
+    return error is not None
 
 
 @dataclass
@@ -139,6 +155,9 @@ class Host:
         self._fetching = asyncio.Semaphore(_FETCHES)
         self._offers = _Once(self.supervisor)
         self._starts = _Once(self.supervisor)
+        self._charges = _Once(self.supervisor)
+        self._examining: dict[bytes, asyncio.Lock] = {}
+        """Held while something of this curator is examined."""
         self._playing: dict[Party, Started] = {}
         self._books: dict[bytes, EndpointBook] = {}
         self._news: dict[bytes, _News] = {}
@@ -206,6 +225,7 @@ class Host:
         self._tasks.forget(lambda key: key == survey)
         self._offers.forget(lambda key: key == survey)
         self._starts.forget(lambda key: (key[0] if isinstance(key, tuple) else key) in digests)
+        self._charges.forget(lambda key: key[0] in digests)
         self._news.pop(survey, None)
         self._books.pop(survey, None)
 
@@ -230,32 +250,53 @@ class Host:
 
     async def _examine(self, survey: bytes) -> Offer:
         signed, spec = await self.task(survey)
+        # Before anything large is fetched, let alone computed.
+        check_limits(spec)
         roster = await patiently(lambda: self.hub.roster(survey))
         graph = None
         if spec.graph is not None:
             graph = await patiently(lambda: self.hub.graph(survey))
         await self.refresh()
-        return await asyncio.to_thread(
-            examine,
-            signed,
-            roster,
-            graph,
-            authority=self.authority,
-            revoked=self._revoked_for(survey),
-            now=self.clocks.now(survey),
+        return await self._computed(
+            spec,
+            lambda: examine(
+                signed,
+                roster,
+                graph,
+                authority=self.authority,
+                revoked=self._revoked_for(survey),
+                now=self.clocks.now(survey),
+            ),
         )
 
     async def started(self, offer: Offer, start: bytes) -> Started:
         """The examined start of a task; computed once, whoever asks."""
         return await self._starts.get(
             (offer.digest, start),
-            lambda: asyncio.to_thread(
-                offer.started,
-                start,
-                self.clocks.now(offer.spec.survey),
-                self._revoked_for(offer.spec.survey),
+            lambda: self._computed(
+                offer.spec,
+                lambda: offer.started(
+                    start,
+                    self.clocks.now(offer.spec.survey),
+                    self._revoked_for(offer.spec.survey),
+                ),
             ),
         )
+
+    async def charged(self, examined: Offer | Started, colluders: int) -> Costs:
+        """Costs of an offer or start with any such number of colluders; computed once."""
+        offer = examined if isinstance(examined, Offer) else examined.offer
+        context = offer.digest if isinstance(examined, Offer) else examined.context
+        return await self._charges.get(
+            (offer.digest, context, colluders),
+            lambda: self._computed(offer.spec, lambda: examined.charged(colluders)),
+        )
+
+    async def _computed(self, spec: Spec, compute: Callable[[], _T]) -> _T:
+        """Compute in a thread, for each curator one at a time: none may hold up the others."""
+        curator = spec.helpers[CURATOR].identity
+        async with self._examining.setdefault(curator, asyncio.Lock()):
+            return await asyncio.to_thread(compute)
 
     def _revoked_for(self, survey: bytes) -> frozenset[int]:
         """Whose certificates do not count: nobody's in a survey that this process had begun.

@@ -45,6 +45,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from incrowd.errors import HubUnreachable, MissingExtra, ProtocolFailed
+from incrowd.live import accounting
 from incrowd.live.admission import Started
 from incrowd.live.authority import Authority, Register
 from incrowd.live.curator import Curator, Proposal, propose, timing_of
@@ -139,6 +140,7 @@ def run_live(
     try:
         return asyncio.run(_until_told(run.run()))
     finally:
+        accounting.close()
         if keep is None:
             shutil.rmtree(folder, ignore_errors=True)
 

@@ -1,40 +1,35 @@
 """Terms of an examined offer, or of its start: all that a decision may look at.
 
-Domains are the ones that the question declares, costs the guarantees that were recomputed. Against
-people who collude with the curator only what is proven towards everyone is charged, unless the
-protocol proves more for the rest of the crowd.
+Domains are the ones that the question declares, costs the guarantees that were recomputed
+(``accounting``), never those that a curator states.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
+from incrowd.live.accounting import Costs
 from incrowd.live.admission import Offer, Started
-from incrowd.live.decide import Asked, Cost, Terms
-from incrowd.live.task import Promise
+from incrowd.live.decide import Asked, Terms
 from incrowd.protocols.actor import CURATOR
 from incrowd.tasks.raw import ColumnDomain
 
 __all__ = ["terms_of"]
 
-_EVERYONE = "everyone"
 
-
-def terms_of(offer: Offer, colluders: int, started: Started | None = None) -> Terms:
+def terms_of(offer: Offer, colluders: int, charged: Costs, started: Started | None = None) -> Terms:
     """The terms of an offer, or of its start for the crowd that begins.
 
     Args:
         offer: The examined offer.
         colluders: Number of people on the roster who are assumed to help the curator.
+        charged: Costs against them, of the start where there is one.
         started: The examined start; none before it.
 
     """
     spec = offer.spec
-    promises = spec.promises if started is None else started.start.promises
+    costs = offer.costs if started is None else started.costs
     crowd = len(offer.roster) if started is None else len(started.start.people)
-    stated = {each.view: (each.epsilon, each.delta) for each in promises}
-    local = stated.get(_EVERYONE, (math.inf, 0.0))
     return Terms(
         survey=spec.survey,
         curator=spec.helpers[CURATOR].identity,
@@ -42,17 +37,11 @@ def terms_of(offer: Offer, colluders: int, started: Started | None = None) -> Te
         columns=_columns(offer),
         roster=len(offer.roster),
         crowd=crowd,
-        stated=stated,
-        local=local,
+        stated=costs.views,
+        local=costs.local,
         colluders=colluders,
-        charged=_charged(promises, local, colluders),
+        charged=charged.views,
     )
-
-
-def _charged(promises: list[Promise], local: Cost, colluders: int) -> Mapping[str, Cost]:
-    if colluders == 0:
-        return {each.view: (each.epsilon, each.delta) for each in promises}
-    return {each.view: local for each in promises}
 
 
 def _columns(offer: Offer) -> tuple[Asked, ...]:

@@ -170,11 +170,7 @@ class RoundParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run costs each person, and how well it answers.
-
-    Messages and bytes are those that one person sends when nothing is lost; bytes are counted
-    before sealing, which adds the sealer's own overhead to each layer.
-    """
+    """What one person sends when nothing is lost, before sealing, and how well it answers."""
 
     rounds: int
     messages_per_person: float
@@ -315,6 +311,10 @@ class Protocol(ABC):
     @abstractmethod
     def guarantee(self, view: str = "curator", colluders: Colluders = 0) -> Guarantee:
         """What is proven against this view; raises ``NotProven`` where nothing is."""
+
+    def guarantee_against_any(self, view: str, colluders: int) -> Guarantee:
+        """The guarantee against this view and any such number of people, whoever they are."""
+        return self.guarantee(view, colluders)
 
     def planned(
         self, delta: float, *, colluders: Colluders = 0, progress: Progress | None = None

@@ -243,6 +243,13 @@ class NetworkShuffle(Protocol):
             stationary=p.stationary,
         )
 
+    def guarantee_against_any(self, view: str, colluders: int) -> Guarantee:
+        """ε0: those who collude may be all of one's neighbours, and see whose report it is."""
+        if not colluders:
+            return self.guarantee(view)
+        count = check_colluders(colluders, self.parameters.n)
+        return local_guarantee(self.randomizer, 1, view_of(view), count)
+
     def exposures(self, delta: float, colluders: Colluders) -> privacy.Exposures:
         """For each person: the chance that colluders expose them, and the ε otherwise."""
         mixing = self.mixing(colluders)
