@@ -12,6 +12,7 @@ import importlib
 import inspect
 import io
 import itertools
+import math
 import os
 import re
 import shlex
@@ -40,6 +41,7 @@ from incrowd.live.options import LiveOptions
 from incrowd.protocols import PROTOCOLS
 from incrowd.protocols import load as load_protocol
 from incrowd.randomizers import RANDOMIZERS
+from incrowd.randomizers._lattice import keep_probability, truth_probability
 from incrowd.report.format import count, guess, percent, plain, round_up, up
 from incrowd.survey.building import COLUMN_TASKS
 from incrowd.survey.fields import Field, fields_of
@@ -301,6 +303,30 @@ def randomizer_errors() -> str:
 
 
 # Graphs.
+
+
+@piece
+def missing_price() -> str:
+    """The growth of standard errors by a reserved outcome, from the probabilities drawn with."""
+
+    def krr(categories: int, share: float) -> float:
+        keep = keep_probability(1.0, categories)
+        other = (1 - keep) / categories
+        own = keep + other
+        return math.sqrt(share * own * (1 - own) + (1 - share) * other * (1 - other)) / keep
+
+    places = ((0.0, "a share near 0"), (1 / 3, "a share of a third"), (0.7, "a share of 0.7"))
+    rows = [
+        ["`krr` with 4 categories against 3", told, plain(krr(4, share) / krr(3, share), 3)]
+        for share, told in places
+    ]
+    keep, truth = keep_probability(1.0, 3), truth_probability(1.0)
+    other = (1 - keep) / 3
+    # Half of the people at either bound: high counts ½, low −½, none 0.
+    ternary = math.sqrt((keep + 2 * other) / 4 - keep**2 / 4) / keep
+    onebit = math.sqrt(truth * (1 - truth)) / (2 * truth - 1)
+    rows.append(["`ternary` against `onebit`", "numbers at the bounds", plain(ternary / onebit, 3)])
+    return table(["randomizer", "at", "standard error times"], rows)
 
 
 @piece

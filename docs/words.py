@@ -62,6 +62,11 @@ KEYS = {
         "none",
         "release: the column with everyone's groups, separated by semicolons",
     ),
+    ("task", "complete"): (
+        "true or false",
+        "false",
+        "whether everyone has an answer, so that none is reserved for people without one",
+    ),
     ("task", "bounds"): ("two numbers", "required", "mean: the least and the greatest value"),
     ("budget", "epsilon"): ("number", "", "the ε to be promised"),
     ("budget", "delta"): ("number", "", "the slack δ of the promise"),

@@ -93,13 +93,13 @@ class MissingColumn(IncrowdError, ValueError):
 
 
 class UnknownCategory(IncrowdError, ValueError):
-    """A value is not one of the categories of the task."""
+    """A label or a code is not one of the categories."""
 
     exit_code = 23
 
 
 class NotANumber(IncrowdError, ValueError):
-    """A value is missing, not a number, infinite, or outside the bounds of the task."""
+    """A value that must be a finite number, or one within a range, is not."""
 
     exit_code = 24
 

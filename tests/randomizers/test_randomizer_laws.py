@@ -28,6 +28,7 @@ from incrowd.randomizers import (
     OneBit,
     PairLaw,
     Randomizer,
+    Ternary,
     local_hash,
 )
 
@@ -288,6 +289,28 @@ def test_generic_and_onebit_are_binary_response(epsilon):
         assert_attack(randomizer.attack()[0], binary, others=1)
         assert_attack(randomizer.attack()[1], binary, others=0)
     assert_attack(Generic(epsilon=epsilon).attack()[-1], response(epsilon, 3), others=2)
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_ternary_is_response_over_three_outcomes(epsilon):
+    three, randomizer = response(epsilon, 3), Ternary(epsilon=epsilon)
+    assert_blanket(randomizer.blanket(), three)
+    assert_attack(randomizer.attack()[0], three, others=1)
+    assert_attack(randomizer.attack()[1], three, others=0)
+    assert_attack(randomizer.attack()[2], three, others=2)
+    krr = KRR(epsilon=epsilon, categories=3)
+    for at in (-1.0, 0.0, epsilon / 2, epsilon):
+        assert randomizer.local_delta(at) == krr.local_delta(at)
+
+
+@pytest.mark.parametrize("value", [0.0, 0.25, 1.0, math.nan])
+def test_ternary_draws_the_mixture(value, rng):
+    randomizer, n = Ternary(epsilon=1.0), 100_000
+    held = [0, 0, 1] if math.isnan(value) else [1 - value, value, 0]
+    expected = n * (np.array(held) @ response(1.0, 3).table)
+    for drawn in (randomizer.randomize, randomizer.randomize_exactly):
+        found = np.bincount(drawn(np.full(n, value), rng), minlength=3)
+        assert chi2.sf(((found - expected) ** 2 / expected).sum(), 2) > 1e-4
 
 
 def test_onebit_draws_the_mixture(rng):
