@@ -117,7 +117,7 @@ def test_an_answer_is_not_lost_with_its_report(incrowd: Call) -> None:
     assert "cannot write the report" in ended.err
     said = json.loads(ended.out)
     assert said["report"] is None
-    assert len(said["result"]) == 5
+    assert len(said["result"]) == 6
 
 
 def test_the_expected_error_counts_who_is_in(incrowd: Call) -> None:

@@ -20,7 +20,8 @@ from incrowd.protocols.base import Protocol
 from incrowd.protocols.local.protocol import Local
 from incrowd.protocols.network_shuffle.protocol import NetworkShuffle
 from incrowd.protocols.trusted_shuffle.protocol import TrustedShuffle
-from incrowd.randomizers import KRR
+from incrowd.randomizers import KRR, Ternary
+from incrowd.tasks import Histogram, Mean
 from tests.live.hub_server import Api, Caller, Deployment, make_poll, running_hub
 
 DELTA = 1e-5
@@ -73,6 +74,31 @@ def test_promises_and_price_of_a_live_run_are_those_of_a_simulation(
     assert run.live.in_flight + run.live.delivered + run.live.expired > 0
     assert run.live.rejected == {}
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("task", "randomizer", "truth"),
+    [
+        (Histogram(categories=("1", "2")), KRR(categories=3, epsilon=30.0), [0.25, 0.25, 0.5]),
+        (Mean(bounds=(0, 2)), Ternary(epsilon=30.0), [5 / 3, 0.25]),
+    ],
+    ids=lambda each: getattr(each, "kind", ""),
+)
+def test_answers_of_a_live_run_are_encoded_as_in_a_simulation(
+    tmp_path, monkeypatch, task, randomizer, truth
+):
+    """Among them none, and ones outside the domain: every device takes part."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    values = np.array([1.0, 2.0, None, 9.0] * 3, object)
+    protocol = Local(randomizer, n=12)
+    run = run_live(
+        protocol, values, task, delta=DELTA, hosts=1, options=LiveOptions(round_seconds=2.0)
+    )
+    assert run.collected.crowds == (12,)
+    assert run.result.value == pytest.approx(truth, abs=1e-9 if task.kind == "histogram" else 0.3)
+    simulated = protocol.simulate(values, task=task, seed=1).result
+    assert run.result.labels == simulated.labels
+    assert run.result.missing == simulated.missing
 
 
 def test_a_helper_gets_messages_of_more_cells_than_a_device_may_leave_untaken(tmp_path):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from incrowd import NetworkShuffle, graphs
-from incrowd.randomizers import KRR, OneBit, PrivUnit
+from incrowd.randomizers import KRR, OneBit, PrivUnit, Ternary
 
 GRAPH = graphs.barabasi_albert(1500, 4, np.random.default_rng(1))
 CODES = np.repeat([0, 1, 2], [900, 450, 150])
@@ -35,13 +35,19 @@ def _answer(protocol, values, seed):
 def encoded(values, randomizer):
     if randomizer.domain == "category":
         return values.astype(str), np.bincount(values, minlength=3) / values.size
+    if isinstance(randomizer, Ternary):
+        return values, np.array([np.nanmean(values), np.isnan(values).mean()])
     return values, np.array([values.mean()])
 
 
 @pytest.mark.parametrize("mode", ["all", "single"])
 @pytest.mark.parametrize(
     ("randomizer", "values"),
-    [(KRR(categories=3, epsilon=2.0), CODES), (OneBit(epsilon=2.0), NUMBERS)],
+    [
+        (KRR(categories=3, epsilon=2.0), CODES),
+        (OneBit(epsilon=2.0), NUMBERS),
+        (Ternary(epsilon=3.0), np.where(np.arange(1500) % 10 < 3, np.nan, NUMBERS)),
+    ],
 )
 def test_unbiased(mode, randomizer, values):
     column, truth = encoded(values, randomizer)

@@ -181,6 +181,25 @@ class TestTasks:
         low, high = total.interval
         assert low < total.result.value < high
 
+    @pytest.mark.parametrize("spread", [False, True])
+    def test_missing_numbers_count_as_the_middle_in_every_execution(self, spread):
+        column = np.array([0.0, np.nan, 10.0, 2.0])
+        protocol = TokenWalk(NOISE, n=4, topology="ring", laps=400, spread=spread)
+        for execution in (
+            protocol.simulate(column, task=Mean(bounds=(0, 10)), seed=1),
+            run(protocol, column, task=Mean(bounds=(0, 10)), seed=1),
+        ):
+            assert execution.result.labels == ("mean",)
+            middle = (0 + 5 + 10 + 2) / 4
+            assert abs(execution.result.value - middle) < 5 * execution.result.standard_error
+            assert "middle of the bounds, 5" in execution.result.missing
+
+    def test_missing_vectors_count_as_random_directions(self):
+        protocol = TokenWalk(VECTORS, n=12, topology="ring", laps=500)
+        rows = np.where(np.arange(12)[:, None] < 6, np.nan, np.eye(3)[[0] * 12])
+        found = protocol.simulate(rows, task=Vector(dimension=3), seed=1)
+        assert found.result.value == pytest.approx([0.5, 0, 0], abs=0.2)
+
     def test_vectors(self):
         protocol = TokenWalk(VECTORS, n=12, topology="ring", laps=500)
         found = protocol.simulate(values_for(VECTORS), task=Vector(dimension=3), seed=1)

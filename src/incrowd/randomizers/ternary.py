@@ -14,6 +14,7 @@ which two outcomes attain. How exactly v is rounded does not matter to privacy.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -50,7 +51,7 @@ class Ternary(Randomizer, frozen=True, tag="ternary"):
 
     @property
     def _response(self) -> KRR:
-        return KRR(epsilon=self.epsilon, categories=_OUTCOMES)
+        return _response(self.epsilon)
 
     @property
     def report_bytes(self) -> int:
@@ -107,3 +108,9 @@ class Ternary(Randomizer, frozen=True, tag="ternary"):
     def attack(self) -> tuple[PairLaw, ...]:
         """All others at the third outcome, or at either of the two."""
         return self._response.attack()
+
+
+@lru_cache(maxsize=256)
+def _response(epsilon: float) -> KRR:
+    """The response to an outcome; batches of reports ask for it very often."""
+    return KRR(epsilon=epsilon, categories=_OUTCOMES)
