@@ -106,8 +106,10 @@ class Process:
     async def close(self) -> None:
         for each in self.devices.values():
             await each.close()
-        await self.host.__aexit__(None, None, None)
-        self.journal.close()
+        try:
+            await self.host.__aexit__(None, None, None)
+        finally:
+            self.journal.close()
 
     def lines(self, person: int) -> list[Line]:
         """What this person's ledger says, as it is on disk."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -160,7 +161,8 @@ def watch_command(
                 lead=lead,
                 progress=lambda done, total: say("waiting for people to join", done, total),
             )
-            run = await curator.receive(started, lambda _: say(*started.stage(curator.host.time())))
+            clock = partial(curator.host.clocks.now, chosen)
+            run = await curator.receive(started, lambda _: say(*started.stage(clock())))
         return _survey(curator, started), run
 
     survey_, run = _with(

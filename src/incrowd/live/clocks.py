@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import Final
 
 __all__ = ["Clocks", "steady"]
 
@@ -20,6 +21,8 @@ steady: Callable[[], float] = (
     time.monotonic if _BOOT is None else partial(time.clock_gettime, _BOOT)
 )
 """Seconds that nobody can set, from an arbitrary beginning."""
+_MOST: Final = 1 << 16
+"""Surveys whose clocks are kept, so that offers without end do not fill the memory."""
 
 
 class Clocks:
@@ -45,4 +48,6 @@ class Clocks:
         found = self._anchors.get(survey)
         if found is None:
             found = self._anchors[survey] = self.wall() - self.passing()
+            if len(self._anchors) > _MOST:
+                del self._anchors[next(iter(self._anchors))]
         return found

@@ -344,7 +344,11 @@ class Player:
         await self.until(lambda: seat.failed or (party.settled and seat.courier.idle))
 
     async def remove(self, party: Party) -> None:
-        """Commit what the party did so far, and play it no more."""
+        """Commit what the party did so far, and play it no more.
+
+        A caller that is being cancelled does not wait for that: the journal may not be writable
+        just now, and :meth:`stop` commits what is left.
+        """
         seat = self._seats.pop(party, None)
         if seat is None:
             return
@@ -353,7 +357,9 @@ class Player:
             seat.serving.cancel()
             await asyncio.gather(seat.serving, return_exceptions=True)
         self._group.mark(seat)
-        await self._group.write()
+        caller = asyncio.current_task()
+        if caller is None or not caller.cancelling():
+            await self._group.write()
         await seat.transport.close()
 
     def mark(self, party: Party) -> None:

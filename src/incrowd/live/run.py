@@ -35,6 +35,7 @@ from contextlib import (
     suppress,
 )
 from dataclasses import dataclass
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -222,13 +223,14 @@ class _Local:
             lead=self._lead(),
             progress=lambda done, total: self.say("joining", done, total),
         )
-        published = time.time()
+        published = time.monotonic()
+        clock = partial(curator.host.clocks.now, proposal.survey)
         try:
-            run = await curator.receive(started, lambda _: self.say(*started.stage(time.time())))
+            run = await curator.receive(started, lambda _: self.say(*started.stage(clock())))
         except ProtocolFailed as error:
             told = [await worker.stop() for worker in workers]
             raise ProtocolFailed(f"{error}{_declined(told)}") from error
-        seconds = time.time() - published
+        seconds = time.monotonic() - published
         counts = await curator.host.hub.progress(proposal.survey)
         await curator.close_survey(proposal.survey)
         self.say("stopping", 0, 0)

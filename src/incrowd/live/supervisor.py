@@ -4,9 +4,10 @@ Nothing else in ``incrowd.live`` creates a task. Three kinds of work run beside 
 
 * a **service** lasts as long as its process (deliveries, the journal, the round clock). It has a
   name, a period and a heartbeat. Store and network errors make it not ready, and it is begun again
-  after 0.1 s, doubling to 5 s, for as long as they last. Any other exception, or a return, is a
-  fault: one log event, not ready, begun again from what is in the store. The fifth fault of a
-  process within 60 s is its last: it ends with exit code 70;
+  after 0.1 s, doubling to 5 s, for as long as they last, or as soon as another service finds that
+  the store works. Any other exception, or a return, is a fault: one log event, not ready, begun
+  again from what is in the store. The fifth fault of a process within 60 s is its last: it ends
+  with exit code 70;
 * a **part** is the work of one party in one survey. It is treated like a service, except that it
   may return, and that its fifth fault within 60 s ends this part alone: one survey must not end the
   others of the process;
@@ -92,7 +93,8 @@ class Service:
         self._at = clock()
         self._attempts = 0
         self._trouble: str | None = None
-        self._finishing = asyncio.Event()
+        self._finishing = False
+        self._nudged = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
         """The task, which the supervisor makes."""
 
@@ -163,14 +165,20 @@ class Service:
 
     async def finish(self) -> None:
         """Let the work return; an error of the store that lasts is tried once more and raised."""
-        self._finishing.set()
+        self._finishing = True
+        self._nudged.set()
         if self.task is not None:
             await self.task
+
+    def recovered(self) -> None:
+        """Try again now, if the work waits for the store."""
+        if self._trouble == StoreUnavailable.__name__:
+            self._nudged.set()
 
     async def run(self) -> None:
         """Do the work, again and again if need be, until it may end."""
         while True:
-            last = self._finishing.is_set()
+            last = self._finishing
             error: Exception | None = None
             try:
                 await self._work(self)
@@ -178,7 +186,7 @@ class Service:
                 if last:
                     raise
                 error = raised
-            if error is None and (not self._lasting or self._finishing.is_set()):
+            if error is None and (not self._lasting or self._finishing):
                 return
             if isinstance(error, TRANSIENT):
                 self.wait(error)
@@ -189,9 +197,11 @@ class Service:
                 if self._fault():
                     return
             self._attempts += 1
+            if not self._finishing:
+                self._nudged.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(_jittered(_PAUSES.pause(self._attempts))):
-                    await self._finishing.wait()
+                    await self._nudged.wait()
 
 
 class Supervisor:
@@ -258,8 +268,10 @@ class Supervisor:
         return task
 
     def committed(self) -> None:
-        """Record that a row was committed now."""
+        """Record that a row was committed now; services that wait for the store try again."""
         self._committed = self._clock()
+        for each in self._services:
+            each.recovered()
 
     def failing(self) -> list[str]:
         """Everything on whose account the process is not ready."""

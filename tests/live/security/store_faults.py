@@ -25,15 +25,17 @@ import httpx
 import psycopg
 import pytest
 
-from incrowd.errors import ProtocolFailed
+from incrowd.errors import FileUnreadable, ProtocolFailed
 from incrowd.live.client import Connection
+from incrowd.live.host import Host
+from incrowd.live.journal import Journal
 from incrowd.live.reasons import Reason
 from tests.live.crowds import Process, crowd, until
 from tests.live.postgres import Server, programs
 from tests.live.security.named import Outcome, offer, outcome, owners, spent_once
 from tests.live.worlds import LiveHub
 
-__all__ = ["FAULTS", "Fault", "Outcome", "Played", "over_quota", "play", "small_disk"]
+__all__ = ["FAULTS", "Fault", "Outcome", "Played", "over_quota", "play", "read_only"]
 
 ROUNDS = 4
 HOSTS = 3
@@ -113,18 +115,19 @@ def postgres_read_only(server: Server) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def read_only(process: Process) -> Iterator[None]:
+def read_only(journal: Journal) -> Iterator[None]:
     """The journal may be read and not written."""
 
     def let(query_only: str) -> None:
-        with process.journal._using() as database:
+        with journal._using() as database:
             database.execute(f"PRAGMA query_only = {query_only}")
 
     let("ON")
     try:
         yield
     finally:
-        let("OFF")
+        with contextlib.suppress(FileUnreadable):  # its process may have ended meanwhile
+            let("OFF")
 
 
 @contextlib.contextmanager
@@ -148,13 +151,18 @@ class Stage:
     """What a fault can be brought about in."""
 
     hub: LiveHub
-    struck: Process
+    host: Host
+    """The host whose journal is struck."""
     server: Server | None
 
     @property
     def postgres(self) -> Server:
         assert self.server is not None
         return self.server
+
+    @property
+    def journal(self) -> Journal:
+        return self.host.journal
 
     @property
     def pid(self) -> int:
@@ -167,7 +175,7 @@ class Fault:
 
     name: str
     where: str
-    """``hub`` or ``device``."""
+    """``hub``, ``device`` or ``curator``."""
     seconds: float
     strike: Callable[[Stage], AbstractContextManager[None]]
     store: str = "sqlite"
@@ -184,8 +192,9 @@ def _faults(seconds: float) -> list[Fault]:
             "read-only", "hub", seconds, lambda stage: postgres_read_only(stage.postgres),
             "postgresql",
         ),
-        Fault("locked", "device", seconds, lambda stage: locked(stage.struck.path)),
-        Fault("read-only", "device", seconds, lambda stage: read_only(stage.struck)),
+        Fault("locked", "device", seconds, lambda stage: locked(stage.journal.path)),
+        Fault("read-only", "curator", seconds, lambda stage: read_only(stage.journal)),
+        Fault("read-only", "device", seconds, lambda stage: read_only(stage.journal)),
     ]  # fmt: skip
 
 
@@ -194,7 +203,7 @@ def _full(seconds: float) -> list[Fault]:
         Fault(
             "disk full", "hub", seconds, lambda stage: full(stage.hub.deployment.store), disk=True
         ),
-        Fault("disk full", "device", seconds, lambda stage: full(stage.struck.path), disk=True),
+        Fault("disk full", "device", seconds, lambda stage: full(stage.journal.path), disk=True),
     ]
 
 
@@ -214,12 +223,12 @@ class Played:
     reason: str
     """Why there is no result."""
     not_ready: float
-    """Seconds in which the hub, or the struck host, said that it was not ready."""
+    """Seconds in which the hub, or the host that was struck, said that it was not ready."""
     named: frozenset[str]
     """What it named as the reasons."""
     spent_once: bool
     sent_meanwhile: int
-    """Cells that the struck host sent while it knew that it could not write."""
+    """Cells that the devices of the struck host sent while it knew that it could not write."""
 
 
 class Readiness:
@@ -241,7 +250,7 @@ class Readiness:
                     answered = await client.get(f"{hub.url}/readyz")
                     self.failing = [] if answered.is_success else [answered.json()["error"]]
                 else:
-                    self.failing = self._stage.struck.host.supervisor.failing()
+                    self.failing = self._stage.host.supervisor.failing()
                 now = time.monotonic()
                 if self.failing:
                     self.seconds += now - at
@@ -315,7 +324,8 @@ async def _survey(
         receiving = asyncio.create_task(people.conclude(started))
         second = started.start.at + 1.5 * ROUND
         await until(lambda: people.host.clocks.now(proposal.survey) > second)
-        stage = Stage(hub, hosts[0], server)
+        struck = people.host if fault.where == "curator" else hosts[0].host
+        stage = Stage(hub, struck, server)
         readiness = Readiness(fault, stage)
         with contextlib.ExitStack() as stack:
             await asyncio.to_thread(stack.enter_context, fault.strike(stage))

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
+from incrowd.errors import StoreUnavailable
 from incrowd.live import frames
 from incrowd.live.keys import Role
+from tests.live.crowds import ROUND, crowd, until
 from tests.live.hub_server import Api, Caller, Deployment, make_poll, running_hub, settled
-from tests.live.security.store_faults import FAULTS, Outcome, over_quota, play
+from tests.live.security.named import offer, outcome, owners, spent_once
+from tests.live.security.store_faults import FAULTS, Outcome, over_quota, play, read_only
+from tests.live.worlds import LiveHub
 
 PEOPLE = 24
 QUICK = ["hub sqlite disk full 6 s", "hub postgresql stopped 2 s", "device sqlite disk full 6 s"]
@@ -73,3 +78,30 @@ def test_cells_during_the_fault_are_refused_as_busy_and_stored_once_afterwards(
             assert sender.put(poll, *cells, number=4) == {}
             assert recipient.idle()
             settled(api, poll, waiting=4, delivered=0)
+
+
+def test_host_told_to_stop_while_it_cannot_write_ends_and_a_new_one_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "hub").mkdir()
+    hub = LiveHub(tmp_path / "hub")
+    try:
+        asyncio.run(stopped_while_read_only(hub, tmp_path))
+    finally:
+        hub.stop()
+
+
+async def stopped_while_read_only(hub: LiveHub, folder: Path) -> None:
+    async with crowd(hub, folder, 9) as people:
+        struck = await people.process("struck", range(3), **owners(9))
+        await people.process("others", range(3, 9), **owners(9))
+        proposal = await offer(people, rounds=4, settle=20, patience=30.0)
+        started = await people.start(proposal)
+        receiving = asyncio.create_task(people.conclude(started))
+        second = started.start.at + 1.5 * ROUND
+        await until(lambda: people.host.clocks.now(proposal.survey) > second)
+        with read_only(struck.journal):
+            await until(lambda: bool(struck.host.supervisor.failing()))
+            with pytest.raises(StoreUnavailable, match="readonly"):
+                await struck.close()
+        await struck.open()
+        assert outcome(people, await receiving) == Outcome(sent=9, lost=0, doubled=0)
+        assert spent_once(people.processes, proposal.survey)

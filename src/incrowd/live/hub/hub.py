@@ -159,8 +159,14 @@ class Hub:
     async def _prove(self, pulse: Service) -> None:
         """Show again and again that the store takes writes; a read would prove nothing."""
         while True:
-            await self._probe()
-            await pulse.sleep(_TICK)
+            try:
+                await self._probe()
+            except StoreUnavailable as error:
+                # Not after growing pauses: the others wait for this one to find that it works.
+                pulse.wait(error)
+                await asyncio.sleep(_TICK)
+            else:
+                await pulse.sleep(_TICK)
 
     async def _probe(self) -> None:
         await self.committer.do(lambda tables: tables.probe())

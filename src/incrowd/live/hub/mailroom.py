@@ -146,9 +146,12 @@ class Mailroom:
     async def commit(self, pulse: Service) -> None:
         """Commit what gathers, for ever.
 
-        When the store fails, the puts are told so, because their senders keep the cells and send
-        them again; what was taken is tried again here, because nobody would say it again.
+        When the store fails, the puts under way are told so, because their senders keep the cells
+        and send them again; what was taken is tried again here, because nobody would say it again.
+        Puts that come while it is known to fail wait, so that they are stored as soon as it works.
         """
+        if self._failed:
+            await self._committer.do(lambda tables: tables.probe())
         while True:
             if not (self._puts or self._taken):
                 self._gathered.clear()

@@ -25,12 +25,12 @@ __all__ = ["PostgresStore"]
 
 _LOCK = int.from_bytes(b"incrowd\0", "big")
 _CONNECT_SECONDS = 10
-# The last two keep a hub that froze inside a transaction from holding up the others for good.
+# A hub that froze inside a transaction is ended; until then, the others say that they are busy.
 _SETTINGS = """
     SELECT set_config(name, new, false) FROM (VALUES
         ('synchronous_commit', 'on', current_setting('synchronous_commit') = 'off'),
         ('idle_in_transaction_session_timeout', '60s', true),
-        ('lock_timeout', '90s', true)
+        ('lock_timeout', '5s', true)
     ) AS wanted (name, new, needed) WHERE needed
 """
 
