@@ -16,6 +16,7 @@ from incrowd.live import task as tasks
 from incrowd.live.admission import Offer, Started
 from incrowd.live.answers import Answers, Secret
 from incrowd.live.client import Connection, HubClient
+from incrowd.live.control import Control
 from incrowd.live.curator import Curator, Proposal, propose, timing_of
 from incrowd.live.device import Device
 from incrowd.live.host import Host, Network, patiently
@@ -79,6 +80,7 @@ class Process:
         self._policy, self._answers = policy, answers
         self.path = (folder or crowd.folder) / f"{name}.sqlite"
         self._hub, self._connection, self._clock = hub, connection, clock
+        self.control = Control(self.path.parent)
         self.devices: dict[int, Device] = {}
 
     async def open(self) -> None:
@@ -93,7 +95,7 @@ class Process:
             path = self.crowd.paths[person]
             made = Device(
                 PrivateKeys.load(path), self.host, path,
-                answers=self._answers(person), policy=policy,
+                answers=self._answers(person), policy=policy, control=self.control,
             )  # fmt: skip
             if self._connection is not None:
                 made.connection = self._connection(

@@ -15,6 +15,7 @@ from cryptography import x509
 from incrowd.live.cells import CELL, DATA, Header, cell_id
 from incrowd.live.client import Connection, HubClient
 from incrowd.live.keys import PrivateKeys, Role
+from incrowd.live.policy import NetworkRule
 from incrowd.live.reasons import Reason
 from incrowd.live.transports.base import Transport, Unreachable
 from incrowd.live.transports.direct import DirectTransport, HubDirectory, mutual_contexts
@@ -26,6 +27,7 @@ from tests.live.hub_server import Deployment, Poll, RunningHub, make_poll, runni
 from tests.live.nats_server import NatsServer
 
 PEOPLE = 3
+LOOPBACK = NetworkRule(dial=("127.0.0.0/8",))
 LIMIT = 30.0
 """Seconds after which a test that hangs is ended; nothing is measured by it."""
 
@@ -258,7 +260,7 @@ class Alone(DirectTransport):
             world.hub.deployment.authority.certificate,
             world.contexts[number],
             HubDirectory(world.client, self.connection, world.survey),
-            **options,
+            **{"dial": LOOPBACK.allows} | options,
         )
 
     async def close(self) -> None:

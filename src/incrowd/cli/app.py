@@ -63,6 +63,7 @@ def build() -> typer.Typer:
     from incrowd.cli.graph import app as graph
     from incrowd.cli.hub import hub
     from incrowd.cli.keys import app as keys
+    from incrowd.cli.owner import ledger
     from incrowd.cli.promise import account_app, calibrate_app
     from incrowd.cli.query import query_command
     from incrowd.cli.run import run_command
@@ -81,6 +82,7 @@ def build() -> typer.Typer:
     app.add_typer(graph, name="graph")
     app.command("hub")(hub)
     app.add_typer(device, name="device")
+    app.command("ledger")(ledger)
     app.add_typer(curator, name="curator")
     app.add_typer(keys, name="keys")
     return app

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from incrowd.cli import backup
+from incrowd.cli import backup, owner
 from incrowd.cli.dialling import DialOption, dial_rule
 
 __all__ = ["app"]
@@ -20,6 +20,8 @@ app = typer.Typer(help="Take part in surveys for the owners of devices.", no_arg
 app.command()(backup.backup)
 app.command()(backup.move)
 app.command()(backup.restore)
+for each in (owner.consent, owner.pause, owner.resume, owner.withdraw):
+    app.command()(each)
 
 
 @app.callback()

@@ -277,6 +277,14 @@ class Journal:
                 found.setdefault((row[1], row[2]), []).append(OutboxRow(*row))
         return found
 
+    def owners(self) -> list[bytes]:
+        """Everyone who has a ledger or knows of a survey."""
+        with self._using() as database:
+            rows = database.execute(
+                "SELECT owner FROM ledger UNION SELECT owner FROM facts ORDER BY owner"
+            )
+            return [owner for (owner,) in rows]
+
     def facts(self, owner: bytes) -> dict[bytes, dict[str, bytes]]:
         """What this owner knows, by survey and key."""
         found: dict[bytes, dict[str, bytes]] = {}

@@ -1,0 +1,123 @@
+"""Commands of a device's owner beside the running device: ledger, consent, pause, withdraw.
+
+They read the journal of a state directory and leave wishes there; the process that runs the devices
+acts on them. None of them needs a key or the hub.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from incrowd.cli.output import Format, FormatOption, emit, note
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
+
+    from incrowd.live.account import Item
+
+__all__ = ["consent", "ledger", "pause", "resume", "withdraw"]
+
+StateOption = Annotated[Path, typer.Option(help="Directory for the journal and the ledger.")]
+_SHORT = 12
+
+
+def ledger(
+    state: StateOption,
+    view: Annotated[str, typer.Option(help="Parties towards whom ε and δ are given.")] = "curator",
+    format: FormatOption = Format.table,
+) -> None:
+    """List surveys that devices answered, reserved or declined; they may run meanwhile."""
+    from incrowd.live.account import read_account
+    from incrowd.views import view_name
+
+    items = read_account(state, view_name(view))
+    payload = {"view": view_name(view), "surveys": [_described(each) for each in items]}
+    emit(payload, lambda console: _draw(console, items), format)
+
+
+def consent(
+    state: StateOption,
+    survey: Annotated[
+        str | None, typer.Argument(help="First digits of a survey; without it, list them.")
+    ] = None,
+    yes: Annotated[
+        bool | None, typer.Option("--yes/--no", help="Consent, or refuse; silence is refusal.")
+    ] = None,
+    format: FormatOption = Format.table,
+) -> None:
+    """Consent to a survey that waits to start, or list those that do."""
+    from incrowd.live.account import chosen_survey, read_account
+    from incrowd.live.control import Control
+
+    control = Control(state)
+    if survey is None:
+        items = [each for each in read_account(state) if each.state == "reserved"]
+        said = control.wishes().consent
+        listed = [_described(each) | {"consent": said.get(each.survey)} for each in items]
+        emit({"surveys": listed}, lambda console: _draw(console, items), format)
+        return
+    if yes is None:
+        raise typer.BadParameter("say --yes or --no", param_hint="'--yes/--no'")
+    chosen = chosen_survey(state, survey)
+    control.change(lambda wishes: wishes.with_consent(chosen, yes))
+    note(f"survey {chosen.hex()}: {'consent is given' if yes else 'consent is refused'}")
+
+
+def pause(state: StateOption) -> None:
+    """Join nothing and begin nothing until resumed; surveys that have begun go on."""
+    _paused(state, True)
+
+
+def resume(state: StateOption) -> None:
+    """Join surveys again."""
+    _paused(state, False)
+
+
+def withdraw(
+    survey: Annotated[str, typer.Argument(help="First digits of a survey that was joined.")],
+    state: StateOption,
+) -> None:
+    """Leave a survey before it starts; nothing is spent, and its curator sees who is missing."""
+    from incrowd.live.account import chosen_survey
+    from incrowd.live.control import Control
+
+    chosen = chosen_survey(state, survey)
+    Control(state).change(lambda wishes: wishes.with_withdrawal(chosen))
+    note(f"survey {chosen.hex()} will not begin here")
+
+
+def _paused(state: Path, paused: bool) -> None:
+    from incrowd.live.control import Control
+
+    Control(state).change(lambda wishes: wishes.with_pause(paused))
+    note(f"the devices of {state} are {'paused' if paused else 'not paused'}")
+
+
+def _described(item: Item) -> dict[str, Any]:
+    import msgspec
+
+    return {str(key): value for key, value in msgspec.to_builtins(item).items()}
+
+
+def _draw(console: Console, items: Sequence[Item]) -> None:
+    from rich.table import Table
+
+    table = Table("time", "survey", "curator", "question", "state", "ε", "δ", "local ε", "why")
+    for each in items:
+        numbers = (each.epsilon, each.delta, each.local_epsilon)
+        table.add_row(
+            datetime.fromtimestamp(each.at, UTC).strftime("%Y-%m-%d %H:%M"),
+            each.survey[:_SHORT],
+            each.curator.removeprefix("ed25519:")[:_SHORT],
+            each.question,
+            each.state,
+            *("–" if number is None else f"{number:.4g}" for number in numbers),
+            each.why,
+        )
+    console.print(table)
