@@ -34,7 +34,7 @@ _SHARE = 10
 """All rounds together are charged at most this part of δ."""
 _SMALLEST = 30
 """β is 10⁻³⁰ at least: beyond, a smaller one changes nothing that is ever asked for."""
-_LEVELS = 8
+_LEVELS = 4
 """Counts are rounded down to this many values, so that few curves are composed."""
 _ROUND = 2.0**-40
 _SAFE = 1 - 1e-9

@@ -436,7 +436,10 @@ class OrderShuffle(ShufflerProtocol):
         return self.at(self.grouping_at(points, names))._but(hoped=True)
 
     def realised(self, collected: Collected) -> Self:
-        """The shuffle of the people whose reports the shuffler had."""
+        """The shuffle of the people whose reports the shuffler had.
+
+        There is one release, so that attendance and the clock alone decide who is in it.
+        """
         if not isinstance(collected, Placed) or not len(collected.who):
             raise ProtocolFailed(
                 f"none of the {collected.sent} reports arrived: lower the faults or give people "

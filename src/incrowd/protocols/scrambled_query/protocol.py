@@ -329,7 +329,8 @@ class ScrambledQuery(Protocol):
         """As many messages as the scramblers really sent.
 
         That is as planned, whoever was absent: each of them is replaced by a dummy, which hides the
-        others no less. A scrambler that sent nothing told nothing.
+        others no less. A scrambler that sent nothing told nothing. There is one release, so that no
+        earlier one can have decided who is there.
         """
         chosen = self.parameters
         if not isinstance(collected, Tabulated) or not collected.received:
