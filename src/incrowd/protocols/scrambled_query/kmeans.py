@@ -5,9 +5,9 @@ node, through scramblers and with lies, as in a query. Each compute node adds up
 really came. From the second round on, where *everybody* sends depends on everybody's points through
 the centroids. So these are released with Laplace noise, ε_c per round, and only what was released
 is told to people and used afterwards. A round then costs what its traffic does and twice ε_c, and
-rounds compose (``docs/theory/plans.md``). All iterations are held and charged: whoever ended them
-early because of the centroids would still state all of them. Without a release nothing but group privacy is proven,
-for all people at once, which is no protection.
+rounds compose (``docs/theory/plans.md``). All iterations are held and charged, since an end that
+follows from the centroids would prove no less. Without a release nothing but group privacy is
+proven, for all people at once, which is no protection.
 
 A point is clipped into the box [low, high]^d and to an L1 distance of ``radius`` from the origin,
 and counted in whole steps: sums are exact, and so is the noise. The first centroids are drawn at
