@@ -19,7 +19,7 @@ import msgspec
 from pieces import DELTA, ROOT, first_line, piece, table
 
 import incrowd as ic
-from incrowd.live import cells, frames, task
+from incrowd.live import cells, frames, policy, task
 from incrowd.live.accounting import CELLS, VIEWS
 from incrowd.live.curator import timing_of
 from incrowd.live.hub.board import STATES
@@ -63,6 +63,32 @@ def live_reasons() -> str:
     """Every reason to refuse something."""
     told = told_below(Reason)
     return table(("reason", "meaning"), [(f"`{each}`", told[each.name]) for each in Reason])
+
+
+@piece
+def policy_keys() -> str:
+    """Every key of a policy."""
+    tables = {
+        "[budget]": policy.Allowance,
+        "[budget] per_day": policy.PerDay,
+        "[crowd]": policy.CrowdRule,
+        "[consent]": policy.Consent,
+        "[[curator]]": policy.CuratorRule,
+        "[column.NAME]": policy.ColumnRule,
+        "[column.NAME.coarse.NAME]": policy.Coarsening,
+        "[network]": policy.NetworkRule,
+    }
+    rows = [
+        (
+            f"`{title}`",
+            f"`{each.name}`",
+            "yes" if each.required else "no",
+            told_below(kind)[each.name].replace("``", "`"),
+        )
+        for title, kind in tables.items()
+        for each in msgspec.structs.fields(kind)
+    ]
+    return table(("table", "key", "required", "meaning"), rows)
 
 
 @piece

@@ -57,6 +57,7 @@ PATIENTS = (
 )
 
 COMMANDS = {
+    "policy-show": "device policy show examples/policy.toml",
     "account-shuffle": "account shuffle --eps0 1 --n 1e6 --delta 1e-6",
     "account-everyone": "account shuffle --eps0 1 --n 1e6 --delta 1e-6 --view curator+shuffler",
     "account-colluders": "account shuffle --eps0 1 --n 1e6 --delta 1e-6 --colluders 900000",
@@ -251,6 +252,12 @@ def survey_spread() -> str:
 def survey_insulin() -> str:
     """The survey that asks a query."""
     return _survey("insulin")
+
+
+@piece
+def policy_example() -> str:
+    """The policy that is explained key by key."""
+    return _survey("policy")
 
 
 @piece

@@ -11,6 +11,7 @@ import typer
 
 from incrowd.cli import backup, owner
 from incrowd.cli.dialling import DialOption, dial_rule
+from incrowd.cli.policy import app as policies
 
 __all__ = ["app"]
 
@@ -22,6 +23,7 @@ app.command()(backup.move)
 app.command()(backup.restore)
 for each in (owner.consent, owner.pause, owner.resume, owner.withdraw):
     app.command()(each)
+app.add_typer(policies, name="policy")
 
 
 @app.callback()

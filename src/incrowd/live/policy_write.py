@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -26,9 +27,11 @@ from incrowd.live.policy import (
 from incrowd.tasks.base import Task
 from incrowd.tasks.raw import ColumnDomain
 
-__all__ = ["policy_text", "survey_policy"]
+__all__ = ["column_rule", "policy_text", "question_columns", "survey_policy"]
 
 _LOOPBACK = ("127.0.0.0/8", "::1/128")
+_MARGIN = 36
+"""Column of the comments."""
 
 
 def survey_policy(task: Task, column: str, curator: bytes, protocol: str) -> Policy:
@@ -41,8 +44,7 @@ def survey_policy(task: Task, column: str, curator: bytes, protocol: str) -> Pol
         protocol: Name of the protocol.
 
     """
-    clear = task.clear_columns(column)
-    columns = {name: _rule(domain, name in clear) for name, domain in task.domains(column).items()}
+    columns = question_columns(task, column)
     entry = CuratorRule(
         key=key_text(curator),
         columns=tuple(columns),
@@ -61,38 +63,87 @@ def survey_policy(task: Task, column: str, curator: bytes, protocol: str) -> Pol
     )
 
 
-def _rule(domain: ColumnDomain, clear: bool) -> ColumnRule:
+def question_columns(task: Task, column: str) -> dict[str, ColumnRule]:
+    """The columns of a question with its domains; those that it sends in the clear are public."""
+    clear = task.clear_columns(column)
+    return {
+        name: column_rule(domain, public=name in clear)
+        for name, domain in task.domains(column).items()
+    }
+
+
+def column_rule(domain: ColumnDomain, *, public: bool) -> ColumnRule:
+    """The entry of a column that has this domain."""
     if domain.kind == "category":
         return ColumnRule(
-            type="category", values=domain.categories, complete=domain.complete, public=clear
+            type="category", values=domain.categories, complete=domain.complete, public=public
         )
-    if domain.low is None and domain.high is None:
-        return ColumnRule(type="text", public=True)
+    if domain.kind == "text":
+        return ColumnRule(type="text", public=public)
     low = -math.inf if domain.low is None else domain.low
     high = math.inf if domain.high is None else domain.high
-    return ColumnRule(type="number", bounds=(low, high), complete=domain.complete, public=clear)
+    return ColumnRule(type="number", bounds=(low, high), complete=domain.complete, public=public)
 
 
-def policy_text(policy: Policy) -> str:
-    """The policy as TOML."""
+_COMMENTS: Final[Mapping[str, str]] = {
+    "[budget]": "for life: what is spent never comes back",
+    "[budget].epsilon": "sum over all surveys, towards the curator",
+    "[budget].delta": "failure probability, over all surveys",
+    "[budget].local_epsilon": "the same sum if everybody else colludes",
+    "[budget].view": "parties towards whom ε is counted",
+    "[budget].per_day": "bounds on any 24 hours",
+    "[crowd].min": "smaller crowds are declined, whatever a survey asks for",
+    "[crowd].assume_colluding": "share of the people asked who may help the curator",
+    "[consent].mode": '"ask" asks before each survey; silence is refusal',
+    "[consent].on_refusal": '"leave" is visible to others',
+    "[[curator]].key": "identity key, as 'incrowd keys show' prints it",
+    "[[curator]].columns": "all that it may ask for",
+    "[[curator]].max_epsilon": "of one survey, and of its open ones together",
+    "[[curator]].max_local_epsilon": "the same if everybody else colludes",
+    "complete": "true if everybody has a value: no outcome for a missing one",
+    "public": "true if everybody may know it: it may leave in the clear",
+    "[network].dial": "private addresses that may be dialled",
+}
+"""Explanations of keys, for an owner who reads the file; of a column's keys in any table."""
+
+
+def policy_text(policy: Policy, *, explained: bool = False) -> str:
+    """The policy as TOML; ``explained`` with a comment beside each key that needs one."""
+    told = _COMMENTS if explained else {}
     tables: dict[str, Any] = msgspec.to_builtins(policy)
     parts = [f"version = {tables.pop('version')}"]
     columns, curators = tables.pop("column"), tables.pop("curator")
-    parts += [_table(f"[{name}]", table) for name, table in tables.items()]
-    parts += [_table("[[curator]]", each) for each in curators]
+    parts += [
+        _table(f"[{name}]", table, told)
+        for name, table in tables.items()
+        if any(map(_said, table.values()))
+    ]
+    parts += [_table("[[curator]]", each, told) for each in curators]
     for name, each in columns.items():
         coarse = each.pop("coarse")
-        parts.append(_table(f"[column.{_string(name)}]", each))
+        parts.append(_table(f"[column.{_key(name)}]", each, told))
         parts += [
-            _table(f"[column.{_string(name)}.coarse.{_string(key)}]", table)
+            _table(f"[column.{_key(name)}.coarse.{_key(key)}]", table, told)
             for key, table in coarse.items()
         ]
     return "\n\n".join(parts) + "\n"
 
 
-def _table(title: str, table: Mapping[str, Any]) -> str:
-    lines = [f"{key} = {_value(value)}" for key, value in table.items() if _said(value)]
-    return "\n".join([title, *lines])
+def _table(title: str, table: Mapping[str, Any], told: Mapping[str, str]) -> str:
+    lines = [_commented(title, told.get(title))]
+    for key, value in table.items():
+        if _said(value):
+            comment = told.get(f"{title}.{key}") or told.get(key)
+            lines.append(_commented(f"{key} = {_value(value)}", comment))
+    return "\n".join(lines)
+
+
+def _commented(line: str, comment: str | None) -> str:
+    return line if comment is None else f"{line.ljust(_MARGIN)} # {comment}"
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _string(name)
 
 
 def _said(value: Any) -> bool:

@@ -52,9 +52,10 @@ def _columns(offer: Offer) -> tuple[Asked, ...]:
 
 def _asked(name: str, domain: ColumnDomain, clear: bool) -> Asked:
     bounds = None
-    if domain.kind in ("number", "integer") and not domain.low is domain.high is None:
-        # Half a bound equals no policy's.
-        low, high = domain.low, domain.high
+    low, high = domain.low, domain.high
+    # What is sent as it is has no domain to be equal unless the question declares one.
+    declared = not clear or low is not None or high is not None
+    if domain.kind in ("number", "integer") and declared:
         bounds = (-math.inf if low is None else low, math.inf if high is None else high)
     return Asked(
         name=name,

@@ -1,0 +1,230 @@
+"""``incrowd device policy``: write a policy, check it, and say what it lets curators learn."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from incrowd.cli.output import Format, FormatOption, emit, note
+from incrowd.errors import FileUnreadable, InvalidParameter
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from incrowd.live.policy import ColumnRule, Policy
+
+__all__ = ["app"]
+
+app = typer.Typer(help="Write and check owners' policies.", no_args_is_help=True)
+
+
+@dataclass(frozen=True)
+class _Suggested:
+    """What a policy allows where its owner says nothing else: costs are those of one survey."""
+
+    columns: dict[str, ColumnRule]
+    protocols: tuple[str, ...] = ("network-shuffle", "shuffle")
+    view: str = "curator"
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    local_epsilon: float = 4.0
+
+
+_SURVEYS = 4
+"""Number of such surveys that the budget for life allows."""
+
+PolicyArgument = Annotated[Path, typer.Argument(help="A policy, usually policy.toml.")]
+
+
+@app.callback()
+def _group() -> None:
+    """Write and check owners' policies."""
+
+
+@app.command()
+def init(
+    source: Annotated[
+        Path, typer.Argument(help="A public schema of columns, or a survey file; no data is read.")
+    ],
+    curator: Annotated[
+        list[str] | None,
+        typer.Option(help="Identity key of a curator who may ask, ed25519:…; may be repeated."),
+    ] = None,
+    output: Annotated[Path, typer.Option(help="File to write.")] = Path("policy.toml"),
+    protocol: Annotated[
+        list[str] | None,
+        typer.Option(help="Protocol that curators may use; by default that of the survey."),
+    ] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="Budget for life: ε; by default that of four surveys.")
+    ] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="Budget for life: δ; by default that of four surveys.")
+    ] = None,
+    local_epsilon: Annotated[
+        float | None,
+        typer.Option(help="Budget for life if everybody else colludes; by default of two surveys."),
+    ] = None,
+    max_epsilon: Annotated[
+        float | None, typer.Option(help="Most ε of one survey; by default the survey's, or 1.")
+    ] = None,
+    max_local_epsilon: Annotated[
+        float | None,
+        typer.Option(help="The same if everybody else colludes; by default the survey's, or 4."),
+    ] = None,
+    min_crowd: Annotated[int, typer.Option(help="Smallest crowd to take part in.")] = 100,
+    assume_colluding: Annotated[
+        float, typer.Option(help="Share of the people asked who may help a curator.")
+    ] = 0.1,
+) -> None:
+    """Write a policy with the columns of a schema or survey, explained key by key.
+
+    Never write it because of an answer: curators see what a policy allows.
+    """
+    from incrowd.live.policy import Allowance, CrowdRule, CuratorRule, PerDay, Policy, Wrong
+    from incrowd.live.policy_file import parse_policy
+    from incrowd.live.policy_write import policy_text
+    from incrowd.protocols import PROTOCOLS
+
+    found = _suggested(source)
+    columns = found.columns
+    most = found.epsilon if max_epsilon is None else max_epsilon
+    locally = found.local_epsilon if max_local_epsilon is None else max_local_epsilon
+    try:
+        budget = Allowance(
+            epsilon=_SURVEYS * most if epsilon is None else epsilon,
+            delta=_SURVEYS * found.delta if delta is None else delta,
+            local_epsilon=2 * locally if local_epsilon is None else local_epsilon,
+            view=found.view,
+            per_day=PerDay(epsilon=most, surveys=_SURVEYS),
+        )
+        entries = tuple(
+            CuratorRule(
+                key=key,
+                columns=tuple(columns),
+                max_epsilon=most,
+                max_local_epsilon=locally,
+                protocols=tuple(protocol or found.protocols),
+            )
+            for key in curator or []
+        )
+        made = Policy(
+            version=1,
+            budget=budget,
+            crowd=CrowdRule(min=min_crowd, assume_colluding=assume_colluding),
+            curator=entries,
+            column=columns,
+        )
+    except Wrong as error:
+        raise InvalidParameter(f"the policy cannot be written: {error}") from error
+    text = policy_text(made, explained=True)
+    # What was written is what will be read.
+    parse_policy(text, str(output), PROTOCOLS)
+    _write(output, text)
+    note(f"wrote {output}: read it, then 'incrowd device policy show {output}'")
+    if not entries:
+        note("no curator may ask yet: give --curator, or add a [[curator]] entry")
+    for name, rule in columns.items():
+        if rule.public:
+            note(f"{name} may leave in the clear: remove public = true if not everybody may know")
+
+
+@app.command()
+def check(file: PolicyArgument, format: FormatOption = Format.table) -> None:
+    """Say whether a policy can be used, and what its owner may not have meant."""
+    from incrowd.report.policy import policy_warnings
+    from incrowd.report.tables import facts_table
+
+    policy = _read(file)
+    payload: dict[str, Any] = {
+        "policy": str(file),
+        "curators": len(policy.curator),
+        "columns": len(policy.column),
+        "warnings": policy_warnings(policy),
+    }
+
+    def render(console: Console) -> None:
+        warnings = [("note", each) for each in payload["warnings"]]
+        curators, columns = len(policy.curator), len(policy.column)
+        facts = [("policy", f"{file} can be used"), ("curators", str(curators))]
+        console.print(facts_table([*facts, ("columns", str(columns)), *warnings]))
+
+    emit(payload, render, format)
+
+
+@app.command()
+def show(file: PolicyArgument, format: FormatOption = Format.table) -> None:
+    """Say in words what each curator could learn at most."""
+    from incrowd.report.policy import describe_policy, key_shown
+    from incrowd.report.tables import facts_table
+
+    payload = {"policy": str(file), **describe_policy(_read(file))}
+
+    def render(console: Console) -> None:
+        for each in payload["curators"]:
+            first, *others = each["words"]
+            lines = [(f"Curator {key_shown(each['key'])}", first), *(("", word) for word in others)]
+            console.print(facts_table(lines))
+            console.print()
+        facts = [("Together", payload["together"]), ("Consent", payload["consent_words"])]
+        facts += [("Note", each) for each in payload["warnings"]]
+        console.print(facts_table(facts))
+
+    emit(payload, render, format)
+
+
+def _read(file: Path) -> Policy:
+    from incrowd.live.policy_file import read_policy
+    from incrowd.protocols import PROTOCOLS
+
+    return read_policy(file, PROTOCOLS)
+
+
+def _suggested(source: Path) -> _Suggested:
+    """The columns and costs of a schema or a survey file; no data is looked at."""
+    from incrowd.live.policy_write import column_rule, question_columns
+    from incrowd.survey.building import QUERY, asked_by, protocol_kind
+    from incrowd.survey.schema import read
+    from incrowd.tasks import Schema
+
+    if _describes_table(source):
+        columns = Schema.load(source).columns
+        return _Suggested({each.name: column_rule(each.declared, public=False) for each in columns})
+    file = read(source)
+    file.task.take("data", str, "")
+    asked = asked_by(file)
+    task, kind = asked["task"], protocol_kind(file, asked["task"])
+    budget, usual = file.budget, _Suggested({})
+    return _Suggested(
+        question_columns(task, asked["column"]),
+        (kind.kind,),
+        budget.view,
+        budget.epsilon,
+        budget.delta,
+        # Compute nodes of a query read tuples: nothing is left if all parties collude.
+        math.inf if task.kind == QUERY else budget.local_epsilon or usual.local_epsilon,
+    )
+
+
+def _describes_table(source: Path) -> bool:
+    """Whether a file is a schema: it has columns, where a survey has a task."""
+    from incrowd import toml
+
+    tables: dict[str, Any] = toml.parse(str(source), toml.read_text(source, "schema or survey"))
+    return "columns" in tables and "task" not in tables
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise FileUnreadable(
+            f"{path} exists already: name another file with --output, or remove it first"
+        ) from None
+    except OSError as error:
+        raise FileUnreadable(f"{path}: cannot write the policy: {error.strerror}") from None
