@@ -74,7 +74,8 @@ def missing(column: NDArray[Any]) -> NDArray[np.bool_]:
 
 def texts(column: NDArray[Any]) -> list[str]:
     """Each value as text; whole floats lose their point, a missing value is empty."""
-    return [_text(value) for value in column.tolist()]
+    values: list[Any] = column.tolist()
+    return values if column.dtype.kind == "U" else [_text(value) for value in values]
 
 
 def floats(column: NDArray[Any]) -> FloatArray:

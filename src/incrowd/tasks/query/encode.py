@@ -108,13 +108,13 @@ def _numbers(values: NDArray[Any], column: Column) -> NDArray[Any]:
 
 def _parsed(values: NDArray[Any], column: Column) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """Numbers as they came, or as their texts say, and which of them are numbers at all."""
-    everywhere = np.ones(len(values), np.bool_)
     if values.dtype.kind in "iuf":
-        return values, everywhere
+        return values, np.ones(len(values), np.bool_)
     kind = np.dtype(column.dtype).type
-    written = np.array(texts(values), np.str_)
+    written = values if values.dtype.kind == "U" else np.array(texts(values), np.str_)
+    there = np.asarray(written != "")
     try:
-        return written.astype(kind), everywhere
+        return np.where(there, written, "0").astype(kind), there
     except (ValueError, OverflowError):
         readable = np.fromiter((_reads(each, kind) for each in written), np.bool_, len(values))
         return np.where(readable, written, "0").astype(kind), readable
