@@ -266,6 +266,12 @@ def test_run_with_actors_and_faults(incrowd: Call, walking: Callable[..., Path])
     assert ended.code == 0
     found = json.loads(ended.out)
     assert found["reports"]["received"] < found["reports"]["sent"] == PEOPLE
+    groups = [found["details"][name] for name in ("handed_in", "doubtful")]
+    assert sum(each["people"] for each in groups) == PEOPLE
+    assert found["guarantees"][0]["epsilon"] >= max(each["epsilon"] for each in groups) * 0.999
+    shown = incrowd(*words, "--crash", "0.02", "--dropout", "0.1").out
+    assert "handed in " in shown
+    assert "doubtful " in shown
 
 
 def test_config_check_shows_the_planned_rounds(incrowd: Call, walking: Callable[..., Path]) -> None:

@@ -307,7 +307,7 @@ SENSELESS = [
     hop(id=bytes(15)),
     hop(payloads=[]),
     wire.encode(wire.Passed(os.urandom(16))),
-    wire.encode(wire.HandIn(bytes(16), [], [b"x"], 0)),
+    wire.encode(wire.HandIn(bytes(16), [], [b"x"])),
     wire.encode(wire.Accepted(0, bytes(16))),
     wire.encode(wire.Refused(0, bytes(16))),
     wire.encode(wire.Batch(0, [b"x"])),

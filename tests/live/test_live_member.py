@@ -13,6 +13,7 @@ import pytest
 from incrowd.live import links
 from incrowd.live.host import Host
 from incrowd.live.journal import Journal
+from incrowd.protocols.network_shuffle.attendance import AWAY
 from tests.live.crowds import ROUND, Crowd, crowd, until
 from tests.live.worlds import LiveHub
 
@@ -47,7 +48,7 @@ def test_a_device_that_slept_through_the_first_round_does_not_begin(hub, tmp_pat
             assert sleepy.silent(proposal.survey)
             # It said so: the curator neither waits for it nor doubts what happened.
             assert run.collected.silent.tolist() == [False] * 7 + [True]
-            assert (run.collected.unexplained, run.collected.vanished) == (0, 0)
+            assert (run.collected.attendance[:, 7] == AWAY).all()
             assert awake.refusals(proposal.survey) == [None] * 7
 
     asyncio.run(main())

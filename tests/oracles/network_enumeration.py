@@ -117,10 +117,13 @@ def position_laws(
     laziness: Fraction = Fraction(0),
     away: Sequence[Collection[int]] = (),
 ) -> tuple[Law, ...]:
-    """The law of the final holder of each person's report; ``away[r]`` are absent in round r."""
+    """The law of the final holder of each person's report; ``away[r]`` are absent in round r.
+
+    Who is absent in the first round has dropped the own report: there is no law.
+    """
     laws = []
     for owner in range(len(graph)):
-        law = {owner: Fraction(1)}
+        law = {} if _dropped(owner, rounds, away) else {owner: Fraction(1)}
         for r in range(rounds):
             after: dict[int, Fraction] = {}
             for v, mass in law.items():
@@ -129,6 +132,10 @@ def position_laws(
             law = after
         laws.append(tuple(law.get(v, Fraction(0)) for v in range(len(graph))))
     return tuple(laws)
+
+
+def _dropped(owner: int, rounds: int, away: Sequence[Collection[int]]) -> bool:
+    return rounds > 0 and len(away) > 0 and owner in away[0]
 
 
 def holders(laws: Sequence[Sequence[Fraction]]) -> list[dict[Label, Fraction]]:
@@ -149,6 +156,8 @@ def labels_of(
     laws = []
     for owner in range(len(graph)):
         paths: dict[tuple[int, ...], Fraction] = {(owner,): Fraction(1)}
+        if _dropped(owner, rounds, away):
+            paths = {}
         for r in range(rounds):
             absent = away[r] if r < len(away) else ()
             paths = {
@@ -194,7 +203,10 @@ class Views:
         self.n = len(labels)
         # A colluder's report is recognised from the start, and independent of all others: when
         # everything is handed over it tells nothing. It still competes to be the one forwarded.
-        self.people = [j for j in range(self.n) if mode == "single" or j not in self.colluders]
+        self.people = [
+            j for j in range(self.n)
+            if labels[j] and (mode == "single" or j not in self.colluders)
+        ]  # fmt: skip
         self._items: list[Item] = []
         self._places: dict[Item, int] = {}
         truth, lie = E / (E + 1), 1 / (E + 1)
@@ -237,6 +249,8 @@ class Views:
         if victim in self.colluders:
             raise ValueError("a colluder is no victim")
         grid = list(ts)
+        if victim not in self.people:  # Nothing of hers is seen.
+            return {t: max(Fraction(0), 1 - t) for t in grid}
         best = dict.fromkeys(grid, 0)
         crowds = [{0: 1}]
         for j in self.people:
@@ -298,7 +312,7 @@ class Views:
             assert label[-1] is not None
             held[label[-1]] += [(label, bit)] * copies
             place += 1
-        blank = (None,) * (len(next(iter(self.labels[0]))) - 1)
+        blank = (None,) * (len(next(iter(self.labels[self.people[0]]))) - 1)
         kept = [self._name(item) for v in self.colluders for item in held[v]]
         choices: list[list[list[int]]] = []
         for v in range(self.n):

@@ -60,7 +60,8 @@ def test_position_laws():
 
 
 def test_whoever_is_away_keeps_what_she_holds():
-    assert position_laws(LINE, 1, away=[{0}])[0] == (1, 0, 0)
+    # In the first round she drops the own report.
+    assert position_laws(LINE, 1, away=[{0}])[0] == (0, 0, 0)
     # Round 0 brings both ends' reports to the middle; in round 1 she is away and they wait there.
     assert position_laws(LINE, 2, away=[(), {1}])[0] == (0, 1, 0)
     assert position_laws(LINE, 3, away=[(), {1}])[0] == (HALF, 0, HALF)

@@ -22,7 +22,7 @@ from incrowd.protocols.actor import CURATOR, SHUFFLER, Done, Message, Send, Wake
 from incrowd.protocols.cover import TICKS, CellFormat, phase
 from incrowd.protocols.network_shuffle.cover import SHARE, Sizes, plan
 from incrowd.protocols.network_shuffle.walk import Walk
-from incrowd.protocols.seat import Timing
+from incrowd.protocols.seat import SETTLE, Timing
 from incrowd.randomizers import KRR, RR, Gaussian
 from incrowd.randomness import Seeds
 
@@ -66,7 +66,7 @@ def test_messages_are_as_long_as_they_are_counted(rounds, report):
     for reports in (1, 15, 16, 100):
         hop = wire.Hop(rounds - 1, id_, [payload] * reports)
         assert sizes.hop(reports) == len(wire.encode(hop))
-        handed = wire.HandIn(id_, list(range(rounds)), [payload] * reports, 2**32 - 1)
+        handed = wire.HandIn(id_, list(range(rounds + SETTLE)), [payload] * reports)
         assert sizes.hand_in(reports) == len(wire.encode(handed))
 
 

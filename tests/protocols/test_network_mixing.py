@@ -74,14 +74,16 @@ def test_time_varying_with_absences_and_silence():
     silent[[4, 9]] = True
     walk = Walk(sequence, 0.1, away, silent)
     mixing = measure(walk, [6])[6]
-    laws = np.eye(30)
-    start = np.where(silent, 0, np.maximum(sequence[0].degrees, 1)).astype(float)
+    # Who is away in the first round drops the own report.
+    laws = np.where(away[0][:, None], 0.0, np.eye(30))
+    start = np.where(silent | away[0], 0, np.maximum(sequence[0].degrees, 1)).astype(float)
     reference = start / start.sum()
     for number in range(6):
         matrix = dense(sequence[number % 3], 0.1, away[number])
         laws, reference = laws @ matrix, reference @ matrix
     assert mixing.unseen == pytest.approx(laws[:, silent].sum(axis=1))
     laws[:, silent], reference[silent] = 0, 0
+    assert mixing.absent.tolist() == away[0].tolist()
     check(mixing, np.arange(30), laws, reference)
 
 

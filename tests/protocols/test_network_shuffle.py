@@ -7,7 +7,6 @@ report ended. That law is compared with the product of the rounds' transition ma
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from itertools import product
 
 import msgspec
@@ -23,6 +22,13 @@ from incrowd.graphs import complete, from_edges, line, ring, star
 from incrowd.protocols import wire
 from incrowd.protocols.actor import CURATOR, Actor, Done, Message, NullSealer, Wake, device
 from incrowd.protocols.network_shuffle import NetworkShuffle, actors
+from incrowd.protocols.network_shuffle.attendance import (
+    AWAY,
+    ON,
+    UNKNOWN,
+    from_record,
+    on_to_the_end,
+)
 from incrowd.protocols.network_shuffle.clock import Clock
 from incrowd.protocols.network_shuffle.curator import Curator
 from incrowd.protocols.seat import ROUND_SECONDS, SETTLE, Timing
@@ -182,13 +188,21 @@ class TestNetworkShuffle(ProtocolContract):
         silent = np.zeros(n, bool) if collected.silent is None else collected.silent
         away = np.zeros((rounds, n), bool) if collected.away is None else collected.away
         assert (collected.away is None) == (not away.any() and collected.silent is None)
+        windows = Clock(rounds).windows
+        table = collected.attendance
+        table = np.full((windows, n), ON, np.int8) if table is None else table
         for person in range(n):
             said = outcome.outputs.get(device(person))
-            assert silent[person] == (said is None or not said.accepted)
-            if silent[person]:
-                assert away[:, person].all()
-            else:
-                assert np.flatnonzero(away[:, person]).tolist() == list(said.missed)
+            if said is None or not said.accepted:
+                assert (table[:, person] == UNKNOWN).all()
+                assert silent[person]
+                continue
+            assert table[:, person].tolist() == from_record(said.missed, windows).tolist()
+            assert silent[person] == (not on_to_the_end(said.missed, windows))
+            if not silent[person]:
+                missed = [number for number in said.missed if number < rounds]
+                assert np.flatnonzero(away[:, person]).tolist() == missed
+        assert away[:, silent].all()
         assert not silent[collected.holders].any()
         if mode == "single":
             held = np.bincount(collected.holders, minlength=n)
@@ -197,8 +211,7 @@ class TestNetworkShuffle(ProtocolContract):
             counts = np.bincount(collected.rounds[0], minlength=n)
             assert counts.max(initial=0) <= 1, "a report was counted twice"
             assert np.bincount(collected.holders, minlength=n).tolist() == collected.load.tolist()
-            # The report of a silent person may have been sent before she fell silent.
-            assert collected.lost == max(0, n - silent.sum() - collected.received)
+            assert collected.lost == n - collected.received
         return outcome
 
     @bounded
@@ -265,7 +278,7 @@ class TestNetworkShuffle(ProtocolContract):
         collected, absent = happened.collected, happened.played.statistics.absent
         assert 0 < absent == collected.silent.sum()
         assert collected.away.all(axis=0).tolist() == collected.silent.tolist()
-        assert collected.lost == 60 - absent - collected.received
+        assert collected.lost == 60 - collected.received
         assert happened.guarantees[0].epsilon(DELTA) > protocol.guarantee().epsilon(DELTA)
         assert happened.cost.expected_error > protocol.cost().expected_error
 
@@ -283,6 +296,7 @@ class TestNetworkShuffle(ProtocolContract):
         assert realised.walk.away[:, 9].all()
         assert np.flatnonzero(realised.walk.silent).tolist() == [9]
         assert realised.guarantee().epsilon(DELTA) != protocol.guarantee().epsilon(DELTA)
+        assert realised.attendance.doubtful.tolist() == (np.arange(30) == 9).tolist()
 
     @pytest.mark.parametrize(
         "wrong", [{"rounds": -1}, {"laziness": 1.0}, {"laziness": -0.1}, {"mode": "both"}]
@@ -464,11 +478,10 @@ class TestRuns:
     def test_played_and_simulated_absences_are_promised_the_same(self):
         graph, randomizer = complete(20), KRR(categories=3, epsilon=1.0)
         protocol = NetworkShuffle(graph, randomizer, rounds=5)
-        happened = run(
-            protocol, np.arange(20) % 3, faults=Faults(outages=30.0, downtime=25.0), seed=1
-        )
-        assert happened.collected.away is not None
-        assert happened.collected.lost == 0
+        outages = {device(3): [(40.0, 130.0)], device(7): [(20.0, 61.0), (80.0, 200.0)]}
+        happened = run(protocol, np.arange(20) % 3, outages=outages, seed=1)
+        missed = [[1, 7], [2, 3], [3, 3], [3, 7], [4, 7]]
+        assert np.argwhere(happened.collected.away).tolist() == missed
         described = NetworkShuffle(
             graph, randomizer, rounds=5, away=happened.collected.away,
             silent=happened.collected.silent,
@@ -494,16 +507,6 @@ class TestRuns:
         for execute in (protocol.simulate, lambda values, seed: run(protocol, values, seed=seed)):
             with pytest.raises(ProtocolFailed, match="no fair sample"):
                 execute(values, seed=1)
-
-    def test_single_counts_what_is_stuck(self):
-        """Reports on their way to people who are gone thin the crowd that is promised."""
-        randomizer = KRR(categories=60, epsilon=2.0)
-        protocol = NetworkShuffle(complete(60), randomizer, rounds=3, mode="single")
-        happened, _ = played(protocol, 3, Faults(dropout=0.05))
-        assert happened.silent.sum() > 0
-        assert 0 < happened.lost < 30
-        whole = protocol.realised(replace(happened, lost=0)).guarantee()
-        assert protocol.realised(happened).guarantee().epsilon(1e-3) > whole.epsilon(1e-3)
 
     def test_order_and_identifiers_say_nothing(self):
         """Person 0's report is equally often at each place of the collected rows."""
@@ -673,11 +676,13 @@ class TestDevice:
             if getattr(effect, "to", "") == CURATOR
         ]
         said = msgspec.msgpack.decode(hand_in.body, type=wire.HandIn)
-        assert said.missed == [1, 2]
+        assert said.missed == list(range(1, 3 + SETTLE))
+        assert said.payloads == []
         assert actor.receive(Message(device(1), self.hop(2)), Clock(3).hand_in + 1) == []
         body = wire.encode(wire.Accepted(0, said.id))
         (done,) = actor.receive(Message(CURATOR, body), Clock(3).hand_in + 2)
-        assert done == Done(actors.HandedIn(accepted=True, missed=(1, 2), unanswered=1))
+        missed = tuple(range(1, 3 + SETTLE))
+        assert done == Done(actors.HandedIn(accepted=True, missed=missed, unanswered=1))
         assert actor.wake(1e6) == []
         assert actor.receive(Message(device(1), self.hop(2)), 1e6) == []
 
@@ -717,7 +722,8 @@ class TestClock:
     def test_ends(self):
         clock = Clock(3, 10.0, settle=2)
         assert (clock.current(-1.0), clock.current(29.9), clock.current(30.0)) == (-1, 2, 3)
-        assert clock.current(1e9) == 3
+        assert (clock.current(49.9), clock.current(50.0), clock.current(59.9)) == (4, 5, 5)
+        assert clock.current(1e9) == clock.windows == 6
         assert clock.hand_in == 50.0
         assert Clock(3).hand_in == (3 + SETTLE) * ROUND_SECONDS
 
@@ -741,7 +747,7 @@ class TestCurator:
 
     @staticmethod
     def hand_in(person, payloads, missed=(), id_=None):
-        body = wire.HandIn(id_ or bytes([person]) * 16, list(missed), list(payloads), 0)
+        body = wire.HandIn(id_ or bytes([person]) * 16, list(missed), list(payloads))
         return Message(device(person), wire.encode(body))
 
     @staticmethod
@@ -781,7 +787,8 @@ class TestCurator:
         collected = late[-1].output
         assert collected.silent.tolist() == [True, False, True]
         assert collected.away.all(axis=0).tolist() == [True, False, True]
-        assert collected.lost == 0
+        assert (collected.attendance == UNKNOWN).all(axis=0).tolist() == [True, False, True]
+        assert collected.lost == 2
 
     def test_who_never_began_is_not_waited_for(self):
         curator = self.curator()
@@ -793,17 +800,18 @@ class TestCurator:
         restored.receive(self.hand_in(0, [self.payload(1, 2)]), 2.0)
         done = restored.receive(self.hand_in(1, [self.payload(2, 2)]), 2.0)[-1]
         assert done.output.silent.tolist() == [False, False, True]
-        assert done.output.unexplained == 0
+        assert (done.output.attendance[:, 2] == AWAY).all()
         assert restored.receive(absent, 3.0) == []
 
-    def test_who_says_nothing_is_unexplained(self):
+    def test_attendance_when_somebody_says_nothing_is_unknown(self):
         curator = self.curator(patience=60.0)
         curator.start(0.0)
         curator.receive(Message(device(2), wire.encode(wire.Absent())), 1.0)
         curator.receive(self.hand_in(0, [self.payload(1, 2)]), 2.0)
         (done,) = curator.wake(Clock(5).hand_in + 60)
         assert done.output.silent.tolist() == [False, True, True]
-        assert done.output.unexplained == 1
+        assert (done.output.attendance[:, 1] == UNKNOWN).all()
+        assert (done.output.attendance[:, 2] == AWAY).all()
 
     def test_what_is_no_report_is_left_out_with_its_holder(self):
         curator = self.curator(n=2)
@@ -818,7 +826,15 @@ class TestCurator:
 
     @pytest.mark.parametrize(
         ("mode", "count", "missed"),
-        [("all", 4, []), ("single", 0, []), ("single", 2, []), ("all", 1, [5])],
+        [
+            ("all", 4, []),
+            ("single", 0, []),
+            ("single", 2, []),
+            ("all", 0, [16]),
+            ("all", 1, [12]),
+            ("all", 1, [15]),
+            ("single", 1, [14]),
+        ],
     )
     def test_refuses_what_nobody_would_hand_in(self, mode, count, missed):
         curator = self.curator(mode)
@@ -838,43 +854,3 @@ class TestCurator:
         """Reports of many bytes pass every limit."""
         protocol = NetworkShuffle(complete(3), Laplace(epsilon=1.0), rounds=2)
         assert run(protocol, np.linspace(0, 1, 3), seed=1).collected.received == 3
-
-
-class TestPeopleWhoLeave:
-    """Passing reports on and then leaving follows no law that is known."""
-
-    @staticmethod
-    def crowd_with_a_path(core=400):
-        clique = np.array([(a, b) for a in range(core) for b in range(a)])
-        path = [(0, core), (core, core + 1), (core + 1, core + 2)]
-        edges = np.vstack([clique, path])
-        return from_edges(edges[:, 0], edges[:, 1], core + 3)
-
-    def left(self, **more):
-        protocol = NetworkShuffle(
-            self.crowd_with_a_path(), KRR(categories=2, epsilon=2.0), rounds=3
-        )
-        n = protocol.parameters.n
-        silent = np.arange(n) >= n - 3
-        run = protocol.simulate(np.zeros(n, int), seed=1)
-        return protocol, replace(
-            run.collected, silent=silent, away=np.tile(silent, (3, 1)), unexplained=3, **more
-        )
-
-    def test_a_simulation_names_the_assumption(self):
-        protocol, collected = self.left()
-        promise = protocol.realised(collected).guarantee()
-        assert "whoever never handed in was gone from the start" in promise.assumptions
-
-    def test_a_live_run_claims_nothing_beyond_the_randomizer(self):
-        """What person 0 hands in after such an end tells of those on the path: δ(1) ≥ 0.0035."""
-        protocol, collected = self.left()
-        assert protocol.realised(collected).guarantee().delta(1.0) < 0.0035
-        happened = protocol.realised(protocol.attested(collected))
-        for view in ("curator", "curator+hub", "everyone"):
-            assert happened.guarantee(view).delta(1.0) > 0.0035
-
-    def test_who_said_that_they_never_began_is_believed(self):
-        protocol, collected = self.left()
-        excused = replace(collected, unexplained=0)
-        assert protocol.realised(protocol.attested(excused)).guarantee().delta(1.0) < 0.0035

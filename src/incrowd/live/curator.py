@@ -307,7 +307,10 @@ class Curator(Member):
 def conclude(started: Started, output: bytes) -> Run:
     """Estimate, with the guarantee of what really happened; refused for too small a crowd."""
     protocol, least = started.protocol, started.offer.spec.min_crowd
-    collected = protocol.attested(unpack_output(output, protocol.collects))
+    # No hub says yet who was connected when, so of those who vanished nothing is known.
+    collected = protocol.with_attendance(
+        unpack_output(output, protocol.collects), {}, started.offer.spec.timing
+    )
     if collected.smallest_crowd < least:
         raise ProtocolFailed(
             f"{collected.smallest_crowd} reports arrived and the task asks for a crowd of at least "

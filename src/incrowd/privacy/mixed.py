@@ -30,6 +30,7 @@ from incrowd import checks
 from incrowd.errors import InvalidCrowd
 from incrowd.privacy.guarantee import Profile
 from incrowd.privacy.local import LocalProfile
+from incrowd.privacy.pure import PureProfile
 from incrowd.privacy.search import crossing
 from incrowd.privacy.shuffle import ShuffleProfile
 from incrowd.randomizers.base import Randomizer
@@ -61,6 +62,8 @@ _GRID: Final[Doubles] = np.concatenate([[0.0], np.geomspace(1e-3, 1.0, 31)])
 _WORTHWHILE = 0.98
 _TIERS = (0.0, 1e-9, 1e-6, 1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.2, 0.35, 0.5, 0.7, 0.85, 0.95)
 """People whose excess is between two of these are given the share of the worse end."""
+_FINE = (*_TIERS[:6], *(1 - 0.98**step for step in range(1, 60)), 0.7, 0.85, 0.95)
+"""The same where reports may be unseen: then crowds shrink by that, with hardly any excess."""
 _ROUND = 2.0**-40
 _FRONT = 64
 """Of more than this many people none of whom is worst at every ε, one worse than all is made."""
@@ -207,7 +210,7 @@ class Crowd:
             if not excess.any():
                 settled = size * share
             missing = excess if self.unseen is None else excess + self.unseen
-            for low, high in pairwise(_TIERS):
+            for low, high in pairwise(_TIERS if self.unseen is None else _FINE):
                 inside = (missing >= low) & (missing < high)
                 joined = _down((1 - high) * share)
                 if inside.any() and size * joined >= _FEWEST:
@@ -230,14 +233,15 @@ class Crowd:
 class PeopleProfile(Profile):
     """Everyone in a crowd: the worst person at each ε.
 
-    Whoever of ``people`` is in no crowd is not protected: they take part in the attack.
-    ``attacks`` are on whomever they please.
+    Whoever of ``people`` is in no crowd is not protected: they take part in the attack, unless they
+    are ``absent``: nothing of theirs is ever seen. ``attacks`` are on whomever they please.
     """
 
     randomizer: Randomizer
     crowds: tuple[Crowd, ...]
     people: int
     attacks: Attacks = ()
+    absent: frozenset[int] = frozenset()
 
     @cached_property
     def _local(self) -> LocalProfile:
@@ -251,7 +255,7 @@ class PeopleProfile(Profile):
             at = np.flatnonzero(crowd.members == who)
             if at.size:
                 return crowd.profile(self.randomizer, crowd.rows[at[0]])
-        return MixedProfile(self.randomizer, ())
+        return MixedProfile(self.randomizer, (), (PureProfile(0.0),) if who in self.absent else ())
 
     @cached_property
     def _worst(self) -> tuple[MixedProfile, ...]:
@@ -298,6 +302,7 @@ class PeopleProfile(Profile):
                 alone = [crowd.alone(level).delta(epsilon) for level in crowd.levels.tolist()]
                 best = np.minimum(best, alone)
             found[crowd.members] = best
+        found[list(self.absent)] = -math.expm1(min(epsilon, 0.0))
         return found
 
     def per_person(self, delta: float) -> Doubles:
@@ -317,6 +322,7 @@ class PeopleProfile(Profile):
                 alone = [crowd.alone(level).epsilon(delta) for level in crowd.levels.tolist()]
                 best = np.minimum(best, alone)
             found[crowd.members] = best
+        found[list(self.absent)] = 0.0
         return found
 
     def _interpolated(

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
@@ -338,6 +338,11 @@ class Protocol(ABC):
         del collected
         return {}
 
+    def by_group(self, collected: Collected, delta: float) -> dict[str, Any]:
+        """What a run promises to people of different kinds at this δ, where it tells them apart."""
+        del collected, delta
+        return {}
+
     def drawing(self) -> Drawing | None:
         """Who sends to whom; none where words are enough."""
         return None
@@ -390,8 +395,17 @@ class Protocol(ABC):
         """Who can talk to whom, where that is part of the protocol."""
         return None
 
-    def attested(self, collected: Collected) -> Collected:
-        """What was collected, when everyone is known to have been there at the start."""
+    def with_attendance(
+        self,
+        collected: Collected,
+        connections: Mapping[Address, Iterable[tuple[float, float]]],
+        timing: Timing,
+    ) -> Collected:
+        """What was collected, with when a hub was connected to whom, in seconds of the timetable.
+
+        Of whom ``connections`` says nothing, nothing is known.
+        """
+        del connections, timing
         return collected
 
     @property

@@ -152,14 +152,13 @@ class HandIn(
 ):
     """From a device to the curator: what it holds at the end, in no order, and when it was away.
 
-    ``stuck`` counts reports on their way to neighbours who never answered, where the payloads do
-    not tell the curator how many are missing.
+    ``missed`` are the windows of the clock, of rounds and after them, in which it was off from the
+    first moment to the last.
     """
 
     id: _Id
     missed: list[_Round]
     payloads: list[bytes]
-    stuck: _Count
 
 
 class Absent(

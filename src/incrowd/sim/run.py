@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -57,5 +58,14 @@ def run(
             f"{played.statistics.duration:.0f} virtual seconds: "
             f"{played.statistics.lost} messages were lost, lower the faults"
         )
-    concluded = protocol.conclude(played.outputs[CURATOR], asked, seeds.root)
+    connections = {address: _between(off) for address, off in played.outages.items()}
+    collected = protocol.with_attendance(played.outputs[CURATOR], connections, Timing())
+    concluded = protocol.conclude(collected, asked, seeds.root)
     return PlayedRun(**vars(concluded), played=played)
+
+
+def _between(outages: Sequence[Outage]) -> list[tuple[float, float]]:
+    """When a party was on: what a hub that it keeps a connection to would know."""
+    begins = [-math.inf, *(end for _, end in outages)]
+    ends = [*(begin for begin, _ in outages), math.inf]
+    return [(begin, end) for begin, end in zip(begins, ends, strict=True) if begin < end]

@@ -2,7 +2,7 @@
 
     device ── Hop(round, id, {[report sealed to the curator]}) ──▶ device
     device ◀── Passed(id) ──────────────────────────────────────── device
-    device ── HandIn(id, rounds missed, {[report]}) ─────────────▶ curator
+    device ── HandIn(id, windows missed, {[report]}) ────────────▶ curator
     device ◀── Accepted | Refused ──────────────────────────────── curator
 
 A report is sealed once, by its owner, together with 16 random bytes by which the curator counts it
@@ -14,7 +14,15 @@ the network does (``docs/theory/network_shuffle.md``):
 * rounds are logical. Reports that arrive late are moved at once for the rounds that the device has
   already done, so lateness changes when a report moves and never whereto;
 * only who was away for a whole round misses it: in that round what was there stays there, even
-  what arrives later. The rounds missed are handed in with the reports.
+  what arrives later. The windows missed, of rounds and after them, are handed in with the reports.
+
+Two more make what a run promises computable from who was there when
+(``docs/theory/network_attendance.md``):
+
+* who is away in the first round drops the own report, so that every report that is ever seen has
+  made its first hop;
+* who was not on to the end hands in the record and no reports, and so does everyone once the
+  curator's time is up: a device that comes back holds what the walk left there by chance.
 
 Invariants: a report is on one device, or on its way between two, never on both for good: a hop is
 sent with the same bytes until it is answered, and taken in once. Each draw has its own stream,
@@ -45,6 +53,7 @@ from incrowd.protocols.actor import (
     owned,
 )
 from incrowd.protocols.delivery import Backoff, Outbox, OutboxState, wake_at
+from incrowd.protocols.network_shuffle.attendance import on_to_the_end
 from incrowd.protocols.network_shuffle.clock import Clock
 from incrowd.protocols.network_shuffle.curator import Curator
 from incrowd.protocols.network_shuffle.simulate import Mode, make_dummies
@@ -62,7 +71,7 @@ _FROM_CURATOR = msgspec.msgpack.Decoder(wire.Accepted | wire.Refused)
 def sizes(report_bytes: int) -> tuple[int, int, int]:
     """The bytes of a hop with one report, of its answer, and of handing in one; not sealed."""
     id_, payload = bytes(wire.ID_BYTES), bytes(wire.ID_BYTES + report_bytes)
-    messages = (wire.Hop(0, id_, [payload]), wire.Passed(id_), wire.HandIn(id_, [], [payload], 0))
+    messages = (wire.Hop(0, id_, [payload]), wire.Passed(id_), wire.HandIn(id_, [], [payload]))
     hop, answer, hand_in = (len(wire.encode(message)) for message in messages)
     return hop, answer, hand_in
 
@@ -83,19 +92,20 @@ class HandedIn:
     accepted: bool
     """Whether the curator took in what was handed in; else it came too late."""
     missed: tuple[int, ...]
-    """The rounds for which it was away."""
+    """The windows for which it was away."""
     unanswered: int
     """Hops to neighbours of which nobody knows whether they arrived."""
 
 
 class _DeviceState(msgspec.Struct, array_like=True):
     draws: int
-    next: int
+    window: int
     missed: list[int]
     held: dict[int, list[bytes]]
-    waiting: dict[bytes, tuple[Address, int, int]]
+    waiting: dict[bytes, tuple[Address, int]]
     seen: dict[Address, list[bytes]]
     handed_in: bytes
+    withheld: bool
     finished: bool
     hops: OutboxState
     outbox: OutboxState
@@ -132,6 +142,7 @@ class Device(Actor):
         self._generator = generator
         self._sealer = sealer
         self._clock = Clock.of(rounds, timing)
+        self._deadline = self._clock.hand_in + timing.patience
         # A payload is a report and its identifier, sealed.
         self._payload_limit = wire.report_limit(wire.ID_BYTES + randomizer.report_bytes)
         self._limit = wire.batch_limit(wire.ID_BYTES + randomizer.report_bytes, wire.MOST_TOGETHER)
@@ -139,18 +150,20 @@ class Device(Actor):
             frozenset(device(each) for each in near.tolist() if each != person)
             for near in neighbours
         ]
-        self._waiting: dict[bytes, tuple[Address, int, int]] = {}
-        """The hops not answered yet: to whom, the key in the outbox, and how many reports."""
+        self._waiting: dict[bytes, tuple[Address, int]] = {}
+        """The hops not answered yet: to whom, and the key in the outbox."""
         self._hops = Outbox(_hop_pauses(timing))
         self._seen: dict[Address, dict[bytes, None]] = {}
         """The hops that were taken in, by sender."""
         self._draws = 0
-        self._next = 0
-        """The first round that is neither done nor missed."""
+        self._window = 0
+        """The first window that neither came nor was missed."""
         self._missed: set[int] = set()
         self._held: dict[int, list[bytes]] = {}
         """The reports that are here, by the round in which they move next."""
         self._handed_in = b""
+        self._withheld = False
+        """Whether what was handed in holds no reports because it is too late for them."""
         self._finished = False
         self._outbox = Outbox(timing.backoff)
 
@@ -178,7 +191,7 @@ class Device(Actor):
         """Begin the round, or hand in, if it is time; send again what was not answered."""
         if self._finished:
             return []
-        again = self._hops.retry(now) + self._outbox.retry(now)
+        again = self._hops.retry(now) + self._withhold(now) + self._outbox.retry(now)
         return again + self._catch_up(now) + self._alarm()
 
     def _expected(self, sender: Address, hop: wire.Hop) -> bool:
@@ -198,7 +211,7 @@ class Device(Actor):
         return answer + self._progress(now)
 
     def _settle(self, neighbour: Address, id_: bytes) -> bool:
-        to, key, _ = self._waiting.get(id_, ("", -1, 0))
+        to, key = self._waiting.get(id_, ("", -1))
         if to != neighbour:
             return False
         del self._waiting[id_]
@@ -225,12 +238,15 @@ class Device(Actor):
         if self._handed_in:
             return []
         current = self._clock.current(now)
-        if current >= self._next:
-            self._missed.update(range(self._next, current))
-            self._next = min(current + 1, self._clock.rounds)
+        if current >= self._window:
+            self._missed.update(range(self._window, current))
+            self._window = current + 1
         effects: list[Effect] = []
-        for number in range(min(self._held, default=self._next), self._next):
+        begun = self._begun
+        for number in range(min(self._held, default=begun), begun):
             here = self._held.pop(number, [])
+            if number == 0 and number in self._missed:
+                here = []  # The own report, as no other is here before the first round.
             if here and number not in self._missed:
                 here, sent = self._pass_on(number, here, now)
                 effects += sent
@@ -262,25 +278,42 @@ class Device(Actor):
                 moved = parcel[first : first + wire.MOST_TOGETHER]
                 hop = wire.Hop(number, rng.bytes(wire.ID_BYTES), moved)
                 # Keys grow, so that the latest of those that wait is the largest.
-                key = next(reversed(self._waiting.values()), ("", -1, 0))[1] + 1
-                self._waiting[hop.id] = device(to), key, len(moved)
+                key = next(reversed(self._waiting.values()), ("", -1))[1] + 1
+                self._waiting[hop.id] = device(to), key
                 effects.append(self._hops.put(key, device(to), wire.encode(hop), now))
         return kept, effects
+
+    @property
+    def _begun(self) -> int:
+        """How many rounds have begun."""
+        return min(self._window, self._clock.rounds)
 
     def _hand_in(self, now: float) -> Send:
         rng = self._stream()
         held = sorted(payload for here in self._held.values() for payload in here)
         self._held = {}
-        stuck = 0
-        if self._mode == "single":
-            stuck = sum(reports for _, _, reports in self._waiting.values())
+        self._withheld = now >= self._deadline or not on_to_the_end(
+            self._missed, self._clock.windows
+        )
+        if self._withheld:
+            held = []
+        elif self._mode == "single":
             if held:
                 held = [held[int(rng.integers(len(held)))]]
             else:
                 held = [self._payload(make_dummies(self._randomizer, 1, rng), rng)]
         self._handed_in = rng.bytes(wire.ID_BYTES)
-        message = wire.HandIn(self._handed_in, sorted(self._missed), held, stuck)
-        return self._outbox.put(0, CURATOR, wire.encode(message), now)
+        return self._outbox.put(0, CURATOR, self._record(held), now)
+
+    def _withhold(self, now: float) -> list[Effect]:
+        """After the deadline the record alone is sent, for what was handed in may not be known."""
+        if self._withheld or not self._handed_in or now < self._deadline:
+            return []
+        self._withheld = True
+        return [self._outbox.put(0, CURATOR, self._record([]), now)]
+
+    def _record(self, payloads: list[bytes]) -> bytes:
+        return wire.encode(wire.HandIn(self._handed_in, sorted(self._missed), payloads))
 
     def _payload(self, reports: NDArray[Any], rng: np.random.Generator) -> bytes:
         (report,) = wire.pack(reports)
@@ -292,10 +325,10 @@ class Device(Actor):
 
     def _alarm(self) -> list[Effect]:
         clock, due = self._clock, [self._hops.due]
-        if self._next < clock.rounds:
-            due.append(clock.opens(self._next))
-        elif not self._handed_in:
-            due.append(clock.hand_in)
+        if not self._handed_in:
+            due.append(clock.opens(min(self._window, clock.windows - 1)))
+        elif not self._withheld:
+            due.append(self._deadline)
         return wake_at(self._outbox.due, *due)
 
     def state(self) -> bytes:
@@ -303,12 +336,13 @@ class Device(Actor):
         return wire.encode(
             _DeviceState(
                 draws=self._draws,
-                next=self._next,
+                window=self._window,
                 missed=sorted(self._missed),
                 held=self._held,
                 waiting=self._waiting,
                 seen={address: list(ids) for address, ids in self._seen.items()},
                 handed_in=self._handed_in,
+                withheld=self._withheld,
                 finished=self._finished,
                 hops=self._hops.state(),
                 outbox=self._outbox.state(),
@@ -318,9 +352,10 @@ class Device(Actor):
     def resume(self, state: bytes) -> None:
         """Continue with the same reports, the same bytes and the next stream."""
         stored = msgspec.msgpack.decode(state, type=_DeviceState)
-        self._draws, self._next = stored.draws, stored.next
+        self._draws, self._window = stored.draws, stored.window
         self._missed, self._held = set(stored.missed), stored.held
         self._handed_in, self._finished = stored.handed_in, stored.finished
+        self._withheld = stored.withheld
         self._seen = {address: dict.fromkeys(ids) for address, ids in stored.seen.items()}
         self._waiting = stored.waiting
         self._hops.resume(stored.hops)

@@ -18,7 +18,10 @@ __all__ = ["Clock"]
 
 @dataclass(frozen=True)
 class Clock:
-    """The public timetable: round r is the window [r·L, (r + 1)·L) of seconds since the start."""
+    """The public timetable: round r is the window [r·L, (r + 1)·L) of seconds since the start.
+
+    After the rounds come the settle windows, and then the one in which everyone hands in.
+    """
 
     rounds: int
     seconds: float = ROUND_SECONDS
@@ -43,12 +46,17 @@ class Clock:
         return number * self.seconds
 
     def current(self, now: float) -> int:
-        """Which round it is; −1 before the first, and the number of rounds after the last."""
-        number = min(self.rounds, math.floor(now / self.seconds))
+        """Which window it is; −1 before the first, and the number of windows after the last."""
+        number = min(self.windows, math.floor(now / self.seconds))
         # A quotient may round to the other side of a boundary; ``opens`` is what decides.
-        if number < self.rounds and self.opens(number + 1) <= now:
+        if number < self.windows and self.opens(number + 1) <= now:
             return number + 1
         return max(-1, number if self.opens(number) <= now else number - 1)
+
+    @property
+    def windows(self) -> int:
+        """One for each round, those in which what is late comes in, and that of the hand-in."""
+        return self.rounds + self.settle + 1
 
     @property
     def hand_in(self) -> float:

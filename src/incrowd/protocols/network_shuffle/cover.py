@@ -42,7 +42,7 @@ from incrowd.protocols.network_shuffle import privacy
 from incrowd.protocols.network_shuffle.clock import Clock
 from incrowd.protocols.network_shuffle.simulate import Mode
 from incrowd.protocols.network_shuffle.walk import Doubles, Walk
-from incrowd.protocols.seat import Timing
+from incrowd.protocols.seat import SETTLE, Timing
 from incrowd.randomizers.base import Randomizer
 
 __all__ = [
@@ -183,7 +183,7 @@ class Sizes:
             bytes(wire.ID_BYTES + self.report_bytes + self.cells.seal),
         )
         hop = wire.Hop(max(0, self.rounds - 1), id_, [payload])
-        hand_in = wire.HandIn(id_, list(range(self.rounds)), [payload], 2**32 - 1)
+        hand_in = wire.HandIn(id_, list(range(self.rounds + SETTLE)), [payload])
         return tuple(len(wire.encode(each)) for each in (payload, hop, hand_in))  # type: ignore[return-value]
 
     def hop(self, reports: int) -> int:
@@ -191,7 +191,7 @@ class Sizes:
         return self._one[1] + self._more(reports)
 
     def hand_in(self, reports: int) -> int:
-        """The bytes of handing in so many reports after missing every round."""
+        """The bytes of handing in so many reports after missing every round, and as long again."""
         return self._one[2] + self._more(reports)
 
     def _more(self, reports: int) -> int:

@@ -1,8 +1,8 @@
 """The curator of a walk: takes in once what each person holds at the end, and who was away when.
 
-It learns who handed in which reports, and nothing of where they had been. A person who does not
-hand in by the deadline is *silent*, and counts as away in every round. Some of them may have said
-that they never began; of the others nobody knows when they left.
+It learns who handed in which reports, and nothing of where they had been. Who was not on to the end
+hands in the record of the windows missed and no reports; who hands in nothing by the deadline may
+have said that they never began, and of the others this curator knows nothing: a hub may.
 """
 
 from __future__ import annotations
@@ -16,6 +16,13 @@ from numpy.typing import NDArray
 from incrowd.protocols import wire
 from incrowd.protocols.actor import Actor, Done, Effect, Message, Sealer, Send, device
 from incrowd.protocols.delivery import wake_at
+from incrowd.protocols.network_shuffle.attendance import (
+    AWAY,
+    ON,
+    UNKNOWN,
+    from_record,
+    on_to_the_end,
+)
 from incrowd.protocols.network_shuffle.clock import Clock
 from incrowd.protocols.network_shuffle.simulate import Mode, Walked
 from incrowd.protocols.seat import Timing
@@ -30,7 +37,6 @@ class _Held(msgspec.Struct, array_like=True):
     id: bytes
     missed: list[int]
     reports: list[bytes]
-    stuck: int
 
 
 class _CuratorState(msgspec.Struct, array_like=True):
@@ -61,8 +67,10 @@ class Curator(Actor):
         self._mode = mode
         self._dummies = dummies
         self._sealer = sealer
-        self._limit = wire.batch_limit(wire.ID_BYTES + reports.nbytes, people) + 5 * rounds
-        self._deadline = Clock.of(rounds, timing).hand_in + timing.patience
+        clock = Clock.of(rounds, timing)
+        self._windows = clock.windows
+        self._limit = wire.batch_limit(wire.ID_BYTES + reports.nbytes, people) + 5 * clock.windows
+        self._deadline = clock.hand_in + timing.patience
         self._handed_in: dict[int, _Held] = {}
         self._excused: set[int] = set()
         self._closed = False
@@ -82,12 +90,12 @@ class Curator(Actor):
             if not self._closed:
                 self._excused.add(person)
             return self._close(now)
-        if heard is None or not self._makes_sense(heard):
+        if heard is None or not self._makes_sense(heard, now):
             return []
         closing = self._close(now)
         if not self._closed and person not in self._handed_in:
             self._handed_in[person] = _Held(
-                heard.id, heard.missed, wire.opened(self._sealer, heard.payloads), heard.stuck
+                heard.id, heard.missed, wire.opened(self._sealer, heard.payloads)
             )
         known = self._handed_in.get(person)
         taken = known is not None and known.id == heard.id
@@ -98,10 +106,16 @@ class Curator(Actor):
         """Close when the time is up."""
         return self._close(now) or ([] if self._closed else wake_at(self._deadline))
 
-    def _makes_sense(self, heard: wire.HandIn) -> bool:
-        rounds_fit = all(number < self._rounds for number in heard.missed)
+    def _makes_sense(self, heard: wire.HandIn, now: float) -> bool:
+        """Windows that there are, and as many reports as may be handed in by who missed those."""
+        if any(number >= self._windows for number in heard.missed):
+            return False
         count = len(heard.payloads)
-        return rounds_fit and (count == 1 if self._mode == "single" else count <= self._people)
+        if count == 0 and (self._mode == "all" or now >= self._deadline):
+            return True
+        if not on_to_the_end(heard.missed, self._windows):
+            return count == 0
+        return count == 1 if self._mode == "single" else count <= self._people
 
     def _close(self, now: float) -> list[Effect]:
         """Finish if everyone handed in, or the time is up; what was handed in is then forgotten."""
@@ -128,25 +142,25 @@ class Curator(Actor):
             holders.append(person)
         reports, kept = self._readable(rows)
         held_by = np.array(holders, np.int32)[kept]
-        silent = np.array([person not in self._handed_in for person in range(self._people)])
-        away = np.zeros((self._rounds, self._people), bool)
+        table = np.full((self._windows, self._people), UNKNOWN, np.int8)
+        reported = np.zeros(self._people, bool)
+        for person in self._excused:
+            table[:, person] = AWAY
         for person, held in self._handed_in.items():
-            away[held.missed, person] = True
-        away[:, silent] = True
+            table[:, person] = from_record(held.missed, self._windows)
+            reported[person] = on_to_the_end(held.missed, self._windows)
         everything = self._mode == "all"
-        expected = self._people - int(silent.sum())
-        # Who hands in a single report does not show how many it held, so devices say what is stuck.
-        stuck = sum(held.stuck for held in self._handed_in.values())
+        away = (table[: self._rounds] == AWAY) | ~reported
         return Walked(
             rounds=(reports,),
             sent=self._people,
             dummies=self._dummies,
             holders=held_by,
-            away=away if away.any() or silent.any() else None,
-            silent=silent if silent.any() else None,
-            unexplained=int(silent.sum()) - len(self._excused - self._handed_in.keys()),
+            away=away if away.any() or not reported.all() else None,
+            silent=None if reported.all() else ~reported,
+            attendance=None if (table == ON).all() else table,
             load=np.bincount(held_by, minlength=self._people) if everything else None,
-            lost=max(0, expected - len(reports)) if everything else min(stuck, expected),
+            lost=self._people - len(reports) if everything else 0,
         )
 
     def _readable(self, rows: list[bytes]) -> tuple[NDArray[Any], NDArray[np.intp]]:

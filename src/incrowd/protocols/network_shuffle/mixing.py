@@ -35,7 +35,17 @@ from incrowd.graphs.graph import Graph
 from incrowd.graphs.propagate import over_blocks, relative_error
 from incrowd.protocols.network_shuffle.walk import Bools, Doubles, Walk, start
 
-__all__ = ["SLACKS", "Mixing", "Progress", "Route", "measure", "measure_colluding", "work"]
+__all__ = [
+    "SLACKS",
+    "Mixing",
+    "Progress",
+    "Route",
+    "measure",
+    "measure_colluding",
+    "overhang",
+    "separation_of",
+    "work",
+]
 
 Progress = Callable[[int, int], None]
 Route = Literal["exact", "spectral", "gap", "stationary"]
@@ -53,7 +63,7 @@ class Mixing:
 
     ``excess[j, c, k]`` belongs to cut c and slack κ_k, ``separation[j, c]`` to cut c. Without
     colluders there is one cut, at round 0. ``unseen[j]`` is the chance that j's report is never
-    handed in. Someone with crowd −1 is a colluder, or handed in nothing of their own for sure.
+    handed in, and ``absent[j]`` says that it surely is not. Someone with crowd −1 is a colluder.
     """
 
     route: Route
@@ -63,6 +73,7 @@ class Mixing:
     separation: Doubles
     collision: Doubles
     unseen: Doubles | None = None
+    absent: Bools | None = None
     cuts: tuple[int, ...] = (0,)
     assumptions: tuple[str, ...] = ()
 
@@ -128,18 +139,19 @@ class _Draft:
     separation: Doubles
     collision: Doubles
     unseen: Doubles
+    absent: Bools
     cuts: tuple[int, ...]
 
     def freeze(self) -> Mixing:
         return Mixing(
             route="exact",
             rounds=self.rounds,
-            # Of someone whose report is surely never seen there is nothing to protect.
-            crowds=np.where(self.unseen >= 1, -1, self.crowds).astype(np.int32),
+            crowds=self.crowds,
             excess=np.minimum(self.excess, 1.0),
             separation=np.clip(self.separation, 0.0, 1.0),
             collision=np.minimum(self.collision, 1.0),
             unseen=np.clip(self.unseen, 0.0, 1.0) if self.unseen.any() else None,
+            absent=self.absent if self.absent.any() else None,
             cuts=self.cuts,
         )
 
@@ -155,6 +167,7 @@ def _blank(
         separation=np.ones((n, levels)),
         collision=np.ones(n),
         unseen=np.zeros(n),
+        absent=np.zeros(n, bool),
         cuts=cuts,
     )
 
@@ -200,18 +213,22 @@ def _measure_crowd(
     for number in range(last):
         reference[number + 1] = walk.after(number, reference[number])
 
+    begun = walk.begun(last)
+
     def follow(part: slice, block: Doubles) -> None:
         who = people[own[part]]
+        block = np.where(begun[own[part]], block, 0.0)
         for number in range(last + 1):
             if number in found:
                 doubt = relative_error(walk.together, number)
                 seen, base = walk.heard(block), walk.heard(reference[number])
-                excess, least, collision = _overhang(seen, base, doubt)
+                excess, least, collision = overhang(seen, base, doubt)
                 draft = found[number]
                 draft.excess[who, 0] = excess
-                draft.separation[who, 0] = _separation(least, doubt)
+                draft.separation[who, 0] = separation_of(least, doubt)
                 draft.collision[who] = collision
                 draft.unseen[who] = walk.unheard(block, doubt)
+                draft.absent[who] = ~seen.any(axis=0)
             if number < last:
                 block = walk.after(number, block)
 
@@ -254,8 +271,11 @@ def _measure_watched(
         labels.append(leaving(number, reference))
         reference = after(number, reference)
 
+    begun = walk.begun(last)
+
     def follow(part: slice, block: Doubles) -> None:
         who = people[own[part]]
+        block = np.where(begun[own[part]], block, 0.0)
         columns = block.shape[1]
         passed = np.empty((last + 1, columns))
         excess = np.empty((last + 1, columns, SLACKS.size))
@@ -263,19 +283,20 @@ def _measure_watched(
         for number in range(last):
             seen = leaving(number, block)
             passed[number] = seen.sum(axis=0) * (1 + doubt)
-            excess[number], least[number], _ = _overhang(seen, labels[number], doubt)
+            excess[number], least[number], _ = overhang(seen, labels[number], doubt)
             block = after(number, block)
         passed[last] = 0.0
         seen, base = walk.heard(block), walk.heard(reference)
-        excess[last], least[last], found.collision[who] = _overhang(seen, base, doubt)
+        excess[last], least[last], found.collision[who] = overhang(seen, base, doubt)
         found.unseen[who] = walk.unheard(block, doubt)
+        found.absent[who] = ~seen.any(axis=0) & (passed.sum(axis=0) == 0)
         # Up to the cut everything counts as seen; from there on what sticks out.
         before = np.concatenate([np.zeros((1, columns)), np.cumsum(passed[:-1], axis=0)])
         beyond = np.cumsum(excess[::-1], axis=0)[::-1]
         lowest = np.minimum.accumulate(least[::-1], axis=0)[::-1]
         for level, cut in enumerate(found.cuts):
             found.excess[who, level] = before[cut][:, None] + beyond[cut]
-            found.separation[who, level] = _separation(lowest[cut], doubt)
+            found.separation[who, level] = separation_of(lowest[cut], doubt)
 
     over_blocks(follow, own, walk.n, meter.of(own.size))
 
@@ -286,19 +307,20 @@ def _chance_of_meeting(graph: Graph, watched: Bools, laziness: float) -> Doubles
     return np.where(watched, 0.0, (1 - laziness) * share)
 
 
-def _overhang(block: Doubles, reference: Doubles, doubt: float) -> tuple[Doubles, Doubles, Doubles]:
-    from incrowd.graphs._kernels import overhang
+def overhang(block: Doubles, reference: Doubles, doubt: float) -> tuple[Doubles, Doubles, Doubles]:
+    """Each law against a reference: the excess at every slack, the least ratio, the collision."""
+    from incrowd.graphs._kernels import overhang as compare
 
     columns = block.shape[1]
     excess, collision = np.zeros((columns, SLACKS.size)), np.zeros(columns)
     least = np.full(columns, np.inf)
     # Both laws carry the relative error, so that their ratio carries twice as much.
-    overhang(block, reference[:, 0], SLACKS, 2 * doubt, excess, least, collision)
+    compare(block, reference[:, 0], SLACKS, 2 * doubt, excess, least, collision)
     # And so do sums over all positions, of as many terms.
     doubt += block.shape[0] * 2.0**-52
     return excess * (1 + doubt), least, collision * (1 + 4 * doubt)
 
 
-def _separation(least: Doubles, doubt: float) -> Doubles:
+def separation_of(least: Doubles, doubt: float) -> Doubles:
     """1 − the least ratio, rounded up; where there is nothing to compare with, nothing is lost."""
     return np.where(np.isinf(least), 0.0, 1 - least * (1 - 2 * doubt))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from incrowd.protocols.network_shuffle.protocol import NetworkShuffle
     from incrowd.protocols.network_shuffle.walk import Walk
 
-__all__ = ["load_summary", "particulars"]
+__all__ = ["attendance_summary", "load_summary", "particulars"]
 
 _QUANTILES = (0.5, 0.9, 0.99)
 _CLOSE = 1.05
@@ -147,3 +147,19 @@ def load_summary(collected: Walked, mode: Mode) -> dict[str, Any]:
         found["silent"] = int(collected.silent.sum())
     found["lost"] = collected.lost
     return found
+
+
+def attendance_summary(happened: NetworkShuffle, delta: float) -> dict[str, Any]:
+    """The worst ε against the curator of those who handed in, and of the doubtful."""
+    seen = happened.attendance
+    if seen is None or not seen.doubtful.any():
+        return {}
+    promised = happened.guarantee("curator")
+    epsilon = promised.per_person(delta)
+    if epsilon is None:
+        epsilon = np.full(seen.doubtful.size, promised.epsilon(delta))
+    groups = {"handed_in": seen.punctual, "doubtful": seen.doubtful}
+    return {
+        name: {"people": int(who.sum()), "epsilon": float(epsilon[who].max(initial=0.0))}
+        for name, who in groups.items()
+    }

@@ -45,6 +45,7 @@ __all__ = [
 
 Doubles = NDArray[np.float64]
 
+ATTENDANCE = "network shuffling with doubtful devices (docs/theory/network_attendance.md)"
 THEOREM = "network shuffling (docs/theory/network_shuffle.md)"
 _COLLUSION = "network shuffling with colluders (docs/theory/network_collusion.md)"
 
@@ -56,10 +57,13 @@ _HONEST_OTHERS = (
 _INDEPENDENT_WALKS = "who is there, and where reports go, does not depend on the data"
 _SAME_RANDOMIZER = "every other person uses the same randomizer honestly"
 _ABSENCES = "who was away when is public, and depends on neither the data nor the walks"
-_LOSSES = (
-    "which reports never arrived depends on neither the data, nor whose they were, nor their way"
+_DOUBTS = (
+    "(I) when devices are on, and what the network delays or loses, depends on neither the data "
+    "nor the walks",
+    "(F) given that, what becomes of a report depends on its own way alone",
+    "(N) a message sent by the end of a window arrives by that of the next if both devices are on "
+    "in it, and between those who were on to the end all arrived before they handed in",
 )
-_SILENT = "whoever never handed in was gone from the start"
 _MIXED = "the walks are taken as perfectly mixed, as after endless rounds"
 NO_TRAFFIC = "the view does not see who sends to whom"
 
@@ -78,34 +82,38 @@ def people_profile(
     *,
     single: bool,
     kept: float | None = None,
-    lost: int = 0,
     attacked: Walk | None = None,
+    doubtful: bool = False,
 ) -> PeopleProfile:
     """Everyone's curve against the curator, from how well the walks have mixed.
 
     ``kept`` is the expected number of reports that mode ``single`` keeps once the walks have mixed,
-    where that is known; ``lost`` reports never arrived, and thin every crowd. ``attacked`` is the
-    walk when the curator has everyone's reports in mode ``all``. Then the view tells the crowds
-    apart and holds the multiset of each, so that every attack behind a trusted shuffler works; and
-    the person whose report sticks out most can be looked for where it is likely to be.
+    where that is known. ``attacked`` is the walk when the curator has everyone's reports in mode
+    ``all``. Then the view tells the crowds apart and holds the multiset of each, so that every
+    attack behind a trusted shuffler works; and the person whose report sticks out most can be
+    looked for where it is likely to be. ``doubtful``: the numbers are bounds over all that may have
+    happened, so that only the theorem made for those applies; mode ``single`` is a post-processing.
     """
     found = []
+    absent = np.zeros(mixing.n, bool) if mixing.absent is None else mixing.absent
     for number in np.unique(mixing.crowds[mixing.crowds >= 0]):
-        members = np.flatnonzero(mixing.crowds == number)
-        # Nobody else's report, or a crowd that is all lost: only the randomizer protects.
+        crowd = np.flatnonzero(mixing.crowds == number)
+        members = crowd[~absent[crowd]]
+        if not members.size:
+            continue
         sizes, shares, rows = [], [], []
         for cut in range(len(mixing.cuts)):
-            size, share = _largest_crowd(1 - mixing.separation[members, cut])
+            size, share = _largest_crowd(1 - mixing.separation[crowd, cut])
             for level, slack in enumerate(SLACKS):
-                sizes.append(max(1, size - lost))
+                sizes.append(size)
                 shares.append(share / (1 + slack))
                 rows.append(mixing.excess[members, cut, level])
         others: tuple[Profile, ...] = ()
         if single and kept is not None and members.size == mixing.n:
             slip = float(mixing.variation[members].sum())
-            others = (SampledProfile(randomizer, members.size - lost, kept, slip),)
+            others = (SampledProfile(randomizer, members.size, kept, slip),)
         # The closed form needs a pure randomizer.
-        closed = single and randomizer.delta == 0 and len(mixing.cuts) == 1
+        closed = single and randomizer.delta == 0 and len(mixing.cuts) == 1 and not doubtful
         found.append(
             Crowd(
                 members=members,
@@ -123,7 +131,8 @@ def people_profile(
     if attacked is not None and mixing.route == "exact" and len(mixing.cuts) == 1:
         victim = int(mixing.excess[:, 0, _STICKS_OUT].argmax())
         hunt = (NeighbourhoodAttack(attacked, mixing.rounds, victim, randomizer),)
-    return PeopleProfile(randomizer, tuple(found), mixing.n, hunt)
+    gone = frozenset(np.flatnonzero(absent).tolist())
+    return PeopleProfile(randomizer, tuple(found), mixing.n, hunt, gone)
 
 
 def _largest_crowd(provided: Doubles) -> tuple[int, float]:
@@ -262,7 +271,7 @@ class Exposures:
         )  # type: ignore[return-value]
 
 
-def exposures(mixing: Mixing, randomizer: Randomizer, delta: float, lost: int = 0) -> Exposures:
+def exposures(mixing: Mixing, randomizer: Randomizer, delta: float) -> Exposures:
     """Per person: the least exposure whose conditional ε is close to the least there is."""
     ceiling = LocalProfile(randomizer).epsilon(delta)
     exposure, epsilon = np.ones(mixing.n), np.full(mixing.n, ceiling)
@@ -275,8 +284,7 @@ def exposures(mixing: Mixing, randomizer: Randomizer, delta: float, lost: int = 
                 chance = mixing.excess[members, cut, level]
                 chances.append(chance)
                 missing = chance if mixing.unseen is None else chance + mixing.unseen[members]
-                left = max(1, size - lost)
-                bounds.append(_conditional(randomizer, left, share / (1 + slack), missing, delta))
+                bounds.append(_conditional(randomizer, size, share / (1 + slack), missing, delta))
         chance, bound = np.column_stack(chances), np.minimum(np.column_stack(bounds), ceiling)
         near = bound <= _NEARLY * bound.min(axis=1, keepdims=True)
         at = np.where(near, chance, np.inf).argmin(axis=1)
@@ -309,9 +317,8 @@ def network_guarantee(
     *,
     assumptions: tuple[str, ...],
     coalition: frozenset[int],
-    lost: int = 0,
     absent: bool = False,
-    silent: bool = False,
+    doubtful: bool = False,
     stationary: bool = False,
 ) -> Guarantee:
     """A curve together with what it rests on; ``assumptions`` are those of the route.
@@ -321,18 +328,16 @@ def network_guarantee(
     named = [_HONEST_PEERS, _INDEPENDENT_WALKS, _SAME_RANDOMIZER, NO_TRAFFIC]
     if coalition:
         named[0] = _HONEST_OTHERS
-    if absent:
+    if doubtful:
+        named.extend(_DOUBTS)
+    elif absent:
         named.append(_ABSENCES)
-    if silent:
-        named.append(_SILENT)
-    if lost:
-        named.append(_LOSSES)
     if stationary:
         named.append(_MIXED)
     return Guarantee(
         profile=profile,
         view=frozenset({"curator"}),
-        theorem=_COLLUSION if coalition else THEOREM,
+        theorem=_COLLUSION if coalition else ATTENDANCE if doubtful else THEOREM,
         assumptions=(*named, *assumptions, *drawing(randomizer)),
         colluders=len(coalition),
         coalition=coalition or None,

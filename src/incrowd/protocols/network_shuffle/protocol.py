@@ -10,7 +10,7 @@ Walks" by Liew, Takahashi, Takagi, Kato, Cao and Yoshikawa, with its theorems re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -39,6 +39,7 @@ from incrowd.protocols.cover import COVERED, CellFormat
 from incrowd.protocols.local.privacy import local_guarantee
 from incrowd.protocols.named_graph import befriended, graph_named
 from incrowd.protocols.network_shuffle import privacy, routes, simulate
+from incrowd.protocols.network_shuffle.attendance import ON, Attendance
 from incrowd.protocols.network_shuffle.clock import Clock
 from incrowd.protocols.network_shuffle.cover import (
     SHARE,
@@ -48,7 +49,11 @@ from incrowd.protocols.network_shuffle.cover import (
 )
 from incrowd.protocols.network_shuffle.mixing import Mixing
 from incrowd.protocols.network_shuffle.parameters import NetworkShuffleParameters, Rounds
-from incrowd.protocols.network_shuffle.particulars import load_summary, particulars
+from incrowd.protocols.network_shuffle.particulars import (
+    attendance_summary,
+    load_summary,
+    particulars,
+)
 from incrowd.protocols.network_shuffle.simulate import Mode, Walked
 from incrowd.protocols.network_shuffle.walk import Walk
 from incrowd.protocols.pricing import expected_error
@@ -64,6 +69,8 @@ if TYPE_CHECKING:
 
 __all__ = ["NetworkShuffle", "NetworkShuffleParameters"]
 
+_SETTLED = 2
+"""Settle windows without which nobody can say that what was late has come in."""
 _FAIR = 0.01
 """How far from the common law the walks may be on average for ``single`` to be a fair sample."""
 
@@ -83,8 +90,8 @@ class NetworkShuffle(Protocol):
     """How reports move; none when only the stationary law of n people is described."""
     lost: int
     """Reports that never arrived, in a run that happened."""
-    vanished: int
-    """People who were there at the start and never handed in, in a run that happened."""
+    attendance: Attendance | None
+    """Who was there when, in a run that happened; none where the walk says all there is to say."""
     cover: NetworkCover | None
     """The timetable of cells, with cover traffic."""
 
@@ -149,10 +156,10 @@ class NetworkShuffle(Protocol):
         walk: Walk | None,
         lost: int = 0,
         cover: NetworkCover | None = None,
-        vanished: int = 0,
+        attendance: Attendance | None = None,
     ) -> Self:
         protocol = cls.__new__(cls)
-        protocol._set(parameters, randomizer, walk, lost, cover, vanished)
+        protocol._set(parameters, randomizer, walk, lost, cover, attendance)
         return protocol
 
     def _set(
@@ -162,14 +169,14 @@ class NetworkShuffle(Protocol):
         walk: Walk | None,
         lost: int = 0,
         cover: NetworkCover | None = None,
-        vanished: int = 0,
+        attendance: Attendance | None = None,
     ) -> None:
         object.__setattr__(self, "parameters", parameters)
         object.__setattr__(self, "randomizer", check_randomizer(randomizer))
         object.__setattr__(self, "walk", walk)
         object.__setattr__(self, "lost", lost)
         object.__setattr__(self, "cover", cover)
-        object.__setattr__(self, "vanished", vanished)
+        object.__setattr__(self, "attendance", attendance)
 
     def __repr__(self) -> str:
         """The walk and the randomizer, without the graph."""
@@ -221,8 +228,7 @@ class NetworkShuffle(Protocol):
         """
         who, p = view_of(view), self.parameters
         count = check_colluders(colluders, p.n)
-        if self.vanished:
-            # What they forwarded before they left follows no law that anybody knows.
+        if self.doubt and not self._bounded(count):
             return local_guarantee(self.randomizer, 1, who, count)
         if who == COVERED and (overflow := self.overflow) is not None:
             return covered_guarantee(
@@ -237,9 +243,8 @@ class NetworkShuffle(Protocol):
             self.randomizer,
             assumptions=() if mixing is None else mixing.assumptions,
             coalition=frozenset(colluding(colluders, p.n).tolist()),
-            lost=self.lost,
             absent=self.walk is not None and not self.walk.present,
-            silent=self.walk is not None and self.walk.silent is not None,
+            doubtful=self.doubt,
             stationary=p.stationary,
         )
 
@@ -249,6 +254,33 @@ class NetworkShuffle(Protocol):
             return self.guarantee(view)
         count = check_colluders(colluders, self.parameters.n)
         return local_guarantee(self.randomizer, 1, view_of(view), count)
+
+    @property
+    def doubt(self) -> bool:
+        """Whether devices were not on to the end, or reports are missing, in what happened."""
+        if self.attendance is not None and self.attendance.doubtful.any():
+            return True
+        if self.lost == 0:
+            return False
+        # Who was away in the first round dropped the own report.
+        return self.lost > int(np.count_nonzero(~self._described().begun(self.rounds)))
+
+    def _bounded(self, colluders: int) -> bool:
+        """Whether a theorem covers what happened to reports that met doubtful devices.
+
+        With cover nothing is repeated, so that what waits behind others may be late; what is lost
+        although everyone was on to the end refutes that messages arrive; and of colluders who saw
+        what doubtful devices did, nothing better than the randomizer is shown.
+        """
+        seen = self.attendance
+        return (
+            seen is not None
+            and bool(seen.doubtful.any())
+            and seen.settle >= _SETTLED
+            and self.cover is None
+            and not colluders
+            and routes.bearable(self._described(), self.rounds)
+        )
 
     def exposures(self, delta: float, colluders: Colluders) -> privacy.Exposures:
         """For each person: the chance that colluders expose them, and the ε otherwise."""
@@ -278,21 +310,24 @@ class NetworkShuffle(Protocol):
                     "and nobody away, or rounds instead of stationary"
                 )
             return routes.stationary(self.walk)
+        if self.doubt and self.attendance is not None and self._bounded(who.size):
+            planned = Walk(self.walk.graphs, self.walk.laziness)
+            return routes.mix_doubtful(planned, self.rounds, self.attendance)
         if who.size:
             return routes.mix_colluding(self.walk, self.rounds, who, progress)
         return routes.mix(self.walk, self.rounds, progress)
 
     def _profile(self, mixing: Mixing) -> PeopleProfile:
         single, walk = self.parameters.mode == "single", self.walk
-        kept = self._kept(mixing.rounds) if single else None
+        kept = self._kept(mixing.rounds) if single and not self.doubt else None
         return privacy.people_profile(
             mixing,
             self.randomizer,
             single=single,
             kept=kept,
-            lost=self.lost,
             # With people away, reports may change sides, and the crowds cannot be told apart.
-            attacked=None if single or self.lost or walk is None or not walk.present else walk,
+            attacked=None if single or self.doubt or walk is None or not walk.present else walk,
+            doubtful=self.doubt,
         )
 
     def _kept(self, rounds: int) -> float | None:
@@ -388,11 +423,20 @@ class NetworkShuffle(Protocol):
             return None
         return self.walk.graphs[0]
 
-    def attested(self, collected: Collected) -> Collected:
-        """Whoever signed that they take part was there, unless they say otherwise."""
+    def with_attendance(
+        self,
+        collected: Collected,
+        connections: Mapping[Address, Iterable[tuple[float, float]]],
+        timing: Timing,
+    ) -> Collected:
+        """With what the hub knows: for those who vanished that is all there is."""
         if not isinstance(collected, Walked):
             return collected
-        return replace(collected, vanished=collected.unexplained)
+        clock, n = Clock.of(self.rounds, timing), self.parameters.n
+        known = [connections.get(device(person)) for person in range(n)]
+        own = _attendance(self.rounds, clock.windows, collected)
+        table = own.with_connections(known, clock).table
+        return replace(collected, attendance=None if (table == ON).all() else table)
 
     @property
     def excuse(self) -> bytes | None:
@@ -455,8 +499,9 @@ class NetworkShuffle(Protocol):
         """
         if self.parameters.mode == "single" and isinstance(collected, Walked):
             happened = self.realised(collected)
-            mixing, walk = happened.mixing(), happened._described()
-            if mixing is None or float(mixing.variation.mean()) > _FAIR:
+            walk = happened._described()
+            mixing = routes.mix(walk, self.rounds)
+            if float(mixing.variation.mean()) > _FAIR:
                 raise ProtocolFailed(
                     f"after {self.rounds} rounds the walks have not mixed, so that what mode "
                     "single hands in is no fair sample: give more rounds, or mode all"
@@ -466,7 +511,7 @@ class NetworkShuffle(Protocol):
         return super().conclude(collected, task, seed)
 
     def realised(self, collected: Collected) -> Self:
-        """The walk that happened: who was away when, who never handed in, what was lost."""
+        """The walk that happened: who was away when, who handed in no reports, what was lost."""
         walk = self._described()
         if collected.received == 0:
             raise ProtocolFailed(
@@ -476,10 +521,12 @@ class NetworkShuffle(Protocol):
         if not isinstance(collected, Walked):
             raise InvalidParameter("network shuffling concludes from what its own runs collected")
         happened = Walk(walk.graphs, walk.laziness, collected.away, collected.silent)
+        seen = None
+        if collected.attendance is not None:
+            seen = _attendance(self.rounds, len(collected.attendance), collected)
         return self._of(
-            self.parameters, self.randomizer, happened, collected.lost, self.cover,
-            collected.vanished,
-        )  # fmt: skip
+            self.parameters, self.randomizer, happened, collected.lost, self.cover, seen
+        )
 
     def particulars(
         self, delta: float, guarantee: Guarantee, colluders: Colluders = 0
@@ -492,3 +539,18 @@ class NetworkShuffle(Protocol):
         if not isinstance(collected, Walked):
             return {}
         return load_summary(collected, self.parameters.mode)
+
+    def by_group(self, collected: Collected, delta: float) -> dict[str, Any]:
+        """The worst ε of those who handed in, and of the doubtful, where there are any."""
+        if not isinstance(collected, Walked):
+            return {}
+        return attendance_summary(self.realised(collected), delta)
+
+
+def _attendance(rounds: int, windows: int, collected: Walked) -> Attendance:
+    n = collected.sent
+    table = collected.attendance
+    if table is None:
+        table = np.full((windows, n), ON, np.int8)
+    reported = np.ones(n, bool) if collected.silent is None else ~collected.silent
+    return Attendance(rounds, table, reported)

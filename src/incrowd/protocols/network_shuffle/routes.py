@@ -31,8 +31,9 @@ from incrowd.protocols.network_shuffle.walk import Doubles, Walk
 
 if TYPE_CHECKING:
     from incrowd.graphs.modes import Modes
+    from incrowd.protocols.network_shuffle.attendance import Attendance
 
-__all__ = ["fewest_rounds", "mix", "mix_colluding", "stationary"]
+__all__ = ["bearable", "fewest_rounds", "mix", "mix_colluding", "mix_doubtful", "stationary"]
 
 _BEARABLE = 1e12
 """Multiplications that the exact route may take: some minutes on two cores."""
@@ -82,6 +83,21 @@ def mix_colluding(
     if key in _measured:
         return _measured[key]
     return _keep(key, measure_colluding(walk, rounds, colluders, progress))
+
+
+def mix_doubtful(walk: Walk, rounds: int, attendance: Attendance) -> Mixing:
+    """The exact route when some devices were not on to the end."""
+    from incrowd.protocols.network_shuffle.sandwich import measure_doubtful
+
+    key = (walk.key(), rounds, attendance.table.tobytes(), attendance.reported.tobytes())
+    if key in _measured:
+        return _measured[key]
+    return _keep(key, measure_doubtful(walk, rounds, attendance))
+
+
+def bearable(walk: Walk, rounds: int) -> bool:
+    """Whether the exact route can be taken at all."""
+    return work(walk, rounds) <= _BEARABLE
 
 
 def _keep(key: Any, mixing: Mixing) -> Mixing:

@@ -30,18 +30,18 @@ class Walked(Collected):
     """What was handed in, by whom, and who was away.
 
     ``holders[i]`` handed in report i. ``away[r, v]``: v missed round r; none when nobody missed
-    any. ``silent`` people never handed in anything, and ``unexplained`` is the number of those who
-    did not say that they had never begun. ``load`` counts what everyone held at the end,
-    where that is known: in mode ``single`` only a simulation knows. ``lost`` reports were on their
-    way when the time was up.
+    any. ``silent`` people handed in no reports. ``attendance`` has a row for every window and a
+    column for everybody, as far as that is known; none when all were on from first to last, and
+    where the walk itself says who was away. ``load`` counts what everyone held at the end, where
+    that is known: in mode ``single`` only a simulation knows. ``lost`` reports of a run by
+    devices never arrived, those that their owners dropped included; in mode ``single`` nobody can
+    tell.
     """
 
     holders: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
     away: Bools | None = None
     silent: Bools | None = None
-    unexplained: int = 0
-    vanished: int = 0
-    """How many of the unexplained are known to have been there at the start."""
+    attendance: NDArray[np.int8] | None = None
     load: NDArray[np.int64] | None = None
     lost: int = 0
 
@@ -61,9 +61,11 @@ def collect(
             away=walk.away_table(rounds),
         )  # fmt: skip
     rng = seeds.generator("order")
+    begun = walk.begun(rounds)
     order = rng.permutation(n)
+    order = order[begun[order]]
     holders, handed_in = ends[order], reports[order]
-    load = np.bincount(ends, minlength=n)
+    load = np.bincount(ends[begun], minlength=n)
     dummies = None
     if mode == "single":
         # In random order, the first report of each holder is a uniform choice among theirs.

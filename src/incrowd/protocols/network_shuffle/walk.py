@@ -27,7 +27,8 @@ class Walk:
     """How reports move: the graph of each round, the laziness, and who was away when.
 
     ``graphs`` are used in turn, again from the first after the last. ``away[r, v]`` says that v
-    kept what it held in round r; ``silent[v]`` that v never handed in what it held at the end.
+    kept what it held in round r, and in the first round dropped the own report; ``silent[v]`` that
+    v never handed in what it held at the end.
     """
 
     graphs: tuple[Graph, ...]
@@ -133,7 +134,12 @@ class Walk:
 
     def load(self, rounds: int) -> Doubles:
         """How many reports everyone is expected to hold after so many rounds."""
-        return self._moved(np.ones((self.n, 1)), rounds)
+        return self._moved(self.begun(rounds)[:, None].astype(np.float64), rounds)
+
+    def begun(self, rounds: int) -> Bools:
+        """Whose report there is: those of people who were away in the first round are dropped."""
+        away = self.away_in(0) if rounds else None
+        return np.ones(self.n, bool) if away is None else ~away
 
     def reference(self, rounds: int) -> Doubles:
         """The law with which everyone's is compared after so many rounds, if all are one crowd."""
@@ -175,8 +181,9 @@ def start(walk: Walk, own: NDArray[np.intp]) -> Doubles:
 
     Rounds that are all alike keep this law. It is that of someone who hands in, if anyone does.
     """
-    if walk.silent is not None and not walk.silent[own].all():
-        own = own[~walk.silent[own]]
+    for gone in (walk.silent, None if walk.away is None else ~walk.begun(1)):
+        if gone is not None and not gone[own].all():
+            own = own[~gone[own]]
     weight = np.maximum(walk.graphs[0].degrees[own], 1)
     law = np.zeros((walk.n, 1))
     law[own, 0] = weight / weight.sum()

@@ -1,0 +1,136 @@
+"""Who was there in which window, as far as a curator may know it.
+
+A *window* is the length of a round on the public clock: one for each round, then the settle
+windows, then the one that begins with the hand-in. Three parties know attendance: a device, which
+notes the windows that it missed altogether and hands in that record; the hub, which knows from when
+to when it was connected to whom, whatever was sent; and for those who vanished the hub alone.
+
+*Punctual* is who was on throughout the last two settle windows and handed in; everyone else is
+*doubtful*, hands in nothing but the record, and what became of reports that met them is bounded
+from both sides (``docs/theory/network_attendance.md``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from incrowd.protocols.network_shuffle.clock import Clock
+from incrowd.protocols.network_shuffle.walk import Bools
+
+__all__ = [
+    "AWAY",
+    "EITHER",
+    "LEFT",
+    "ON",
+    "THERE",
+    "UNKNOWN",
+    "Attendance",
+    "Codes",
+    "from_connections",
+    "from_record",
+    "on_to_the_end",
+]
+
+Codes = NDArray[np.int8]
+
+AWAY: Final = 0
+"""Off for the whole window: keeps what it holds."""
+EITHER: Final = 1
+"""Seen for a part of the window only: may have kept what it held, or moved it."""
+THERE: Final = 2
+"""There for some time of the window, and moved what it held."""
+ON: Final = 3
+"""On throughout."""
+LEFT: Final = -1
+"""On until it left for good, nobody knows when."""
+UNKNOWN: Final = -2
+"""Nothing is known."""
+
+_LAST: Final = 4
+"""A device that misses one of this many last windows was not on in the last two before hand-in.
+
+They are those two, the one before, as somebody who missed it came back during the next, and the one
+of the hand-in, as somebody who missed it left during the one before.
+"""
+
+
+def on_to_the_end(missed: Iterable[int], windows: int) -> bool:
+    """Whether who missed these windows may hand in reports: the rule of devices and curators."""
+    return all(number < windows - _LAST for number in missed)
+
+
+def from_record(missed: Sequence[int], windows: int) -> Codes:
+    """One device's codes, from the windows that it missed altogether.
+
+    An outage of whole windows begins and ends in their neighbours.
+    """
+    away = np.zeros(windows + 2, bool)
+    away[np.asarray(missed, np.intp) + 1] = True
+    beside = away[:-2] | away[2:]
+    return np.where(away[1:-1], AWAY, np.where(beside, THERE, ON)).astype(np.int8)
+
+
+def from_connections(connections: Iterable[tuple[float, float]], clock: Clock) -> Codes:
+    """One device's codes, from when to when it was connected; who is not connected is off."""
+    ends = np.array([clock.opens(number) for number in range(clock.windows + 1)])
+    covered = np.zeros(clock.windows)
+    for begin, end in connections:
+        covered += np.clip(np.minimum(end, ends[1:]) - np.maximum(begin, ends[:-1]), 0.0, None)
+    whole = covered >= np.diff(ends) * (1 - 1e-9)
+    return np.where(whole, ON, np.where(covered > 0, EITHER, AWAY)).astype(np.int8)
+
+
+@dataclass(frozen=True, eq=False)
+class Attendance:
+    """Everyone's codes, ``table[k, v]`` for window k and person v, and who handed in reports."""
+
+    rounds: int
+    table: Codes
+    reported: Bools
+
+    @property
+    def settle(self) -> int:
+        """How many settle windows there are."""
+        return len(self.table) - 1 - self.rounds
+
+    @cached_property
+    def punctual(self) -> Bools:
+        """Who was on throughout the last two settle windows, and handed in."""
+        return np.asarray(self.reported & (self.table[-3:-1] == ON).all(axis=0))
+
+    @property
+    def doubtful(self) -> Bools:
+        """Everyone else."""
+        return ~self.punctual
+
+    @cached_property
+    def heard(self) -> Bools:
+        """Where a report that ends may be seen by the curator.
+
+        Of those who handed in nothing, surely not where a window was missed that forbids it; a
+        hand-in that is refused is seen.
+        """
+        return np.asarray(self.reported | (self.table[-_LAST:] != AWAY).all(axis=0))
+
+    def merged(self, person: int, seen: Codes) -> Codes:
+        """What is known of somebody from their own record, if there is one, and from the hub."""
+        own = self.table[:, person]
+        if own[0] in (LEFT, UNKNOWN):
+            return seen
+        return np.where((own == ON) & (seen != ON), THERE, own).astype(np.int8)
+
+    def with_connections(
+        self, connections: Sequence[Iterable[tuple[float, float]] | None], clock: Clock
+    ) -> Attendance:
+        """With what the hub knows of each person, where it knows anything."""
+        table = self.table.copy()
+        for person, seen in enumerate(connections):
+            if seen is not None:
+                table[:, person] = self.merged(person, from_connections(seen, clock))
+        return Attendance(self.rounds, table, self.reported)
