@@ -181,12 +181,13 @@ class Crowd:
     def proposal(self, protocol: Protocol | None = None, **options: Any) -> Proposal:
         roster = options.pop("roster", None) or self.records
         question = options.pop("question", QUESTION)
+        column = options.pop("column", "cycles")
         chosen = LiveOptions(
             **{"min_crowd": 3, "round_seconds": ROUND, "settle": 1, "patience": 4.0, **options}
         )
         protocol = protocol or walk(len(roster))
         return propose(
-            protocol, question, question="Do you cycle?", column="cycles", delta=DELTA,
+            protocol, question, question="Do you cycle?", column=column, delta=DELTA,
             roster=roster, helpers={CURATOR: self.curator.keys.record()}, keys=self.curator.keys,
             options=chosen, timing=timing_of(chosen), expires=self.host.time() + 600,
         )  # fmt: skip

@@ -169,7 +169,9 @@ class Member:
     async def _decline(self, survey: bytes, refusal: IncrowdError) -> None:
         reason = why(refusal)
         self._remember(survey, reason)
-        self.host.declined(survey, refusal)
+        if reason != Reason.full or self.refusals[reason] == 1:
+            # Offers that are too many must not fill the log either.
+            self.host.declined(survey, refusal)
         if reason == Reason.equivocal:
             # Somebody lies, and not even a restart may make it be tried again.
             await self.host.note(Fact(self.identity, survey, OVER, _EVER))
