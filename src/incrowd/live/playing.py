@@ -36,7 +36,7 @@ from incrowd.live.frames import MOST_CELLS
 from incrowd.live.journal import Batch, Fact, GroupCommit, Journal, OutboxRow
 from incrowd.live.party import Party
 from incrowd.live.reasons import Reason
-from incrowd.live.supervisor import Service, Supervisor
+from incrowd.live.supervisor import Service, Supervisor, told
 from incrowd.live.transports.base import Transport, Unreachable
 from incrowd.protocols.delivery import Backoff
 
@@ -448,7 +448,7 @@ class Player:
 
     def set_aside(self, seat: _Seat, error: Exception) -> None:
         """Play this party no more: it raised what it must not."""
-        _log.error("%s was set aside", seat.party.address, exc_info=error)
+        _log.error("%s was set aside: %s", seat.party.address, told(error))
         seat.failed = True
         self.failures.setdefault(seat.party, error)
         self.notify()

@@ -36,7 +36,7 @@ from incrowd.errors import HubUnreachable, ServiceFailed, StoreUnavailable
 from incrowd.live.transports.base import Unreachable
 from incrowd.protocols.delivery import Backoff
 
-__all__ = ["LOGGER", "TRANSIENT", "Service", "Supervisor"]
+__all__ = ["LOGGER", "TRANSIENT", "Service", "Supervisor", "told"]
 
 LOGGER: Final = "incrowd.supervisor"
 TRANSIENT: Final = (StoreUnavailable, HubUnreachable, Unreachable, OSError)
@@ -191,9 +191,9 @@ class Service:
             if isinstance(error, TRANSIENT):
                 self.wait(error)
             else:
-                kind = "returned" if error is None else type(error).__name__
-                _log.error("%s failed: %s%s", self.name, kind, _where(error))
-                self._troubled(kind)
+                what = "returned" if error is None else told(error)
+                _log.error("%s failed: %s", self.name, what)
+                self._troubled(what.partition(" ")[0])
                 if self._fault():
                     return
             self._attempts += 1
@@ -335,10 +335,11 @@ class Supervisor:
             self.on_exhausted()
 
 
-def _where(error: Exception | None) -> str:
-    """The innermost place of an error, without its text."""
-    frames = traceback.extract_tb(error.__traceback__) if error is not None else []
-    return f" in {frames[-1].name}, {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+def told(error: BaseException) -> str:
+    """The kind of an error and its innermost place, for a log; never its text."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" in {frames[-1].name}, {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+    return type(error).__name__ + place
 
 
 def _jittered(pause: float) -> float:
