@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from incrowd.live.answers import Answers, Secret
 from incrowd.live.cells import DATA, Header
 from incrowd.live.client import Connection
 from incrowd.live.curator import propose, timing_of
@@ -79,7 +80,7 @@ async def overhear_shuffle(
     async with crowd(hub, folder, len(everyone)) as people:
         devices = await people.process("all", everyone, connection=Overheard)
         for each, own in zip(devices.devices.values(), answers, strict=True):
-            each._answers = own.get
+            each._answers = Answers({name: Secret(text) for name, text in own.items()})
         async with _shuffler(people) as keys:
             survey = await _offer(people, protocol, question, keys)
             started = await people.curator.gather(survey, wait=20.0, lead=1.0)

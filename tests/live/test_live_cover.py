@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from incrowd.live import party as parties
+from incrowd.live.answers import Answers, Secret
 from incrowd.live.cells import CELL, COMPARE, DATA
 from incrowd.protocols.actor import CURATOR
 from tests.live.crowds import crowd, until, walk
@@ -34,7 +35,7 @@ async def transcript(hub: LiveHub, folder: Any, answers: Sequence[str]) -> Count
     async with crowd(hub, folder, PEOPLE) as people:
         devices = await people.process("all", range(PEOPLE), connection=Overheard)
         for device, answer in zip(devices.devices.values(), answers, strict=True):
-            device._answers = {"cycles": answer}.get
+            device._answers = Answers({"cycles": Secret(answer)})
         proposal = await people.offered(
             protocol=walk(PEOPLE, ROUNDS), cover=True, round_seconds=SECONDS, settle=SETTLE,
             patience=30.0,
