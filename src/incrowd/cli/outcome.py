@@ -171,8 +171,7 @@ def payload_of(survey: Survey, result: Run, mode: str) -> dict[str, Any]:
         "parameters": describe.describe_parameters(survey.protocol),
         "cost": describe.describe_cost(result.cost, survey.task, result.result.people),
         "measured": describe.describe_measured(result),
-        "details": survey.protocol.details(result.collected)
-        | survey.protocol.by_group(result.collected, budget.delta),
+        "details": survey.protocol.details(result.collected, budget.delta),
         "live": live,
         "mode": mode if live is None else "live",
         "seed": result.seed,

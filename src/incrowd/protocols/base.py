@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
@@ -30,7 +30,7 @@ from incrowd.graphs.graph import Graph
 from incrowd.privacy.guarantee import Guarantee
 from incrowd.protocols.actor import CURATOR, Actor, Address, Maker, NullSealer, Sealer, device
 from incrowd.protocols.cover import CellFormat, CoverPlan
-from incrowd.protocols.seat import Seat, Timing
+from incrowd.protocols.seat import Connections, Seat, Timing
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomness import Seeds
 from incrowd.tasks.base import Answer, Collected, Task
@@ -55,7 +55,6 @@ __all__ = [
 
 Safe = Literal["min", "max"]
 """Which side of a solved parameter is safe: the least value that meets the budget, or the most."""
-
 
 Colluders = int | float | Sequence[int]
 """People who help the view: how many, which share of everyone, or who they are."""
@@ -164,9 +163,8 @@ class RoundParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_fiel
         empty = len(collected.crowds) - len(crowds)
         stopped = len(collected.crowds) < self.rounds
         alone = stopped and (empty > 0 or min(crowds) < self.n)
-        return msgspec.structs.replace(
-            self, n=1 if alone else min(crowds), rounds=max(1, self.rounds - empty)
-        )
+        crowd = 1 if alone else min(crowds)
+        return msgspec.structs.replace(self, n=crowd, rounds=max(1, self.rounds - empty))
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
@@ -333,13 +331,8 @@ class Protocol(ABC):
         del delta, guarantee, colluders
         return {}
 
-    def details(self, collected: Collected) -> dict[str, Any]:
-        """What this protocol alone has to say about a run, as plain data."""
-        del collected
-        return {}
-
-    def by_group(self, collected: Collected, delta: float) -> dict[str, Any]:
-        """What a run promises to people of different kinds at this δ, where it tells them apart."""
+    def details(self, collected: Collected, delta: float) -> dict[str, Any]:
+        """What this protocol alone has to say about a run, at this δ, as plain data."""
         del collected, delta
         return {}
 
@@ -396,15 +389,9 @@ class Protocol(ABC):
         return None
 
     def with_attendance(
-        self,
-        collected: Collected,
-        connections: Mapping[Address, Iterable[tuple[float, float]]],
-        timing: Timing,
+        self, collected: Collected, connections: Connections, timing: Timing
     ) -> Collected:
-        """What was collected, with when a hub was connected to whom, in seconds of the timetable.
-
-        Of whom ``connections`` says nothing, nothing is known.
-        """
+        """What was collected, with when a hub was connected to whom, where that matters."""
         del connections, timing
         return collected
 

@@ -6,7 +6,7 @@ time is virtual, and live, where it comes from the operating system and seconds 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -16,10 +16,16 @@ from numpy.typing import NDArray
 
 from incrowd import checks
 from incrowd.errors import InvalidParameter
-from incrowd.protocols.actor import NullSealer, Sealer
+from incrowd.protocols.actor import Address, NullSealer, Sealer
 from incrowd.protocols.delivery import Backoff
 
-__all__ = ["Seat", "Timing"]
+__all__ = ["Connections", "Seat", "Timing"]
+
+Connections = Mapping[Address, Iterable[tuple[float, float]]]
+"""From when to when a hub was connected to each party, in seconds since the start.
+
+Of whom it says nothing, nothing is known.
+"""
 
 ROUND_SECONDS: Final = 30.0
 SETTLE: Final = 10

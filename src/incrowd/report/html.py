@@ -77,8 +77,7 @@ class Document:
     @cached_property
     def details(self) -> dict[str, Any]:
         """What the protocol alone has to say of the run."""
-        collected = self.run.collected
-        return self.protocol.details(collected) | self.protocol.by_group(collected, self.delta)
+        return self.protocol.details(self.run.collected, self.delta)
 
 
 def require_writable(path: Path, what: str = "report") -> None:

@@ -107,8 +107,9 @@ class CheckIn(ShufflerProtocol):
         del delta, guarantee, colluders
         return {"participants_expected": self.parameters.participants_expected}
 
-    def details(self, collected: Collected) -> dict[str, Any]:
+    def details(self, collected: Collected, delta: float) -> dict[str, Any]:
         """How many people took part in the rounds that were held, and how many were heard of."""
+        del delta
         crowds = collected.crowds
         return {
             "rounds_held": len(crowds),

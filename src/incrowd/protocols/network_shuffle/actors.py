@@ -39,6 +39,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from incrowd.errors import InvalidParameter
 from incrowd.protocols import wire
 from incrowd.protocols.actor import (
     CURATOR,
@@ -51,16 +52,18 @@ from incrowd.protocols.actor import (
     Send,
     device,
     owned,
+    person_of,
 )
 from incrowd.protocols.delivery import Backoff, Outbox, OutboxState, wake_at
 from incrowd.protocols.network_shuffle.attendance import on_to_the_end
 from incrowd.protocols.network_shuffle.clock import Clock
 from incrowd.protocols.network_shuffle.curator import Curator
-from incrowd.protocols.network_shuffle.simulate import Mode, make_dummies
-from incrowd.protocols.seat import Timing
+from incrowd.protocols.network_shuffle.simulate import Mode, expected_dummies, make_dummies
+from incrowd.protocols.network_shuffle.walk import Walk
+from incrowd.protocols.seat import Seat, Timing
 from incrowd.randomizers.base import Randomizer
 
-__all__ = ["Curator", "Device", "HandedIn", "sizes"]
+__all__ = ["Curator", "Device", "HandedIn", "make", "sizes"]
 
 _ANSWER_LIMIT = 1024
 
@@ -360,3 +363,38 @@ class Device(Actor):
         self._waiting = stored.waiting
         self._hops.resume(stored.hops)
         self._outbox.resume(stored.outbox)
+
+
+def make(
+    address: Address, seat: Seat, walk: Walk, rounds: int, mode: Mode, randomizer: Randomizer
+) -> Actor:
+    """One person's device, or the curator."""
+    if not walk.present:
+        raise InvalidParameter(
+            "who is away is decided by the run itself when devices are played: leave away and "
+            "silent out"
+        )
+    if address == CURATOR:
+        dummies = expected_dummies(randomizer, walk, rounds) if mode == "single" else None
+        return Curator(
+            walk.n,
+            wire.ReportFormat.of(randomizer),
+            rounds=rounds,
+            mode=mode,
+            dummies=dummies,
+            sealer=seat.sealer,
+            timing=seat.timing,
+        )
+    person = person_of(address)
+    return Device(
+        person,
+        seat.value,
+        randomizer,
+        neighbours=tuple(graph.neighbours(person) for graph in walk.graphs),
+        rounds=rounds,
+        laziness=walk.laziness,
+        mode=mode,
+        generator=seat.generator,
+        sealer=seat.sealer,
+        timing=seat.timing,
+    )

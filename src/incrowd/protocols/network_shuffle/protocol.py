@@ -10,7 +10,7 @@ Walks" by Liew, Takahashi, Takagi, Kato, Cao and Yoshikawa, with its theorems re
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -23,7 +23,7 @@ from incrowd import checks
 from incrowd.errors import InvalidCrowd, InvalidParameter, ProtocolFailed
 from incrowd.graphs.graph import Graph
 from incrowd.privacy.guarantee import Guarantee, Profile, view_of
-from incrowd.protocols.actor import CURATOR, Actor, Address, device, person_of
+from incrowd.protocols.actor import Actor, Address, device
 from incrowd.protocols.base import (
     Colluders,
     Cost,
@@ -39,7 +39,7 @@ from incrowd.protocols.cover import COVERED, CellFormat
 from incrowd.protocols.local.privacy import local_guarantee
 from incrowd.protocols.named_graph import befriended, graph_named
 from incrowd.protocols.network_shuffle import privacy, routes, simulate
-from incrowd.protocols.network_shuffle.attendance import ON, Attendance
+from incrowd.protocols.network_shuffle.attendance import Attendance
 from incrowd.protocols.network_shuffle.clock import Clock
 from incrowd.protocols.network_shuffle.cover import (
     SHARE,
@@ -54,12 +54,18 @@ from incrowd.protocols.network_shuffle.particulars import (
     load_summary,
     particulars,
 )
+from incrowd.protocols.network_shuffle.realised import (
+    attendance_of,
+    in_doubt,
+    is_bounded,
+    with_connections,
+)
 from incrowd.protocols.network_shuffle.simulate import Mode, Walked
 from incrowd.protocols.network_shuffle.walk import Walk
 from incrowd.protocols.pricing import expected_error
-from incrowd.protocols.seat import Seat, Timing
+from incrowd.protocols.seat import Connections, Seat, Timing
 from incrowd.protocols.trusted_shuffle.privacy import blanket_profile
-from incrowd.protocols.wire import Absent, ReportFormat, encode
+from incrowd.protocols.wire import Absent, encode
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomness import Seeds
 from incrowd.tasks.base import Collected, Task
@@ -69,8 +75,6 @@ if TYPE_CHECKING:
 
 __all__ = ["NetworkShuffle", "NetworkShuffleParameters"]
 
-_SETTLED = 2
-"""Settle windows without which nobody can say that what was late has come in."""
 _FAIR = 0.01
 """How far from the common law the walks may be on average for ``single`` to be a fair sample."""
 
@@ -258,29 +262,18 @@ class NetworkShuffle(Protocol):
     @property
     def doubt(self) -> bool:
         """Whether devices were not on to the end, or reports are missing, in what happened."""
-        if self.attendance is not None and self.attendance.doubtful.any():
-            return True
-        if self.lost == 0:
-            return False
-        # Who was away in the first round dropped the own report.
-        return self.lost > int(np.count_nonzero(~self._described().begun(self.rounds)))
+        return (self.lost > 0 or self.attendance is not None) and in_doubt(
+            self._described(), self.rounds, self.attendance, self.lost
+        )
 
     def _bounded(self, colluders: int) -> bool:
         """Whether a theorem covers what happened to reports that met doubtful devices.
 
-        With cover nothing is repeated, so that what waits behind others may be late; what is lost
-        although everyone was on to the end refutes that messages arrive; and of colluders who saw
-        what doubtful devices did, nothing better than the randomizer is shown.
+        Not with cover, where nothing is repeated, so that what waits behind others may be late; nor
+        with colluders, who may have seen what doubtful devices did.
         """
-        seen = self.attendance
-        return (
-            seen is not None
-            and bool(seen.doubtful.any())
-            and seen.settle >= _SETTLED
-            and self.cover is None
-            and not colluders
-            and routes.bearable(self._described(), self.rounds)
-        )
+        alone = self.cover is None and not colluders
+        return alone and is_bounded(self._described(), self.rounds, self.attendance)
 
     def exposures(self, delta: float, colluders: Colluders) -> privacy.Exposures:
         """For each person: the chance that colluders expose them, and the ε otherwise."""
@@ -381,40 +374,10 @@ class NetworkShuffle(Protocol):
 
     def party(self, address: Address, seat: Seat) -> Actor:
         """One person's device, or the curator."""
-        from incrowd.protocols.network_shuffle.actors import Curator, Device
+        from incrowd.protocols.network_shuffle.actors import make
 
-        walk = self._described()
-        if not walk.present:
-            raise InvalidParameter(
-                "who is away is decided by the run itself when devices are played: leave away and "
-                "silent out"
-            )
-        if address == CURATOR:
-            dummies = None
-            if self.parameters.mode == "single":
-                dummies = simulate.expected_dummies(self.randomizer, walk, self.rounds)
-            return Curator(
-                walk.n,
-                ReportFormat.of(self.randomizer),
-                rounds=self.rounds,
-                mode=self.parameters.mode,
-                dummies=dummies,
-                sealer=seat.sealer,
-                timing=seat.timing,
-            )
-        person = person_of(address)
-        return Device(
-            person,
-            seat.value,
-            self.randomizer,
-            neighbours=tuple(graph.neighbours(person) for graph in walk.graphs),
-            rounds=self.rounds,
-            laziness=walk.laziness,
-            mode=self.parameters.mode,
-            generator=seat.generator,
-            sealer=seat.sealer,
-            timing=seat.timing,
-        )
+        walk, mode = self._described(), self.parameters.mode
+        return make(address, seat, walk, self.rounds, mode, self.randomizer)
 
     @property
     def graph(self) -> Graph | None:
@@ -424,19 +387,12 @@ class NetworkShuffle(Protocol):
         return self.walk.graphs[0]
 
     def with_attendance(
-        self,
-        collected: Collected,
-        connections: Mapping[Address, Iterable[tuple[float, float]]],
-        timing: Timing,
+        self, collected: Collected, connections: Connections, timing: Timing
     ) -> Collected:
         """With what the hub knows: for those who vanished that is all there is."""
         if not isinstance(collected, Walked):
             return collected
-        clock, n = Clock.of(self.rounds, timing), self.parameters.n
-        known = [connections.get(device(person)) for person in range(n)]
-        own = _attendance(self.rounds, clock.windows, collected)
-        table = own.with_connections(known, clock).table
-        return replace(collected, attendance=None if (table == ON).all() else table)
+        return with_connections(self.rounds, collected, connections, timing)
 
     @property
     def excuse(self) -> bytes | None:
@@ -523,7 +479,7 @@ class NetworkShuffle(Protocol):
         happened = Walk(walk.graphs, walk.laziness, collected.away, collected.silent)
         seen = None
         if collected.attendance is not None:
-            seen = _attendance(self.rounds, len(collected.attendance), collected)
+            seen = attendance_of(self.rounds, len(collected.attendance), collected)
         return self._of(
             self.parameters, self.randomizer, happened, collected.lost, self.cover, seen
         )
@@ -534,23 +490,9 @@ class NetworkShuffle(Protocol):
         """The keys that ``account`` adds: how people differ, and by which route that is known."""
         return particulars(self, delta, guarantee, colluders)
 
-    def details(self, collected: Collected) -> dict[str, Any]:
-        """The keys that ``run`` adds: how many reports people held, dummies and losses."""
+    def details(self, collected: Collected, delta: float) -> dict[str, Any]:
+        """The keys that ``run`` adds: load, dummies and losses, and ε by who was on to the end."""
         if not isinstance(collected, Walked):
             return {}
-        return load_summary(collected, self.parameters.mode)
-
-    def by_group(self, collected: Collected, delta: float) -> dict[str, Any]:
-        """The worst ε of those who handed in, and of the doubtful, where there are any."""
-        if not isinstance(collected, Walked):
-            return {}
-        return attendance_summary(self.realised(collected), delta)
-
-
-def _attendance(rounds: int, windows: int, collected: Walked) -> Attendance:
-    n = collected.sent
-    table = collected.attendance
-    if table is None:
-        table = np.full((windows, n), ON, np.int8)
-    reported = np.ones(n, bool) if collected.silent is None else ~collected.silent
-    return Attendance(rounds, table, reported)
+        groups = attendance_summary(self.realised(collected), delta)
+        return load_summary(collected, self.parameters.mode) | groups

@@ -355,8 +355,9 @@ class OrderShuffle(ShufflerProtocol):
         del delta
         return particulars(self, "+".join(sorted(guarantee.view)), colluders)
 
-    def details(self, collected: Collected) -> dict[str, Any]:
+    def details(self, collected: Collected, delta: float) -> dict[str, Any]:
         """The shuffle that took place, and what it meant for places."""
+        del delta
         return self.realised(collected).shuffled(getattr(collected, "points", None))
 
     def shuffled(self, points: NDArray[Any] | None = None) -> dict[str, Any]:

@@ -376,8 +376,9 @@ class ScrambledQuery(Protocol):
         del guarantee, colluders
         return compared(self, delta) | {"unprotected": self.unprotected}
 
-    def details(self, collected: Collected) -> dict[str, Any]:
+    def details(self, collected: Collected, delta: float) -> dict[str, Any]:
         """How many tuples stand behind the answer."""
+        del delta
         from incrowd.protocols.scrambled_query.load import Load
 
         if not isinstance(collected, Tabulated):

@@ -250,8 +250,9 @@ class TokenWalk(Protocol):
         mean = chosen.length / chosen.n
         return min(mean, chosen.cap) if chosen.cap else mean
 
-    def details(self, collected: Collected) -> dict[str, Any]:
+    def details(self, collected: Collected, delta: float) -> dict[str, Any]:
         """How many contributions came home, of how many steps."""
+        del delta
         if not isinstance(collected, Carried):
             return {}
         return {"contributions": collected.reports, "steps": collected.steps}
