@@ -112,6 +112,19 @@ class Channel(ABC):
         """
         return self.guarantee(crowd, rounds)
 
+    def rounds_within(self, crowd: Crowd, wanted: int, epsilon: float, delta: float) -> int:
+        """The most rounds, up to those wanted, that are proven to stay within (ε, δ)."""
+        # One point of a curve is cheaper than to look for the point where it meets δ.
+        within, beyond = 0, wanted + 1
+        trial = wanted
+        while beyond - within > 1:
+            fits = self.guarantee(crowd, trial).delta(epsilon) <= delta
+            within, beyond = (trial, beyond) if fits else (within, trial)
+            trial = (within + beyond) // 2
+        while within and self.guarantee(crowd, within).epsilon(delta) > epsilon:
+            within -= 1
+        return within
+
     @abstractmethod
     def describe(self) -> dict[str, Any]:
         """What makes two channels the same, in types that JSON has."""

@@ -350,7 +350,7 @@ class SGD(ABC):
         wanted = int(self.rounds)
         if self.budget is None:
             return wanted
-        return _most_rounds(channel, crowd, wanted, *self.budget)
+        return channel.rounds_within(crowd, wanted, *self.budget)
 
     def _last_round(self, state: State, more: int | None) -> int:
         """The round to stop before, within the plan."""
@@ -485,21 +485,3 @@ class SGD(ABC):
         for name, value in settings.items():
             setattr(self, name, value)
         return self
-
-
-def _most_rounds(channel: Channel, crowd: Crowd, wanted: int, epsilon: float, delta: float) -> int:
-    """The most rounds, up to those wanted, that are proven to stay within (ε, δ)."""
-
-    def held(rounds: int) -> Guarantee:
-        return channel.guarantee(crowd, rounds)
-
-    # One point of a curve is cheaper than to look for the point where it meets δ.
-    within, beyond = 0, wanted + 1
-    trial = wanted
-    while beyond - within > 1:
-        fits = held(trial).delta(epsilon) <= delta
-        within, beyond = (trial, beyond) if fits else (within, trial)
-        trial = (within + beyond) // 2
-    while within and held(within).epsilon(delta) > epsilon:
-        within -= 1
-    return within
