@@ -15,9 +15,11 @@ from pathlib import Path
 import pytest
 
 import incrowd
-from incrowd.errors import FileUnreadable, MissingColumn
+from incrowd.errors import FileUnreadable, MissingColumn, ProtocolFailed
 from incrowd.live.answers import AnswerBook, Answers, Secret
 from incrowd.live.keys import write_private
+from incrowd.live.party import Party
+from incrowd.protocols.actor import device
 
 HELD = "perfectly-private"
 SOURCE = Path(incrowd.__file__).parent
@@ -122,3 +124,22 @@ def test_answers_are_imported_where_devices_are_made_and_nowhere_else():
         if "incrowd.live.answers" in path.read_text()
     }
     assert users == {"cli/device.py", "live/device.py", "live/service.py"}
+
+
+def test_party_that_cannot_begin_says_nothing_of_the_answer(caplog):
+    def fail():
+        raise ValueError(f"what is {HELD}?")
+
+    party = Party(
+        device(0),
+        b"s" * 16,
+        fail,
+        None,
+        origin=0.0,
+        round_seconds=1.0,  # type: ignore[arg-type]
+    )
+    with pytest.raises(ProtocolFailed, match="cannot begin: ValueError in fail") as refused:
+        party.begin(0.0)
+    shown = "".join(traceback.format_exception(refused.value))
+    assert HELD not in shown
+    assert not party.begun

@@ -41,6 +41,7 @@ from incrowd.live.chain import Entry
 from incrowd.live.journal import Batch, OutboxRow, PartyRow
 from incrowd.live.links import Links
 from incrowd.live.reasons import Reason, Rejected
+from incrowd.live.supervisor import told
 from incrowd.protocols.actor import (
     CURATOR,
     Actor,
@@ -233,10 +234,16 @@ class Party:
 
     def begin(self, time: float, entry: Entry | None = None) -> None:
         """Start the actor; the ledger's entry is committed with what it sends first."""
-        self._actor = self._first()
+        try:
+            actor = self._first()
+            effects = actor.start(self._now(time))
+        except Exception as error:
+            # What goes wrong here has seen the answer: neither log nor ledger may quote it.
+            raise ProtocolFailed(f"{self.address} cannot begin: {told(error)}") from None
+        self._actor = actor
         if entry is not None:
             self._gathered.entries.append(entry)
-        self._do(self._actor.start(self._now(time)))
+        self._do(effects)
         self._settle(time)
         self._take_early(time)
 
