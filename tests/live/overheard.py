@@ -17,6 +17,7 @@ from incrowd.live.journal import Journal
 from incrowd.live.keys import PrivateKeys, Role
 from incrowd.live.member import Helper
 from incrowd.live.options import LiveOptions
+from incrowd.live.policy_write import survey_policy
 from incrowd.live.reasons import Reason
 from incrowd.protocols.actor import CURATOR, SHUFFLER, device
 from incrowd.protocols.base import Protocol
@@ -78,7 +79,12 @@ async def overhear_shuffle(
     folder.mkdir()
     everyone = range(protocol.parameters.n)
     async with crowd(hub, folder, len(everyone)) as people:
-        devices = await people.process("all", everyone, connection=Overheard)
+        devices = await people.process(
+            "all",
+            everyone,
+            connection=Overheard,
+            policy=lambda curator: survey_policy(question, "cycles", curator, protocol.kind),
+        )
         for each, own in zip(devices.devices.values(), answers, strict=True):
             each._answers = Answers({name: Secret(text) for name, text in own.items()})
         async with _shuffler(people) as keys:
