@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from incrowd.privacy.guarantee import Guarantee
 from incrowd.protocols.base import Colluders, check_colluders
+from incrowd.protocols.network_shuffle.attendance import AWAY
 from incrowd.protocols.network_shuffle.simulate import Mode, Walked
 from incrowd.protocols.trusted_shuffle.privacy import blanket_profile
 
@@ -142,7 +143,9 @@ def load_summary(collected: Walked, mode: Mode) -> dict[str, Any]:
     if collected.dummies is not None:
         found["expected_dummies"] = collected.dummies.share * collected.received
     if collected.away is not None:
-        found["rounds_missed"] = int(collected.away.sum())
+        known = collected.attendance
+        missed = collected.away if known is None else known[: len(collected.away)] == AWAY
+        found["rounds_missed"] = int(missed.sum())
     if collected.silent is not None:
         found["silent"] = int(collected.silent.sum())
     found["lost"] = collected.lost

@@ -248,7 +248,8 @@ class SampledProfile(Profile):
 class Exposures:
     """With colluders: each person's chance of being exposed, and the ε of those who are not.
 
-    Colluders themselves have exposure 1 and are not counted in ``worst`` and ``median``.
+    Colluders themselves have exposure 1 and are not counted in ``worst`` and ``median``, nor are
+    people whose reports are surely never seen.
     """
 
     exposure: Doubles
@@ -275,8 +276,11 @@ def exposures(mixing: Mixing, randomizer: Randomizer, delta: float) -> Exposures
     """Per person: the least exposure whose conditional ε is close to the least there is."""
     ceiling = LocalProfile(randomizer).epsilon(delta)
     exposure, epsilon = np.ones(mixing.n), np.full(mixing.n, ceiling)
-    for number in np.unique(mixing.crowds[mixing.crowds >= 0]):
-        members = np.flatnonzero(mixing.crowds == number)
+    honest = mixing.crowds >= 0
+    if mixing.absent is not None:
+        honest &= ~mixing.absent
+    for number in np.unique(mixing.crowds[honest]):
+        members = np.flatnonzero(honest & (mixing.crowds == number))
         chances, bounds = [], []
         for cut in range(len(mixing.cuts)):
             size, share = _largest_crowd(1 - mixing.separation[members, cut])
@@ -293,7 +297,7 @@ def exposures(mixing: Mixing, randomizer: Randomizer, delta: float) -> Exposures
         hidden = bound[rows, at] < _HIDDEN * ceiling
         exposure[members] = np.where(hidden, chance[rows, at], 1.0)
         epsilon[members] = bound[rows, at]
-    return Exposures(exposure, epsilon, mixing.crowds >= 0)
+    return Exposures(exposure, epsilon, honest)
 
 
 def _conditional(
