@@ -284,7 +284,7 @@ def _staged(fault: Fault, folder: Path) -> Iterator[tuple[LiveHub, Path, Server 
 
 
 def play(fault: Fault, folder: Path, *, people: int = 24, grace: float | None = None) -> Played:
-    """Play one survey; the fault strikes in its second round.
+    """Play one survey; the fault strikes in its second round, or the curator at the hand-in.
 
     ``grace`` is how long after the last round late reports still count, by default longer than the
     fault.
@@ -316,14 +316,16 @@ async def _survey(
         ]
         for index, theirs in enumerate(others):
             hosts.append(await people.process(f"host-{index}", theirs, **owners(count)))
+        settle = 1 if fault.where == "curator" else max(1, round(grace / ROUND))
         proposal = await offer(
-            people, rounds=ROUNDS, round_seconds=ROUND, settle=max(1, round(grace / ROUND)),
+            people, rounds=ROUNDS, round_seconds=ROUND, settle=settle,
             patience=max(1.0, grace), min_crowd=round(0.95 * count),
         )  # fmt: skip
         started = await people.start(proposal)
         receiving = asyncio.create_task(people.conclude(started))
-        second = started.start.at + 1.5 * ROUND
-        await until(lambda: people.host.clocks.now(proposal.survey) > second)
+        begins = ROUNDS + settle - 0.5 if fault.where == "curator" else 1.5
+        moment = started.start.at + begins * ROUND
+        await until(lambda: people.host.clocks.now(proposal.survey) > moment)
         struck = people.host if fault.where == "curator" else hosts[0].host
         stage = Stage(hub, struck, server)
         readiness = Readiness(fault, stage)
