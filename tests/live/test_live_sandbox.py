@@ -6,8 +6,14 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -53,6 +59,35 @@ def test_calls_from_many_threads_get_their_own_answers(sandbox):
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(lambda each: sandbox.call(b"b'%b'" % each), numbers))
     assert answers == [(Ended.done, each) for each in numbers]
+
+
+def test_server_ends_with_the_process_that_started_it():
+    """Also when that is killed: nothing is left that holds its memory."""
+    code = (
+        "import os, signal; from incrowd.live.sandbox import Sandbox; "
+        "told = Sandbox('builtins:eval').call(b\"str(__import__('os').getppid()).encode()\")[1]; "
+        "os.write(1, told); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=False)
+    assert done.returncode == -signal.SIGKILL
+    while _runs(int(done.stdout)):
+        time.sleep(0.02)
+
+
+def _runs(process: int) -> bool:
+    """Whether a process is there, and not only its entry that no parent has asked for."""
+    with suppress(ProcessLookupError, FileNotFoundError):
+        os.kill(process, 0)
+        stat = Path(f"/proc/{process}/stat")
+        return not stat.parent.parent.is_dir() or stat.read_text().rpartition(")")[2][1] != "Z"
+    return False
+
+
+def test_call_that_is_stuck_is_ended():
+    """It uses no CPU time, and would hold up its curator for ever."""
+    brief = Sandbox("builtins:eval", cpu_seconds=0)
+    assert brief.call(b"__import__('signal').pause()") == (Ended.failed, b"")
+    brief.close()
 
 
 def test_call_after_the_server_has_ended_starts_another(sandbox):

@@ -22,6 +22,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -39,6 +40,8 @@ MEMORY_BYTES: Final = 1 << 30
 """Memory of one computation, besides what the server had loaded before."""
 _AT_ONCE: Final = 2
 _IDLE_SECONDS: Final = 120.0
+_LATEST: Final = 20
+"""A fork that has not ended after this multiple of its CPU time is stuck, and is killed."""
 _HEAD: Final = struct.Struct("<QBI")
 _CHUNK: Final = 1 << 16
 _NO_MEMORY, _FAILED = 3, 4
@@ -169,6 +172,7 @@ class _Server:
 class _Fork:
     number: int
     process: int
+    latest: float
     received: list[bytes] = field(default_factory=list)
 
 
@@ -179,9 +183,12 @@ def serve(work: Work, cpu_seconds: int, memory_bytes: int) -> None:
     with selectors.DefaultSelector() as selector:
         selector.register(0, selectors.EVENT_READ)
         while True:
-            ready = selector.select(None if forks else _IDLE_SECONDS)
-            if not ready:
+            ready = selector.select(_LATEST * cpu_seconds / 10 if forks else _IDLE_SECONDS)
+            if not ready and not forks:
                 return
+            for fork in forks.values():
+                if time.monotonic() > fork.latest:
+                    os.kill(fork.process, signal.SIGKILL)
             for key, _ in ready:
                 if key.fd == 0:
                     frame = _read(0)
@@ -209,7 +216,7 @@ def _forked(
     process = os.fork()
     if process:
         os.close(sink)
-        return source, _Fork(number, process)
+        return source, _Fork(number, process, time.monotonic() + _LATEST * cpu_seconds)
     code = _FAILED
     try:
         resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 1))
