@@ -111,17 +111,19 @@ def random_environment(known: Attendance, rng: np.random.Generator) -> Environme
     """Anything that agrees with what is known."""
     rounds, (windows, n) = known.rounds, known.table.shape
     moved, on = np.zeros((rounds, n), bool), known.table == ON
+    seen = known.punctual | (known.heard & (rng.random(n) < 0.7))
     for person in range(n):
         codes = known.table[:, person]
         if codes[0] == LEFT:
             last = int(rng.integers(-1, windows))
             moved[:, person] = np.arange(rounds) <= last
             on[:, person] = np.arange(windows) < last
+            # Who left before the end, and comes back, hands in no reports.
+            seen[person] &= last == windows - 1
             continue
         unsure = (codes == EITHER) | (codes == UNKNOWN)
         acted = np.where(unsure, rng.random(windows) < 0.5, codes != AWAY)
         moved[:, person] = acted[:rounds]
-    seen = known.punctual | (known.heard & (rng.random(n) < 0.7))
     return Environment(
         moved, on, seen, int(rng.integers(2**31)), float(rng.choice([0, 0.3, 0.7, 1]))
     )
