@@ -468,6 +468,7 @@ class NetworkShuffle(Protocol):
 
     def realised(self, collected: Collected) -> Self:
         """The walk that happened: who was away when, who handed in no reports, what was lost."""
+        # One release, which the clock ends: nothing seen before can have decided who is in it.
         walk = self._described()
         if collected.received == 0:
             raise ProtocolFailed(
