@@ -22,7 +22,7 @@ def mixture(rows, weights) -> tuple[F, ...]:
 
 
 def absent_category(top: F, k: int) -> tuple[tuple[F, ...], ...]:
-    """k-ary response, and last the report of somebody without an answer."""
+    """k-ary response, and last the report of a person without an answer."""
     rows = krr_matrix(k, top)
     return (*rows, mixture(rows, (F(1, k),) * k))
 

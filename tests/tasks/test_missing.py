@@ -35,7 +35,7 @@ def runs_of(task, randomizer, column, seed):
 
 
 def covered(found, truth):
-    """How often the limits of each row hold the truth."""
+    """Share of the runs in which the limits of each row hold the truth."""
     return ((found["low"] <= truth) & (truth <= found["high"])).mean(axis=0)
 
 

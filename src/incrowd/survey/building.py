@@ -306,7 +306,7 @@ def _randomizer_kind(section: Section, task: Task, kind: type[Protocol]) -> type
 def _usual(task: Task, protocol: type[Protocol]) -> str:
     """The kind of the randomizer that a survey file leaves out."""
     named = protocol.usual[_kind(task)]
-    # Of a complete column nobody is to report that there is no answer.
+    # A complete column has no outcome for a missing answer.
     return "onebit" if named == "ternary" and getattr(task, "complete", False) else named
 
 

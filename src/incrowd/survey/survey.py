@@ -98,7 +98,7 @@ class Survey:
 
     @property
     def gaps(self) -> Gaps | None:
-        """How many rows of the data have no answer or one outside the domain, where there are data.
+        """Counts of rows without an answer, and with one outside the domain; none without data.
 
         For a curator's own data, in simulations.
         """

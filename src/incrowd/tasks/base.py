@@ -205,7 +205,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
         raise NotImplementedError
 
     def gaps(self, column: NDArray[Any]) -> Gaps:
-        """How many rows have no answer, and how many have one outside the domain.
+        """Count the rows without an answer, and those with one outside the domain.
 
         For data that are at hand, in simulations; no device computes it.
         """

@@ -76,7 +76,7 @@ class Mean(Task, frozen=True, kw_only=True, tag="mean"):
         return self.width
 
     def require(self, randomizer: Randomizer) -> None:
-        """Refuse a randomizer for another domain, and an outcome that nobody is to have."""
+        """Refuse a randomizer for another domain, and one with an outcome for none."""
         Task.require(self, randomizer)
         if self.complete and isinstance(randomizer, Ternary):
             raise InvalidParameter(

@@ -99,7 +99,7 @@ class PlaceFormat:
         return np.where(self.inside(points)[:, None], points, 0.0)
 
     def inside(self, points: FloatArray) -> NDArray[np.bool_]:
-        """Whether somebody can be at each of these points."""
+        """Whether each of these points is within the bounds."""
         return np.asarray((np.abs(points) <= np.array(self.bounds)).all(axis=1))
 
     def fits(self, place: Place) -> bool:

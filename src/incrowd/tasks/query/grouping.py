@@ -33,7 +33,7 @@ class GroupingSet:
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
-        """How many groups each column makes."""
+        """The number of groups of each column."""
         return tuple(each.groups or 0 for each in self.by)
 
     @property

@@ -89,7 +89,7 @@ class Column(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def groups(self) -> int | None:
-        """How many groups it makes, ``no answer`` included; none where they cannot be counted."""
+        """Number of groups, ``no answer`` included; none where they cannot be counted."""
         return None if self.size is None else self.size + (not self.complete)
 
     @property

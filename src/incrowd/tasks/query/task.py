@@ -122,7 +122,7 @@ class Query(Task, frozen=True, kw_only=True, dict=True, tag="query"):
         return tuple(each.name for each in self.used)
 
     def domains(self, column: str = "") -> Mapping[str, ColumnDomain]:
-        """What the schema says of the columns that the query uses."""
+        """The domains in the schema of the columns that the query uses."""
         del column
         return {each.name: each.declared for each in self.used}
 
@@ -158,7 +158,7 @@ class Query(Task, frozen=True, kw_only=True, dict=True, tag="query"):
     # What is done with encoded tuples.
 
     def matches(self, values: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which tuples count: WHERE holds, and no value is missing that they cannot do without.
+        """Select the tuples that count: WHERE holds, and no value is missing that they need.
 
         Those are the values of measures, and of complete columns that tuples are grouped by.
         """

@@ -54,7 +54,7 @@ class Compare:
         return np.asarray(self._holds(held) & self.column.present(held))
 
     def refutes(self, values: NDArray[Any]) -> Truths:
-        """Which encoded tuples have a value that does not pass."""
+        """Encoded tuples with a value that does not pass."""
         held = values[self.column.name]
         return np.asarray(~self._holds(held) & self.column.present(held))
 
@@ -88,7 +88,7 @@ class Joined:
         return np.asarray(reduce(join, (each.matches(values) for each in self.parts)))
 
     def refutes(self, values: NDArray[Any]) -> Truths:
-        """Which encoded tuples fail for sure: one of the parts, or all of them."""
+        """Encoded tuples that fail for sure: in one of the parts, or in all of them."""
         join = np.logical_or if self.every else np.logical_and
         return np.asarray(reduce(join, (each.refutes(values) for each in self.parts)))
 
@@ -104,7 +104,7 @@ class Opposite:
         return self.part.refutes(values)
 
     def refutes(self, values: NDArray[Any]) -> Truths:
-        """Which encoded tuples pass the condition itself."""
+        """Encoded tuples that pass the condition itself."""
         return self.part.matches(values)
 
 
