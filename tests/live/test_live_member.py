@@ -73,6 +73,33 @@ def test_one_contact_that_lies_ends_nothing(hub, tmp_path, monkeypatch):
     asyncio.run(main())
 
 
+@pytest.mark.slow
+def test_device_whose_policy_was_withdrawn_goes_on_with_what_it_began(hub, tmp_path):
+    """What others entrusted to it must not be lost; what it has only joined does not begin."""
+
+    async def main() -> None:
+        async with crowd(hub, tmp_path, 5) as people:
+            all_ = await people.process("all", range(5))
+            # Long enough after the last round for the process to come back on a busy machine.
+            begun = await people.offered(patience=20.0, settle=20)
+            waiting = await people.offered(patience=20.0)
+            await people.joined(waiting)
+            started = await people.start(begun)
+            receiving = asyncio.create_task(people.conclude(started))
+            parties = [each.parties for each in all_.devices.values()]
+            await until(lambda: all(begun.survey in each for each in parties))
+            await until(lambda: all(each[begun.survey].begun for each in parties))
+            await all_.close()
+            all_._policy = lambda curator: None
+            await all_.open()
+            assert (await receiving).collected.received == 5
+            await people.start(waiting)
+            await until(lambda: all_.refusals(waiting.survey) == ["policy"] * 5)
+            assert all_.silent(waiting.survey)
+
+    asyncio.run(main())
+
+
 def test_revocations_are_remembered(hub, tmp_path):
     async def main() -> None:
         async with crowd(hub, tmp_path, 3) as people:

@@ -64,8 +64,9 @@ class Device(Member):
         _, spec = await self.host.task(survey)
         known = self.host.facts(self.identity).get(survey, {})
         curator = spec.helpers[CURATOR].identity
-        if self._policy is None or self._policy.rule_of(curator) is None:
-            # Nothing is computed for a curator without an entry.
+        policy = self._policy
+        if DIGEST not in known and (policy is None or policy.rule_of(curator) is None):
+            # Nothing is computed for a curator without an entry; what has begun goes on.
             raise Rejected(Reason.policy, "the policy has no entry for this curator")
         self.open_offer(survey, curator)
         offer = await self.host.offer(survey)
@@ -74,7 +75,7 @@ class Device(Member):
             raise Rejected(Reason.foreign, "this device is not on the roster")
         if known.get(DIGEST, offer.digest) != offer.digest:
             raise Rejected(Reason.equivocal, "another task of the same survey was joined before")
-        colluders = self._policy.colluders(curator, len(offer.roster))
+        colluders = 0 if policy is None else policy.colluders(curator, len(offer.roster))
         if DIGEST not in known:
             charged = await self.host.charged(offer, colluders)
             reserved = self._decided(offer, colluders, charged).reservation

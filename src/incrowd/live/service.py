@@ -141,9 +141,13 @@ async def _watch(pulse: Service, members: Sequence[Member]) -> None:
     """Act on what the owner wants while the process runs."""
     while True:
         await pulse.sleep(_LOOK)
-        for member in members:
-            if isinstance(member, Device):
-                await member.withdraw()
+        try:
+            for member in members:
+                if isinstance(member, Device):
+                    await member.withdraw()
+        except FileUnreadable as error:
+            # Until its owner's wishes can be read, a device decides nothing.
+            pulse.wait(error)
 
 
 async def _renew(members: Sequence[Member]) -> None:
