@@ -412,7 +412,7 @@ class TestLaw:
         honest = actors.Device._take_in
 
         def take_in(self, sender, hop, now):
-            level = msgspec.structs.replace(hop, round=max(hop.round, self._next - 1))
+            level = msgspec.structs.replace(hop, round=max(hop.round, self._begun - 1))
             return honest(self, sender, level, now)
 
         monkeypatch.setattr(actors.Device, "_take_in", take_in)

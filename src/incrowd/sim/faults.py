@@ -20,6 +20,8 @@ __all__ = ["Faults", "Outage"]
 Outage = tuple[float, float]
 """From when to when a party is off, in virtual seconds."""
 _HOUR = 3600.0
+_DRAWN = 64
+"""How many outages are drawn at once."""
 
 _HEAVY_SHAPE = 1.5
 """The tail index of heavy delays: finite mean, infinite variance."""
@@ -89,12 +91,12 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         found: list[Outage] = []
         if self.outages == 0 or self.downtime == 0:
             return ()
-        while (begin := (found[-1][1] if found else 0.0) + self._on(rng)) < until:
-            found.append((begin, begin + self.downtime * float(rng.exponential())))
-        return tuple(found)
-
-    def _on(self, rng: np.random.Generator) -> float:
-        return _HOUR / self.outages * float(rng.exponential())
+        while not found or found[-1][1] < until:
+            on = _HOUR / self.outages * rng.exponential(size=_DRAWN)
+            off = self.downtime * rng.exponential(size=_DRAWN)
+            ends = (found[-1][1] if found else 0.0) + np.cumsum(on + off)
+            found += zip((ends - off).tolist(), ends.tolist(), strict=True)
+        return tuple(each for each in found if each[0] < until)
 
     def travel(self, rng: np.random.Generator) -> float:
         """How long one copy of a message takes."""

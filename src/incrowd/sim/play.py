@@ -22,7 +22,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -191,10 +191,13 @@ class _Loop:
             if planned is None:
                 planned = self.faults.plan(self.seeds.generator("outages", number), until)
             self.outages[address] = planned
-            for begin, end in planned:
-                self.at(max(0.0, begin), partial(self.switch_off, address))
-                if end < math.inf:
-                    self.at(max(0.0, end), partial(self.switch_on, address))
+            self.await_outage(address, iter(planned))
+
+    def await_outage(self, address: Address, left: Iterator[Outage]) -> None:
+        """The next of a party's outages, if there is one."""
+        if (outage := next(left, None)) is not None:
+            begin, end = outage
+            self.at(max(0.0, begin), partial(self.switch_off, address, end, left))
 
     @property
     def finished(self) -> bool:
@@ -236,11 +239,14 @@ class _Loop:
         party.alarm = None
         self.insist(address, lambda: party.actor.wake(self.now))
 
-    def switch_off(self, address: Address) -> None:
+    def switch_off(self, address: Address, end: float, left: Iterator[Outage]) -> None:
         self.parties[address].down = True
         self.statistics.outages += 1
+        if end < math.inf:
+            self.at(max(0.0, end), partial(self.switch_on, address, left))
 
-    def switch_on(self, address: Address) -> None:
+    def switch_on(self, address: Address, left: Iterator[Outage]) -> None:
+        self.await_outage(address, left)
         party = self.parties[address]
         party.down = False
         if not party.started:
