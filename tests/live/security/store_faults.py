@@ -44,6 +44,8 @@ _LOOK = 0.1
 _NOTICED = 5.0
 """Seconds that a transaction waits for a lock before anybody hears of it."""
 _SHORT = 10.0
+_SLACK = 8.0
+"""Seconds for a busy machine: to start a database, and to catch up."""
 _DISK_MEGABYTES = 96
 
 
@@ -289,7 +291,7 @@ def play(fault: Fault, folder: Path, *, people: int = 24, grace: float | None = 
     ``grace`` is how long after the last round late reports still count, by default longer than the
     fault.
     """
-    allowed = 1.25 * fault.seconds + 3.0 if grace is None else grace
+    allowed = 1.25 * fault.seconds + _SLACK if grace is None else grace
     with _staged(fault, folder) as (hub, place, server):
         return asyncio.run(_survey(fault, folder, (hub, place, server), people, allowed))
 

@@ -16,8 +16,8 @@ from tests.live.security.named import offer, outcome, owners, spent_once
 from tests.live.security.store_faults import FAULTS, Outcome, over_quota, play, read_only
 from tests.live.worlds import LiveHub
 
-PEOPLE = 24
-QUICK = ["hub sqlite disk full 6 s", "hub postgresql stopped 2 s", "device sqlite disk full 6 s"]
+PEOPLE = 12
+QUICK = ["hub sqlite disk full 6 s", "device sqlite disk full 6 s"]
 """The others are slow."""
 CASES = [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in FAULTS]
 
