@@ -146,7 +146,8 @@ class TestBites:
 
         def seal(self, asked, packed):
             if isinstance(asked, messages.Again) and packed is not None:
-                drawn = self._contribution.draw(0, False, np.random.default_rng())
+                value = actors._unpacked(self._state.value)
+                drawn = self._contribution.draw(value, 0, False, np.random.default_rng())
                 packed = self._format.pack(self._format.unpack(packed) + drawn)
             return honest(self, asked, packed)
 
