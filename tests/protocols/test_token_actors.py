@@ -128,10 +128,11 @@ def test_the_end_forgets_all_secrets():
     device_ = Talking()
     device_.tell(device_.carry(0))
     device_.effects(messages.Over())
-    lot, keys, secrets, turns, answers, sums, contributions, over = msgspec.msgpack.decode(
+    lot, keys, secrets, turns, answers, sums, contributions, over, value = msgspec.msgpack.decode(
         device_.actor.state(), strict=False
     )
     assert (keys, secrets, turns, answers, sums) == ([], {}, {}, {}, {})
+    assert value[-1] == b""
     assert (lot, over, contributions) == (-1, True, {0: 1})
     assert device_.effects(messages.Restock(0)) == []
     assert device_.actor.wake(1e9) == [Done(Held(1))]

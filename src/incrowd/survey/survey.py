@@ -165,10 +165,11 @@ class Survey:
         try:
             from incrowd.live.run import run_live
         except ModuleNotFoundError as error:
-            if str(error.name).startswith("incrowd"):
+            package = str(error.name).partition(".")[0]
+            if package == "incrowd":
                 raise
             raise MissingExtra(
-                f"live runs need {error.name}, which is not installed: pip install 'incrowd[live]'"
+                f"live runs need {package}, which is not installed: pip install 'incrowd[live]'"
             ) from error
         return run_live(
             self.protocol,
