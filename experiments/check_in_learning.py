@@ -88,16 +88,17 @@ def _trained(size: Size, seed: int) -> dict[int, float]:
     """Accuracy on unseen digits at every milestone; each is kept, with a checkpoint to go on."""
     path = size.state / f"network-{seed}.json"
     found: dict[str, float] = load(path)
-    for milestone in size.milestones:
-        if str(milestone) in found or size.saved:
-            continue
+    left = [each for each in size.milestones if str(each) not in found and not size.saved]
+    if left:
         pictures = _digits(size.people, size.tests)
         size.state.mkdir(parents=True, exist_ok=True)
         learner = ic.CheckInSGD(
-            model=DigitNetwork(), rounds=milestone, rate=RATE, learning_rate=SPEED, clip=CLIP,
+            model=DigitNetwork(), rounds=ROUNDS, rate=RATE, learning_rate=SPEED, clip=CLIP,
             sigma=SIGMA, seed=seed, checkpoint=size.state / f"network-{seed}.npz", every=ROUNDS,
         )  # fmt: skip
-        learner.fit(pictures.seen, pictures.labels)
+        learner.partial_fit(pictures.seen, pictures.labels, rounds=0)
+    for milestone in left:
+        learner.partial_fit(pictures.seen, pictures.labels, rounds=milestone - learner.rounds_)
         found[str(milestone)] = learner.score(pictures.unseen, pictures.truth)
         save(path, found)
         tell(f"network, seed {seed}: {milestone:,} rounds, {found[str(milestone)]:.1%}")

@@ -251,9 +251,9 @@ class SGD(ABC):
         return self._train(records, labels, None)
 
     def partial_fit(self, records: ArrayLike, labels: ArrayLike, rounds: int = 1) -> Self:
-        """Hold some more of the planned rounds, with the same people."""
+        """Hold some more of the planned rounds, with the same people; 0 takes up a checkpoint."""
         self._check()
-        return self._train(records, labels, checks.integer(rounds, "rounds", 1))
+        return self._train(records, labels, checks.integer(rounds, "rounds", 0))
 
     def _train(self, records: ArrayLike, labels: ArrayLike, more: int | None) -> Self:
         rows, targets = labelled(self.model, records, labels)
