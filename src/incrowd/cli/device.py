@@ -18,14 +18,6 @@ __all__ = ["app"]
 app = typer.Typer(help="Take part in surveys for the owners of devices.", no_args_is_help=True)
 
 
-app.command()(backup.backup)
-app.command()(backup.move)
-app.command()(backup.restore)
-for each in (owner.consent, owner.pause, owner.resume, owner.withdraw):
-    app.command()(each)
-app.add_typer(policies, name="policy")
-
-
 @app.callback()
 def _group() -> None:
     """Take part in surveys for the owners of devices."""
@@ -120,3 +112,16 @@ def run(
 def _say(line: bytes) -> None:
     sys.stdout.write(line.decode() + "\n")
     sys.stdout.flush()
+
+
+app.add_typer(policies, name="policy")
+for _command in (
+    owner.consent,
+    owner.pause,
+    owner.resume,
+    owner.withdraw,
+    backup.backup,
+    backup.move,
+    backup.restore,
+):
+    app.command()(_command)

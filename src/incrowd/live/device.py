@@ -77,6 +77,8 @@ class Device(Member):
             raise Rejected(Reason.equivocal, "another task of the same survey was joined before")
         colluders = 0 if policy is None else policy.colluders(curator, len(offer.roster))
         if DIGEST not in known:
+            if DECLINED not in known and self.host.had_started(survey):
+                await self._check_rollback(offer, colluders)
             charged = await self.host.charged(offer, colluders)
             reserved = self._decided(offer, colluders, charged).reservation
             held = Reservation(Line.of(reserved, offer.digest, spec.question), spec.expires)
@@ -138,6 +140,22 @@ class Device(Member):
 
     def _wishes(self) -> Wishes:
         return Wishes() if self._control is None else self._control.wishes()
+
+    async def _check_rollback(self, offer: Offer, colluders: int) -> None:
+        """Charge and decline a survey that this device joined before its store knew of it.
+
+        The start holds the device's own signature then, so a report may have left already.
+        """
+        started = await self.host.start_of(offer)
+        if started.address_of(self.identity) is None:
+            return
+        charged = await self.host.charged(started, colluders)
+        decided = self._decided(offer, colluders, charged, started)
+        line = Line.of(decided.reservation, offer.digest, offer.spec.question)
+        await self.host.player.write(entries=[self.host.ledger.spend(self.identity, line)])
+        raise Rejected(
+            Reason.answered, "the survey was joined before, and the store was rolled back since"
+        )
 
     async def _join(self, offer: Offer, place: int) -> None:
         join = tasks.encode_join(tasks.join_task(offer.digest, place, self.keys.identity))

@@ -164,6 +164,8 @@ class Host:
         self._numbered: dict[bytes, dict[int, KeyRecord]] = {}
         self._living: Counter[bytes] = Counter()
         """Members that are concerned with a survey."""
+        self._running: set[bytes] = set()
+        """Surveys that had started when they were first asked for."""
 
     async def __aenter__(self) -> Self:
         await self.player.__aenter__()
@@ -216,6 +218,7 @@ class Host:
                 self._forget(survey)
 
     def _forget(self, survey: bytes) -> None:
+        self._running.discard(survey)
         offers = [task for key, task in self._offers.found.items() if key == survey and task.done()]
         digests = {
             task.result().digest
@@ -242,7 +245,13 @@ class Host:
         _, spec = read_task(found.task)
         if spec.survey != survey:
             raise Rejected(Reason.foreign, "the hub answers with another survey")
+        if found.start is not None:
+            self._running.add(survey)
         return found.task, spec
+
+    def had_started(self, survey: bytes) -> bool:
+        """Whether the survey had started when this process first asked for it."""
+        return survey in self._running
 
     async def offer(self, survey: bytes) -> Offer:
         """The examined task of a survey; computed once, whoever asks."""

@@ -10,7 +10,8 @@ appended: how much the forgotten lines had cost is unknown, so all of it counts 
 A witness that is older than the store, after a crash between the two, proves nothing and is brought
 up to date. It is not forced to the disk: a power failure can lose its last update, which makes it
 older. Restoring keys and store together from one image of the disk takes the witness along and is
-not noticed here; ``backup`` carries keys and ledgers in a way that is.
+not noticed here: a device then finds its own joins in the starts that the hub still shows (see
+``device``). ``backup`` carries keys and ledgers in a way that is noticed.
 """
 
 from __future__ import annotations
