@@ -235,19 +235,24 @@ def hidden_among(others: int, chance: float, t: float, odds: float) -> float:
     All of them hold one value, the victim holds it or the other one, and the view is how many
     reports there are and how many of them are ones. The larger of the two directions.
     """
+    return max(
+        hidden_one_way(others, chance, t, odds, differs=differs) for differs in (True, False)
+    )
+
+
+def hidden_one_way(others: int, chance: float, t: float, odds: float, *, differs: bool) -> float:
+    """The same in one direction: how much likelier views are if the victim ``differs``, or not."""
     truth, lie = odds / (odds + 1), 1 / (odds + 1)
-    found = 0.0
-    for yes, no in ((truth, lie), (lie, truth)):
-        total = 0.0
-        for k in range(others + 1):
-            weight = comb(others, k) * chance**k * (1 - chance) ** (others - k)
-            crowd = np.array([comb(k, y) * lie**y * truth ** (k - y) for y in range(k + 1)])
-            first, second = (
-                np.append(crowd * (1 - one), 0.0) + np.append(0.0, crowd * one) for one in (yes, no)
-            )
-            total += weight * float(np.maximum(first - t * second, 0.0).sum())
-        found = max(found, total)
-    return found
+    yes, no = (truth, lie) if differs else (lie, truth)
+    total = 0.0
+    for k in range(others + 1):
+        weight = comb(others, k) * chance**k * (1 - chance) ** (others - k)
+        crowd = np.array([comb(k, y) * lie**y * truth ** (k - y) for y in range(k + 1)])
+        first, second = (
+            np.append(crowd * (1 - one), 0.0) + np.append(0.0, crowd * one) for one in (yes, no)
+        )
+        total += weight * float(np.maximum(first - t * second, 0.0).sum())
+    return total
 
 
 def place_attack(hers: float, others: Sequence[float], t: float, odds: float) -> float:
@@ -259,6 +264,7 @@ def place_attack(hers: float, others: Sequence[float], t: float, odds: float) ->
     law = np.ones(1)
     for chance in others:
         law = np.convolve(law, [1 - chance, chance])[: _MOST + 2]
+    law = np.append(law, 0.0)  # Hers may come on top of all others.
     found = 0.0
     for yes, no in ((truth, lie), (lie, truth)):
         total = 0.0

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import numpy as np
 import pytest
-from scipy.stats import binomtest
 
 from incrowd.graphs import line
 from incrowd.protocols import wire
@@ -16,7 +13,7 @@ from incrowd.protocols.seat import ROUND_SECONDS, Timing
 from incrowd.randomizers import KRR, RR
 from incrowd.randomness import Seeds
 from incrowd.sim import Faults, play
-from tests.protocols.test_network_shuffle import HOP_OR_PASSED, asleep, graph_of, own_buckets
+from tests.protocols.test_network_shuffle import HOP_OR_PASSED, asleep
 
 
 def made(person, graph, rounds=6):
@@ -94,34 +91,3 @@ class TestEachHopHasItsOwnPauses:
         assert outcome.finished
         for person in (0, 2):
             assert outcome.outputs[device(person)].unanswered == 0
-
-
-@pytest.mark.slow
-def test_absence_when_outages_are_drawn_does_not_follow_the_walk():
-    """Given that exactly one of 1 and 2 missed round 1, report 0 is there half of the time.
-
-    Person 0 talks to 1 and 2, then they to the others. When every call could switch a device off,
-    the one that had got report 0, and so was called more often, missed more: 0.58 of the cases.
-    """
-    first, second = graph_of([(0, 1), (0, 2)], 5), graph_of(product((1, 2), (3, 4)), 5)
-    protocol = own_buckets((first, second), rounds=2)
-    faults = Faults(crash=0.08, outages=40.0, downtime=45.0, duplicate=1.0)
-    cases = there = 0
-    for seed in range(2000):
-        seeds = Seeds(seed)
-        makers = protocol.actors(np.arange(5), seeds)
-        # Where a device sends its own report first is drawn when it starts.
-        chosen = next(each.to for each in makers[device(0)]().start(0.0) if hasattr(each, "to"))
-        outcome = play(makers, seeds, faults)
-        off = [device(each) for each in (1, 2) if missed(outcome.outages[device(each)], 1)]
-        if len(off) == 1 and not missed(outcome.outages[device(0)], 0):
-            cases += 1
-            there += chosen == off[0]
-    assert cases > 300
-    assert binomtest(there, cases).pvalue > 1e-3
-
-
-def missed(outages, number):
-    """Whether a device that is off at these times misses the whole of a window."""
-    begin, end = number * ROUND_SECONDS, (number + 1) * ROUND_SECONDS
-    return any(start <= begin and end <= stop for start, stop in outages)

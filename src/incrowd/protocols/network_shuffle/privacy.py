@@ -62,7 +62,8 @@ _DOUBTS = (
     "nor the walks",
     "(F) given that, what becomes of a report depends on its own way alone",
     "(N) a message sent by the end of a window arrives by that of the next if both devices are on "
-    "in it, and between those who were on to the end all arrived before they handed in",
+    "in it, as they are where neither they nor a hub say otherwise, and between those who were on "
+    "to the end all arrived before they handed in",
 )
 _MIXED = "the walks are taken as perfectly mixed, as after endless rounds"
 NO_TRAFFIC = "the view does not see who sends to whom"

@@ -44,7 +44,9 @@ def with_connections(
     known = [connections.get(device(person)) for person in range(collected.sent)]
     own = attendance_of(rounds, clock.windows, collected)
     table = own.with_connections(known, clock).table
-    return replace(collected, attendance=None if (table == ON).all() else table)
+    # Who was on to the end and is not heard of is doubtful: nobody knows what was lost with them.
+    everyone = bool(own.reported.all() and (table == ON).all())
+    return replace(collected, attendance=None if everyone else table)
 
 
 def in_doubt(walk: Walk, rounds: int, attendance: Attendance | None, lost: int) -> bool:

@@ -91,10 +91,14 @@ class Envelopes:
             stay[:, None] * late + np.where(sure[:, None], slow, 0.0),
         )
 
+    @property
+    def dropped(self) -> Bools:
+        """Whose report there is not: they were away in the first round, if there was one."""
+        return np.asarray((self.attendance.table[0] == AWAY) & (self.attendance.rounds > 0))
+
     def started(self, block: Doubles, who: NDArray[np.intp]) -> Doubles:
-        """Without the reports of those who were away in the first round: they dropped them."""
-        dropped = self.attendance.table[0, who] == AWAY
-        return np.where(dropped[None, :], 0.0, block)
+        """Without the reports that were dropped."""
+        return np.where(self.dropped[who][None, :], 0.0, block)
 
     def heard(self, block: Doubles) -> Doubles:
         """What the curator may hear of."""
@@ -156,6 +160,7 @@ class _Found:
         law = np.zeros((self.laws.walk.n, 1))
         members = own[sure[own]]
         law[members] = 1 / max(1, members.size)
+        law = np.where(self.laws.dropped[:, None], 0.0, law)
         for number in range(self.rounds):
             law = self.laws.upper(number, law)
         return np.where(sure[:, None], law, 0.0)
