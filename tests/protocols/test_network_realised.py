@@ -158,6 +158,11 @@ class TestRecordOfTheCurator:
         assert promise.per_person(self.DELTA) is None
 
     @pytest.mark.parametrize("mode", ["all", "single"])
+    def test_promise_when_lost_reports_would_not_show_names_that_all_arrived(self, mode):
+        _, promise = self.stated(self.protocol(mode), (29.0, 61.0))
+        assert any("arrives before" in named for named in promise.assumptions) == (mode == "single")
+
+    @pytest.mark.parametrize("mode", ["all", "single"])
     def test_promise_when_a_device_vanishes_is_the_theorem_for_doubt(self, mode):
         """Of the device nothing is known: its neighbours are promised about what it promises."""
         protocol = self.protocol(mode)

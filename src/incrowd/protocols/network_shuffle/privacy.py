@@ -65,6 +65,10 @@ _DOUBTS = (
     "in it, as they are where neither they nor a hub say otherwise, and between those who were on "
     "to the end all arrived before they handed in",
 )
+_ARRIVED = (
+    "what is sent between those who are on to the end arrives before they hand in: in mode single "
+    "nobody would see that it did not"
+)
 _MIXED = "the walks are taken as perfectly mixed, as after endless rounds"
 NO_TRAFFIC = "the view does not see who sends to whom"
 
@@ -324,6 +328,7 @@ def network_guarantee(
     coalition: frozenset[int],
     absent: bool = False,
     doubtful: bool = False,
+    single: bool = False,
     stationary: bool = False,
 ) -> Guarantee:
     """A curve together with what it rests on; ``assumptions`` are those of the route.
@@ -337,6 +342,8 @@ def network_guarantee(
         named.extend(_DOUBTS)
     elif absent:
         named.append(_ABSENCES)
+    if single:
+        named.append(_ARRIVED)
     if stationary:
         named.append(_MIXED)
     return Guarantee(

@@ -249,6 +249,7 @@ class NetworkShuffle(Protocol):
             coalition=frozenset(colluding(colluders, p.n).tolist()),
             absent=self.walk is not None and not self.walk.present,
             doubtful=self.doubt,
+            single=p.mode == "single",
             stationary=p.stationary,
         )
 
