@@ -483,7 +483,10 @@ async def staged(
 
 
 def children() -> dict[str, list[str]]:
-    """The programs that this process started and that are still there, by their number."""
+    """The programs that this process started and that are still there, by their number.
+
+    The one that examines offers is left out: it serves the process from one run to the next.
+    """
     found = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -491,7 +494,7 @@ def children() -> dict[str, list[str]]:
             words = stat.with_name("cmdline").read_text().split("\0")
         except OSError:
             continue
-        if int(fields[1]) == os.getpid():
+        if int(fields[1]) == os.getpid() and "incrowd.live.sandbox" not in words:
             found[stat.parent.name] = words
     return found
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["consent", "ledger", "pause", "resume", "withdraw"]
 
 StateOption = Annotated[Path, typer.Option(help="Directory for the journal and the ledger.")]
-_SHORT = 12
+_SHORT = 8
 
 
 def ledger(
@@ -106,18 +106,28 @@ def _described(item: Item) -> dict[str, Any]:
 
 
 def _draw(console: Console, items: Sequence[Item]) -> None:
+    from rich import box
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table("time", "survey", "curator", "question", "state", "ε", "δ", "local ε", "why")
+    from incrowd.report.format import up
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    for name in ("date", "survey", "curator"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("question", overflow="fold")
+    for name in ("state", "ε", "δ", "local ε"):
+        table.add_column(name, no_wrap=True, justify="left" if name == "state" else "right")
+    table.add_column("why", overflow="fold")
     for each in items:
         numbers = (each.epsilon, each.delta, each.local_epsilon)
         table.add_row(
-            datetime.fromtimestamp(each.at, UTC).strftime("%Y-%m-%d %H:%M"),
+            datetime.fromtimestamp(each.at, UTC).strftime("%Y-%m-%d"),
             each.survey[:_SHORT],
             each.curator.removeprefix("ed25519:")[:_SHORT],
-            each.question,
+            Text(each.question),  # written by somebody else, who must not style it
             each.state,
-            *("–" if number is None else f"{number:.4g}" for number in numbers),
-            each.why,
+            *("–" if number is None else up(number) for number in numbers),
+            Text(each.why),
         )
     console.print(table)

@@ -202,14 +202,15 @@ class _Local:
             ]
             for worker in workers:
                 await worker.said(_START_WITHIN)
-            with Journal(self.folder / "curator.journal") as journal:
-                host = await stack.enter_async_context(Host(network, journal))
-                keys = PrivateKeys.load(self.folder / "curator")
-                curator = Curator(keys, host, self.folder / "curator")
-                await curator.enrol()
-                stack.push_async_callback(curator.close)
-                await curator.open()
-                return await self._ask(curator, workers)
+            # Closed after the host, which still writes when it is told to stop.
+            journal = stack.enter_context(Journal(self.folder / "curator.journal"))
+            host = await stack.enter_async_context(Host(network, journal))
+            keys = PrivateKeys.load(self.folder / "curator")
+            curator = Curator(keys, host, self.folder / "curator")
+            await curator.enrol()
+            stack.push_async_callback(curator.close)
+            await curator.open()
+            return await self._ask(curator, workers)
 
     async def _ask(self, curator: Curator, workers: Sequence[_Process]) -> LiveRun:
         roster = await curator.devices()
