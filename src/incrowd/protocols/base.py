@@ -88,6 +88,8 @@ def colluding(colluders: Colluders, n: int, seed: int = 0) -> NDArray[np.intp]:
     count = check_colluders(colluders, n)
     if isinstance(colluders, Sequence | np.ndarray):
         return np.unique(np.asarray(colluders, np.intp))
+    if not count:
+        return np.empty(0, np.intp)  # also of a crowd too large to list
     drawn = Seeds(seed).generator("colluders").permutation(n)[:count]
     return np.sort(drawn)
 
