@@ -86,12 +86,10 @@ def parameter(
 def colluding(colluders: Colluders, n: int, seed: int = 0) -> NDArray[np.intp]:
     """Who colludes; those of whom only the number or the share is known are drawn at random."""
     count = check_colluders(colluders, n)
-    if isinstance(colluders, Sequence | np.ndarray):
-        return np.unique(np.asarray(colluders, np.intp))
-    if not count:
-        return np.empty(0, np.intp)  # also of a crowd too large to list
-    drawn = Seeds(seed).generator("colluders").permutation(n)[:count]
-    return np.sort(drawn)
+    if isinstance(colluders, Sequence | np.ndarray) or not count:
+        # Nobody is drawn of a crowd that may be too large to list.
+        return np.unique(np.asarray(colluders if count else (), np.intp))
+    return np.sort(Seeds(seed).generator("colluders").permutation(n)[:count])
 
 
 def check_colluders(colluders: Colluders, n: int) -> int:

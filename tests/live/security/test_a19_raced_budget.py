@@ -52,12 +52,12 @@ def test_reservations_when_offers_race_stay_within_the_budget(hub, tmp_path):
             for device in all_.devices.values():
                 assert set(device.declined.values()) == {"budget"}
                 assert len(device.declined) == OFFERS - 2
+            joined = [each for each in proposals if not any(all_.refusals(each.survey))]
             # A crash forgets none of it.
             await all_.close()
             with Journal(tmp_path / "all.sqlite", readonly=True) as journal:
                 assert held(all_, Ledger(journal), now) == [two] * PEOPLE
             await all_.open()
-            joined = [each for each in proposals if not all_.refusals(each.survey)[0]]
             run = await people.conclude(await people.start(joined[0]))
             assert run.collected.received == PEOPLE
             assert held(all_, all_.host.ledger, people.host.time()) == [two] * PEOPLE
