@@ -77,7 +77,7 @@ CONDITIONS = [
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)
-def test_where_when_values_are_missing_counts_as_sql_does(condition, people, database):
+def test_condition_when_values_are_missing_counts_as_sql_does(condition, people, database):
     asked = query(f"SELECT town, COUNT(*), SUM(age) FROM people WHERE {condition} GROUP BY town")
     values = asked.rows(people[:, [_place(name) for name in asked.asks()]].tolist())
     (expected,) = database.execute(
