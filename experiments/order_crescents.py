@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.common import BLUE, GREEN, INK, MUTED, ORANGE, Drawing, Table, canvas
+from experiments.order_attacks import boosting_attack, gaussian_process_attack, vote
 from experiments.order_data import crescents
+from experiments.order_learnability import accuracy
 from experiments.order_measure import Effort, Spread, spread_of
 from experiments.order_worlds import SEEDS, Setting, Way, crowd_of, neighbours_of, sources
 from experiments.paper_order_shuffle import ALPHA, EPSILON, FIGURE_ALPHA, FIGURE_EPSILON
-from incrowd.protocols.order_shuffle.attacks import boosting_attack, gaussian_process_attack, vote
-from incrowd.protocols.order_shuffle.learnability import accuracy
 from incrowd.randomizers import KRR
 from incrowd.report.format import percent
 

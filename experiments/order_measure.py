@@ -15,6 +15,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from experiments.order_attacks import vulnerable
+from experiments.order_learnability import calibrated, inverted, learnability
 from experiments.order_worlds import (
     SEEDS,
     Setting,
@@ -25,8 +27,6 @@ from experiments.order_worlds import (
     truth_of,
 )
 from experiments.paper_order_shuffle import ALPHA, EPSILON
-from incrowd.protocols.order_shuffle.attacks import vulnerable
-from incrowd.protocols.order_shuffle.learnability import calibrated, inverted, learnability
 from incrowd.randomizers import KRR
 
 __all__ = ["Effort", "Spread", "share_vulnerable", "spread_of", "unlearned"]

@@ -28,16 +28,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments import order_data
-from experiments.order_data import Dataset
-from incrowd.graphs.graph import Graph, connected_part
-from incrowd.protocols.order_shuffle.attacks import (
+from experiments.order_attacks import (
     VOTERS,
     most_similar,
     nearest,
     nearest_in_graph,
 )
+from experiments.order_data import Dataset
+from experiments.order_learnability import embedding, local_truth
+from incrowd.graphs.graph import Graph, connected_part
 from incrowd.protocols.order_shuffle.grouping import Grouping, from_graph, from_lists, from_points
-from incrowd.protocols.order_shuffle.learnability import embedding, local_truth
 from incrowd.protocols.order_shuffle.mallows import conjugated, kendall_permutation
 from incrowd.protocols.order_shuffle.orders import ReferenceOrder, reference_order
 from incrowd.protocols.order_shuffle.privacy import theta_for

@@ -14,11 +14,11 @@ from typing import Any, Final
 import numpy as np
 
 from experiments.common import Experiment, Table
+from experiments.token_gossip import Gossip
 from experiments.token_learning import least, paper_sigma
 from incrowd.graphs import Graph, from_edges, line, ring
 from incrowd.privacy.gaussian import GaussianProfile
 from incrowd.privacy.guarantee import Profile
-from incrowd.protocols.token_walk.gossip import Gossip
 from incrowd.protocols.token_walk.hidden import HiddenWalkProfile
 from incrowd.protocols.token_walk.iterated import IteratedProfile
 from incrowd.protocols.token_walk.on_graph import PairOnGraphProfile, first_hit, metropolis

@@ -18,14 +18,14 @@ from check_in_enumeration import (
 from enumeration import krr_matrix
 from scipy.stats import binom
 
-from incrowd.errors import InvalidParameter
-from incrowd.protocols.check_in import CheckIn
-from incrowd.protocols.check_in.published import (
+from experiments.check_in_published import (
     _log_moments,
     first_cut_delta,
     renyi_divergence,
     renyi_epsilon,
 )
+from incrowd.errors import InvalidParameter
+from incrowd.protocols.check_in import CheckIn
 from incrowd.protocols.trusted_shuffle.privacy import blanket_profile
 from incrowd.randomizers import RR, Generic
 

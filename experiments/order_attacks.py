@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from experiments.order_learnability import boosted, one_thread
 from incrowd import checks
 from incrowd.errors import InvalidParameter
 from incrowd.protocols.order_shuffle.earth import chord, on_sphere
-from incrowd.protocols.order_shuffle.learnability import boosted, one_thread
 
 if TYPE_CHECKING:
     from incrowd.graphs.graph import Graph
@@ -214,7 +214,7 @@ def vote(
     weighs each vote by one over the overall share of its value, so that only what is more frequent
     around the victim than elsewhere counts.
     """
-    from incrowd.protocols.order_shuffle._attack_kernels import cast_votes
+    from experiments.order_attack_kernels import cast_votes
 
     rows = np.atleast_2d(np.asarray(reports))
     if rows.shape[1] != len(neighbours):

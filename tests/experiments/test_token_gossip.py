@@ -7,10 +7,10 @@ from fractions import Fraction as F
 import numpy as np
 import pytest
 
+from experiments.token_gossip import Gossip
 from incrowd.errors import GraphInvalid, InvalidParameter, NotANumber, NumericalFloor
 from incrowd.graphs import families
 from incrowd.privacy.gaussian import GaussianProfile
-from incrowd.protocols.token_walk.gossip import Gossip
 from incrowd.protocols.token_walk.on_graph import metropolis
 
 
