@@ -26,7 +26,7 @@ import numpy as np
 from comparisons import Comparison, show
 
 from incrowd.privacy import ComposedProfile
-from incrowd.protocols.trusted_shuffle.privacy import blanket_profile
+from incrowd.privacy.mechanisms.shuffle import blanket_profile
 from incrowd.randomizers import Generic
 
 EPSILON = 2.0

@@ -30,8 +30,8 @@ from numpy.typing import NDArray
 
 from incrowd.privacy import ComposedProfile
 from incrowd.privacy.guarantee import Profile
+from incrowd.privacy.mechanisms.shuffle import blanket_profile
 from incrowd.privacy.search import crossing
-from incrowd.protocols.trusted_shuffle.privacy import blanket_profile
 from incrowd.randomizers import Generic
 
 EPSILON = 1.0

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from experiments.common import BLUE, GREEN, INK, MUTED, ORANGE, PAPER, Drawing, canvas, plain_ticks
 from experiments.paper_check_in import paper_optimistic_renyi, paper_without_replacement_renyi
 from incrowd.privacy import ComposedProfile, LocalProfile
+from incrowd.privacy.mechanisms.shuffle import blanket_profile
 from incrowd.privacy.renyi import renyi_epsilon, shuffled_gaussian_renyi
 from incrowd.protocols.check_in.distributed import distributed_guarantee, distributed_renyi
-from incrowd.protocols.trusted_shuffle.privacy import blanket_profile
 from incrowd.randomizers import Gaussian
 from incrowd.report.format import plain, round_down, round_up, up
 

@@ -39,10 +39,10 @@ from experiments.common import Drawing, Experiment, Table
 from experiments.paper_check_in import paper_optimistic_renyi
 from incrowd.privacy import ComposedProfile
 from incrowd.privacy.gaussian import GaussianProfile
+from incrowd.privacy.mechanisms.shuffle import blanket_profile
 from incrowd.privacy.renyi import renyi_epsilon, shuffled_gaussian_renyi
 from incrowd.protocols.check_in.distributed import distributed_guarantee
 from incrowd.protocols.check_in.rates import RevealedProfile
-from incrowd.protocols.trusted_shuffle.privacy import blanket_profile
 from incrowd.randomizers.noise import Gaussian, gaussian_delta
 from incrowd.report.format import count, down, plain, up
 

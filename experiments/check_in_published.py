@@ -30,8 +30,8 @@ from numpy.typing import NDArray
 from incrowd import checks
 from incrowd.errors import InvalidEpsilon, InvalidParameter
 from incrowd.privacy import multinomial, renyi
+from incrowd.privacy.mechanisms.shuffle import blanket_profile
 from incrowd.protocols.check_in.distributed import crowds_of
-from incrowd.protocols.trusted_shuffle.privacy import blanket_profile
 from incrowd.randomizers import Generic
 from incrowd.randomizers.response import response_blanket
 

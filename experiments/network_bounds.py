@@ -14,8 +14,8 @@ from experiments.paper_network_shuffle import (
     paper_single,
     paper_stationary_collision,
 )
+from incrowd.privacy.mechanisms.shuffle import blanket_profile
 from incrowd.protocols.network_shuffle.privacy import SampledProfile
-from incrowd.protocols.trusted_shuffle.privacy import blanket_profile
 from incrowd.randomizers import Generic
 
 __all__ = [

@@ -37,11 +37,11 @@ from numpy.typing import NDArray
 from experiments.network_graphs import with_peers
 from incrowd.graphs import Graph
 from incrowd.graphs.modes import Modes, modes
+from incrowd.privacy.mechanisms.shuffle import blanket_profile
 from incrowd.protocols.network_shuffle import privacy, routes
 from incrowd.protocols.network_shuffle.mixing import SLACKS, Mixing, measure
 from incrowd.protocols.network_shuffle.particulars import upper_quantile
 from incrowd.protocols.network_shuffle.walk import Walk
-from incrowd.protocols.trusted_shuffle.privacy import blanket_profile
 from incrowd.randomizers import Generic
 
 __all__ = [

@@ -37,8 +37,8 @@ from experiments.network_graphs import GOOGLE, PRINTED, Printed
 from experiments.network_rounds import BUILD, SHARES, Case, Curve, Store, compute
 from incrowd import graphs
 from incrowd.graphs import Graph
+from incrowd.privacy.mechanisms.shuffle import clones_profile
 from incrowd.protocols.network_shuffle.particulars import upper_quantile
-from incrowd.protocols.trusted_shuffle.privacy import clones_profile
 from incrowd.randomizers import Generic
 from incrowd.report.format import count, plain, small, up
 

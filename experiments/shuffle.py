@@ -26,8 +26,8 @@ from dataclasses import dataclass
 from experiments import shuffle_figures as figures
 from experiments.common import Experiment, Table
 from incrowd.privacy import ComposedProfile, LocalProfile, Profile, ShuffleProfile, functional
+from incrowd.privacy.mechanisms.shuffle import blanket_profile, clones_profile
 from incrowd.privacy.search import crossing
-from incrowd.protocols.trusted_shuffle.privacy import blanket_profile, clones_profile
 from incrowd.randomizers import (
     KRR,
     OLH,

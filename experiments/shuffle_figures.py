@@ -26,7 +26,7 @@ from experiments.common import (
 )
 from incrowd.privacy import ComposedProfile, LocalProfile, ShuffleProfile
 from incrowd.privacy.guarantee import Profile
-from incrowd.protocols.trusted_shuffle.privacy import blanket_profile, clones_profile
+from incrowd.privacy.mechanisms.shuffle import blanket_profile, clones_profile
 from incrowd.randomizers import KRR, Generic, Randomizer
 from incrowd.report.format import round_down, round_up, up
 

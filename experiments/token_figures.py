@@ -39,10 +39,10 @@ from experiments.paper_token_walk import (
 )
 from experiments.token_graphs import ENOUGH, by_distance
 from incrowd.privacy.gaussian import GaussianProfile
+from incrowd.privacy.mechanisms.shuffle import blanket_profile
 from incrowd.protocols.token_walk import TokenWalk
 from incrowd.protocols.token_walk.realised import realised_epsilon, realised_losses
 from incrowd.protocols.token_walk.simulate import collect, paths
-from incrowd.protocols.trusted_shuffle.privacy import blanket_profile
 from incrowd.randomizers import KRR, Gaussian, Generic
 from incrowd.randomness import Seeds
 from incrowd.report.format import round_down, round_up, up

@@ -25,8 +25,8 @@ from experiments.check_in_published import (
     renyi_epsilon,
 )
 from incrowd.errors import InvalidParameter
+from incrowd.privacy.mechanisms.shuffle import blanket_profile
 from incrowd.protocols.check_in import CheckIn
-from incrowd.protocols.trusted_shuffle.privacy import blanket_profile
 from incrowd.randomizers import RR, Generic
 
 N, ROUNDS, DELTA = 10_000, 100, 1e-4

@@ -8,10 +8,10 @@ import pytest
 from incrowd.errors import NumericalFloor
 from incrowd.privacy import ComposedProfile, connect_the_dots, functional
 from incrowd.privacy.listed import likely_outcomes
+from incrowd.privacy.mechanisms.shuffle import blanket_profile, clones_profile
 from incrowd.privacy.near import NearProfile
 from incrowd.privacy.thinned import Thinned, thinned
 from incrowd.protocols.check_in import CheckIn
-from incrowd.protocols.trusted_shuffle.privacy import blanket_profile, clones_profile
 from incrowd.randomizers import KRR, RR, Gaussian, Generic, Laplace
 
 # n = 1e4, 100 rounds, δ = 1e-4. Bounds by clones, by the blanket, and the exact ε of one data set

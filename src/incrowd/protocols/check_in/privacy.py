@@ -19,12 +19,8 @@ import numpy as np
 
 from incrowd.privacy import ComposedProfile, Guarantee, LocalProfile
 from incrowd.privacy.guarantee import Profile
-from incrowd.privacy.thinned import thinned
-from incrowd.protocols.check_in.counted import CountedProfile, Crowds
-from incrowd.protocols.check_in.parameters import CheckInParameters
-from incrowd.protocols.check_in.rates import RatesProfile
-from incrowd.protocols.local.privacy import drawing, local_guarantee
-from incrowd.protocols.trusted_shuffle.privacy import (
+from incrowd.privacy.mechanisms.local import drawing, local_guarantee
+from incrowd.privacy.mechanisms.shuffle import (
     AMPLIFIED_VIEW,
     FIXED_CROWDS,
     HONEST_SHUFFLER,
@@ -35,6 +31,10 @@ from incrowd.protocols.trusted_shuffle.privacy import (
     clones_profile,
     colluding,
 )
+from incrowd.privacy.thinned import thinned
+from incrowd.protocols.check_in.counted import CountedProfile, Crowds
+from incrowd.protocols.check_in.parameters import CheckInParameters
+from incrowd.protocols.check_in.rates import RatesProfile
 from incrowd.randomizers.base import Randomizer
 
 __all__ = ["check_in_guarantee"]

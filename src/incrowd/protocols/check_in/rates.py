@@ -29,13 +29,13 @@ from incrowd import checks
 from incrowd.errors import InvalidCrowd
 from incrowd.privacy import ComposedProfile, LocalProfile, LossDistribution, ShuffleProfile
 from incrowd.privacy.guarantee import Profile
-from incrowd.privacy.thinned import thinned
-from incrowd.protocols.trusted_shuffle.privacy import (
+from incrowd.privacy.mechanisms.shuffle import (
     any_randomizer,
     distance,
     near_pure,
     victim_law,
 )
+from incrowd.privacy.thinned import thinned
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomizers.law import PairLaw
 

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from numpy.typing import NDArray
 
 from incrowd.privacy.guarantee import Guarantee, view_of
+from incrowd.privacy.mechanisms.local import local_guarantee
 from incrowd.protocols.actor import CURATOR, Actor, Address
 from incrowd.protocols.base import (
     Colluders,
@@ -20,7 +21,7 @@ from incrowd.protocols.base import (
     check_colluders,
     check_randomizer,
 )
-from incrowd.protocols.local import privacy, simulate
+from incrowd.protocols.local import simulate
 from incrowd.protocols.reporting import ReportingProtocol
 from incrowd.protocols.seat import Seat
 from incrowd.protocols.wire import ReportFormat
@@ -53,9 +54,7 @@ class Local(ReportingProtocol):
     def guarantee(self, view: str = "curator", colluders: Colluders = 0) -> Guarantee:
         """ε0 per round, whoever looks."""
         count = check_colluders(colluders, self.parameters.n)
-        return privacy.local_guarantee(
-            self.randomizer, self.parameters.rounds, view_of(view), count
-        )
+        return local_guarantee(self.randomizer, self.parameters.rounds, view_of(view), count)
 
     def guarantees(self) -> tuple[Guarantee, ...]:
         """The curator, who sees who said what, alone and with the hub, and everyone: the same."""

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from incrowd.privacy.guarantee import Guarantee
+from incrowd.privacy.mechanisms.shuffle import blanket_profile
 from incrowd.protocols.base import Colluders, check_colluders
 from incrowd.protocols.network_shuffle.attendance import AWAY
 from incrowd.protocols.network_shuffle.simulate import Mode, Walked
-from incrowd.protocols.trusted_shuffle.privacy import blanket_profile
 
 if TYPE_CHECKING:
     from incrowd.protocols.network_shuffle.protocol import NetworkShuffle

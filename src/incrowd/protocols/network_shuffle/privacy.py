@@ -25,13 +25,13 @@ from numpy.typing import NDArray
 
 from incrowd import checks
 from incrowd.privacy import Guarantee, LocalProfile, Profile
+from incrowd.privacy.mechanisms.local import drawing
+from incrowd.privacy.mechanisms.shuffle import blanket_profile
 from incrowd.privacy.mixed import Attacks, Crowd, PeopleProfile, mixed_crowd
 from incrowd.privacy.search import crossing
-from incrowd.protocols.local.privacy import drawing
 from incrowd.protocols.network_shuffle.attack import NeighbourhoodAttack
 from incrowd.protocols.network_shuffle.mixing import SLACKS, Mixing
 from incrowd.protocols.network_shuffle.walk import Walk
-from incrowd.protocols.trusted_shuffle.privacy import blanket_profile
 from incrowd.randomizers.base import Randomizer
 
 __all__ = [

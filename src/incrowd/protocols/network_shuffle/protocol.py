@@ -23,6 +23,8 @@ from incrowd import checks
 from incrowd.errors import InvalidCrowd, InvalidParameter, ProtocolFailed
 from incrowd.graphs.graph import Graph
 from incrowd.privacy.guarantee import Guarantee, Profile, view_of
+from incrowd.privacy.mechanisms.local import local_guarantee
+from incrowd.privacy.mechanisms.shuffle import blanket_profile
 from incrowd.protocols.actor import Actor, Address, device
 from incrowd.protocols.base import (
     Colluders,
@@ -36,7 +38,6 @@ from incrowd.protocols.base import (
     colluding,
 )
 from incrowd.protocols.cover import COVERED, CellFormat
-from incrowd.protocols.local.privacy import local_guarantee
 from incrowd.protocols.named_graph import befriended, graph_named
 from incrowd.protocols.network_shuffle import privacy, routes, simulate
 from incrowd.protocols.network_shuffle.attendance import Attendance
@@ -64,7 +65,6 @@ from incrowd.protocols.network_shuffle.simulate import Mode, Walked
 from incrowd.protocols.network_shuffle.walk import Walk
 from incrowd.protocols.pricing import expected_error
 from incrowd.protocols.seat import Connections, Seat, Timing
-from incrowd.protocols.trusted_shuffle.privacy import blanket_profile
 from incrowd.protocols.wire import Absent, encode
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomness import Seeds

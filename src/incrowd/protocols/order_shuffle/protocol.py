@@ -27,6 +27,7 @@ from incrowd.errors import InvalidCrowd, InvalidParameter, ProtocolFailed
 from incrowd.graphs.graph import Graph
 from incrowd.privacy.guarantee import Guarantee, view_of
 from incrowd.privacy.local import LocalProfile
+from incrowd.privacy.mechanisms.local import local_guarantee
 from incrowd.protocols.actor import SHUFFLER, Actor, Address
 from incrowd.protocols.base import (
     Colluders,
@@ -36,7 +37,6 @@ from incrowd.protocols.base import (
     check_randomizer,
 )
 from incrowd.protocols.cover import CellFormat, ReportCover, against_hub
-from incrowd.protocols.local.privacy import local_guarantee
 from incrowd.protocols.named_graph import graph_named
 from incrowd.protocols.order_shuffle import grouping as groupings
 from incrowd.protocols.order_shuffle import orders, simulate

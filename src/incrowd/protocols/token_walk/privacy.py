@@ -26,7 +26,7 @@ from incrowd.privacy import ComposedProfile, Guarantee, LocalProfile
 from incrowd.privacy.gaussian import GaussianProfile
 from incrowd.privacy.guarantee import EVERYONE, Profile
 from incrowd.privacy.least import LeastProfile, LentProfile
-from incrowd.protocols.local.privacy import drawing
+from incrowd.privacy.mechanisms.local import drawing
 from incrowd.protocols.token_walk.parameters import TokenWalkParameters
 from incrowd.protocols.token_walk.realised import realised_profile
 from incrowd.randomizers import KRR, Gaussian, GaussianVector

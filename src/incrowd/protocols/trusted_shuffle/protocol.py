@@ -13,6 +13,7 @@ from typing import Annotated, Any, ClassVar, Self
 from numpy.typing import NDArray
 
 from incrowd.privacy.guarantee import Guarantee
+from incrowd.privacy.mechanisms.shuffle import shuffle_guarantee
 from incrowd.protocols.actor import CURATOR, SHUFFLER, Actor, Address
 from incrowd.protocols.base import (
     Colluders,
@@ -26,7 +27,7 @@ from incrowd.protocols.cover import CellFormat, ReportCover
 from incrowd.protocols.reporting import ReportingProtocol
 from incrowd.protocols.seat import Seat
 from incrowd.protocols.shuffler import ShufflerProtocol
-from incrowd.protocols.trusted_shuffle import privacy, simulate
+from incrowd.protocols.trusted_shuffle import simulate
 from incrowd.protocols.wire import ReportFormat, envelope_bytes
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomness import Seeds
@@ -72,7 +73,7 @@ class TrustedShuffle(ShufflerProtocol, ReportingProtocol):
 
     def uncovered(self, view: frozenset[str], colluders: Colluders) -> Guarantee:
         """Amplified by the crowd against the curator; ε0 for a view that includes the shuffler."""
-        return privacy.shuffle_guarantee(
+        return shuffle_guarantee(
             self.randomizer,
             n=self.parameters.n,
             rounds=self.parameters.rounds,

@@ -26,9 +26,9 @@ from functools import lru_cache
 from incrowd.errors import NotProven
 from incrowd.privacy import ComposedProfile, Guarantee, LocalProfile, ShuffleProfile, clones_law
 from incrowd.privacy.guarantee import Profile
+from incrowd.privacy.mechanisms.local import drawing, local_guarantee
 from incrowd.privacy.near import NearProfile
 from incrowd.privacy.thinned import thinned
-from incrowd.protocols.local.privacy import drawing, local_guarantee
 from incrowd.randomizers import Generic
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomizers.law import PairLaw
