@@ -50,7 +50,7 @@ from incrowd.live.hub.limits import Limits
 from incrowd.live.keys import PrivateKeys, Role
 from incrowd.live.links import Links
 from incrowd.live.store import CellRow, Committer, SqliteStore, Tables
-from incrowd.protocols.seat import Timing
+from incrowd.protocols.runtime.context import Timing
 
 REPORT_TARGET = 0.5
 RELAY_TARGET = 0.3

@@ -27,7 +27,7 @@ from incrowd.live.hub.limits import Limits
 from incrowd.live.hub.metrics import Metrics
 from incrowd.live.hub.routes import ROUTES
 from incrowd.live.reasons import Reason
-from incrowd.protocols.actor import device
+from incrowd.protocols.runtime.actor import device
 from incrowd.report.format import count, plain, up
 
 _KINDS = {"B": "whole number", "I": "whole number", "Q": "whole number", "s": "bytes"}

@@ -20,10 +20,10 @@ from incrowd.live.keys import KeyRecord, PrivateKeys, Role
 from incrowd.live.options import LiveOptions
 from incrowd.live.reasons import Reason, Rejected
 from incrowd.live.task import Join, Start
-from incrowd.protocols.actor import CURATOR
 from incrowd.protocols.base import Protocol
 from incrowd.protocols.network_shuffle import NetworkShuffle
-from incrowd.protocols.seat import Timing
+from incrowd.protocols.runtime.actor import CURATOR
+from incrowd.protocols.runtime.context import Timing
 from incrowd.randomizers import KRR
 from incrowd.tasks.histogram import Histogram
 

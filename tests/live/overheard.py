@@ -19,8 +19,8 @@ from incrowd.live.member import Helper
 from incrowd.live.options import LiveOptions
 from incrowd.live.policy_write import survey_policy
 from incrowd.live.reasons import Reason
-from incrowd.protocols.actor import CURATOR, SHUFFLER, device
 from incrowd.protocols.base import Protocol
+from incrowd.protocols.runtime.actor import CURATOR, SHUFFLER, device
 from incrowd.tasks.base import Task
 from tests.live.crowds import DELTA, Crowd, crowd, until
 from tests.live.worlds import LiveHub

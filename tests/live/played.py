@@ -23,10 +23,10 @@ from incrowd.live.links import HpkeSealer, Links
 from incrowd.live.party import Party, unpack_output
 from incrowd.live.playing import Player
 from incrowd.live.transports.memory import MemoryNetwork
-from incrowd.protocols.actor import CURATOR, device
-from incrowd.protocols.delivery import Backoff
 from incrowd.protocols.local import Local
-from incrowd.protocols.seat import Seat, Timing
+from incrowd.protocols.runtime.actor import CURATOR, device
+from incrowd.protocols.runtime.context import ActorContext, Timing
+from incrowd.protocols.runtime.delivery import Backoff
 from incrowd.protocols.trusted_shuffle import TrustedShuffle
 from incrowd.randomizers import KRR
 from incrowd.tasks.base import Collected
@@ -75,7 +75,7 @@ class Cast:
     def party(self, address: str, **options) -> Party:
         number, keys = cells.number(address), self.keys[address]
         person = number if number < self.people else None
-        seat = Seat(
+        seat = ActorContext(
             generator=lambda *_: np.random.default_rng(),
             value=None if person is None else np.array([person]),
             sealer=HpkeSealer(number, keys, SURVEY, CONTEXT, self.records),

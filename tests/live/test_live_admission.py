@@ -23,10 +23,10 @@ from incrowd.live.curator import Proposal
 from incrowd.live.keys import KeyRecord, PrivateKeys, Role
 from incrowd.live.reasons import Reason, Rejected
 from incrowd.live.task import Join, Promise, Spec, Start
-from incrowd.protocols.actor import CURATOR
 from incrowd.protocols.base import Protocol
 from incrowd.protocols.local import Local
-from incrowd.protocols.seat import Timing
+from incrowd.protocols.runtime.actor import CURATOR
+from incrowd.protocols.runtime.context import Timing
 from incrowd.protocols.trusted_shuffle import TrustedShuffle
 from incrowd.randomizers import KRR, Laplace
 from incrowd.tasks.mean import Mean

@@ -19,7 +19,7 @@ from incrowd.errors import FileUnreadable, MissingColumn, ProtocolFailed
 from incrowd.live.answers import AnswerBook, Answers, Secret
 from incrowd.live.keys import write_private
 from incrowd.live.party import Party
-from incrowd.protocols.actor import device
+from incrowd.protocols.runtime.actor import device
 
 HELD = "perfectly-private"
 SOURCE = Path(incrowd.__file__).parent

@@ -11,7 +11,7 @@ import pytest
 
 from incrowd.live.client import Connection
 from incrowd.live.transports.base import Unreachable
-from incrowd.protocols.delivery import Backoff
+from incrowd.protocols.runtime.delivery import Backoff
 from tests.live.chaos import ChaosProxy, ChaosTransport, ProxyRates, Rates
 from tests.live.worlds import (
     HubWorld,

@@ -16,9 +16,9 @@ from incrowd.cli import main
 from incrowd.live.cells import CELL, DATA
 from incrowd.live.options import LiveOptions
 from incrowd.live.run import run_live
-from incrowd.protocols.actor import SHUFFLER
 from incrowd.protocols.check_in import CheckIn, CheckInParameters, actors
-from incrowd.protocols.delivery import Receipt
+from incrowd.protocols.runtime.actor import SHUFFLER
+from incrowd.protocols.runtime.delivery import Receipt
 from incrowd.randomizers import KRR
 from tests.live.chaos_world import (
     DELTA,

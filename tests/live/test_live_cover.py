@@ -12,7 +12,7 @@ import pytest
 from incrowd.live import party as parties
 from incrowd.live.answers import Answers, Secret
 from incrowd.live.cells import CELL, COMPARE, DATA
-from incrowd.protocols.actor import CURATOR
+from incrowd.protocols.runtime.actor import CURATOR
 from tests.live.crowds import crowd, until, walk
 from tests.live.overheard import SECONDS, Overheard, Seen
 from tests.live.worlds import LiveHub

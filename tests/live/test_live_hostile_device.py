@@ -26,10 +26,10 @@ from incrowd.live.keys import PrivateKeys, Role
 from incrowd.live.party import Party
 from incrowd.live.reasons import Reason, Rejected
 from incrowd.live.transports.base import Unreachable
-from incrowd.protocols import wire
-from incrowd.protocols.actor import device
 from incrowd.protocols.network_shuffle import NetworkShuffle
-from incrowd.protocols.seat import Seat, Timing
+from incrowd.protocols.runtime import wire
+from incrowd.protocols.runtime.actor import device
+from incrowd.protocols.runtime.context import ActorContext, Timing
 from incrowd.randomizers import KRR
 from tests.live.crowds import ROUND, Crowd, Process, crowd, until, walk
 from tests.live.worlds import LiveHub
@@ -260,7 +260,7 @@ class Pair:
         self.curator = self._links(cells.number("curator"), curator)
         self.actor = None
         sealer = links.HpkeSealer(0, keys[0], self.survey, self.context, self.records)
-        seat = Seat(
+        seat = ActorContext(
             generator=lambda *_: np.random.default_rng(1),
             value=np.array([1]),
             sealer=sealer,

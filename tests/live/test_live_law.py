@@ -15,10 +15,10 @@ from incrowd.live.hub.limits import Limits
 from incrowd.live.keys import Role
 from incrowd.live.options import LiveOptions
 from incrowd.live.run import LiveRun, run_live
-from incrowd.protocols.actor import CURATOR
 from incrowd.protocols.base import Protocol
 from incrowd.protocols.local.protocol import Local
 from incrowd.protocols.network_shuffle.protocol import NetworkShuffle
+from incrowd.protocols.runtime.actor import CURATOR
 from incrowd.protocols.trusted_shuffle.protocol import TrustedShuffle
 from incrowd.randomizers import KRR, Ternary
 from incrowd.tasks import Histogram, Mean

@@ -23,11 +23,11 @@ from incrowd.live.party import Party, unpack_output
 from incrowd.live.run import run_live
 from incrowd.live.service import JOURNAL_FILE
 from incrowd.live.transports.memory import MemoryNetwork
-from incrowd.protocols import wire
-from incrowd.protocols.actor import CURATOR, SHUFFLER
 from incrowd.protocols.order_shuffle import OrderShuffle
 from incrowd.protocols.order_shuffle.messages import PlacedBatch
-from incrowd.protocols.seat import Seat, Timing
+from incrowd.protocols.runtime import wire
+from incrowd.protocols.runtime.actor import CURATOR, SHUFFLER
+from incrowd.protocols.runtime.context import ActorContext, Timing
 from incrowd.randomizers import KRR
 from incrowd.tasks import Placed, Release
 from incrowd.tasks.release import MOST_GROUP_TEXT
@@ -67,7 +67,7 @@ class Line(Cast):
 
     def party(self, address: str, **options: Any) -> Party:
         number = cells.number(address)
-        seat = Seat(
+        seat = ActorContext(
             generator=lambda *_: self.stream(number),
             value=np.array([number]) if number < self.people else None,
             sealer=HpkeSealer(number, self.keys[address], SURVEY, CONTEXT, self.records),

@@ -14,8 +14,8 @@ from incrowd.live.journal import Journal
 from incrowd.live.links import compare_cell
 from incrowd.live.party import Party
 from incrowd.live.reasons import Reason
-from incrowd.protocols.actor import CURATOR, Actor, Done, Send, Wake, device
-from incrowd.protocols.cover import Tick
+from incrowd.protocols.runtime.actor import CURATOR, Actor, Done, Send, Wake, device
+from incrowd.protocols.runtime.cover import Tick
 from tests.live.played import SURVEY, Cast, make_keys
 
 ORIGIN = 1.8e9

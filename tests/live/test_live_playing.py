@@ -22,7 +22,7 @@ from incrowd.live.playing import Player
 from incrowd.live.reasons import Reason, Rejected
 from incrowd.live.transports.base import Unreachable
 from incrowd.live.transports.memory import MemoryNetwork
-from incrowd.protocols.actor import CURATOR, SHUFFLER, device
+from incrowd.protocols.runtime.actor import CURATOR, SHUFFLER, device
 from tests.live.played import (
     QUICK,
     SURVEY,

@@ -23,7 +23,7 @@ from incrowd.live.ledger import Line
 from incrowd.live.options import LiveOptions
 from incrowd.live.run import _APART, _Local, run_live
 from incrowd.live.service import JOURNAL_FILE
-from incrowd.protocols.actor import CURATOR, stands_by
+from incrowd.protocols.runtime.actor import CURATOR, stands_by
 from incrowd.protocols.scrambled_query import ScrambledQuery
 from incrowd.randomness import Seeds
 from incrowd.tasks.query import Query

@@ -23,7 +23,7 @@ from incrowd.live.journal import Fact, GroupCommit, Journal
 from incrowd.live.keys import CERTIFICATE_FILE, Role
 from incrowd.live.supervisor import LOGGER, Service, Supervisor
 from incrowd.live.transports.base import Unreachable
-from incrowd.protocols.delivery import Backoff
+from incrowd.protocols.runtime.delivery import Backoff
 from tests.live.hub_server import Api, Deployment, running_hub
 
 LIVE = Path(incrowd.__file__).parent / "live"

@@ -17,7 +17,7 @@ import pytest
 
 from incrowd.live.options import LiveOptions
 from incrowd.live.run import run_live
-from incrowd.protocols.actor import COURIER
+from incrowd.protocols.runtime.actor import COURIER
 from incrowd.protocols.token_walk import TokenWalk, courier
 from incrowd.protocols.token_walk.actors import Held
 from incrowd.protocols.token_walk.trail import line

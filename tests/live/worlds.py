@@ -22,7 +22,7 @@ from incrowd.live.transports.direct import DirectTransport, HubDirectory, mutual
 from incrowd.live.transports.hub import HubTransport
 from incrowd.live.transports.memory import MemoryNetwork
 from incrowd.live.transports.nats import NatsTransport
-from incrowd.protocols.delivery import Backoff
+from incrowd.protocols.runtime.delivery import Backoff
 from tests.live.hub_server import Deployment, Poll, RunningHub, make_poll, running_hub
 from tests.live.nats_server import NatsServer
 

@@ -20,9 +20,19 @@ from hypothesis import strategies as st
 from scipy.stats import binom, chisquare
 
 from incrowd.errors import InvalidCrowd, InvalidParameter, ProtocolFailed
-from incrowd.protocols import delivery, load, wire
-from incrowd.protocols.actor import CURATOR, Actor, Address, Maker, Message, Send, device, is_device
+from incrowd.protocols import load
 from incrowd.protocols.base import Protocol, Run
+from incrowd.protocols.runtime import delivery, wire
+from incrowd.protocols.runtime.actor import (
+    CURATOR,
+    Actor,
+    Address,
+    Maker,
+    Message,
+    Send,
+    device,
+    is_device,
+)
 from incrowd.randomizers import (
     KRR,
     OLH,

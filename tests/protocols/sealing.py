@@ -8,8 +8,8 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from incrowd.live import cells
 from incrowd.live.links import HpkeSealer
-from incrowd.protocols.actor import Address, device
 from incrowd.protocols.base import Protocol
+from incrowd.protocols.runtime.actor import Address, device
 
 
 def sealers(protocol: Protocol) -> dict[Address, HpkeSealer]:

@@ -25,13 +25,21 @@ from scipy.stats import binom, chisquare
 
 from incrowd.errors import NotProven, ProtocolFailed
 from incrowd.live.accounting import CELLS
-from incrowd.protocols import wire
-from incrowd.protocols.actor import CURATOR, SHUFFLER, Done, Message, NullSealer, Send, device
 from incrowd.protocols.check_in import CheckIn, actors
 from incrowd.protocols.check_in.cover import CheckInCover, closes
 from incrowd.protocols.check_in.simulate import CheckedIn
-from incrowd.protocols.delivery import Receipt
-from incrowd.protocols.seat import Seat, Timing
+from incrowd.protocols.runtime import wire
+from incrowd.protocols.runtime.actor import (
+    CURATOR,
+    SHUFFLER,
+    Done,
+    Message,
+    NullSealer,
+    Send,
+    device,
+)
+from incrowd.protocols.runtime.context import ActorContext, Timing
+from incrowd.protocols.runtime.delivery import Receipt
 from incrowd.randomizers import KRR, RR
 from incrowd.randomness import Seeds
 from incrowd.sim import Faults, play, run
@@ -207,9 +215,9 @@ class TestExecutionsAgree:
         assert_order_says_nothing(execution, protocol)
 
 
-def seat(seed=0, value=1, sealer=None, timing=TIMING, stream=("device", 0)):
+def context(seed=0, value=1, sealer=None, timing=TIMING, stream=("device", 0)):
     seeds = Seeds(seed)
-    return Seat(
+    return ActorContext(
         generator=lambda *numbers: seeds.generator(*stream, *numbers),
         value=np.array([value]),
         sealer=sealer or NullSealer(),
@@ -225,7 +233,7 @@ class TestDevice:
     def device(self, seed=0, person=0, sealer=None, **parameters):
         chosen = {"n": 5, "rate": 0.5, "rounds": 6} | parameters
         protocol = CheckIn(RR(epsilon=1.0), **chosen)
-        return protocol.party(device(person), seat(seed, sealer=sealer))
+        return protocol.party(device(person), context(seed, sealer=sealer))
 
     def messages(self, actor):
         """Everything it sends when every message is answered at once, with the times."""
@@ -265,7 +273,7 @@ class TestDevice:
     def test_void_and_real_messages_are_of_one_length(self, rounds, rate, randomizer, seed):
         protocol = CheckIn(randomizer, n=3, rate=rate, rounds=rounds)
         (value, *_) = values_for(randomizer, 3)
-        actor = protocol.party(device(0), seat(seed, value))
+        actor = protocol.party(device(0), context(seed, value))
         actor.start(0.0)
         drawn = self.later(actor)
         assert len(drawn) == rounds
@@ -373,7 +381,7 @@ class HpkeLength:
 class TestShuffler:
     def shuffler(self, seed=0, n=3, timing=TIMING, **parameters):
         protocol = CheckIn(KRR(categories=4, epsilon=1.0), n=n, **{"rate": 0.5} | parameters)
-        made = protocol.party(SHUFFLER, seat(seed, timing=timing, stream=("shuffler",)))
+        made = protocol.party(SHUFFLER, context(seed, timing=timing, stream=("shuffler",)))
         made.start(0.0)
         return made
 
@@ -437,7 +445,7 @@ class TestShuffler:
     def test_asks_to_be_woken_when_a_round_is_over(self):
         protocol = CheckIn(RR(epsilon=1.0), n=3, rate=0.5, rounds=3)
         for begins in (-5.0, 0.0, 12.0):
-            shuffler = protocol.party(SHUFFLER, seat(stream=("shuffler",)))
+            shuffler = protocol.party(SHUFFLER, context(stream=("shuffler",)))
             assert shuffler.start(begins)[-1].at == 30.0
 
     @pytest.mark.parametrize(
@@ -511,7 +519,7 @@ class TestShuffler:
 class TestCurator:
     def curator(self, rounds=2):
         protocol = CheckIn(KRR(categories=4, epsilon=1.0), n=5, rate=0.5, rounds=rounds)
-        return protocol.party(CURATOR, seat(stream=("curator",)))
+        return protocol.party(CURATOR, context(stream=("curator",)))
 
     @staticmethod
     def gathering(round_, present, payloads):
@@ -620,7 +628,7 @@ class TestCover:
     def test_the_cells_of_a_round_hold_its_message(self, randomizer):
         protocol, plan = CheckIn(randomizer, n=3, rate=0.5, rounds=300).covered(DELTA, CELLS)
         (value, *_) = values_for(randomizer, 3)
-        actor = protocol.party(device(1), seat(value=value, sealer=HpkeLength()))
+        actor = protocol.party(device(1), context(value=value, sealer=HpkeLength()))
         sent = bodies(actor.start(0.0))
         assert [SAID.decode(body).round for body in sent] == [0]
         later = msgspec.msgpack.decode(actor.state())[1].values()
@@ -630,7 +638,7 @@ class TestCover:
         """Whatever happens at the tick itself, what is to leave with it has been handed over."""
         protocol, plan = CheckIn(RR(epsilon=1.0), n=30, rate=0.5, rounds=3).covered(DELTA, CELLS)
         for person in range(30):
-            actor = protocol.party(device(person), seat())
+            actor = protocol.party(device(person), context())
             for number, tick in enumerate(plan.ticks(device(person), TIMING)[:3]):
                 opens, closed = actor.window(number)
                 assert opens == number * 10.0 < tick.at < (number + 1) * 10.0 < closed

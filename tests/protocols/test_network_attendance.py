@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from incrowd.graphs import line
-from incrowd.protocols import wire
-from incrowd.protocols.actor import CURATOR, Message, NullSealer, Wake, device
 from incrowd.protocols.network_shuffle import NetworkShuffle, actors
-from incrowd.protocols.seat import ROUND_SECONDS, Timing
+from incrowd.protocols.runtime import wire
+from incrowd.protocols.runtime.actor import CURATOR, Message, NullSealer, Wake, device
+from incrowd.protocols.runtime.context import ROUND_SECONDS, Timing
 from incrowd.randomizers import KRR, RR
 from incrowd.randomness import Seeds
 from incrowd.sim import Faults, play

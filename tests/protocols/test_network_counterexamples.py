@@ -16,12 +16,12 @@ from scipy.optimize import brentq
 from scipy.stats import binomtest
 
 from incrowd.graphs import barabasi_albert, from_edges
-from incrowd.protocols.actor import device
 from incrowd.protocols.network_shuffle import NetworkShuffle
 from incrowd.protocols.network_shuffle.attendance import AWAY, EITHER, ON, UNKNOWN
 from incrowd.protocols.network_shuffle.clock import Clock
 from incrowd.protocols.network_shuffle.simulate import Walked
-from incrowd.protocols.seat import ROUND_SECONDS
+from incrowd.protocols.runtime.actor import device
+from incrowd.protocols.runtime.context import ROUND_SECONDS
 from incrowd.randomizers import RR
 from incrowd.randomness import Seeds
 from incrowd.sim import Faults, play, run

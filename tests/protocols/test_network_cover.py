@@ -17,12 +17,12 @@ from incrowd.errors import BudgetInfeasible, InvalidDelta, InvalidParameter, Not
 from incrowd.live import cells as live
 from incrowd.privacy import LocalProfile
 from incrowd.privacy.shifted import ShiftedProfile
-from incrowd.protocols import wire
-from incrowd.protocols.actor import CURATOR, SHUFFLER, Done, Message, Send, Wake, device
-from incrowd.protocols.cover import TICKS, CellFormat, phase
 from incrowd.protocols.network_shuffle.cover import SHARE, Sizes, plan
 from incrowd.protocols.network_shuffle.walk import Walk
-from incrowd.protocols.seat import SETTLE, Timing
+from incrowd.protocols.runtime import wire
+from incrowd.protocols.runtime.actor import CURATOR, SHUFFLER, Done, Message, Send, Wake, device
+from incrowd.protocols.runtime.context import SETTLE, Timing
+from incrowd.protocols.runtime.cover import TICKS, CellFormat, phase
 from incrowd.randomizers import KRR, RR, Gaussian
 from incrowd.randomness import Seeds
 

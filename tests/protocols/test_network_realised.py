@@ -16,7 +16,6 @@ import pytest
 from incrowd.graphs import complete, from_edges, random_regular
 from incrowd.live.curator import conclude
 from incrowd.live.party import pack_output
-from incrowd.protocols.actor import CURATOR, device
 from incrowd.protocols.network_shuffle import NetworkShuffle
 from incrowd.protocols.network_shuffle.attendance import (
     AWAY,
@@ -31,7 +30,8 @@ from incrowd.protocols.network_shuffle.attendance import (
     on_to_the_end,
 )
 from incrowd.protocols.network_shuffle.clock import Clock
-from incrowd.protocols.seat import ROUND_SECONDS, SETTLE, Timing
+from incrowd.protocols.runtime.actor import CURATOR, device
+from incrowd.protocols.runtime.context import ROUND_SECONDS, SETTLE, Timing
 from incrowd.randomizers import KRR, RR
 from incrowd.randomness import Seeds
 from incrowd.sim import play, run

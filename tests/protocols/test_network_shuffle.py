@@ -19,8 +19,6 @@ from scipy.stats import chi2, chisquare
 
 from incrowd.errors import InvalidParameter, ProtocolFailed
 from incrowd.graphs import complete, from_edges, line, ring, star
-from incrowd.protocols import wire
-from incrowd.protocols.actor import CURATOR, Actor, Done, Message, NullSealer, Wake, device
 from incrowd.protocols.network_shuffle import NetworkShuffle, actors
 from incrowd.protocols.network_shuffle.attendance import (
     AWAY,
@@ -31,7 +29,9 @@ from incrowd.protocols.network_shuffle.attendance import (
 )
 from incrowd.protocols.network_shuffle.clock import Clock
 from incrowd.protocols.network_shuffle.curator import Curator
-from incrowd.protocols.seat import ROUND_SECONDS, SETTLE, Timing
+from incrowd.protocols.runtime import wire
+from incrowd.protocols.runtime.actor import CURATOR, Actor, Done, Message, NullSealer, Wake, device
+from incrowd.protocols.runtime.context import ROUND_SECONDS, SETTLE, Timing
 from incrowd.randomizers import KRR, RR, Laplace
 from incrowd.randomness import Seeds
 from incrowd.sim import Faults, play, run

@@ -13,14 +13,14 @@ from contract import DELTA, ProtocolContract, deliver_cut, taken_by, throw_at
 
 from incrowd.errors import IncrowdError, InvalidCrowd, InvalidParameter
 from incrowd.graphs import families
-from incrowd.protocols import wire
-from incrowd.protocols.actor import CURATOR, SHUFFLER, Message, device
 from incrowd.protocols.order_shuffle import OrderShuffle, actors, grouping
 from incrowd.protocols.order_shuffle.messages import (
     PlacedBatch,
     PlacedReport,
 )
-from incrowd.protocols.seat import Seat, Timing
+from incrowd.protocols.runtime import wire
+from incrowd.protocols.runtime.actor import CURATOR, SHUFFLER, Message, device
+from incrowd.protocols.runtime.context import ActorContext, Timing
 from incrowd.randomizers import KRR, RR
 from incrowd.randomness import Seeds
 from incrowd.sim import Faults, run
@@ -105,11 +105,11 @@ class TestContract(ProtocolContract):
 def bench(kind: str = "people", n: int = 3, seed: int = 0, **settings: Any) -> tuple[Any, Any]:
     """A shuffler that has begun, and how each person's honest message begins."""
     protocol, values = placed(kind, n, **{"alpha": 1.0} | settings)
-    seat = Seat(
+    context = ActorContext(
         generator=lambda *number: Seeds(seed).generator("shuffler", *number),
         timing=Timing(patience=60.0),
     )
-    shuffler = protocol.party(SHUFFLER, seat)
+    shuffler = protocol.party(SHUFFLER, context)
     shuffler.start(0.0)
     makers = protocol.actors(values, Seeds(seed))
     sent = [makers[device(person)]().start(0.0)[0].body for person in range(n)]
@@ -275,7 +275,7 @@ def test_a_restart_repeats_the_batch_and_draws_nothing():
     def never(*numbers: int) -> Any:
         raise AssertionError("a shuffle is drawn twice")
 
-    copy = protocol.party(SHUFFLER, Seat(generator=never, timing=Timing(patience=60.0)))
+    copy = protocol.party(SHUFFLER, ActorContext(generator=never, timing=Timing(patience=60.0)))
     copy.resume(shuffler.state())
     for now in (10.0, 61.0, 100.0):
         assert batches(copy.wake(now)) == [batch]
@@ -291,7 +291,7 @@ def test_each_shuffle_is_drawn_from_the_stream_of_its_seat():
         return Seeds(5).generator("shuffler", *numbers)
 
     protocol, _ = placed("people", 3)
-    shuffler = protocol.party(SHUFFLER, Seat(generator=stream))
+    shuffler = protocol.party(SHUFFLER, ActorContext(generator=stream))
     shuffler.start(0.0)
     assert asked == []
     for person, report in enumerate(bench()[1]):
@@ -325,7 +325,7 @@ def test_draws_exactly_where_that_is_asked_for(monkeypatch, exact):
 
 def curator(kind: str = "points", n: int = 3) -> Any:
     protocol, _ = placed(kind, n)
-    made = protocol.party(CURATOR, Seat(generator=Seeds(0).generator))
+    made = protocol.party(CURATOR, ActorContext(generator=Seeds(0).generator))
     made.start(0.0)
     return made
 
@@ -471,6 +471,6 @@ def test_who_is_near_whom_can_be_a_graph():
 
 
 def test_device_without_a_value_cannot_start():
-    made = own(3).party(device(0), Seat(generator=lambda: Seeds(0).generator("device", 0)))
+    made = own(3).party(device(0), ActorContext(generator=lambda: Seeds(0).generator("device", 0)))
     with pytest.raises(InvalidParameter, match="its owner's value"):
         made.start(0.0)

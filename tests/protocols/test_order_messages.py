@@ -13,9 +13,6 @@ from hypothesis import strategies as st
 
 from incrowd.errors import InvalidParameter
 from incrowd.live.links import SEAL
-from incrowd.protocols import wire
-from incrowd.protocols.actor import SHUFFLER
-from incrowd.protocols.cover import CellFormat
 from incrowd.protocols.order_shuffle import OrderShuffle, grouping
 from incrowd.protocols.order_shuffle.messages import (
     PlacedBatch,
@@ -23,6 +20,9 @@ from incrowd.protocols.order_shuffle.messages import (
     PlaceFormat,
     placed_bytes,
 )
+from incrowd.protocols.runtime import wire
+from incrowd.protocols.runtime.actor import SHUFFLER
+from incrowd.protocols.runtime.cover import CellFormat
 from incrowd.randomizers import KRR
 from incrowd.randomness import Seeds
 from incrowd.tasks.release import MOST_GROUP_TEXT, Release

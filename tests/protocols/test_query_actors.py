@@ -11,13 +11,13 @@ import pytest
 from scipy import stats
 
 from incrowd.errors import InvalidParameter
-from incrowd.protocols import wire
-from incrowd.protocols.actor import CURATOR, Done, Message, NullSealer, Send, device
-from incrowd.protocols.delivery import Receipt
+from incrowd.protocols.runtime import wire
+from incrowd.protocols.runtime.actor import CURATOR, Done, Message, NullSealer, Send, device
+from incrowd.protocols.runtime.context import ActorContext
+from incrowd.protocols.runtime.delivery import Receipt
 from incrowd.protocols.scrambled_query import ScrambledQuery, messages, places
 from incrowd.protocols.scrambled_query.places import Places
 from incrowd.protocols.scrambled_query.scrambler import added
-from incrowd.protocols.seat import Seat
 from incrowd.randomness import Seeds
 from incrowd.tasks.query import Column, Query
 from tests.protocols.contract import throw_at
@@ -44,8 +44,10 @@ def made(protocol, address, sealer=None, value=None, seed=1):
     if person is not None and value is None:
         value = tuples(protocol)[int(person) : int(person) + 1]
     generator = partial(Seeds(seed).generator, address)
-    seat = Seat(generator=generator, value=value, sealer=sealer or NullSealer(), timing=TIMING)
-    return protocol.party(address, seat)
+    context = ActorContext(
+        generator=generator, value=value, sealer=sealer or NullSealer(), timing=TIMING
+    )
+    return protocol.party(address, context)
 
 
 def tell(actor, sender, message, now=1.0):
@@ -122,7 +124,7 @@ def test_who_has_no_place_is_refused(address):
 
 
 def test_source_without_a_tuple_cannot_start():
-    source = own().party(device(1), Seat(generator=Seeds(1).generator))
+    source = own().party(device(1), ActorContext(generator=Seeds(1).generator))
     with pytest.raises(InvalidParameter, match="its owner's value"):
         source.start(0.0)
 
@@ -229,9 +231,9 @@ def test_without_a_scrambler_messages_go_to_distinct_nodes_in_random_order():
     protocol = own(N, mode="local", sources=0, spares=0, dummies=1, sampling=0.3)
     first, real = Counter(), Counter()
     rng = np.random.default_rng(1)
-    seat = Seat(generator=lambda *_: rng, value=tuples(protocol)[:1], timing=TIMING)
+    context = ActorContext(generator=lambda *_: rng, value=tuples(protocol)[:1], timing=TIMING)
     for _ in range(1200):
-        posts = sends(protocol.party(device(0), seat).start(0.0))
+        posts = sends(protocol.party(device(0), context).start(0.0))
         assert len(posts) == len({each.to for each in posts}) == 2
         first[posts[0].to] += 1
         for place, each in enumerate(posts):

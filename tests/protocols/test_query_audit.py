@@ -16,10 +16,10 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from incrowd.protocols import wire
-from incrowd.protocols.actor import CURATOR, Message, Send, device
+from incrowd.protocols.runtime import wire
+from incrowd.protocols.runtime.actor import CURATOR, Message, Send, device
+from incrowd.protocols.runtime.context import ActorContext
 from incrowd.protocols.scrambled_query import ScrambledQuery, messages
-from incrowd.protocols.seat import Seat
 from incrowd.tasks.query import Column, Query
 from tests.sim.query_played import PARCEL, TIMING
 
@@ -48,18 +48,18 @@ def observed(
     """
     rng = np.random.default_rng(seed)
     values = QUERY.encode(QUERY.rows([(place,), *[("a",)] * (N - 1)]))
-    seats = [
-        Seat(generator=lambda *_: rng, value=values[person : person + 1], timing=TIMING)
+    contexts = [
+        ActorContext(generator=lambda *_: rng, value=values[person : person + 1], timing=TIMING)
         for person in range(N - absent)
     ]
-    helper = Seat(generator=lambda *_: rng, timing=TIMING)
+    helper = ActorContext(generator=lambda *_: rng, timing=TIMING)
     granted = Message(CURATOR, wire.encode(messages.Granted(0)))
     found = np.zeros((plays, TARGETS), np.int64)
     for play in range(plays):
         scrambler = chosen.party("scrambler/0", helper)
         scrambler.start(0.0)
-        for person, seat in enumerate(seats):
-            sent = chosen.party(device(person), seat).start(0.0)[0]
+        for person, context in enumerate(contexts):
+            sent = chosen.party(device(person), context).start(0.0)[0]
             assert isinstance(sent, Send)
             scrambler.receive(Message(device(person), sent.body), 0.0)
         if absent:

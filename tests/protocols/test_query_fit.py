@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from incrowd.errors import BudgetInfeasible, InvalidParameter
-from incrowd.protocols.actor import device
+from incrowd.protocols.runtime.actor import device
 from incrowd.protocols.scrambled_query import ScrambledQuery
 from incrowd.protocols.scrambled_query.fit import Fitted, Limits, fit
 from incrowd.protocols.scrambled_query.load import Load, query_messages

@@ -8,8 +8,8 @@ import pytest
 
 from incrowd.errors import InvalidParameter
 from incrowd.protocols import PROTOCOLS, Parameters, Protocol, load
-from incrowd.protocols.delivery import Backoff
-from incrowd.protocols.wire import envelope_bytes
+from incrowd.protocols.runtime.delivery import Backoff
+from incrowd.protocols.runtime.wire import envelope_bytes
 
 
 @pytest.mark.parametrize("kind", PROTOCOLS)

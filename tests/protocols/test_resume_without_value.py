@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from incrowd.graphs import families
-from incrowd.protocols.actor import CURATOR, Actor, is_device
 from incrowd.protocols.check_in.protocol import CheckIn
 from incrowd.protocols.local.protocol import Local
 from incrowd.protocols.network_shuffle.protocol import NetworkShuffle
+from incrowd.protocols.runtime.actor import CURATOR, Actor, is_device
 from incrowd.protocols.token_walk.protocol import TokenWalk
 from incrowd.protocols.trusted_shuffle.protocol import TrustedShuffle
 from incrowd.randomizers import KRR
@@ -50,8 +50,8 @@ class Forgetful(Actor):
         return self.actor.start(now)
 
     def resume(self, state):
-        address, seat = self.maker.args
-        self.actor = self.maker.func(address, replace(seat, value=None))
+        address, context = self.maker.args
+        self.actor = self.maker.func(address, replace(context, value=None))
         self.actor.resume(state)
         self.resumed[address] += 1
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from incrowd.errors import InvalidParameter
-from incrowd.protocols import wire
-from incrowd.protocols.actor import (
+from incrowd.protocols.runtime import wire
+from incrowd.protocols.runtime.actor import (
     COURIER,
     CURATOR,
     Done,
@@ -20,7 +20,7 @@ from incrowd.protocols.actor import (
     device,
     person_of,
 )
-from incrowd.protocols.seat import Seat, Timing
+from incrowd.protocols.runtime.context import ActorContext, Timing
 from incrowd.protocols.token_walk import TokenWalk, messages
 from incrowd.protocols.token_walk.actors import Held, token_format
 from incrowd.protocols.token_walk.courier import walk_seconds
@@ -46,14 +46,14 @@ class Talking:
         seeds = Seeds(1)
         self.protocol = protocol or walk()
         self.sealer = sealer or NullSealer()
-        self.seat = Seat(
+        self.context = ActorContext(
             generator=lambda *index: seeds.generator("device", person, *index),
             value=np.array([person]),
             sealer=self.sealer,
             timing=TIMING,
         )
         self.person = person
-        self.actor = self.protocol.party(device(person), self.seat)
+        self.actor = self.protocol.party(device(person), self.context)
         self.actor.start(0.0)
         self.keys = self.tell(messages.Restock(0)).keys
 
@@ -88,7 +88,7 @@ def test_a_repeated_request_gets_the_same_answer_and_nothing_is_added():
     first = device_.tell(asked)
     state = device_.actor.state()
     assert device_.tell(asked) == first
-    copy = device_.protocol.party(device(2), device_.seat)
+    copy = device_.protocol.party(device(2), device_.context)
     copy.resume(state)
     device_.actor = copy
     assert device_.tell(asked) == first
@@ -211,7 +211,7 @@ def test_on_a_ring_nobody_takes_anothers_turn():
 def test_a_model_is_not_played():
     protocol = TokenWalk(Gaussian.with_sigma(1.0), n=N, steps=6, task="sgd")
     with pytest.raises(InvalidParameter, match="TokenSGD"):
-        protocol.party(COURIER, Seat(generator=Seeds(1).generator))
+        protocol.party(COURIER, ActorContext(generator=Seeds(1).generator))
 
 
 # Sealing.
@@ -296,7 +296,7 @@ def test_vectors_and_numbers_come_home():
 def stocked(protocol):
     """A courier with everybody's keys, what each of them sent it, and what it did at the last."""
     courier = protocol.party(
-        COURIER, Seat(generator=partial(Seeds(1).generator, "courier"), timing=TIMING)
+        COURIER, ActorContext(generator=partial(Seeds(1).generator, "courier"), timing=TIMING)
     )
     courier.start(0.0)
     lots = [[bytes([person, each]) * 16 for each in range(messages.LOT)] for person in range(N)]
@@ -356,7 +356,7 @@ def test_devices_hold_to_the_cap_themselves():
 
 def test_who_is_asked_gets_the_same_bytes_until_a_round_is_over():
     courier = walk().party(
-        COURIER, Seat(generator=partial(Seeds(1).generator, "courier"), timing=TIMING)
+        COURIER, ActorContext(generator=partial(Seeds(1).generator, "courier"), timing=TIMING)
     )
     courier.start(0.0)
     for person in range(N):
@@ -367,7 +367,7 @@ def test_who_is_asked_gets_the_same_bytes_until_a_round_is_over():
     assert [each for each in courier.wake(1.0) if isinstance(each, Send)] == [asked]
     state = courier.state()
     copy = walk().party(
-        COURIER, Seat(generator=partial(Seeds(1).generator, "courier"), timing=TIMING)
+        COURIER, ActorContext(generator=partial(Seeds(1).generator, "courier"), timing=TIMING)
     )
     copy.resume(state)
     # Its own absence is nobody's silence.
@@ -392,7 +392,7 @@ def test_who_is_asked_gets_the_same_bytes_until_a_round_is_over():
 )
 def test_a_token_that_is_none_counts_as_lost(sealed, reports):
     protocol = walk()
-    curator = protocol.party(CURATOR, Seat(generator=Seeds(1).generator))
+    curator = protocol.party(CURATOR, ActorContext(generator=Seeds(1).generator))
     told = messages.Homecoming(0, sealed, reports, float(reports), 6, N, None)
     answer, done = curator.receive(Message(COURIER, wire.encode(told)), 1.0)
     assert answer == Send(COURIER, wire.encode(messages.Arrived(0)))
@@ -401,7 +401,7 @@ def test_a_token_that_is_none_counts_as_lost(sealed, reports):
 
 
 def test_a_token_counts_once():
-    curator = walk(tokens=2).party(CURATOR, Seat(generator=Seeds(1).generator))
+    curator = walk(tokens=2).party(CURATOR, ActorContext(generator=Seeds(1).generator))
     sealed = np.array([1, 2, 0, 0, 0], "<u4").tobytes()
     told = [messages.Homecoming(each, sealed, 3, 3.0, 5, N - each, 0.5) for each in (0, 1)]
     bodies = [Message(COURIER, wire.encode(each)) for each in told]

@@ -20,7 +20,7 @@ from incrowd.privacy.gaussian import GaussianProfile
 from incrowd.privacy.repeated import RepeatedProfile
 from incrowd.privacy.sampled import SampledProfile
 from incrowd.protocols import load
-from incrowd.protocols.actor import COURIER, CURATOR, Message, device
+from incrowd.protocols.runtime.actor import COURIER, CURATOR, Message, device
 from incrowd.protocols.token_walk import TokenWalk, TokenWalkParameters
 from incrowd.protocols.token_walk.realised import realised_epsilon
 from incrowd.protocols.token_walk.token import Carried

@@ -10,10 +10,10 @@ from contract import DELTA, ProtocolContract, assert_order_says_nothing
 from scipy.stats import chisquare
 
 from incrowd.errors import InvalidCrowd, NotProven
-from incrowd.protocols import wire
-from incrowd.protocols.actor import CURATOR, SHUFFLER, Message, device
 from incrowd.protocols.local import simulate
-from incrowd.protocols.seat import Timing
+from incrowd.protocols.runtime import wire
+from incrowd.protocols.runtime.actor import CURATOR, SHUFFLER, Message, device
+from incrowd.protocols.runtime.context import Timing
 from incrowd.protocols.trusted_shuffle import TrustedShuffle, TrustedShuffleParameters, actors
 from incrowd.randomizers import KRR, Gaussian, Generic
 from incrowd.randomness import Seeds

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from scipy.stats import chisquare
 
-from incrowd.protocols.actor import Address
-from incrowd.protocols.delivery import Backoff
 from incrowd.protocols.order_shuffle import OrderShuffle, grouping
-from incrowd.protocols.seat import Timing
+from incrowd.protocols.runtime.actor import Address
+from incrowd.protocols.runtime.context import Timing
+from incrowd.protocols.runtime.delivery import Backoff
 from incrowd.randomizers import KRR
 from incrowd.sim import Faults
 from incrowd.tasks import Placed, Release

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from incrowd.protocols.actor import (
+from incrowd.protocols.runtime.actor import (
     CURATOR,
     Actor,
     Address,
@@ -26,10 +26,10 @@ from incrowd.protocols.actor import (
     Send,
     Wake,
 )
-from incrowd.protocols.delivery import Backoff
+from incrowd.protocols.runtime.context import Timing
+from incrowd.protocols.runtime.delivery import Backoff
 from incrowd.protocols.scrambled_query import ScrambledQuery
 from incrowd.protocols.scrambled_query import messages as wired
-from incrowd.protocols.seat import Timing
 from incrowd.sim import Faults
 from incrowd.tasks.query import Column, Folded, Query, Tabulated
 from tests.sim.watched import Change, WatchedPlay

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from incrowd.protocols import wire
-from incrowd.protocols.actor import CURATOR, SHUFFLER, device
 from incrowd.protocols.check_in import CheckIn, actors
-from incrowd.protocols.seat import Timing
+from incrowd.protocols.runtime import wire
+from incrowd.protocols.runtime.actor import CURATOR, SHUFFLER, device
+from incrowd.protocols.runtime.context import Timing
 from incrowd.randomizers import KRR
 from incrowd.randomness import Seeds
 from incrowd.sim import Faults, play
@@ -174,7 +174,7 @@ class TestBites:
 
     def test_on_a_shuffler_that_takes_what_is_late(self, monkeypatch):
         """A report that comes after its round was handed on must not be said to be safe."""
-        from incrowd.protocols.delivery import Intake
+        from incrowd.protocols.runtime.delivery import Intake
 
         def take(self, sender, report):
             into = self._rounds[report.round]

@@ -13,10 +13,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from incrowd.errors import ProtocolFailed
-from incrowd.protocols import wire
-from incrowd.protocols.actor import CURATOR, SHUFFLER, Actor, Message, Send, device, is_device
 from incrowd.protocols.order_shuffle import OrderShuffle
 from incrowd.protocols.order_shuffle.messages import PlacedBatch, PlacedReport
+from incrowd.protocols.runtime import wire
+from incrowd.protocols.runtime.actor import (
+    CURATOR,
+    SHUFFLER,
+    Actor,
+    Message,
+    Send,
+    device,
+    is_device,
+)
 from incrowd.randomizers import KRR
 from incrowd.randomness import Seeds
 from incrowd.sim import Faults, play, run

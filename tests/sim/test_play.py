@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from incrowd.errors import InvalidParameter, ProtocolFailed
-from incrowd.protocols.actor import Actor, Done, Message, Send, Wake
+from incrowd.protocols.runtime.actor import Actor, Done, Message, Send, Wake
 from incrowd.randomness import Seeds
 from incrowd.sim import Faults, play
 

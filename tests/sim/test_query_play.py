@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from incrowd.errors import ProtocolFailed
-from incrowd.protocols.actor import CURATOR, Send, device
+from incrowd.protocols.runtime.actor import CURATOR, Send, device
 from incrowd.protocols.scrambled_query import ScrambledQuery, actors, compute, curator, scrambler
 from incrowd.protocols.scrambled_query import messages as wired
 from incrowd.protocols.scrambled_query.places import Places, deadlines

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from incrowd.protocols.actor import CURATOR, Done
 from incrowd.protocols.check_in import CheckIn, actors
+from incrowd.protocols.runtime.actor import CURATOR, Done
 from incrowd.randomizers import RR
 from incrowd.randomness import Seeds
 from incrowd.sim import play

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from incrowd import graphs
 from incrowd.errors import ProtocolFailed
-from incrowd.protocols.actor import COURIER, device, is_device
+from incrowd.protocols.runtime.actor import COURIER, device, is_device
 from incrowd.protocols.token_walk import actors, courier, messages
 from incrowd.sim import Faults
 from tests.sim.schedules import schedules

@@ -12,9 +12,9 @@ from scipy.stats import chisquare, ks_2samp
 
 from incrowd import graphs
 from incrowd.errors import ProtocolFailed
-from incrowd.protocols import wire
-from incrowd.protocols.actor import COURIER, CURATOR, Message, device
-from incrowd.protocols.seat import Timing
+from incrowd.protocols.runtime import wire
+from incrowd.protocols.runtime.actor import COURIER, CURATOR, Message, device
+from incrowd.protocols.runtime.context import Timing
 from incrowd.protocols.token_walk import TokenWalk, actors, courier, messages
 from incrowd.protocols.token_walk.privacy import weights_of
 from incrowd.randomizers import Gaussian

@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from incrowd.protocols.actor import COURIER, CURATOR, Message, Send, device, is_device
-from incrowd.protocols.seat import Timing
+from incrowd.protocols.runtime.actor import COURIER, CURATOR, Message, Send, device, is_device
+from incrowd.protocols.runtime.context import Timing
 from incrowd.protocols.token_walk import TokenWalk, messages
 from incrowd.protocols.token_walk.trail import line
 from incrowd.randomizers import KRR

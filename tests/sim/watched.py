@@ -4,9 +4,9 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from incrowd.protocols.actor import CURATOR, Actor, Address, Maker, Message, Send
 from incrowd.protocols.base import Protocol
-from incrowd.protocols.seat import Timing
+from incrowd.protocols.runtime.actor import CURATOR, Actor, Address, Maker, Message, Send
+from incrowd.protocols.runtime.context import Timing
 from incrowd.randomness import Seeds
 from incrowd.sim import Faults, play
 

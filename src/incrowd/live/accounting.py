@@ -28,7 +28,7 @@ from incrowd.live.reasons import Reason, Rejected
 from incrowd.live.sandbox import CPU_SECONDS, MEMORY_BYTES, Ended, Sandbox
 from incrowd.live.task import Promise, Spec
 from incrowd.protocols.base import VIEWS, Protocol
-from incrowd.protocols.cover import CellFormat, CoverPlan
+from incrowd.protocols.runtime.cover import CellFormat, CoverPlan
 from incrowd.tasks.base import Task
 from incrowd.views import view_name
 

@@ -37,9 +37,9 @@ from incrowd.live.cells import number
 from incrowd.live.keys import KeyRecord, Role, check
 from incrowd.live.reasons import Reason, Rejected
 from incrowd.live.task import Spec, Start
-from incrowd.protocols.actor import CURATOR, Address, device
 from incrowd.protocols.base import Protocol
-from incrowd.protocols.cover import CoverPlan
+from incrowd.protocols.runtime.actor import CURATOR, Address, device
+from incrowd.protocols.runtime.cover import CoverPlan
 from incrowd.tasks.base import Task
 
 __all__ = ["Offer", "Started", "examine"]

@@ -28,7 +28,15 @@ import msgspec
 
 from incrowd.errors import InvalidParameter
 from incrowd.live.reasons import Reason, Rejected
-from incrowd.protocols.actor import COURIER, CURATOR, NUMBERED, SHUFFLER, Address, device, is_device
+from incrowd.protocols.runtime.actor import (
+    COURIER,
+    CURATOR,
+    NUMBERED,
+    SHUFFLER,
+    Address,
+    device,
+    is_device,
+)
 
 __all__ = [
     "CAPACITY",

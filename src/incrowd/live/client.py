@@ -35,7 +35,7 @@ from incrowd.live.reasons import Reason, Rejected
 from incrowd.live.supervisor import Service, Supervisor
 from incrowd.live.task import ROSTER_LIMIT
 from incrowd.live.transports.base import Unreachable
-from incrowd.protocols.delivery import Backoff
+from incrowd.protocols.runtime.delivery import Backoff
 
 __all__ = ["Connection", "HubClient", "Listener"]
 

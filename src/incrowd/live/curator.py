@@ -31,10 +31,10 @@ from incrowd.live.options import LiveOptions
 from incrowd.live.party import Party, unpack_output
 from incrowd.live.reasons import Rejected
 from incrowd.live.task import Join, Signed, Spec, Start
-from incrowd.protocols.actor import CURATOR, Address
 from incrowd.protocols.base import Protocol, Run
-from incrowd.protocols.delivery import Backoff
-from incrowd.protocols.seat import Timing
+from incrowd.protocols.runtime.actor import CURATOR, Address
+from incrowd.protocols.runtime.context import Timing
+from incrowd.protocols.runtime.delivery import Backoff
 from incrowd.tasks.base import Task
 
 __all__ = ["Curator", "Proposal", "propose", "timing_of"]

@@ -32,7 +32,7 @@ from incrowd.live.member import DIGEST, Member, latest_beginning, why
 from incrowd.live.policy import Policy
 from incrowd.live.reasons import Reason, Rejected
 from incrowd.live.terms import terms_of
-from incrowd.protocols.actor import CURATOR
+from incrowd.protocols.runtime.actor import CURATOR
 
 __all__ = ["Device"]
 

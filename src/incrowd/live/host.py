@@ -42,7 +42,7 @@ from incrowd.live.supervisor import TRANSIENT, Service, Supervisor
 from incrowd.live.task import Spec, read_task
 from incrowd.live.transports.base import Transport, Unreachable
 from incrowd.live.transports.hub import HubTransport
-from incrowd.protocols.actor import CURATOR
+from incrowd.protocols.runtime.actor import CURATOR
 
 if TYPE_CHECKING:
     from incrowd.live.member import Member

@@ -44,7 +44,7 @@ from incrowd.live import cells
 from incrowd.live.cells import CAPACITY, CELL, HEADER, WRAPPED, Header, Window
 from incrowd.live.keys import KeyRecord, PrivateKeys
 from incrowd.live.reasons import Reason, Rejected
-from incrowd.protocols.actor import Address
+from incrowd.protocols.runtime.actor import Address
 
 __all__ = ["SEAL", "SESSIONS", "HpkeSealer", "Links", "compare_cell", "read_compare"]
 

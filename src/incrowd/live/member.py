@@ -48,7 +48,7 @@ from incrowd.live.party import Party
 from incrowd.live.playing import Spend
 from incrowd.live.reasons import Reason, Rejected
 from incrowd.live.supervisor import TRANSIENT, Service
-from incrowd.protocols.actor import (
+from incrowd.protocols.runtime.actor import (
     CURATOR,
     Actor,
     Address,
@@ -57,7 +57,7 @@ from incrowd.protocols.actor import (
     person_of,
     stands_by,
 )
-from incrowd.protocols.seat import Seat
+from incrowd.protocols.runtime.context import ActorContext
 from incrowd.randomness import system_generator
 
 __all__ = ["OVER", "Helper", "Member", "contacts", "latest_beginning", "waited_for"]
@@ -228,7 +228,7 @@ class Member:
         sealer = links.HpkeSealer(number, keys, spec.survey, started.context, records)
         plan = started.plan
         timing = spec.timing if plan is None else plan.paced(spec.timing)
-        seat = Seat(generator=system_generator, sealer=sealer, timing=timing)
+        seat = ActorContext(generator=system_generator, sealer=sealer, timing=timing)
 
         def make() -> Actor:
             return started.protocol.party(address, seat)

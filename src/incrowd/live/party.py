@@ -42,7 +42,7 @@ from incrowd.live.journal import Batch, OutboxRow, PartyRow
 from incrowd.live.links import Links
 from incrowd.live.reasons import Reason, Rejected
 from incrowd.live.supervisor import told
-from incrowd.protocols.actor import (
+from incrowd.protocols.runtime.actor import (
     CURATOR,
     Actor,
     Address,
@@ -53,7 +53,7 @@ from incrowd.protocols.actor import (
     Send,
     Wake,
 )
-from incrowd.protocols.cover import Tick
+from incrowd.protocols.runtime.cover import Tick
 
 __all__ = ["Party", "Released", "Statistics", "pack_output", "unpack_output"]
 

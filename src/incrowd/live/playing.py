@@ -38,7 +38,7 @@ from incrowd.live.party import Party
 from incrowd.live.reasons import Reason
 from incrowd.live.supervisor import Service, Supervisor, told
 from incrowd.live.transports.base import Transport, Unreachable
-from incrowd.protocols.delivery import Backoff
+from incrowd.protocols.runtime.delivery import Backoff
 
 __all__ = ["Player", "Spend"]
 

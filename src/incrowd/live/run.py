@@ -56,9 +56,9 @@ from incrowd.live.keys import CERTIFICATE_FILE, PrivateKeys, Role, private_direc
 from incrowd.live.options import LiveOptions
 from incrowd.live.policy import NetworkRule
 from incrowd.live.policy_write import policy_text, survey_policy
-from incrowd.protocols.actor import CURATOR, Address
 from incrowd.protocols.base import Protocol, Run
-from incrowd.protocols.seat import Timing
+from incrowd.protocols.runtime.actor import CURATOR, Address
+from incrowd.protocols.runtime.context import Timing
 from incrowd.tasks.base import Task
 from incrowd.tasks.raw import texts
 

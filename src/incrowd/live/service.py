@@ -29,7 +29,7 @@ from incrowd.live.member import Helper, Member
 from incrowd.live.policy import Policy
 from incrowd.live.supervisor import Service
 from incrowd.live.witness import Witness, vouch
-from incrowd.protocols.actor import is_device
+from incrowd.protocols.runtime.actor import is_device
 
 __all__ = ["Report", "key_directories", "serve"]
 

@@ -34,7 +34,7 @@ from typing import Any, Final, TypeVar
 
 from incrowd.errors import HubUnreachable, ServiceFailed, StoreUnavailable
 from incrowd.live.transports.base import Unreachable
-from incrowd.protocols.delivery import Backoff
+from incrowd.protocols.runtime.delivery import Backoff
 
 __all__ = ["LOGGER", "TRANSIENT", "Service", "Supervisor", "told"]
 

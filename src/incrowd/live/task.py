@@ -32,7 +32,7 @@ from incrowd.live.reasons import Reason, Rejected
 from incrowd.protocols import PROTOCOLS
 from incrowd.protocols import load as load_protocol
 from incrowd.protocols.base import Protocol
-from incrowd.protocols.seat import Timing
+from incrowd.protocols.runtime.context import Timing
 from incrowd.randomizers import DESCRIBED
 from incrowd.tasks import TASKS
 from incrowd.tasks.base import Task

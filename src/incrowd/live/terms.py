@@ -11,7 +11,7 @@ import math
 from incrowd.live.accounting import Costs
 from incrowd.live.admission import Offer, Started
 from incrowd.live.decide import Asked, Terms
-from incrowd.protocols.actor import CURATOR
+from incrowd.protocols.runtime.actor import CURATOR
 from incrowd.tasks.raw import ColumnDomain
 
 __all__ = ["terms_of"]

@@ -28,9 +28,17 @@ from incrowd import checks
 from incrowd.errors import InvalidCrowd, NotProven, ProtocolFailed
 from incrowd.graphs.graph import Graph
 from incrowd.privacy.guarantee import Guarantee
-from incrowd.protocols.actor import CURATOR, Actor, Address, Maker, NullSealer, Sealer, device
-from incrowd.protocols.cover import CellFormat, CoverPlan
-from incrowd.protocols.seat import Connections, Seat, Timing
+from incrowd.protocols.runtime.actor import (
+    CURATOR,
+    Actor,
+    Address,
+    Maker,
+    NullSealer,
+    Sealer,
+    device,
+)
+from incrowd.protocols.runtime.context import ActorContext, Connections, Timing
+from incrowd.protocols.runtime.cover import CellFormat, CoverPlan
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomness import Seeds
 from incrowd.tasks.base import Answer, Collected, Task
@@ -353,7 +361,7 @@ class Protocol(ABC):
         """Run a whole population of encoded values at once, in memory."""
 
     @abstractmethod
-    def party(self, address: Address, seat: Seat) -> Actor:
+    def party(self, address: Address, context: ActorContext) -> Actor:
         """One participant in its first state; the curator's ``Done`` carries ``Collected``."""
 
     def actors(
@@ -369,13 +377,13 @@ class Protocol(ABC):
         makers: dict[Address, Maker] = {}
 
         def add(address: Address, value: NDArray[Any] | None, *stream: Any) -> None:
-            seat = Seat(
+            context = ActorContext(
                 generator=partial(seeds.generator, *stream),
                 value=value,
                 sealer=sealed.get(address, NullSealer()),
                 timing=when,
             )
-            makers[address] = partial(self.party, address, seat)
+            makers[address] = partial(self.party, address, context)
 
         for person in range(len(values)):
             add(device(person), values[person : person + 1], "device", person)

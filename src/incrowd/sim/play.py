@@ -1,8 +1,8 @@
 """A deterministic event loop that plays actors with a virtual clock and faults.
 
-The loop keeps the promise that every runtime makes (see ``incrowd.protocols.actor``): the state
-after a call and the effects of the call become durable together, and only then are effects carried
-out. Two things can happen to a party:
+The loop keeps the promise that every runtime makes (see ``incrowd.protocols.runtime.actor``): the
+state after a call and the effects of the call become durable together, and only then are effects
+carried out. Two things can happen to a party:
 
 * a *crash* is drawn for each call, takes no time, and falls on either side of that point. Before
   it, the call never happened: a message is lost, a wake or a start is called again. After it, an
@@ -31,7 +31,7 @@ import msgspec
 
 from incrowd import checks
 from incrowd.errors import InvalidParameter, ProtocolFailed
-from incrowd.protocols.actor import (
+from incrowd.protocols.runtime.actor import (
     Actor,
     Address,
     Done,

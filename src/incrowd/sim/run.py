@@ -10,9 +10,9 @@ from typing import Any
 from numpy.typing import NDArray
 
 from incrowd.errors import ProtocolFailed
-from incrowd.protocols.actor import CURATOR, Address
 from incrowd.protocols.base import Protocol, Run
-from incrowd.protocols.seat import Timing
+from incrowd.protocols.runtime.actor import CURATOR, Address
+from incrowd.protocols.runtime.context import Timing
 from incrowd.randomness import Seeds
 from incrowd.sim.faults import Faults, Outage
 from incrowd.sim.play import Played, play

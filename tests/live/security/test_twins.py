@@ -27,13 +27,13 @@ from incrowd.live.journal import Batch
 from incrowd.live.keys import KeyRecord, PrivateKeys, Role
 from incrowd.live.links import SEAL, Links
 from incrowd.live.party import Party
-from incrowd.protocols.actor import CURATOR, Address, device, is_device
 from incrowd.protocols.base import Protocol
 from incrowd.protocols.check_in.protocol import CheckIn
 from incrowd.protocols.local.protocol import Local
 from incrowd.protocols.network_shuffle.protocol import NetworkShuffle
 from incrowd.protocols.order_shuffle.protocol import OrderShuffle
-from incrowd.protocols.seat import Seat, Timing
+from incrowd.protocols.runtime.actor import CURATOR, Address, device, is_device
+from incrowd.protocols.runtime.context import ActorContext, Timing
 from incrowd.protocols.token_walk.protocol import TokenWalk
 from incrowd.protocols.trusted_shuffle.protocol import TrustedShuffle
 from incrowd.randomizers import KRR
@@ -171,7 +171,7 @@ class Theatre:
             person = int(address.partition("/")[2])
             value = self.values[person : person + 1]
         seeds = Seeds(SEED)
-        seat = Seat(
+        seat = ActorContext(
             generator=lambda *index: seeds.generator(address, *index),
             value=value,
             sealer=IdealSealer(address, self.table),

@@ -24,7 +24,7 @@ from incrowd.live.hub.registry import Registry
 from incrowd.live.keys import KeyRecord, Role
 from incrowd.live.reasons import Reason, Rejected
 from incrowd.live.store import Committer, Tables, TaskRow
-from incrowd.protocols.actor import CURATOR, Address, is_device
+from incrowd.protocols.runtime.actor import CURATOR, Address, is_device
 
 __all__ = ["STATES", "Board", "Change", "State", "Survey"]
 

@@ -24,12 +24,20 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from incrowd.protocols import wire
-from incrowd.protocols.actor import CURATOR, SHUFFLER, Address, Effect, Message, Sealer, owned
 from incrowd.protocols.check_in.cover import closes
 from incrowd.protocols.check_in.simulate import CheckedIn
-from incrowd.protocols.delivery import Reporter, wake_at
-from incrowd.protocols.seat import Timing
+from incrowd.protocols.runtime import wire
+from incrowd.protocols.runtime.actor import (
+    CURATOR,
+    SHUFFLER,
+    Address,
+    Effect,
+    Message,
+    Sealer,
+    owned,
+)
+from incrowd.protocols.runtime.context import Timing
+from incrowd.protocols.runtime.delivery import Reporter, wake_at
 from incrowd.protocols.trusted_shuffle import actors as shuffle
 from incrowd.randomizers.base import Randomizer
 

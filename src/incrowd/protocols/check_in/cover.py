@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from incrowd.protocols.actor import SHUFFLER, Address
-from incrowd.protocols.cover import CellFormat, CoverPlan, Tick, ticks_per_round, with_pause
-from incrowd.protocols.seat import Timing
-from incrowd.protocols.wire import check_in_bytes
+from incrowd.protocols.runtime.actor import SHUFFLER, Address
+from incrowd.protocols.runtime.context import Timing
+from incrowd.protocols.runtime.cover import CellFormat, CoverPlan, Tick, ticks_per_round, with_pause
+from incrowd.protocols.runtime.wire import check_in_bytes
 
 __all__ = ["CheckInCover", "check_in_cover", "closes"]
 

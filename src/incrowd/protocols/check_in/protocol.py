@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from incrowd.errors import NotProven, ProtocolFailed
 from incrowd.graphs.graph import Graph
 from incrowd.privacy.guarantee import Guarantee
-from incrowd.protocols.actor import CURATOR, SHUFFLER, Actor, Address, person_of
 from incrowd.protocols.base import (
     Colluders,
     Cost,
@@ -29,11 +28,12 @@ from incrowd.protocols.base import (
 from incrowd.protocols.check_in import privacy, simulate
 from incrowd.protocols.check_in.cover import check_in_cover, closes
 from incrowd.protocols.check_in.parameters import CheckInParameters
-from incrowd.protocols.cover import CellFormat, CoverPlan, phase
-from incrowd.protocols.pricing import expected_error
-from incrowd.protocols.seat import Seat, Timing
-from incrowd.protocols.shuffler import ShufflerProtocol
-from incrowd.protocols.wire import ReportFormat, check_in_bytes
+from incrowd.protocols.expected_error import expected_error
+from incrowd.protocols.families import ShufflerProtocol
+from incrowd.protocols.runtime.actor import CURATOR, SHUFFLER, Actor, Address, person_of
+from incrowd.protocols.runtime.context import ActorContext, Timing
+from incrowd.protocols.runtime.cover import CellFormat, CoverPlan, phase
+from incrowd.protocols.runtime.wire import ReportFormat, check_in_bytes
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomness import Seeds
 from incrowd.tasks.base import Collected
@@ -220,13 +220,13 @@ class CheckIn(ShufflerProtocol):
         """Until the last round is over for good, and the curator has got it."""
         return closes(self.parameters.rounds - 1, timing) + super().lasts(timing)
 
-    def party(self, address: Address, seat: Seat) -> Actor:
+    def party(self, address: Address, context: ActorContext) -> Actor:
         """One person's device, the shuffler, or the curator."""
         from incrowd.protocols.check_in.actors import Curator, Device, Shuffler
 
         chosen, reports = self.parameters, ReportFormat.of(self.randomizer)
         if address == CURATOR:
-            return Curator(chosen.n, reports, chosen.rounds, sealer=seat.sealer)
+            return Curator(chosen.n, reports, chosen.rounds, sealer=context.sealer)
         if address == SHUFFLER:
             return Shuffler(
                 self.roster,
@@ -234,12 +234,12 @@ class CheckIn(ShufflerProtocol):
                 chosen.rounds,
                 least=chosen.fewest,
                 dummies=chosen.dummies,
-                generator=seat.generator,
-                timing=seat.timing,
+                generator=context.generator,
+                timing=context.timing,
             )
         person = person_of(address)
         return Device(
-            seat.value,
+            context.value,
             self.randomizer,
             chosen.rounds,
             report_bytes=reports.nbytes,
@@ -247,7 +247,7 @@ class CheckIn(ShufflerProtocol):
             dummies=chosen.dummies,
             # Under cover the cells leave at the device's time, and what is in them is there before.
             share=phase(person) if self.cover is None else 0.0,
-            rng=seat.generator(),
-            sealer=seat.sealer,
-            timing=seat.timing,
+            rng=context.generator(),
+            sealer=context.sealer,
+            timing=context.timing,
         )

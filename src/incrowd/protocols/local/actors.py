@@ -13,15 +13,15 @@ from typing import ClassVar
 
 import msgspec
 
-from incrowd.protocols import wire
-from incrowd.protocols.actor import CURATOR, Actor, Address, Done, Effect, Message
-from incrowd.protocols.delivery import (
+from incrowd.protocols.runtime import wire
+from incrowd.protocols.runtime.actor import CURATOR, Actor, Address, Done, Effect, Message
+from incrowd.protocols.runtime.context import Timing
+from incrowd.protocols.runtime.delivery import (
     Intake,
     IntakeState,
     Reporter,
     wake_at,
 )
-from incrowd.protocols.seat import Timing
 from incrowd.tasks.base import Collected
 
 __all__ = ["Curator", "Device"]

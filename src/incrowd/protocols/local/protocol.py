@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from incrowd.privacy.guarantee import Guarantee, view_of
 from incrowd.privacy.mechanisms.local import local_guarantee
-from incrowd.protocols.actor import CURATOR, Actor, Address
 from incrowd.protocols.base import (
     Colluders,
     Parameters,
@@ -21,10 +20,11 @@ from incrowd.protocols.base import (
     check_colluders,
     check_randomizer,
 )
+from incrowd.protocols.families import ReportingProtocol
 from incrowd.protocols.local import simulate
-from incrowd.protocols.reporting import ReportingProtocol
-from incrowd.protocols.seat import Seat
-from incrowd.protocols.wire import ReportFormat
+from incrowd.protocols.runtime.actor import CURATOR, Actor, Address
+from incrowd.protocols.runtime.context import ActorContext
+from incrowd.protocols.runtime.wire import ReportFormat
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomness import Seeds
 from incrowd.tasks.base import Collected
@@ -65,11 +65,11 @@ class Local(ReportingProtocol):
         self.check_crowd(values)
         return simulate.collect(self.randomizer, values, self.parameters.rounds, seeds)
 
-    def party(self, address: Address, seat: Seat) -> Actor:
+    def party(self, address: Address, context: ActorContext) -> Actor:
         """One person's device, or the curator."""
         from incrowd.protocols.local.actors import Curator, Device
 
         if address == CURATOR:
             reports = ReportFormat.of(self.randomizer)
-            return Curator(self.roster, reports, self.parameters.rounds, timing=seat.timing)
-        return self.device(Device, seat)
+            return Curator(self.roster, reports, self.parameters.rounds, timing=context.timing)
+        return self.device(Device, context)

@@ -40,8 +40,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from incrowd.errors import InvalidParameter
-from incrowd.protocols import wire
-from incrowd.protocols.actor import (
+from incrowd.protocols.network_shuffle.attendance import on_to_the_end
+from incrowd.protocols.network_shuffle.clock import Clock
+from incrowd.protocols.network_shuffle.curator import Curator
+from incrowd.protocols.network_shuffle.simulate import Mode, expected_dummies, make_dummies
+from incrowd.protocols.network_shuffle.walk import Walk
+from incrowd.protocols.runtime import wire
+from incrowd.protocols.runtime.actor import (
     CURATOR,
     Actor,
     Address,
@@ -54,13 +59,8 @@ from incrowd.protocols.actor import (
     owned,
     person_of,
 )
-from incrowd.protocols.delivery import Backoff, Outbox, OutboxState, wake_at
-from incrowd.protocols.network_shuffle.attendance import on_to_the_end
-from incrowd.protocols.network_shuffle.clock import Clock
-from incrowd.protocols.network_shuffle.curator import Curator
-from incrowd.protocols.network_shuffle.simulate import Mode, expected_dummies, make_dummies
-from incrowd.protocols.network_shuffle.walk import Walk
-from incrowd.protocols.seat import Seat, Timing
+from incrowd.protocols.runtime.context import ActorContext, Timing
+from incrowd.protocols.runtime.delivery import Backoff, Outbox, OutboxState, wake_at
 from incrowd.randomizers.base import Randomizer
 
 __all__ = ["Curator", "Device", "HandedIn", "make", "sizes"]
@@ -366,7 +366,12 @@ class Device(Actor):
 
 
 def make(
-    address: Address, seat: Seat, walk: Walk, rounds: int, mode: Mode, randomizer: Randomizer
+    address: Address,
+    context: ActorContext,
+    walk: Walk,
+    rounds: int,
+    mode: Mode,
+    randomizer: Randomizer,
 ) -> Actor:
     """One person's device, or the curator."""
     if not walk.present:
@@ -382,19 +387,19 @@ def make(
             rounds=rounds,
             mode=mode,
             dummies=dummies,
-            sealer=seat.sealer,
-            timing=seat.timing,
+            sealer=context.sealer,
+            timing=context.timing,
         )
     person = person_of(address)
     return Device(
         person,
-        seat.value,
+        context.value,
         randomizer,
         neighbours=tuple(graph.neighbours(person) for graph in walk.graphs),
         rounds=rounds,
         laziness=walk.laziness,
         mode=mode,
-        generator=seat.generator,
-        sealer=seat.sealer,
-        timing=seat.timing,
+        generator=context.generator,
+        sealer=context.sealer,
+        timing=context.timing,
     )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from incrowd import checks
 from incrowd.errors import InvalidParameter
-from incrowd.protocols.seat import ROUND_SECONDS, SETTLE, Timing
+from incrowd.protocols.runtime.context import ROUND_SECONDS, SETTLE, Timing
 
 __all__ = ["Clock"]
 

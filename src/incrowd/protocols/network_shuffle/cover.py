@@ -27,9 +27,14 @@ from incrowd.errors import BudgetInfeasible, InvalidParameter
 from incrowd.graphs.propagate import relative_error
 from incrowd.privacy.guarantee import Guarantee
 from incrowd.privacy.shifted import ShiftedProfile
-from incrowd.protocols import wire
-from incrowd.protocols.actor import CURATOR, Address, device, is_device, person_of
-from incrowd.protocols.cover import (
+from incrowd.protocols.network_shuffle import privacy
+from incrowd.protocols.network_shuffle.clock import Clock
+from incrowd.protocols.network_shuffle.simulate import Mode
+from incrowd.protocols.network_shuffle.walk import Doubles, Walk
+from incrowd.protocols.runtime import wire
+from incrowd.protocols.runtime.actor import CURATOR, Address, device, is_device, person_of
+from incrowd.protocols.runtime.context import SETTLE, Timing
+from incrowd.protocols.runtime.cover import (
     TICKS,
     CellFormat,
     CoverPlan,
@@ -38,11 +43,6 @@ from incrowd.protocols.cover import (
     phase,
     with_pause,
 )
-from incrowd.protocols.network_shuffle import privacy
-from incrowd.protocols.network_shuffle.clock import Clock
-from incrowd.protocols.network_shuffle.simulate import Mode
-from incrowd.protocols.network_shuffle.walk import Doubles, Walk
-from incrowd.protocols.seat import SETTLE, Timing
 from incrowd.randomizers.base import Randomizer
 
 __all__ = [

@@ -13,9 +13,6 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from incrowd.protocols import wire
-from incrowd.protocols.actor import Actor, Done, Effect, Message, Sealer, Send, device
-from incrowd.protocols.delivery import wake_at
 from incrowd.protocols.network_shuffle.attendance import (
     AWAY,
     ON,
@@ -25,7 +22,10 @@ from incrowd.protocols.network_shuffle.attendance import (
 )
 from incrowd.protocols.network_shuffle.clock import Clock
 from incrowd.protocols.network_shuffle.simulate import Mode, Walked
-from incrowd.protocols.seat import Timing
+from incrowd.protocols.runtime import wire
+from incrowd.protocols.runtime.actor import Actor, Done, Effect, Message, Sealer, Send, device
+from incrowd.protocols.runtime.context import Timing
+from incrowd.protocols.runtime.delivery import wake_at
 from incrowd.tasks.base import Dummies
 
 __all__ = ["Curator"]

@@ -25,7 +25,6 @@ from incrowd.graphs.graph import Graph
 from incrowd.privacy.guarantee import Guarantee, Profile, view_of
 from incrowd.privacy.mechanisms.local import local_guarantee
 from incrowd.privacy.mechanisms.shuffle import blanket_profile
-from incrowd.protocols.actor import Actor, Address, device
 from incrowd.protocols.base import (
     Colluders,
     Cost,
@@ -37,7 +36,7 @@ from incrowd.protocols.base import (
     check_randomizer,
     colluding,
 )
-from incrowd.protocols.cover import COVERED, CellFormat
+from incrowd.protocols.expected_error import expected_error
 from incrowd.protocols.named_graph import befriended, graph_named
 from incrowd.protocols.network_shuffle import privacy, routes, simulate
 from incrowd.protocols.network_shuffle.attendance import Attendance
@@ -63,9 +62,10 @@ from incrowd.protocols.network_shuffle.realised import (
 )
 from incrowd.protocols.network_shuffle.simulate import Mode, Walked
 from incrowd.protocols.network_shuffle.walk import Walk
-from incrowd.protocols.pricing import expected_error
-from incrowd.protocols.seat import Connections, Seat, Timing
-from incrowd.protocols.wire import Absent, encode
+from incrowd.protocols.runtime.actor import Actor, Address, device
+from incrowd.protocols.runtime.context import ActorContext, Connections, Timing
+from incrowd.protocols.runtime.cover import COVERED, CellFormat
+from incrowd.protocols.runtime.wire import Absent, encode
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomness import Seeds
 from incrowd.tasks.base import Collected, Task
@@ -373,12 +373,12 @@ class NetworkShuffle(Protocol):
             self.randomizer, values, self._described(), self.rounds, self.parameters.mode, seeds
         )
 
-    def party(self, address: Address, seat: Seat) -> Actor:
+    def party(self, address: Address, context: ActorContext) -> Actor:
         """One person's device, or the curator."""
         from incrowd.protocols.network_shuffle.actors import make
 
         walk, mode = self._described(), self.parameters.mode
-        return make(address, seat, walk, self.rounds, mode, self.randomizer)
+        return make(address, context, walk, self.rounds, mode, self.randomizer)
 
     @property
     def graph(self) -> Graph | None:

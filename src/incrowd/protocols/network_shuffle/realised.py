@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from incrowd.protocols.actor import device
 from incrowd.protocols.network_shuffle import routes
 from incrowd.protocols.network_shuffle.attendance import ON, Attendance
 from incrowd.protocols.network_shuffle.clock import Clock
 from incrowd.protocols.network_shuffle.simulate import Walked
-from incrowd.protocols.seat import Connections, Timing
+from incrowd.protocols.runtime.actor import device
+from incrowd.protocols.runtime.context import Connections, Timing
 
 if TYPE_CHECKING:
     from incrowd.protocols.network_shuffle.walk import Walk

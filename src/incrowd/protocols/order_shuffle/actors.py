@@ -25,8 +25,15 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from incrowd.protocols import wire
-from incrowd.protocols.actor import (
+from incrowd.protocols.order_shuffle.messages import (
+    Place,
+    PlacedBatch,
+    PlacedReport,
+    PlaceFormat,
+)
+from incrowd.protocols.order_shuffle.simulate import parts, shuffle_of
+from incrowd.protocols.runtime import wire
+from incrowd.protocols.runtime.actor import (
     CURATOR,
     SHUFFLER,
     Actor,
@@ -37,15 +44,8 @@ from incrowd.protocols.actor import (
     Send,
     person_of,
 )
-from incrowd.protocols.delivery import Backoff
-from incrowd.protocols.order_shuffle.messages import (
-    Place,
-    PlacedBatch,
-    PlacedReport,
-    PlaceFormat,
-)
-from incrowd.protocols.order_shuffle.simulate import parts, shuffle_of
-from incrowd.protocols.seat import Seat, Timing
+from incrowd.protocols.runtime.context import ActorContext, Timing
+from incrowd.protocols.runtime.delivery import Backoff
 from incrowd.protocols.trusted_shuffle import actors as shuffle
 from incrowd.randomizers.base import FloatArray, Randomizer
 from incrowd.tasks.release import Placed
@@ -58,20 +58,20 @@ __all__ = ["Curator", "Device", "Shuffler", "party"]
 _TO_SHUFFLER = msgspec.msgpack.Decoder(PlacedReport)
 
 
-def party(protocol: OrderShuffle, address: Address, seat: Seat) -> Actor:
+def party(protocol: OrderShuffle, address: Address, context: ActorContext) -> Actor:
     """One person's device, the shuffler, or the curator."""
     reports = wire.ReportFormat.of(protocol.randomizer)
     p = protocol.parameters
     places = protocol.place_format
     if address == CURATOR:
-        return Curator(p.n, reports, places, sealer=seat.sealer)
+        return Curator(p.n, reports, places, sealer=context.sealer)
     if address == SHUFFLER:
         return Shuffler(
-            protocol, reports.nbytes, places, generator=seat.generator, timing=seat.timing
+            protocol, reports.nbytes, places, generator=context.generator, timing=context.timing
         )
     codes, points, groups = None, None, None
-    if seat.value is not None:
-        codes, points, groups = parts(seat.value, places)
+    if context.value is not None:
+        codes, points, groups = parts(context.value, places)
     place: Place = None
     if points is not None:
         place = points[0].tolist()
@@ -81,9 +81,9 @@ def party(protocol: OrderShuffle, address: Address, seat: Seat) -> Actor:
         codes,
         protocol.randomizer,
         place,
-        rng=seat.generator(),
-        sealer=seat.sealer,
-        backoff=seat.timing.backoff,
+        rng=context.generator(),
+        sealer=context.sealer,
+        backoff=context.timing.backoff,
     )
 
 

@@ -1,11 +1,11 @@
 """The messages of an order-private shuffle, and which places make sense in one.
 
-They are tagged MessagePack arrays, decoded as strictly as those of ``incrowd.protocols.wire``. A
-place is public, but a report is not, so that nothing about a message may depend on the report:
-payloads of one survey have one size, and a number always takes nine bytes. The names of groups are
-sent as they are, and counted at the longest that they can be (:func:`placed_bytes`). So without
-cover the length of a message tells how long somebody's names are, which is public; with cover there
-are cells for the longest, and not even that shows.
+They are tagged MessagePack arrays, decoded as strictly as those of
+``incrowd.protocols.runtime.wire``. A place is public, but a report is not, so that nothing about a
+message may depend on the report: payloads of one survey have one size, and a number always takes
+nine bytes. The names of groups are sent as they are, and counted at the longest that they can be
+(:func:`placed_bytes`). So without cover the length of a message tells how long somebody's names
+are, which is public; with cover there are cells for the longest, and not even that shows.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from incrowd.protocols import wire
 from incrowd.protocols.order_shuffle.parameters import Metric
+from incrowd.protocols.runtime import wire
 from incrowd.randomizers.base import FloatArray
 from incrowd.tasks.release import MOST_GROUP_TEXT, PlaceKind, group_names
 

@@ -28,7 +28,6 @@ from incrowd.graphs.graph import Graph
 from incrowd.privacy.guarantee import Guarantee, view_of
 from incrowd.privacy.local import LocalProfile
 from incrowd.privacy.mechanisms.local import local_guarantee
-from incrowd.protocols.actor import SHUFFLER, Actor, Address
 from incrowd.protocols.base import (
     Colluders,
     Cost,
@@ -36,7 +35,8 @@ from incrowd.protocols.base import (
     check_colluders,
     check_randomizer,
 )
-from incrowd.protocols.cover import CellFormat, ReportCover, against_hub
+from incrowd.protocols.expected_error import expected_error
+from incrowd.protocols.families import ShufflerProtocol
 from incrowd.protocols.named_graph import graph_named
 from incrowd.protocols.order_shuffle import grouping as groupings
 from incrowd.protocols.order_shuffle import orders, simulate
@@ -49,9 +49,9 @@ from incrowd.protocols.order_shuffle.particulars import details, particulars
 from incrowd.protocols.order_shuffle.privacy import local_alpha
 from incrowd.protocols.order_shuffle.promise import randomized_guarantee, shuffled_guarantee
 from incrowd.protocols.order_shuffle.simulate import parts
-from incrowd.protocols.pricing import expected_error
-from incrowd.protocols.seat import Seat
-from incrowd.protocols.shuffler import ShufflerProtocol
+from incrowd.protocols.runtime.actor import SHUFFLER, Actor, Address
+from incrowd.protocols.runtime.context import ActorContext
+from incrowd.protocols.runtime.cover import CellFormat, ReportCover, against_hub
 from incrowd.randomizers import Unstated
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomness import Seeds
@@ -457,11 +457,11 @@ class OrderShuffle(ShufflerProtocol):
         self.check_crowd(values)
         return simulate.collect(self, values, seeds)
 
-    def party(self, address: Address, seat: Seat) -> Actor:
+    def party(self, address: Address, context: ActorContext) -> Actor:
         """One person's device, the shuffler, or the curator."""
         from incrowd.protocols.order_shuffle.actors import party
 
-        return party(self, address, seat)
+        return party(self, address, context)
 
 
 def _check_method(parameters: OrderShuffleParameters, axes: int) -> None:

@@ -26,15 +26,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from incrowd.errors import InvalidParameter
-from incrowd.protocols import wire
-from incrowd.protocols.actor import CURATOR, Actor, Address, Done, Effect, Message, Send, owned
-from incrowd.protocols.delivery import Outbox, OutboxState, Receipt, wake_at
+from incrowd.protocols.runtime import wire
+from incrowd.protocols.runtime.actor import (
+    CURATOR,
+    Actor,
+    Address,
+    Done,
+    Effect,
+    Message,
+    Send,
+    owned,
+)
+from incrowd.protocols.runtime.context import ActorContext
+from incrowd.protocols.runtime.delivery import Outbox, OutboxState, Receipt, wake_at
 from incrowd.protocols.scrambled_query import messages
 from incrowd.protocols.scrambled_query.compute import Compute
 from incrowd.protocols.scrambled_query.curator import Curator
 from incrowd.protocols.scrambled_query.places import Places, deadlines
 from incrowd.protocols.scrambled_query.scrambler import Scrambler
-from incrowd.protocols.seat import Seat
 
 if TYPE_CHECKING:
     from incrowd.protocols.scrambled_query.protocol import ScrambledQuery
@@ -47,19 +56,19 @@ _SHORT = 1024
 _WAITING, _ACCEPTED, _REFUSED = range(3)
 
 
-def party(protocol: ScrambledQuery, address: Address, seat: Seat) -> Actor:
+def party(protocol: ScrambledQuery, address: Address, context: ActorContext) -> Actor:
     """One person's device, a scrambler or spare, a compute node, or the curator."""
     places = Places.of(protocol)
     if address == CURATOR:
-        return Curator(protocol, seat)
+        return Curator(protocol, context)
     if places.cluster_of(address) is not None or places.spare_of(address) is not None:
-        return Scrambler(protocol, address, seat)
+        return Scrambler(protocol, address, context)
     node, person = places.node_of(address), places.person_of(address)
     if node is not None:
-        return Compute(protocol, node, seat)
+        return Compute(protocol, node, context)
     if person is None:
         raise InvalidParameter(f"{address} has no part in this query: it needs fewer helpers")
-    return Source(protocol, person, seat)
+    return Source(protocol, person, context)
 
 
 class _Post(msgspec.Struct, array_like=True):
@@ -83,13 +92,13 @@ class _SourceState(msgspec.Struct, array_like=True):
 class Source(Actor):
     """Sends its owner's tuple, once for each grouping set that it answers."""
 
-    def __init__(self, protocol: ScrambledQuery, person: int, seat: Seat) -> None:
-        self._protocol, self._person, self._value = protocol, person, seat.value
+    def __init__(self, protocol: ScrambledQuery, person: int, context: ActorContext) -> None:
+        self._protocol, self._person, self._value = protocol, person, context.value
         self._places = Places.of(protocol)
         self._records = messages.RecordFormat(protocol.asked)
-        self._generator, self._sealer = seat.generator, seat.sealer
-        self._until = deadlines(seat.timing)
-        self._outbox = Outbox(seat.timing.backoff)
+        self._generator, self._sealer = context.generator, context.sealer
+        self._until = deadlines(context.timing)
+        self._outbox = Outbox(context.timing.backoff)
         self._posts: list[_Post] = []
         self._told: list[int] = []
 

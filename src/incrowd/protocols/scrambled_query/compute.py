@@ -22,12 +22,12 @@ import msgspec
 import numpy as np
 
 from incrowd.errors import InvalidParameter
-from incrowd.protocols import wire
-from incrowd.protocols.actor import CURATOR, Actor, Address, Done, Effect, Message, Send
-from incrowd.protocols.delivery import Outbox, OutboxState, wake_at
+from incrowd.protocols.runtime import wire
+from incrowd.protocols.runtime.actor import CURATOR, Actor, Address, Done, Effect, Message, Send
+from incrowd.protocols.runtime.context import ActorContext
+from incrowd.protocols.runtime.delivery import Outbox, OutboxState, wake_at
 from incrowd.protocols.scrambled_query import messages
 from incrowd.protocols.scrambled_query.places import Places, deadlines
-from incrowd.protocols.seat import Seat
 
 if TYPE_CHECKING:
     from incrowd.protocols.scrambled_query.protocol import ScrambledQuery
@@ -61,7 +61,7 @@ class _ComputeState(msgspec.Struct, array_like=True):
 class Compute(Actor):
     """Of one target of one grouping set."""
 
-    def __init__(self, protocol: ScrambledQuery, node: int, seat: Seat) -> None:
+    def __init__(self, protocol: ScrambledQuery, node: int, context: ActorContext) -> None:
         self._protocol = protocol
         self._places = Places.of(protocol)
         self._index, self._target = self._places.target_of(node)
@@ -70,10 +70,10 @@ class Compute(Actor):
         self._most = 1 if self._places.local else chosen.sources + chosen.dummies
         edges = protocol.asked.sets[self._index].edges(self._places.targets[self._index])
         self._first, self._last = (int(each) for each in edges[self._target : self._target + 2])
-        self._generator, self._sealer = seat.generator, seat.sealer
-        self._until = deadlines(seat.timing)
+        self._generator, self._sealer = context.generator, context.sealer
+        self._until = deadlines(context.timing)
         self._state = _ComputeState(_OPEN, {}, OutboxState({}))
-        self._outbox = Outbox(seat.timing.backoff)
+        self._outbox = Outbox(context.timing.backoff)
         self._outbox.resume(self._state.outbox)
 
     # What happens.

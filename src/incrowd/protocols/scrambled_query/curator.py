@@ -21,13 +21,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from incrowd.protocols import wire
-from incrowd.protocols.actor import Actor, Address, Done, Effect, Message, Send, device
-from incrowd.protocols.delivery import Outbox, OutboxState, wake_at
+from incrowd.protocols.runtime import wire
+from incrowd.protocols.runtime.actor import Actor, Address, Done, Effect, Message, Send, device
+from incrowd.protocols.runtime.context import ActorContext
+from incrowd.protocols.runtime.delivery import Outbox, OutboxState, wake_at
 from incrowd.protocols.scrambled_query import messages
 from incrowd.protocols.scrambled_query.places import Places, deadlines
 from incrowd.protocols.scrambled_query.simulate import coverage
-from incrowd.protocols.seat import Seat
 from incrowd.tasks.query import Folded, Tabulated
 
 if TYPE_CHECKING:
@@ -73,12 +73,12 @@ class _CuratorState(msgspec.Struct, array_like=True):
 class Curator(Actor):
     """Grants groups, and is done when every compute node has answered or the time is up."""
 
-    def __init__(self, protocol: ScrambledQuery, seat: Seat) -> None:
+    def __init__(self, protocol: ScrambledQuery, context: ActorContext) -> None:
         self._protocol = protocol
         self._places = places = Places.of(protocol)
         self._asked_of = [len(places.answering(index)) for index in range(len(places.targets))]
-        self._until = deadlines(seat.timing)
-        self._takes, self._diverts, self._folds = (Outbox(seat.timing.backoff) for _ in range(3))
+        self._until = deadlines(context.timing)
+        self._takes, self._diverts, self._folds = (Outbox(context.timing.backoff) for _ in range(3))
         self._set_state(
             _CuratorState([_Cluster(places.scrambler(each)) for each in range(places.clusters)])
         )

@@ -1,8 +1,9 @@
 """The messages of a scrambled query, and what is sealed inside them.
 
-They are tagged MessagePack arrays, decoded as strictly as those of ``incrowd.protocols.wire``. So
-that nothing but counts shows on the way, every message of one role has the same size whatever it
-says: targets, tuples and results are written as bytes of fixed width.
+They are tagged MessagePack arrays, decoded as strictly as those of
+``incrowd.protocols.runtime.wire``. So that nothing but counts shows on the way, every message of
+one role has the same size whatever it says: targets, tuples and results are written as bytes of
+fixed width.
 
 A *record* is what a compute node gets to read: a flag, the cell, 16 random bytes by which a record
 that came twice is known, and the measures. A dummy is a record whose flag is not set.
@@ -19,7 +20,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from incrowd.protocols import wire
+from incrowd.protocols.runtime import wire
 from incrowd.tasks.query import Folded, Query
 
 __all__ = [

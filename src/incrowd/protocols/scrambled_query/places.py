@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from incrowd.protocols.actor import Address
-from incrowd.protocols.seat import Timing
+from incrowd.protocols.runtime.actor import Address
+from incrowd.protocols.runtime.context import Timing
 
 if TYPE_CHECKING:
     from incrowd.protocols.scrambled_query.protocol import ScrambledQuery

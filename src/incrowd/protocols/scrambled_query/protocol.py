@@ -24,7 +24,6 @@ from incrowd import checks
 from incrowd.errors import InvalidParameter, NotProven, ProtocolFailed
 from incrowd.graphs.graph import Graph
 from incrowd.privacy.guarantee import Guarantee, view_of
-from incrowd.protocols.actor import CURATOR, Actor, Address
 from incrowd.protocols.base import (
     Colluders,
     Cost,
@@ -34,10 +33,11 @@ from incrowd.protocols.base import (
     check_colluders,
     check_randomizer,
 )
+from incrowd.protocols.runtime.actor import CURATOR, Actor, Address
+from incrowd.protocols.runtime.context import ActorContext, Timing
 from incrowd.protocols.scrambled_query.fit import Limits, fit
 from incrowd.protocols.scrambled_query.parameters import Answers, Mode, ScramblerParameters
 from incrowd.protocols.scrambled_query.release import check_release
-from incrowd.protocols.seat import Seat, Timing
 from incrowd.randomizers import Redirect
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomness import Seeds
@@ -313,11 +313,11 @@ class ScrambledQuery(Protocol):
         self.check_crowd(values)
         return collect(self, values, seeds)
 
-    def party(self, address: Address, seat: Seat) -> Actor:
+    def party(self, address: Address, context: ActorContext) -> Actor:
         """One person's device, a scrambler, a compute node, or the curator."""
         from incrowd.protocols.scrambled_query.actors import party
 
-        return party(self, address, seat)
+        return party(self, address, context)
 
     def lasts(self, timing: Timing) -> float:
         """Until the compute nodes have stopped waiting for the last scrambler."""

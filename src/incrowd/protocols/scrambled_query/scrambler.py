@@ -26,8 +26,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from incrowd.protocols import wire
-from incrowd.protocols.actor import (
+from incrowd.protocols.runtime import wire
+from incrowd.protocols.runtime.actor import (
     CURATOR,
     Actor,
     Address,
@@ -37,10 +37,10 @@ from incrowd.protocols.actor import (
     Send,
     device,
 )
-from incrowd.protocols.delivery import Intake, IntakeState, Outbox, OutboxState, wake_at
+from incrowd.protocols.runtime.context import ActorContext
+from incrowd.protocols.runtime.delivery import Intake, IntakeState, Outbox, OutboxState, wake_at
 from incrowd.protocols.scrambled_query import messages
 from incrowd.protocols.scrambled_query.places import Places, deadlines
-from incrowd.protocols.seat import Seat
 
 if TYPE_CHECKING:
     from incrowd.protocols.scrambled_query.protocol import ScrambledQuery
@@ -96,17 +96,17 @@ class _ScramblerState(msgspec.Struct, array_like=True):
 class Scrambler(Actor):
     """Of one group and grouping set; or a spare, of none as yet."""
 
-    def __init__(self, protocol: ScrambledQuery, address: Address, seat: Seat) -> None:
+    def __init__(self, protocol: ScrambledQuery, address: Address, context: ActorContext) -> None:
         chosen = protocol.parameters
         self._places = Places.of(protocol)
         self._records = messages.RecordFormat(protocol.asked)
         self._sources, self._dummies = chosen.sources, chosen.dummies
         self._capped = chosen.mode == "capped"
-        self._generator, self._sealer = seat.generator, seat.sealer
-        self._until = deadlines(seat.timing)
+        self._generator, self._sealer = context.generator, context.sealer
+        self._until = deadlines(context.timing)
         own = self._places.cluster_of(address)
         self._closes = self._until.spares if own is None else self._until.scramblers
-        self._outbox = Outbox(seat.timing.backoff)
+        self._outbox = Outbox(context.timing.backoff)
         self._stage, self._cluster, self._held = _IDLE, _NONE, list[bytes]()
         self._intake: Intake | None = None
         self._payload_bytes = 0

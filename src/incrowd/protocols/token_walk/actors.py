@@ -26,8 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from incrowd.errors import InvalidParameter
-from incrowd.protocols import wire
-from incrowd.protocols.actor import (
+from incrowd.protocols.runtime import wire
+from incrowd.protocols.runtime.actor import (
     COURIER,
     CURATOR,
     Actor,
@@ -41,7 +41,7 @@ from incrowd.protocols.actor import (
     owned,
     person_of,
 )
-from incrowd.protocols.seat import Seat
+from incrowd.protocols.runtime.context import ActorContext
 from incrowd.protocols.token_walk import messages
 from incrowd.protocols.token_walk.courier import Courier, walk_seconds
 from incrowd.protocols.token_walk.messages import HOME, LOT
@@ -65,15 +65,15 @@ _TO_DEVICE = msgspec.msgpack.Decoder(
 _TO_CURATOR = msgspec.msgpack.Decoder(messages.Homecoming)
 
 
-def party(protocol: TokenWalk, address: Address, seat: Seat) -> Actor:
+def party(protocol: TokenWalk, address: Address, context: ActorContext) -> Actor:
     """One person's device, the courier, or the curator."""
     if protocol.reads:
         raise InvalidParameter("task sgd is trained by TokenSGD: it is not played by devices")
     if address == COURIER:
-        return Courier(protocol, token_format(protocol), seat.generator, seat.timing)
+        return Courier(protocol, token_format(protocol), context.generator, context.timing)
     if address == CURATOR:
-        return Curator(protocol, seat.sealer)
-    return Device(protocol, person_of(address), seat)
+        return Curator(protocol, context.sealer)
+    return Device(protocol, person_of(address), context)
 
 
 def token_format(protocol: TokenWalk) -> TokenFormat:
@@ -178,17 +178,17 @@ def _unpacked(value: tuple[str, list[int], bytes]) -> NDArray[Any]:
 class Device(Actor):
     """Adds its owner's contribution whenever a token comes."""
 
-    def __init__(self, protocol: TokenWalk, person: int, seat: Seat) -> None:
+    def __init__(self, protocol: TokenWalk, person: int, context: ActorContext) -> None:
         chosen = protocol.parameters
         self._contribution = _Contribution(protocol, person)
-        self._value = seat.value
+        self._value = context.value
         self._format = token_format(protocol)
         self._limit = messages.limit_of(self._format)
         self._tokens, self._length = chosen.tokens, chosen.length
         self._most = chosen.cap or chosen.length
-        self._ends = walk_seconds(chosen.length, seat.timing)
-        self._generator: Callable[..., np.random.Generator] = seat.generator
-        self._sealer = seat.sealer
+        self._ends = walk_seconds(chosen.length, context.timing)
+        self._generator: Callable[..., np.random.Generator] = context.generator
+        self._sealer = context.sealer
         self._state = _DeviceState()
 
     def start(self, now: float) -> list[Effect]:

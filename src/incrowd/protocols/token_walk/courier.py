@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import numpy as np
 
-from incrowd.protocols import wire
-from incrowd.protocols.actor import (
+from incrowd.protocols.runtime import wire
+from incrowd.protocols.runtime.actor import (
     CURATOR,
     Actor,
     Address,
@@ -41,8 +41,8 @@ from incrowd.protocols.actor import (
     is_device,
     person_of,
 )
-from incrowd.protocols.delivery import Outbox, OutboxState, wake_at
-from incrowd.protocols.seat import Timing
+from incrowd.protocols.runtime.context import Timing
+from incrowd.protocols.runtime.delivery import Outbox, OutboxState, wake_at
 from incrowd.protocols.token_walk import messages
 from incrowd.protocols.token_walk.messages import HOME
 from incrowd.protocols.token_walk.parameters import FEWEST

@@ -1,9 +1,10 @@
 """The messages between people's devices, the courier and the curator of a token walk.
 
-They are tagged MessagePack arrays, decoded as strictly as those of ``incrowd.protocols.wire``. What
-a device gets to see of a walk is in :class:`Carry` and :class:`Again`: which token, the how-manieth
-request about it this is, bytes that were sealed to one of its own one-time keys, and one fresh key
-to which it seals. None of them names a person, and no key is ever seen in two requests.
+They are tagged MessagePack arrays, decoded as strictly as those of
+``incrowd.protocols.runtime.wire``. What a device gets to see of a walk is in :class:`Carry` and
+:class:`Again`: which token, the how-manieth request about it this is, bytes that were sealed to one
+of its own one-time keys, and one fresh key to which it seals. None of them names a person, and no
+key is ever seen in two requests.
 """
 
 from __future__ import annotations

@@ -24,7 +24,6 @@ from incrowd import checks
 from incrowd.errors import InvalidCrowd, InvalidParameter, ProtocolFailed
 from incrowd.graphs.graph import Graph
 from incrowd.privacy.guarantee import Guarantee, view_of
-from incrowd.protocols.actor import COURIER, CURATOR, Actor, Address
 from incrowd.protocols.base import (
     VIEWS,
     Colluders,
@@ -34,9 +33,10 @@ from incrowd.protocols.base import (
     check_colluders,
     check_randomizer,
 )
+from incrowd.protocols.expected_error import expected_error
 from incrowd.protocols.named_graph import graph_named
-from incrowd.protocols.pricing import expected_error
-from incrowd.protocols.seat import Seat, Timing
+from incrowd.protocols.runtime.actor import COURIER, CURATOR, Actor, Address
+from incrowd.protocols.runtime.context import ActorContext, Timing
 from incrowd.protocols.token_walk import privacy
 from incrowd.protocols.token_walk.parameters import (
     FEWEST,
@@ -377,11 +377,11 @@ class TokenWalk(Protocol):
 
         return walk_seconds(self.parameters.length, timing) + super().lasts(timing)
 
-    def party(self, address: Address, seat: Seat) -> Actor:
+    def party(self, address: Address, context: ActorContext) -> Actor:
         """One person's device, the courier, or the curator."""
         from incrowd.protocols.token_walk.actors import party
 
-        return party(self, address, seat)
+        return party(self, address, context)
 
 
 def _purpose(chosen: TokenWalkParameters, randomizer: Randomizer) -> Purpose:

@@ -18,8 +18,8 @@ from typing import Any, ClassVar
 import msgspec
 import numpy as np
 
-from incrowd.protocols import wire
-from incrowd.protocols.actor import (
+from incrowd.protocols.runtime import wire
+from incrowd.protocols.runtime.actor import (
     CURATOR,
     SHUFFLER,
     Actor,
@@ -30,7 +30,8 @@ from incrowd.protocols.actor import (
     Sealer,
     Send,
 )
-from incrowd.protocols.delivery import (
+from incrowd.protocols.runtime.context import Timing
+from incrowd.protocols.runtime.delivery import (
     Intake,
     IntakeState,
     Outbox,
@@ -38,7 +39,6 @@ from incrowd.protocols.delivery import (
     Reporter,
     wake_at,
 )
-from incrowd.protocols.seat import Timing
 from incrowd.tasks.base import Collected
 
 __all__ = ["Curator", "Device", "Shuffler"]

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from incrowd.privacy.guarantee import Guarantee
 from incrowd.privacy.mechanisms.shuffle import shuffle_guarantee
-from incrowd.protocols.actor import CURATOR, SHUFFLER, Actor, Address
 from incrowd.protocols.base import (
     Colluders,
     Parameters,
@@ -23,12 +22,12 @@ from incrowd.protocols.base import (
     check_randomizer,
     parameter,
 )
-from incrowd.protocols.cover import CellFormat, ReportCover
-from incrowd.protocols.reporting import ReportingProtocol
-from incrowd.protocols.seat import Seat
-from incrowd.protocols.shuffler import ShufflerProtocol
+from incrowd.protocols.families import ReportingProtocol, ShufflerProtocol
+from incrowd.protocols.runtime.actor import CURATOR, SHUFFLER, Actor, Address
+from incrowd.protocols.runtime.context import ActorContext
+from incrowd.protocols.runtime.cover import CellFormat, ReportCover
+from incrowd.protocols.runtime.wire import ReportFormat, envelope_bytes
 from incrowd.protocols.trusted_shuffle import simulate
-from incrowd.protocols.wire import ReportFormat, envelope_bytes
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomness import Seeds
 from incrowd.tasks.base import Collected
@@ -103,15 +102,19 @@ class TrustedShuffle(ShufflerProtocol, ReportingProtocol):
         self.check_crowd(values)
         return simulate.collect(self.randomizer, values, self.parameters.rounds, seeds)
 
-    def party(self, address: Address, seat: Seat) -> Actor:
+    def party(self, address: Address, context: ActorContext) -> Actor:
         """One person's device, the shuffler, or the curator."""
         from incrowd.protocols.trusted_shuffle.actors import Curator, Device, Shuffler
 
         reports, rounds = ReportFormat.of(self.randomizer), self.parameters.rounds
         if address == CURATOR:
-            return Curator(self.parameters.n, reports, rounds, sealer=seat.sealer)
+            return Curator(self.parameters.n, reports, rounds, sealer=context.sealer)
         if address == SHUFFLER:
             return Shuffler(
-                self.roster, reports.nbytes, rounds, generator=seat.generator, timing=seat.timing
+                self.roster,
+                reports.nbytes,
+                rounds,
+                generator=context.generator,
+                timing=context.timing,
             )
-        return self.device(Device, seat)
+        return self.device(Device, context)

@@ -1,7 +1,7 @@
-"""What one participant of a run is given: a value, randomness, a sealer, and the timetable.
+"""Per-actor context: value, generator, sealer, timing.
 
-The same protocol makes the same actor from a seat in memory, where randomness comes from a seed and
-time is virtual, and live, where it comes from the operating system and seconds are seconds.
+The same protocol makes the same actor from a context in memory, where randomness comes from a seed
+and time is virtual, and live, where it comes from the operating system and seconds are seconds.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from incrowd import checks
 from incrowd.errors import InvalidParameter
-from incrowd.protocols.actor import Address, NullSealer, Sealer
-from incrowd.protocols.delivery import Backoff
+from incrowd.protocols.runtime.actor import Address, NullSealer, Sealer
+from incrowd.protocols.runtime.delivery import Backoff
 
-__all__ = ["Connections", "Seat", "Timing"]
+__all__ = ["ActorContext", "Connections", "Timing"]
 
 Connections = Mapping[Address, Iterable[tuple[float, float]]]
 """From when to when a hub was connected to each party, in seconds since the start.
@@ -55,8 +55,8 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 @dataclass(frozen=True)
-class Seat:
-    """One participant's place in a run."""
+class ActorContext:
+    """Surroundings of one actor in a run."""
 
     generator: Callable[..., np.random.Generator]
     """The stream of one draw, by its numbers; the same numbers are never used twice."""

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from incrowd.errors import IncrowdError, InvalidParameter
-from incrowd.protocols.actor import Sealer
+from incrowd.protocols.runtime.actor import Sealer
 from incrowd.randomizers.base import Randomizer, Reports
 
 __all__ = [

@@ -27,8 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from incrowd.errors import InvalidParameter
-from incrowd.protocols import wire
-from incrowd.protocols.actor import (
+from incrowd.protocols.runtime import wire
+from incrowd.protocols.runtime.actor import (
     Actor,
     Address,
     Done,

@@ -21,9 +21,9 @@ import msgspec
 
 from incrowd.errors import InvalidParameter
 from incrowd.privacy.guarantee import Guarantee, Profile
-from incrowd.protocols.actor import Address, is_device, person_of
-from incrowd.protocols.delivery import Backoff
-from incrowd.protocols.seat import Timing
+from incrowd.protocols.runtime.actor import Address, is_device, person_of
+from incrowd.protocols.runtime.context import Timing
+from incrowd.protocols.runtime.delivery import Backoff
 
 __all__ = [
     "ASSUMPTIONS",

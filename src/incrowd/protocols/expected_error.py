@@ -15,7 +15,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from incrowd.protocols.wire import public_values
+from incrowd.protocols.runtime.wire import public_values
 from incrowd.randomizers import Generic
 from incrowd.randomizers.base import Randomizer
 from incrowd.tasks.base import as_sampled
