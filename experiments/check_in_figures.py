@@ -19,7 +19,10 @@ from experiments.paper_check_in import paper_optimistic_renyi, paper_without_rep
 from incrowd.privacy import ComposedProfile, LocalProfile
 from incrowd.privacy.mechanisms.shuffle import blanket_profile
 from incrowd.privacy.renyi import renyi_epsilon, shuffled_gaussian_renyi
-from incrowd.protocols.check_in.distributed import distributed_guarantee, distributed_renyi
+from incrowd.protocols.check_in.theorems.secure_aggregation import (
+    distributed_guarantee,
+    distributed_renyi,
+)
 from incrowd.randomizers import Gaussian
 from incrowd.report.format import plain, round_down, round_up, up
 

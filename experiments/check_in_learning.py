@@ -41,8 +41,8 @@ from incrowd.privacy import ComposedProfile
 from incrowd.privacy.gaussian import GaussianProfile
 from incrowd.privacy.mechanisms.shuffle import blanket_profile
 from incrowd.privacy.renyi import renyi_epsilon, shuffled_gaussian_renyi
-from incrowd.protocols.check_in.distributed import distributed_guarantee
-from incrowd.protocols.check_in.rates import RevealedProfile
+from incrowd.protocols.check_in.theorems.heterogeneous_rates import RevealedProfile
+from incrowd.protocols.check_in.theorems.secure_aggregation import distributed_guarantee
 from incrowd.randomizers.noise import Gaussian, gaussian_delta
 from incrowd.report.format import count, down, plain, up
 

@@ -14,8 +14,9 @@ Both are upper bounds for every ε0-randomizer that all use alike; ``CheckIn`` i
 See ``docs/theory/check_in.md``.
 
 Invariant: no number of people is dropped. All k come in the blocks of
-:func:`~incrowd.protocols.check_in.distributed.crowds_of`, one by one near the mean: the smallest k
-of a block decides how well its reports hide, the largest how likely the victim is among them.
+:func:`~incrowd.protocols.check_in.theorems.secure_aggregation.crowds_of`, one by one near the mean:
+the smallest k of a block decides how well its reports hide, the largest how likely the victim is
+among them.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from incrowd import checks
 from incrowd.errors import InvalidEpsilon, InvalidParameter
 from incrowd.privacy import multinomial, renyi
 from incrowd.privacy.mechanisms.shuffle import blanket_profile
-from incrowd.protocols.check_in.distributed import crowds_of
+from incrowd.protocols.check_in.theorems.secure_aggregation import crowds_of
 from incrowd.randomizers import Generic
 from incrowd.randomizers.response import response_blanket
 

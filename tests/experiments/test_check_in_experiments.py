@@ -12,7 +12,7 @@ from experiments.paper_check_in import (
     paper_without_replacement_renyi,
 )
 from incrowd.privacy.renyi import renyi_epsilon, shuffled_gaussian_renyi
-from incrowd.protocols.check_in.distributed import distributed_renyi
+from incrowd.protocols.check_in.theorems.secure_aggregation import distributed_renyi
 from tests.experiments.pieces import (
     assert_made_by,
     number,

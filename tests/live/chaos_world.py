@@ -41,12 +41,12 @@ from incrowd.live.policy_write import policy_text, survey_policy
 from incrowd.live.service import JOURNAL_FILE
 from incrowd.live.store import Counts, SqliteStore
 from incrowd.protocols.base import Protocol, Run
-from incrowd.protocols.check_in.protocol import CheckIn
-from incrowd.protocols.local.protocol import Local
+from incrowd.protocols.check_in.spec import CheckIn
+from incrowd.protocols.local.spec import Local
 from incrowd.protocols.network_shuffle.actors import HandedIn
 from incrowd.protocols.network_shuffle.protocol import NetworkShuffle
 from incrowd.protocols.runtime.actor import CURATOR
-from incrowd.protocols.trusted_shuffle.protocol import TrustedShuffle
+from incrowd.protocols.trusted_shuffle.spec import TrustedShuffle
 from incrowd.randomizers import KRR
 from incrowd.tasks.base import Task
 from tests.live.chaos import ChaosProxy, ProxyRates

@@ -16,7 +16,7 @@ from incrowd.cli import main
 from incrowd.live.cells import CELL, DATA
 from incrowd.live.options import LiveOptions
 from incrowd.live.run import run_live
-from incrowd.protocols.check_in import CheckIn, CheckInParameters, actors
+from incrowd.protocols.check_in import CheckIn, CheckInParameters, roles
 from incrowd.protocols.runtime.actor import SHUFFLER
 from incrowd.protocols.runtime.delivery import Receipt
 from incrowd.randomizers import KRR
@@ -149,13 +149,13 @@ def test_who_is_in_and_who_stays_away_look_the_same_to_the_hub(hub, tmp_path, mo
 
 def test_a_device_that_is_silent_when_it_stays_away_shows(hub, tmp_path, monkeypatch):
     """The comparison above bites, also where cells hide that there is no message in them."""
-    honest = actors.Device.message
+    honest = roles.Device.message
 
     def silent(self: Any, number: int, id_: bytes, report: bytes | None) -> bytes | None:
         return None if report is None else honest(self, number, id_, report)
 
     monkeypatch.setattr(CheckInParameters, "rate_of", _coins)
-    monkeypatch.setattr(actors.Device, "message", silent)
+    monkeypatch.setattr(roles.Device, "message", silent)
     seen, collected = asyncio.run(transcripts(hub, tmp_path / "silent"))
     assert collected.present == (len(IN),) * ROUNDS
     different = [person for person in range(PEOPLE) if seen[person] != seen[IN[0]]]

@@ -16,10 +16,10 @@ from incrowd.live.keys import Role
 from incrowd.live.options import LiveOptions
 from incrowd.live.run import LiveRun, run_live
 from incrowd.protocols.base import Protocol
-from incrowd.protocols.local.protocol import Local
+from incrowd.protocols.local.spec import Local
 from incrowd.protocols.network_shuffle.protocol import NetworkShuffle
 from incrowd.protocols.runtime.actor import CURATOR
-from incrowd.protocols.trusted_shuffle.protocol import TrustedShuffle
+from incrowd.protocols.trusted_shuffle.spec import TrustedShuffle
 from incrowd.randomizers import KRR, Ternary
 from incrowd.tasks import Histogram, Mean
 from tests.live.hub_server import Api, Caller, Deployment, make_poll, running_hub

@@ -15,7 +15,7 @@ from incrowd.cli import main
 from incrowd.errors import FileUnreadable
 from incrowd.live.control import CONTROL_FILE, Control, Wishes
 from incrowd.live.policy import ColumnRule, Consent
-from incrowd.protocols.local.protocol import Local
+from incrowd.protocols.local.spec import Local
 from incrowd.randomizers import KRR
 from incrowd.tasks.histogram import Histogram
 from tests.live.crowds import Crowd, Process, crowd, until

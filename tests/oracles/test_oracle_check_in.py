@@ -24,7 +24,7 @@ from incrowd.privacy.mechanisms.shuffle import blanket_profile, clones_profile, 
 from incrowd.privacy.near import NearProfile
 from incrowd.privacy.thinned import thinned
 from incrowd.protocols.check_in import CheckIn
-from incrowd.protocols.check_in.rates import Band, RatesProfile, banded_law
+from incrowd.protocols.check_in.theorems.heterogeneous_rates import Band, RatesProfile, banded_law
 from incrowd.randomizers import KRR, Generic
 
 TS = (F(1, 2), F(9, 10), F(1), F(21, 20), F(6, 5), F(3, 2), F(5, 2))

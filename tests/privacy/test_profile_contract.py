@@ -18,9 +18,9 @@ from incrowd.privacy.near import NearProfile
 from incrowd.privacy.pure import PureProfile
 from incrowd.privacy.repeated import RepeatedProfile
 from incrowd.privacy.shifted import ShiftedProfile
-from incrowd.protocols.check_in import rates
-from incrowd.protocols.check_in.counted import CountedProfile
-from incrowd.protocols.check_in.distributed import SummedProfile, _Rounds
+from incrowd.protocols.check_in.theorems import heterogeneous_rates
+from incrowd.protocols.check_in.theorems.counted_reports import CountedProfile
+from incrowd.protocols.check_in.theorems.secure_aggregation import SummedProfile, _Rounds
 from incrowd.protocols.network_shuffle import privacy as network
 from incrowd.protocols.scrambled_query import charges
 from incrowd.protocols.scrambled_query.mechanisms import BlanketProfile
@@ -58,8 +58,8 @@ PROFILES = [
     ComposedProfile(((SHUFFLED, 3),)), ComposedProfile(((PeopleProfile(BINARY, (), 5), 3),)),
     ComposedProfile(((NORMAL, 2), (LOCAL, 1))),
     CountedProfile((3, 5), 0.5, 20, lambda crowds: ComposedProfile(((SHUFFLED, 2),)), LOCAL),
-    rates.RevealedProfile(SHUFFLED, 0.3),
-    rates.RatesProfile(BINARY, np.array([0.1, 0.1, 0.2, 0.2, 0.2]), 2),
+    heterogeneous_rates.RevealedProfile(SHUFFLED, 0.3),
+    heterogeneous_rates.RatesProfile(BINARY, np.array([0.1, 0.1, 0.2, 0.2, 0.2]), 2),
     SummedProfile(10, 0.5, 2.0), _Rounds(((SummedProfile(10, 0.5, 2.0), 2),)),
     network.CollisionProfile(1.0, 0.01), network.CollisionProfile(1.0, 0.0),
     network.SampledProfile(BINARY, 100, 60.0, 1e-6),

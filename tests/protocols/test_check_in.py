@@ -25,7 +25,7 @@ from scipy.stats import binom, chisquare
 
 from incrowd.errors import NotProven, ProtocolFailed
 from incrowd.live.accounting import CELLS
-from incrowd.protocols.check_in import CheckIn, actors
+from incrowd.protocols.check_in import CheckIn, roles
 from incrowd.protocols.check_in.cover import CheckInCover, closes
 from incrowd.protocols.check_in.simulate import CheckedIn
 from incrowd.protocols.runtime import wire
@@ -105,7 +105,7 @@ class TestCheckIn(ProtocolContract):
         assert (happened.crowd, happened.rounds) == (4, 5)
 
     def test_bites_on_a_curator_that_counts_every_batch(self, monkeypatch):
-        honest = actors.Curator.receive
+        honest = roles.Curator.receive
 
         def receive(self, message, now):
             known = dict(self._came)
@@ -114,12 +114,12 @@ class TestCheckIn(ProtocolContract):
             for number, old in known.items():
                 new = self._came.get(number)
                 again = [] if new is None else new.payloads
-                self._came[number] = actors._Came(old.present, old.sent, old.payloads + again)
+                self._came[number] = roles._Came(old.present, old.sent, old.payloads + again)
             complete = len(self._came) == self._rounds
             came = [self._came[number] for number in sorted(self._came)]
             return effects + ([Done(self.collected(came))] if complete else [])
 
-        monkeypatch.setattr(actors.Curator, "receive", receive)
+        monkeypatch.setattr(roles.Curator, "receive", receive)
         self.mutant_must_fail(duplicate=1.0, spread="heavy")
 
 

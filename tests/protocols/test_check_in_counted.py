@@ -7,8 +7,8 @@ import pytest
 from scipy.stats import binom
 
 from incrowd.protocols.check_in import CheckIn
-from incrowd.protocols.check_in.counted import fewest_people
 from incrowd.protocols.check_in.simulate import CheckedIn
+from incrowd.protocols.check_in.theorems.counted_reports import fewest_people
 from incrowd.randomizers import RR
 from incrowd.sim import Faults, run
 from tests.oracles.stopping import response_counts

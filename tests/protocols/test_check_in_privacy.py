@@ -7,7 +7,7 @@ import pytest
 
 from incrowd import KRR, CheckIn, Generic
 from incrowd.errors import InvalidCrowd, InvalidDelta, NotProven
-from incrowd.protocols.check_in.rates import RatesProfile
+from incrowd.protocols.check_in.theorems.heterogeneous_rates import RatesProfile
 from incrowd.randomizers import Gaussian
 
 DELTA = 1e-6

@@ -7,7 +7,7 @@ import pytest
 
 import incrowd as ic
 from incrowd.errors import BudgetInfeasible, InvalidParameter
-from incrowd.protocols.check_in.distributed import distributed_guarantee
+from incrowd.protocols.check_in.theorems.secure_aggregation import distributed_guarantee
 from incrowd.tasks.learning import LocalSGD, Softmax
 
 RNG = np.random.default_rng(21)

@@ -12,7 +12,7 @@ from experiments.paper_check_in import paper_distributed_renyi
 from incrowd.errors import InvalidCrowd, InvalidParameter, NumericalFloor
 from incrowd.privacy.gaussian import GaussianProfile
 from incrowd.privacy.renyi import renyi_epsilon
-from incrowd.protocols.check_in.distributed import (
+from incrowd.protocols.check_in.theorems.secure_aggregation import (
     DistributedCheckIn,
     SummedProfile,
     distributed_guarantee,

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from incrowd.graphs import families
-from incrowd.protocols.check_in.protocol import CheckIn
-from incrowd.protocols.local.protocol import Local
+from incrowd.protocols.check_in.spec import CheckIn
+from incrowd.protocols.local.spec import Local
 from incrowd.protocols.network_shuffle.protocol import NetworkShuffle
 from incrowd.protocols.runtime.actor import CURATOR, Actor, is_device
 from incrowd.protocols.token_walk.protocol import TokenWalk
-from incrowd.protocols.trusted_shuffle.protocol import TrustedShuffle
+from incrowd.protocols.trusted_shuffle.spec import TrustedShuffle
 from incrowd.randomizers import KRR
 from incrowd.randomness import Seeds
 from incrowd.sim import Faults, play

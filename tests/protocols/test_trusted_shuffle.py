@@ -14,7 +14,7 @@ from incrowd.protocols.local import simulate
 from incrowd.protocols.runtime import wire
 from incrowd.protocols.runtime.actor import CURATOR, SHUFFLER, Message, device
 from incrowd.protocols.runtime.context import Timing
-from incrowd.protocols.trusted_shuffle import TrustedShuffle, TrustedShuffleParameters, actors
+from incrowd.protocols.trusted_shuffle import TrustedShuffle, TrustedShuffleParameters, roles
 from incrowd.randomizers import KRR, Gaussian, Generic
 from incrowd.randomness import Seeds
 from incrowd.sim import play
@@ -26,7 +26,7 @@ class TestTrustedShuffle(ProtocolContract):
     kind = "shuffle"
 
     def test_bites_on_a_curator_that_counts_every_batch(self, monkeypatch):
-        honest = actors.Curator.receive
+        honest = roles.Curator.receive
 
         def receive(self, message, now):
             known = dict(self._came)
@@ -36,9 +36,9 @@ class TestTrustedShuffle(ProtocolContract):
                 self._came[number] = reports + self._came.get(number, [])
             complete = len(self._came) == self._rounds
             came = [self._came[number] for number in sorted(self._came)]
-            return effects + ([actors.Done(self.collected(came))] if complete else [])
+            return effects + ([roles.Done(self.collected(came))] if complete else [])
 
-        monkeypatch.setattr(actors.Curator, "receive", receive)
+        monkeypatch.setattr(roles.Curator, "receive", receive)
         self.mutant_must_fail(duplicate=1.0, spread="heavy")
 
 
@@ -212,7 +212,7 @@ class TestWhoSeesWhat:
 
 class TestShuffler:
     def shuffler(self, seed=0, n=3, **timing):
-        return actors.Shuffler(
+        return roles.Shuffler(
             [device(person) for person in range(n)],
             1,
             1,

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from incrowd.protocols.check_in import CheckIn, actors
+from incrowd.protocols.check_in import CheckIn, roles
 from incrowd.protocols.runtime import wire
 from incrowd.protocols.runtime.actor import CURATOR, SHUFFLER, device
 from incrowd.protocols.runtime.context import Timing
@@ -146,11 +146,11 @@ class TestBites:
             self._rng = np.random.default_rng(len(state))
             self.start(-1.0)
 
-        monkeypatch.setattr(actors.Device, "resume", resume)
+        monkeypatch.setattr(roles.Device, "resume", resume)
         assert self.caught(crash=0.3, loss=0.3) > 0
 
     def test_on_a_shuffler_that_counts_dummies_as_reports(self, monkeypatch):
-        honest = actors.Shuffler.receive
+        honest = roles.Shuffler.receive
 
         def receive(self, message, now):
             if message.sender != CURATOR:
@@ -159,17 +159,17 @@ class TestBites:
                 message = type(message)(message.sender, body)
             return honest(self, message, now)
 
-        monkeypatch.setattr(actors.Shuffler, "receive", receive)
+        monkeypatch.setattr(roles.Shuffler, "receive", receive)
         assert self.caught() > 0
 
     def test_on_a_shuffler_that_counts_only_those_who_take_part(self, monkeypatch):
-        honest = actors.Shuffler._batch
+        honest = roles.Shuffler._batch
 
         def gathering(self, number, payloads):
             made = honest(self, number, payloads)
             return wire.Gathering(made.round, len(made.payloads), made.payloads)
 
-        monkeypatch.setattr(actors.Shuffler, "_batch", gathering)
+        monkeypatch.setattr(roles.Shuffler, "_batch", gathering)
         assert self.caught() > 0
 
     def test_on_a_shuffler_that_takes_what_is_late(self, monkeypatch):

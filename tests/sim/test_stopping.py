@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from incrowd.protocols.check_in import CheckIn, actors
+from incrowd.protocols.check_in import CheckIn, roles
 from incrowd.protocols.runtime.actor import CURATOR, Done
 from incrowd.randomizers import RR
 from incrowd.randomness import Seeds
@@ -17,7 +17,7 @@ from tests.oracles.stopping import stopped_response
 EPSILON0, ROUNDS, DELTA = 1.0, 12, 0.05
 
 
-class Stopper(actors.Curator):
+class Stopper(roles.Curator):
     """Ends the survey as soon as the rounds so far tell more than a run of so many would state."""
 
     def __init__(self, stated, *arguments, **named):

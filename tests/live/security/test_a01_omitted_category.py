@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 
 from incrowd.live.policy import ColumnRule
-from incrowd.protocols.local.protocol import Local
+from incrowd.protocols.local.spec import Local
 from incrowd.randomizers import KRR
 from incrowd.tasks.histogram import Histogram
 from tests.live.security.stage import PEOPLE, stage

@@ -13,7 +13,7 @@ import pytest
 
 from incrowd.live import task as tasks
 from incrowd.live.curator import Proposal
-from incrowd.protocols.local.protocol import Local
+from incrowd.protocols.local.spec import Local
 from incrowd.randomizers import KRR
 from tests.live.crowds import Crowd, crowd, until
 from tests.live.policies import wide

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
-from incrowd.protocols.local.protocol import Local
+from incrowd.protocols.local.spec import Local
 from incrowd.randomizers import KRR
 from tests.live.crowds import crowd, until
 from tests.live.policies import wide

@@ -8,7 +8,7 @@ from functools import partial
 
 from incrowd.live.journal import Journal
 from incrowd.live.ledger import Ledger
-from incrowd.protocols.local.protocol import Local
+from incrowd.protocols.local.spec import Local
 from incrowd.randomizers import KRR
 from tests.live.crowds import Process, crowd, until
 from tests.live.policies import wide

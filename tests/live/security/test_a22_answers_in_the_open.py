@@ -21,8 +21,8 @@ from incrowd.live.options import LiveOptions
 from incrowd.live.policy import ColumnRule
 from incrowd.live.policy_write import policy_text
 from incrowd.live.run import run_live
-from incrowd.protocols.local.protocol import Local
-from incrowd.protocols.trusted_shuffle.protocol import TrustedShuffle
+from incrowd.protocols.local.spec import Local
+from incrowd.protocols.trusted_shuffle.spec import TrustedShuffle
 from incrowd.randomizers import KRR, Ternary
 from incrowd.tasks import Mean
 from incrowd.tasks.histogram import Histogram

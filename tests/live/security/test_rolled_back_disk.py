@@ -3,7 +3,7 @@
 import asyncio
 
 from incrowd.live.ledger import Ledger
-from incrowd.protocols.local.protocol import Local
+from incrowd.protocols.local.spec import Local
 from incrowd.randomizers import KRR
 from tests.live.crowds import crowd, until
 

@@ -28,14 +28,14 @@ from incrowd.live.keys import KeyRecord, PrivateKeys, Role
 from incrowd.live.links import SEAL, Links
 from incrowd.live.party import Party
 from incrowd.protocols.base import Protocol
-from incrowd.protocols.check_in.protocol import CheckIn
-from incrowd.protocols.local.protocol import Local
+from incrowd.protocols.check_in.spec import CheckIn
+from incrowd.protocols.local.spec import Local
 from incrowd.protocols.network_shuffle.protocol import NetworkShuffle
 from incrowd.protocols.order_shuffle.protocol import OrderShuffle
 from incrowd.protocols.runtime.actor import CURATOR, Address, device, is_device
 from incrowd.protocols.runtime.context import ActorContext, Timing
 from incrowd.protocols.token_walk.protocol import TokenWalk
-from incrowd.protocols.trusted_shuffle.protocol import TrustedShuffle
+from incrowd.protocols.trusted_shuffle.spec import TrustedShuffle
 from incrowd.randomizers import KRR
 from incrowd.randomness import Seeds
 from incrowd.tasks.base import Task

@@ -22,8 +22,8 @@ from typing import Any, ClassVar, cast
 
 from incrowd.errors import InvalidParameter
 from incrowd.privacy import Guarantee
-from incrowd.protocols.check_in.distributed import DistributedCheckIn
-from incrowd.protocols.check_in.protocol import CheckIn
+from incrowd.protocols.check_in.spec import CheckIn
+from incrowd.protocols.check_in.theorems.secure_aggregation import DistributedCheckIn
 from incrowd.randomizers.base import FloatArray
 from incrowd.randomness import Seeds
 from incrowd.tasks.learning.channels import Channel, Crowd, VectorReports, check_clip, noisy_mean

@@ -46,7 +46,7 @@ from incrowd.protocols.runtime.actor import (
 )
 from incrowd.protocols.runtime.context import ActorContext, Timing
 from incrowd.protocols.runtime.delivery import Backoff
-from incrowd.protocols.trusted_shuffle import actors as shuffle
+from incrowd.protocols.trusted_shuffle import roles as shuffle
 from incrowd.randomizers.base import FloatArray, Randomizer
 from incrowd.tasks.release import Placed
 

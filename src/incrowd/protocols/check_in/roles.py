@@ -38,7 +38,7 @@ from incrowd.protocols.runtime.actor import (
 )
 from incrowd.protocols.runtime.context import Timing
 from incrowd.protocols.runtime.delivery import Reporter, wake_at
-from incrowd.protocols.trusted_shuffle import actors as shuffle
+from incrowd.protocols.trusted_shuffle import roles as shuffle
 from incrowd.randomizers.base import Randomizer
 
 __all__ = ["Curator", "Device", "Shuffler"]

@@ -32,9 +32,9 @@ from incrowd.privacy.mechanisms.shuffle import (
     colluding,
 )
 from incrowd.privacy.thinned import thinned
-from incrowd.protocols.check_in.counted import CountedProfile, Crowds
 from incrowd.protocols.check_in.parameters import CheckInParameters
-from incrowd.protocols.check_in.rates import RatesProfile
+from incrowd.protocols.check_in.theorems.counted_reports import CountedProfile, Crowds
+from incrowd.protocols.check_in.theorems.heterogeneous_rates import RatesProfile
 from incrowd.randomizers.base import Randomizer
 
 __all__ = ["check_in_guarantee"]

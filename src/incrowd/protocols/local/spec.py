@@ -67,7 +67,7 @@ class Local(ReportingProtocol):
 
     def party(self, address: Address, context: ActorContext) -> Actor:
         """One person's device, or the curator."""
-        from incrowd.protocols.local.actors import Curator, Device
+        from incrowd.protocols.local.roles import Curator, Device
 
         if address == CURATOR:
             reports = ReportFormat.of(self.randomizer)

@@ -104,7 +104,7 @@ class TrustedShuffle(ShufflerProtocol, ReportingProtocol):
 
     def party(self, address: Address, context: ActorContext) -> Actor:
         """One person's device, the shuffler, or the curator."""
-        from incrowd.protocols.trusted_shuffle.actors import Curator, Device, Shuffler
+        from incrowd.protocols.trusted_shuffle.roles import Curator, Device, Shuffler
 
         reports, rounds = ReportFormat.of(self.randomizer), self.parameters.rounds
         if address == CURATOR:

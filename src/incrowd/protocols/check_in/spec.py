@@ -25,7 +25,7 @@ from incrowd.protocols.base import (
     check_colluders,
     check_randomizer,
 )
-from incrowd.protocols.check_in import privacy, simulate
+from incrowd.protocols.check_in import accountant, simulate
 from incrowd.protocols.check_in.cover import check_in_cover, closes
 from incrowd.protocols.check_in.parameters import CheckInParameters
 from incrowd.protocols.expected_error import expected_error
@@ -91,7 +91,7 @@ class CheckIn(ShufflerProtocol):
 
     def uncovered(self, view: frozenset[str], colluders: Colluders) -> Guarantee:
         """Amplified by rate and crowd against the curator; ε0 for views with the shuffler."""
-        return privacy.check_in_guarantee(
+        return accountant.check_in_guarantee(
             self.randomizer,
             self.parameters,
             view,
@@ -222,7 +222,7 @@ class CheckIn(ShufflerProtocol):
 
     def party(self, address: Address, context: ActorContext) -> Actor:
         """One person's device, the shuffler, or the curator."""
-        from incrowd.protocols.check_in.actors import Curator, Device, Shuffler
+        from incrowd.protocols.check_in.roles import Curator, Device, Shuffler
 
         chosen, reports = self.parameters, ReportFormat.of(self.randomizer)
         if address == CURATOR:
