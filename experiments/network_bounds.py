@@ -15,7 +15,7 @@ from experiments.paper_network_shuffle import (
     paper_stationary_collision,
 )
 from incrowd.privacy.mechanisms.shuffle import blanket_profile
-from incrowd.protocols.network_shuffle.privacy import SampledProfile
+from incrowd.protocols.network_shuffle.accountant import SampledProfile
 from incrowd.randomizers import Generic
 
 __all__ = [

@@ -19,8 +19,8 @@ from experiments.network_bounds import DELTA, all_printed
 from experiments.paper_network_shuffle import paper_single, paper_stationary_collision
 from incrowd.graphs import Graph
 from incrowd.protocols.network_shuffle import NetworkShuffle
-from incrowd.protocols.network_shuffle.mixing import Mixing
 from incrowd.protocols.network_shuffle.simulate import Mode
+from incrowd.protocols.network_shuffle.theorems.mixing import Mixing
 from incrowd.randomizers import PrivUnit
 from incrowd.randomness import Seeds
 from incrowd.tasks import Vector

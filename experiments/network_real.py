@@ -35,8 +35,9 @@ from experiments.network_rounds import (
     Store,
     compute,
 )
-from incrowd.protocols.network_shuffle import NetworkShuffle, routes
-from incrowd.protocols.network_shuffle.walk import Walk
+from incrowd.protocols.network_shuffle import NetworkShuffle
+from incrowd.protocols.network_shuffle.theorems import routes
+from incrowd.protocols.network_shuffle.theorems.walk import Walk
 from incrowd.randomizers import Generic
 from incrowd.report.format import count, down, percent, plain, up
 from incrowd.report.format import small as small_number

@@ -38,10 +38,11 @@ from experiments.network_graphs import with_peers
 from incrowd.graphs import Graph
 from incrowd.graphs.modes import Modes, modes
 from incrowd.privacy.mechanisms.shuffle import blanket_profile
-from incrowd.protocols.network_shuffle import privacy, routes
-from incrowd.protocols.network_shuffle.mixing import SLACKS, Mixing, measure
-from incrowd.protocols.network_shuffle.particulars import upper_quantile
-from incrowd.protocols.network_shuffle.walk import Walk
+from incrowd.protocols.network_shuffle import accountant
+from incrowd.protocols.network_shuffle.diagnostics import upper_quantile
+from incrowd.protocols.network_shuffle.theorems import routes
+from incrowd.protocols.network_shuffle.theorems.mixing import SLACKS, Mixing, measure
+from incrowd.protocols.network_shuffle.theorems.walk import Walk
 from incrowd.randomizers import Generic
 
 __all__ = [
@@ -231,7 +232,7 @@ class Sought:
         """Whether so many people are mixed, by this route."""
         key = mixing.rounds, route
         if key not in self.known:
-            profile = privacy.people_profile(mixing, Generic(epsilon=EPSILON), single=False)
+            profile = accountant.people_profile(mixing, Generic(epsilon=EPSILON), single=False)
             self.known[key] = profile.per_person(DELTA)
         return upper_quantile(self.known[key], share) <= WITHIN * self.trusted
 

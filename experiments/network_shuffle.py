@@ -38,7 +38,7 @@ from experiments.network_rounds import BUILD, SHARES, Case, Curve, Store, comput
 from incrowd import graphs
 from incrowd.graphs import Graph
 from incrowd.privacy.mechanisms.shuffle import clones_profile
-from incrowd.protocols.network_shuffle.particulars import upper_quantile
+from incrowd.protocols.network_shuffle.diagnostics import upper_quantile
 from incrowd.randomizers import Generic
 from incrowd.report.format import count, plain, small, up
 

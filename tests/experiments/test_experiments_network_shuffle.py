@@ -20,8 +20,8 @@ from experiments.network_rounds import (
 )
 from incrowd.graphs import from_edges
 from incrowd.protocols.network_shuffle import NetworkShuffle
-from incrowd.protocols.network_shuffle.mixing import measure
-from incrowd.protocols.network_shuffle.walk import Walk
+from incrowd.protocols.network_shuffle.theorems.mixing import measure
+from incrowd.protocols.network_shuffle.theorems.walk import Walk
 from incrowd.randomizers import RR
 from incrowd.randomness import Seeds
 from tests.experiments.pieces import (

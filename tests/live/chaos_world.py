@@ -43,8 +43,8 @@ from incrowd.live.store import Counts, SqliteStore
 from incrowd.protocols.base import Protocol, Run
 from incrowd.protocols.check_in.spec import CheckIn
 from incrowd.protocols.local.spec import Local
-from incrowd.protocols.network_shuffle.actors import HandedIn
-from incrowd.protocols.network_shuffle.protocol import NetworkShuffle
+from incrowd.protocols.network_shuffle.roles.device import HandedIn
+from incrowd.protocols.network_shuffle.spec import NetworkShuffle
 from incrowd.protocols.runtime.actor import CURATOR
 from incrowd.protocols.trusted_shuffle.spec import TrustedShuffle
 from incrowd.randomizers import KRR

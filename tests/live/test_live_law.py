@@ -17,7 +17,7 @@ from incrowd.live.options import LiveOptions
 from incrowd.live.run import LiveRun, run_live
 from incrowd.protocols.base import Protocol
 from incrowd.protocols.local.spec import Local
-from incrowd.protocols.network_shuffle.protocol import NetworkShuffle
+from incrowd.protocols.network_shuffle.spec import NetworkShuffle
 from incrowd.protocols.runtime.actor import CURATOR
 from incrowd.protocols.trusted_shuffle.spec import TrustedShuffle
 from incrowd.randomizers import KRR, Ternary

@@ -13,7 +13,7 @@ import pytest
 from incrowd.live import links
 from incrowd.live.host import Host
 from incrowd.live.journal import Journal
-from incrowd.protocols.network_shuffle.attendance import AWAY
+from incrowd.protocols.network_shuffle.theorems.attendance import AWAY
 from tests.live.crowds import ROUND, Crowd, crowd, until
 from tests.live.worlds import LiveHub
 

@@ -18,7 +18,7 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
-from incrowd.protocols.network_shuffle.attendance import (
+from incrowd.protocols.network_shuffle.theorems.attendance import (
     AWAY,
     EITHER,
     LEFT,

@@ -13,11 +13,11 @@ from dataclasses import replace
 import numpy as np
 
 from incrowd.graphs import from_edges
-from incrowd.protocols.network_shuffle.attendance import ON, Attendance
-from incrowd.protocols.network_shuffle.mixing import SLACKS
-from incrowd.protocols.network_shuffle.privacy import people_profile
-from incrowd.protocols.network_shuffle.sandwich import Envelopes, measure_doubtful
-from incrowd.protocols.network_shuffle.walk import Walk
+from incrowd.protocols.network_shuffle.accountant import people_profile
+from incrowd.protocols.network_shuffle.theorems.attendance import ON, Attendance
+from incrowd.protocols.network_shuffle.theorems.mixing import SLACKS
+from incrowd.protocols.network_shuffle.theorems.sandwich import Envelopes, measure_doubtful
+from incrowd.protocols.network_shuffle.theorems.walk import Walk
 from incrowd.randomizers import RR
 from tests.oracles.attendance_enumeration import (
     exact_deltas,

@@ -28,7 +28,7 @@ from incrowd.protocols.network_shuffle.cover import (
     hop_loads,
     tail,
 )
-from incrowd.protocols.network_shuffle.walk import Walk
+from incrowd.protocols.network_shuffle.theorems.walk import Walk
 
 HALF, NONE = F(1, 2), F(0)
 E = F(3)

@@ -21,7 +21,7 @@ from incrowd.privacy.shifted import ShiftedProfile
 from incrowd.protocols.check_in.theorems import heterogeneous_rates
 from incrowd.protocols.check_in.theorems.counted_reports import CountedProfile
 from incrowd.protocols.check_in.theorems.secure_aggregation import SummedProfile, _Rounds
-from incrowd.protocols.network_shuffle import privacy as network
+from incrowd.protocols.network_shuffle import accountant as network
 from incrowd.protocols.scrambled_query import charges
 from incrowd.protocols.scrambled_query.mechanisms import BlanketProfile
 from incrowd.protocols.scrambled_query.mixing import ScramblerProfile

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from incrowd.graphs import line
-from incrowd.protocols.network_shuffle import NetworkShuffle, actors
+from incrowd.protocols.network_shuffle import NetworkShuffle
+from incrowd.protocols.network_shuffle.roles.device import Device
 from incrowd.protocols.runtime import wire
 from incrowd.protocols.runtime.actor import CURATOR, Message, NullSealer, Wake, device
 from incrowd.protocols.runtime.context import ROUND_SECONDS, Timing
@@ -18,7 +19,7 @@ from tests.protocols.test_network_shuffle import HOP_OR_PASSED, asleep
 
 def made(person, graph, rounds=6):
     """One device on its own."""
-    return actors.Device(
+    return Device(
         person,
         np.array([1]),
         RR(epsilon=1.0),

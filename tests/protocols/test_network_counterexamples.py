@@ -17,9 +17,9 @@ from scipy.stats import binomtest
 
 from incrowd.graphs import barabasi_albert, from_edges
 from incrowd.protocols.network_shuffle import NetworkShuffle
-from incrowd.protocols.network_shuffle.attendance import AWAY, EITHER, ON, UNKNOWN
-from incrowd.protocols.network_shuffle.clock import Clock
+from incrowd.protocols.network_shuffle.roles.timetable import Clock
 from incrowd.protocols.network_shuffle.simulate import Walked
+from incrowd.protocols.network_shuffle.theorems.attendance import AWAY, EITHER, ON, UNKNOWN
 from incrowd.protocols.runtime.actor import device
 from incrowd.protocols.runtime.context import ROUND_SECONDS
 from incrowd.randomizers import RR

@@ -18,7 +18,7 @@ from incrowd.live import cells as live
 from incrowd.privacy import LocalProfile
 from incrowd.privacy.shifted import ShiftedProfile
 from incrowd.protocols.network_shuffle.cover import SHARE, Sizes, plan
-from incrowd.protocols.network_shuffle.walk import Walk
+from incrowd.protocols.network_shuffle.theorems.walk import Walk
 from incrowd.protocols.runtime import wire
 from incrowd.protocols.runtime.actor import CURATOR, SHUFFLER, Done, Message, Send, Wake, device
 from incrowd.protocols.runtime.context import SETTLE, Timing

@@ -7,9 +7,9 @@ import pytest
 
 from incrowd import graphs
 from incrowd.errors import BudgetInfeasible, GraphInvalid, InvalidParameter
-from incrowd.protocols.network_shuffle import routes
-from incrowd.protocols.network_shuffle.mixing import SLACKS, measure, measure_colluding
-from incrowd.protocols.network_shuffle.walk import Walk
+from incrowd.protocols.network_shuffle.theorems import routes
+from incrowd.protocols.network_shuffle.theorems.mixing import SLACKS, measure, measure_colluding
+from incrowd.protocols.network_shuffle.theorems.walk import Walk
 
 
 def dense(graph, laziness=0.0, away=None):

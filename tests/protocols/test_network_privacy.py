@@ -11,9 +11,9 @@ from incrowd import NetworkShuffle, graphs
 from incrowd.errors import BudgetInfeasible, InvalidCrowd, InvalidParameter
 from incrowd.privacy.mechanisms.shuffle import blanket_profile
 from incrowd.privacy.mixed import MixedProfile, Option, mixed_crowd
-from incrowd.protocols.network_shuffle.attack import NeighbourhoodAttack
-from incrowd.protocols.network_shuffle.privacy import CollisionProfile, SampledProfile
-from incrowd.protocols.network_shuffle.walk import Walk
+from incrowd.protocols.network_shuffle.accountant import CollisionProfile, SampledProfile
+from incrowd.protocols.network_shuffle.theorems.attack import NeighbourhoodAttack
+from incrowd.protocols.network_shuffle.theorems.walk import Walk
 from incrowd.randomizers import KRR, RR, Gaussian, Generic, Laplace
 
 DELTA = 1e-6

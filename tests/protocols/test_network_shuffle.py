@@ -19,16 +19,17 @@ from scipy.stats import chi2, chisquare
 
 from incrowd.errors import InvalidParameter, ProtocolFailed
 from incrowd.graphs import complete, from_edges, line, ring, star
-from incrowd.protocols.network_shuffle import NetworkShuffle, actors
-from incrowd.protocols.network_shuffle.attendance import (
+from incrowd.protocols.network_shuffle import NetworkShuffle
+from incrowd.protocols.network_shuffle.roles.curator import Curator
+from incrowd.protocols.network_shuffle.roles.device import Device, HandedIn
+from incrowd.protocols.network_shuffle.roles.timetable import Clock
+from incrowd.protocols.network_shuffle.theorems.attendance import (
     AWAY,
     ON,
     UNKNOWN,
     from_record,
     on_to_the_end,
 )
-from incrowd.protocols.network_shuffle.clock import Clock
-from incrowd.protocols.network_shuffle.curator import Curator
 from incrowd.protocols.runtime import wire
 from incrowd.protocols.runtime.actor import CURATOR, Actor, Done, Message, NullSealer, Wake, device
 from incrowd.protocols.runtime.context import ROUND_SECONDS, SETTLE, Timing
@@ -230,24 +231,24 @@ class TestNetworkShuffle(ProtocolContract):
 
     def test_bites_on_double_counting(self, monkeypatch):
         """A device that takes in every copy of a hop, before a curator that counts every copy."""
-        honest = actors.Device._take_in
+        honest = Device._take_in
 
         def take_in(self, sender, hop, now):
             self._seen = {}
             return honest(self, sender, hop, now)
 
-        monkeypatch.setattr(actors.Device, "_take_in", take_in)
+        monkeypatch.setattr(Device, "_take_in", take_in)
         self.count_every_copy(monkeypatch)
         self.mutant_must_fail(duplicate=0.9)
 
     def test_bites_on_forgetting_after_a_crash(self, monkeypatch):
-        honest = actors.Device.resume
+        honest = Device.resume
 
         def resume(self, state):
             honest(self, state)
             self._seen = {}
 
-        monkeypatch.setattr(actors.Device, "resume", resume)
+        monkeypatch.setattr(Device, "resume", resume)
         self.count_every_copy(monkeypatch)
         self.mutant_must_fail(crash=0.3)
 
@@ -262,13 +263,13 @@ class TestNetworkShuffle(ProtocolContract):
 
     def test_the_curator_counts_a_copied_report_once(self, monkeypatch):
         """The second line of defence: whatever devices do, an identifier counts once."""
-        honest = actors.Device.resume
+        honest = Device.resume
 
         def resume(self, state):
             honest(self, state)
             self._seen = {}
 
-        monkeypatch.setattr(actors.Device, "resume", resume)
+        monkeypatch.setattr(Device, "resume", resume)
         for seed in range(20):
             self.check_delivery(Faults(crash=0.15), seed)
 
@@ -409,13 +410,13 @@ class TestLaw:
         assert walk_p_value(counts, law([graph], rounds) + 1e-9) < 1e-6
 
     def test_bites_when_lateness_skips_rounds(self, monkeypatch):
-        honest = actors.Device._take_in
+        honest = Device._take_in
 
         def take_in(self, sender, hop, now):
             level = msgspec.structs.replace(hop, round=max(hop.round, self._begun - 1))
             return honest(self, sender, level, now)
 
-        monkeypatch.setattr(actors.Device, "_take_in", take_in)
+        monkeypatch.setattr(Device, "_take_in", take_in)
         counts = positions(own_buckets(ring(5), rounds=3), self.PLAYS, LATE)
         assert walk_p_value(counts, law([ring(5)], 3) + 1e-9) < 1e-6
 
@@ -575,7 +576,7 @@ class TestDevice:
     def device(self, person=0, *graphs, **options):
         graphs = graphs or (star(4),)
         settings = {"rounds": 3, "laziness": 0.0, "mode": "all", **options}
-        return actors.Device(
+        return Device(
             person,
             np.array([1]),
             RR(epsilon=1.0),
@@ -682,7 +683,7 @@ class TestDevice:
         body = wire.encode(wire.Accepted(0, said.id))
         (done,) = actor.receive(Message(CURATOR, body), Clock(3).hand_in + 2)
         missed = tuple(range(1, 3 + SETTLE))
-        assert done == Done(actors.HandedIn(accepted=True, missed=missed, unanswered=1))
+        assert done == Done(HandedIn(accepted=True, missed=missed, unanswered=1))
         assert actor.wake(1e6) == []
         assert actor.receive(Message(device(1), self.hop(2)), 1e6) == []
 

@@ -12,7 +12,7 @@ import pytest
 from incrowd.graphs import families
 from incrowd.protocols.check_in.spec import CheckIn
 from incrowd.protocols.local.spec import Local
-from incrowd.protocols.network_shuffle.protocol import NetworkShuffle
+from incrowd.protocols.network_shuffle.spec import NetworkShuffle
 from incrowd.protocols.runtime.actor import CURATOR, Actor, is_device
 from incrowd.protocols.token_walk.protocol import TokenWalk
 from incrowd.protocols.trusted_shuffle.spec import TrustedShuffle

@@ -27,10 +27,10 @@ from incrowd.errors import BudgetInfeasible, InvalidParameter
 from incrowd.graphs.propagate import relative_error
 from incrowd.privacy.guarantee import Guarantee
 from incrowd.privacy.shifted import ShiftedProfile
-from incrowd.protocols.network_shuffle import privacy
-from incrowd.protocols.network_shuffle.clock import Clock
+from incrowd.protocols.network_shuffle import accountant
+from incrowd.protocols.network_shuffle.roles.timetable import Clock
 from incrowd.protocols.network_shuffle.simulate import Mode
-from incrowd.protocols.network_shuffle.walk import Doubles, Walk
+from incrowd.protocols.network_shuffle.theorems.walk import Doubles, Walk
 from incrowd.protocols.runtime import wire
 from incrowd.protocols.runtime.actor import CURATOR, Address, device, is_device, person_of
 from incrowd.protocols.runtime.context import SETTLE, Timing
@@ -353,4 +353,4 @@ def covered_guarantee(curator: Guarantee, randomizer: Randomizer, overflow: floa
     """What is proven against curator and hub together, from what is against the curator alone."""
     more = (_COLLUDERS_FORWARD,) if curator.colluders else ()
     profile = ShiftedProfile(curator.profile, randomizer, overflow)
-    return against_hub(curator, profile, *more, without=privacy.NO_TRAFFIC)
+    return against_hub(curator, profile, *more, without=accountant.NO_TRAFFIC)

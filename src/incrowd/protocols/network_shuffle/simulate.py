@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from incrowd.graphs.walk import walk as move
 from incrowd.protocols.local.simulate import draw
-from incrowd.protocols.network_shuffle.walk import Bools, Walk
+from incrowd.protocols.network_shuffle.theorems.walk import Bools, Walk
 from incrowd.protocols.runtime.wire import public_values
 from incrowd.randomizers.base import Randomizer, Reports
 from incrowd.randomness import Seeds

@@ -38,30 +38,31 @@ from incrowd.protocols.base import (
 )
 from incrowd.protocols.expected_error import expected_error
 from incrowd.protocols.named_graph import befriended, graph_named
-from incrowd.protocols.network_shuffle import privacy, routes, simulate
-from incrowd.protocols.network_shuffle.attendance import Attendance
-from incrowd.protocols.network_shuffle.clock import Clock
+from incrowd.protocols.network_shuffle import accountant, simulate
 from incrowd.protocols.network_shuffle.cover import (
     SHARE,
     NetworkCover,
     covered_guarantee,
     plan,
 )
-from incrowd.protocols.network_shuffle.mixing import Mixing
-from incrowd.protocols.network_shuffle.parameters import NetworkShuffleParameters, Rounds
-from incrowd.protocols.network_shuffle.particulars import (
+from incrowd.protocols.network_shuffle.diagnostics import (
     attendance_summary,
     load_summary,
     particulars,
 )
-from incrowd.protocols.network_shuffle.realised import (
+from incrowd.protocols.network_shuffle.parameters import NetworkShuffleParameters, Rounds
+from incrowd.protocols.network_shuffle.roles.timetable import Clock
+from incrowd.protocols.network_shuffle.simulate import Mode, Walked
+from incrowd.protocols.network_shuffle.theorems import routes
+from incrowd.protocols.network_shuffle.theorems.attendance import Attendance
+from incrowd.protocols.network_shuffle.theorems.conditional_on_attendance import (
     attendance_of,
     in_doubt,
     is_bounded,
     with_connections,
 )
-from incrowd.protocols.network_shuffle.simulate import Mode, Walked
-from incrowd.protocols.network_shuffle.walk import Walk
+from incrowd.protocols.network_shuffle.theorems.mixing import Mixing
+from incrowd.protocols.network_shuffle.theorems.walk import Walk
 from incrowd.protocols.runtime.actor import Actor, Address, device
 from incrowd.protocols.runtime.context import ActorContext, Connections, Timing
 from incrowd.protocols.runtime.cover import COVERED, CellFormat
@@ -242,7 +243,7 @@ class NetworkShuffle(Protocol):
             return local_guarantee(self.randomizer, 1, who, count)
         mixing = self.mixing(colluders)
         profile = self._stationary(count) if mixing is None else self._profile(mixing)
-        return privacy.network_guarantee(
+        return accountant.network_guarantee(
             profile,
             self.randomizer,
             assumptions=() if mixing is None else mixing.assumptions,
@@ -276,12 +277,12 @@ class NetworkShuffle(Protocol):
         alone = self.cover is None and not colluders
         return alone and is_bounded(self._described(), self.rounds, self.attendance)
 
-    def exposures(self, delta: float, colluders: Colluders) -> privacy.Exposures:
+    def exposures(self, delta: float, colluders: Colluders) -> accountant.Exposures:
         """For each person: the chance that colluders expose them, and the ε otherwise."""
         mixing = self.mixing(colluders)
         if mixing is None or not check_colluders(colluders, self.parameters.n):
             raise InvalidParameter("exposures need a graph and at least one colluder")
-        return privacy.exposures(mixing, self.randomizer, delta)
+        return accountant.exposures(mixing, self.randomizer, delta)
 
     def guarantees(self) -> tuple[Guarantee, ...]:
         """The curator, the curator together with the hub, and everyone."""
@@ -314,7 +315,7 @@ class NetworkShuffle(Protocol):
     def _profile(self, mixing: Mixing) -> PeopleProfile:
         single, walk = self.parameters.mode == "single", self.walk
         kept = self._kept(mixing.rounds) if single and not self.doubt else None
-        return privacy.people_profile(
+        return accountant.people_profile(
             mixing,
             self.randomizer,
             single=single,
@@ -347,7 +348,7 @@ class NetworkShuffle(Protocol):
 
         Reports that move together share a message, and every message but the last is answered.
         """
-        from incrowd.protocols.network_shuffle.actors import sizes
+        from incrowd.protocols.network_shuffle.roles.device import sizes
 
         p = self.parameters
         hops = self.rounds * (1 - p.laziness)
@@ -375,7 +376,7 @@ class NetworkShuffle(Protocol):
 
     def party(self, address: Address, context: ActorContext) -> Actor:
         """One person's device, or the curator."""
-        from incrowd.protocols.network_shuffle.actors import make
+        from incrowd.protocols.network_shuffle.roles.device import make
 
         walk, mode = self._described(), self.parameters.mode
         return make(address, context, walk, self.rounds, mode, self.randomizer)

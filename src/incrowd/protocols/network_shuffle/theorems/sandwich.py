@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from incrowd.graphs.propagate import over_blocks, relative_error
-from incrowd.protocols.network_shuffle.attendance import (
+from incrowd.protocols.network_shuffle.theorems.attendance import (
     AWAY,
     EITHER,
     LEFT,
@@ -25,8 +25,13 @@ from incrowd.protocols.network_shuffle.attendance import (
     UNKNOWN,
     Attendance,
 )
-from incrowd.protocols.network_shuffle.mixing import SLACKS, Mixing, overhang, separation_of
-from incrowd.protocols.network_shuffle.walk import Bools, Doubles, Walk
+from incrowd.protocols.network_shuffle.theorems.mixing import (
+    SLACKS,
+    Mixing,
+    overhang,
+    separation_of,
+)
+from incrowd.protocols.network_shuffle.theorems.walk import Bools, Doubles, Walk
 
 __all__ = ["Envelopes", "measure_doubtful"]
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from incrowd.errors import BudgetInfeasible, NumericalFloor
 from incrowd.graphs.graph import Graph
-from incrowd.protocols.network_shuffle.mixing import (
+from incrowd.protocols.network_shuffle.theorems.mixing import (
     SLACKS,
     Mixing,
     Progress,
@@ -27,11 +27,11 @@ from incrowd.protocols.network_shuffle.mixing import (
     measure_colluding,
     work,
 )
-from incrowd.protocols.network_shuffle.walk import Doubles, Walk
+from incrowd.protocols.network_shuffle.theorems.walk import Doubles, Walk
 
 if TYPE_CHECKING:
     from incrowd.graphs.modes import Modes
-    from incrowd.protocols.network_shuffle.attendance import Attendance
+    from incrowd.protocols.network_shuffle.theorems.attendance import Attendance
 
 __all__ = ["bearable", "fewest_rounds", "mix", "mix_colluding", "mix_doubtful", "stationary"]
 
@@ -87,7 +87,7 @@ def mix_colluding(
 
 def mix_doubtful(walk: Walk, rounds: int, attendance: Attendance) -> Mixing:
     """The exact route when some devices were not on to the end."""
-    from incrowd.protocols.network_shuffle.sandwich import measure_doubtful
+    from incrowd.protocols.network_shuffle.theorems.sandwich import measure_doubtful
 
     key = (walk.key(), rounds, attendance.table.tobytes(), attendance.reported.tobytes())
     if key in _measured:

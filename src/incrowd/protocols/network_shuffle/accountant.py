@@ -29,9 +29,9 @@ from incrowd.privacy.mechanisms.local import drawing
 from incrowd.privacy.mechanisms.shuffle import blanket_profile
 from incrowd.privacy.mixed import Attacks, Crowd, PeopleProfile, mixed_crowd
 from incrowd.privacy.search import crossing
-from incrowd.protocols.network_shuffle.attack import NeighbourhoodAttack
-from incrowd.protocols.network_shuffle.mixing import SLACKS, Mixing
-from incrowd.protocols.network_shuffle.walk import Walk
+from incrowd.protocols.network_shuffle.theorems.attack import NeighbourhoodAttack
+from incrowd.protocols.network_shuffle.theorems.mixing import SLACKS, Mixing
+from incrowd.protocols.network_shuffle.theorems.walk import Walk
 from incrowd.randomizers.base import Randomizer
 
 __all__ = [

@@ -13,15 +13,15 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from incrowd.protocols.network_shuffle.attendance import (
+from incrowd.protocols.network_shuffle.roles.timetable import Clock
+from incrowd.protocols.network_shuffle.simulate import Mode, Walked
+from incrowd.protocols.network_shuffle.theorems.attendance import (
     AWAY,
     ON,
     UNKNOWN,
     from_record,
     on_to_the_end,
 )
-from incrowd.protocols.network_shuffle.clock import Clock
-from incrowd.protocols.network_shuffle.simulate import Mode, Walked
 from incrowd.protocols.runtime import wire
 from incrowd.protocols.runtime.actor import Actor, Done, Effect, Message, Sealer, Send, device
 from incrowd.protocols.runtime.context import Timing

@@ -40,11 +40,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from incrowd.errors import InvalidParameter
-from incrowd.protocols.network_shuffle.attendance import on_to_the_end
-from incrowd.protocols.network_shuffle.clock import Clock
-from incrowd.protocols.network_shuffle.curator import Curator
+from incrowd.protocols.network_shuffle.roles.curator import Curator
+from incrowd.protocols.network_shuffle.roles.timetable import Clock
 from incrowd.protocols.network_shuffle.simulate import Mode, expected_dummies, make_dummies
-from incrowd.protocols.network_shuffle.walk import Walk
+from incrowd.protocols.network_shuffle.theorems.attendance import on_to_the_end
+from incrowd.protocols.network_shuffle.theorems.walk import Walk
 from incrowd.protocols.runtime import wire
 from incrowd.protocols.runtime.actor import (
     CURATOR,

@@ -26,7 +26,7 @@ from incrowd.graphs.graph import Graph
 from incrowd.privacy.local import LocalProfile
 from incrowd.privacy.multinomial import listing
 from incrowd.privacy.search import crossing
-from incrowd.protocols.network_shuffle.walk import Doubles, Walk
+from incrowd.protocols.network_shuffle.theorems.walk import Doubles, Walk
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomizers.law import PairLaw
 

@@ -17,7 +17,8 @@ from incrowd.graphs import complete, from_edges, random_regular
 from incrowd.live.curator import conclude
 from incrowd.live.party import pack_output
 from incrowd.protocols.network_shuffle import NetworkShuffle
-from incrowd.protocols.network_shuffle.attendance import (
+from incrowd.protocols.network_shuffle.roles.timetable import Clock
+from incrowd.protocols.network_shuffle.theorems.attendance import (
     AWAY,
     EITHER,
     LEFT,
@@ -29,7 +30,6 @@ from incrowd.protocols.network_shuffle.attendance import (
     from_record,
     on_to_the_end,
 )
-from incrowd.protocols.network_shuffle.clock import Clock
 from incrowd.protocols.runtime.actor import CURATOR, device
 from incrowd.protocols.runtime.context import ROUND_SECONDS, SETTLE, Timing
 from incrowd.randomizers import KRR, RR

@@ -20,8 +20,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from incrowd.protocols.network_shuffle.clock import Clock
-from incrowd.protocols.network_shuffle.walk import Bools
+from incrowd.protocols.network_shuffle.roles.timetable import Clock
+from incrowd.protocols.network_shuffle.theorems.walk import Bools
 
 __all__ = [
     "AWAY",

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from incrowd.privacy.guarantee import Guarantee
 from incrowd.privacy.mechanisms.shuffle import blanket_profile
 from incrowd.protocols.base import Colluders, check_colluders
-from incrowd.protocols.network_shuffle.attendance import AWAY
 from incrowd.protocols.network_shuffle.simulate import Mode, Walked
+from incrowd.protocols.network_shuffle.theorems.attendance import AWAY
 
 if TYPE_CHECKING:
-    from incrowd.protocols.network_shuffle.protocol import NetworkShuffle
-    from incrowd.protocols.network_shuffle.walk import Walk
+    from incrowd.protocols.network_shuffle.spec import NetworkShuffle
+    from incrowd.protocols.network_shuffle.theorems.walk import Walk
 
 __all__ = ["attendance_summary", "load_summary", "particulars"]
 

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from incrowd.protocols.network_shuffle import routes
-from incrowd.protocols.network_shuffle.attendance import ON, Attendance
-from incrowd.protocols.network_shuffle.clock import Clock
+from incrowd.protocols.network_shuffle.roles.timetable import Clock
 from incrowd.protocols.network_shuffle.simulate import Walked
+from incrowd.protocols.network_shuffle.theorems import routes
+from incrowd.protocols.network_shuffle.theorems.attendance import ON, Attendance
 from incrowd.protocols.runtime.actor import device
 from incrowd.protocols.runtime.context import Connections, Timing
 
 if TYPE_CHECKING:
-    from incrowd.protocols.network_shuffle.walk import Walk
+    from incrowd.protocols.network_shuffle.theorems.walk import Walk
 
 __all__ = ["attendance_of", "in_doubt", "is_bounded", "with_connections"]
 

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from incrowd.graphs.graph import Graph
 from incrowd.graphs.propagate import over_blocks, relative_error
-from incrowd.protocols.network_shuffle.walk import Bools, Doubles, Walk, start
+from incrowd.protocols.network_shuffle.theorems.walk import Bools, Doubles, Walk, start
 
 __all__ = [
     "SLACKS",

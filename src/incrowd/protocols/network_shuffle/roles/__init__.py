@@ -1,0 +1,1 @@
+"""Actors of network shuffling, and the timetable of their rounds."""
