@@ -2,8 +2,8 @@
 
 1. C: the same codes by the same formula from splitmix64 numbers, written down with a Fenwick tree
    of free slots, compiled in this run by the system's compiler with ``-O3``. Skipped without a
-   compiler. Ours is :func:`incrowd.protocols.order_shuffle.mallows.kendall_permutation`, checks
-   and all, for θ that moves ranks by half of all, by a thousand, and by one.
+   compiler. Ours is :func:`incrowd.protocols.order_shuffle.samplers.kendall.kendall_permutation`,
+   checks and all, for θ that moves ranks by half of all, by a thousand, and by one.
 2. numpy's uniform shuffle (``Generator.permutation``), as the limit of what reading and writing a
    million places takes: shown, without a target.
 3. The law: the mean number of inversions of ours and of the C sampler, both against the exact one.
@@ -35,7 +35,8 @@ import numpy as np
 from numpy.typing import NDArray
 from targets import Result, show
 
-from incrowd.protocols.order_shuffle import mallows
+from incrowd.protocols.order_shuffle.samplers import kendall
+from incrowd.protocols.order_shuffle.samplers.hamming import hamming_permutation
 
 C_TARGET = 0.3
 LAW_TARGET = 0.005
@@ -151,24 +152,24 @@ def inversions(tau: Permutation) -> int:
 
 def off_mean(tau: Permutation, theta: float) -> float:
     """How far the number of inversions is from its mean, as a share of it."""
-    return abs(inversions(tau) / mallows.expected_inversions(tau.size, theta) - 1)
+    return abs(inversions(tau) / kendall.expected_inversions(tau.size, theta) - 1)
 
 
 def measure(ranks: int, repeats: int) -> list[Result]:
     rng = np.random.default_rng(1)
     begun = time.perf_counter()
     for theta in THETAS:
-        mallows.kendall_permutation(100, theta, rng)
-    mallows.kendall_permutation(100, EXACT_THETA, rng, exact=True)
+        kendall.kendall_permutation(100, theta, rng)
+    kendall.kendall_permutation(100, EXACT_THETA, rng, exact=True)
     first = time.perf_counter() - begun
     contenders = {
-        ("ours", theta): Timed(partial(mallows.kendall_permutation, ranks, theta, rng))
+        ("ours", theta): Timed(partial(kendall.kendall_permutation, ranks, theta, rng))
         for theta in THETAS
     }
     fewer = max(1, ranks // EXACT_SHARE)
     uniform = Timed(partial(rng.permutation, ranks))
-    hamming = Timed(partial(mallows.hamming_permutation, ranks, HAMMING_THETA, rng))
-    exact = Timed(partial(mallows.kendall_permutation, fewer, EXACT_THETA, rng, exact=True))
+    hamming = Timed(partial(hamming_permutation, ranks, HAMMING_THETA, rng))
+    exact = Timed(partial(kendall.kendall_permutation, fewer, EXACT_THETA, rng, exact=True))
     with tempfile.TemporaryDirectory() as folder:
         sampler = compiled_sampler(Path(folder))
         if not isinstance(sampler, str):
@@ -197,8 +198,8 @@ def measure(ranks: int, repeats: int) -> list[Result]:
     for (who, theta), contender in contenders.items():
         name = f"inversions off their mean, {who}, θ = {theta:g}"
         # Few ranks have few inversions, which vary more than is asked of many.
-        spread = 5 * mallows.inversions_deviation(ranks, theta)
-        target = max(LAW_TARGET, spread / mallows.expected_inversions(ranks, theta))
+        spread = 5 * kendall.inversions_deviation(ranks, theta)
+        target = max(LAW_TARGET, spread / kendall.expected_inversions(ranks, theta))
         results.append(Result(name, off_mean(contender.result, theta), "", target, "at most"))
     results.append(
         Result(f"Hamming law, θ = {HAMMING_THETA:g}", hamming.per_rank, "ns", None, "at most")

@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 from experiments.order_learnability import boosted, one_thread
 from incrowd import checks
 from incrowd.errors import InvalidParameter
-from incrowd.protocols.order_shuffle.earth import chord, on_sphere
+from incrowd.protocols.order_shuffle.groupings.geo import chord, on_sphere
 
 if TYPE_CHECKING:
     from incrowd.graphs.graph import Graph

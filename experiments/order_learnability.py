@@ -29,7 +29,7 @@ from incrowd.errors import InvalidParameter, MissingExtra
 
 if TYPE_CHECKING:
     from incrowd.graphs.graph import Graph
-    from incrowd.protocols.order_shuffle.grouping import Grouping
+    from incrowd.protocols.order_shuffle.groupings import Grouping
     from incrowd.randomizers import KRR
 
 __all__ = [

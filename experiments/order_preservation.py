@@ -28,9 +28,9 @@ from experiments.common import (
     canvas,
     plain_ticks,
 )
-from incrowd.protocols.order_shuffle.grouping import from_lists
-from incrowd.protocols.order_shuffle.privacy import theta_for
-from incrowd.protocols.order_shuffle.sensitivity import kendall, paper_sensitivity
+from incrowd.protocols.order_shuffle.groupings import from_lists
+from incrowd.protocols.order_shuffle.theorems.alpha import theta_for
+from incrowd.protocols.order_shuffle.theorems.sensitivity import kendall, paper_sensitivity
 from incrowd.protocols.order_shuffle.utility import preservation_of_ranks
 from incrowd.report.format import count, plain
 

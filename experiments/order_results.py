@@ -12,8 +12,8 @@ from experiments.common import Table
 from experiments.order_measure import Effort, share_vulnerable, unlearned
 from experiments.order_worlds import Setting, Way, crowd_of, sensitivities
 from experiments.paper_order_shuffle import ALPHA, EPSILON, REDUCTIONS
-from incrowd.protocols.order_shuffle.displacement import expected_displacement
-from incrowd.protocols.order_shuffle.privacy import theta_for
+from incrowd.protocols.order_shuffle.theorems.alpha import theta_for
+from incrowd.protocols.order_shuffle.theorems.displacement import expected_displacement
 from incrowd.report.format import count, percent, plain
 
 __all__ = ["claims_table", "equal_table", "gains_table", "results_table"]

@@ -19,9 +19,9 @@ from experiments import order_data
 from experiments.common import Experiment, Table
 from experiments.order_data import Dataset
 from incrowd import graphs
-from incrowd.protocols.order_shuffle.grouping import Grouping, from_graph, from_points
-from incrowd.protocols.order_shuffle.orders import reference_order
-from incrowd.protocols.order_shuffle.sensitivity import kendall, paper_sensitivity, widths
+from incrowd.protocols.order_shuffle.groupings import Grouping, from_graph, from_points
+from incrowd.protocols.order_shuffle.orders.reference import reference_order
+from incrowd.protocols.order_shuffle.theorems.sensitivity import kendall, paper_sensitivity, widths
 from incrowd.report.format import count, plain
 
 __all__ = ["FULL", "QUICK", "Measured", "Settings", "grouping_of", "measured", "table"]

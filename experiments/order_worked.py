@@ -6,9 +6,9 @@ import numpy as np
 
 from experiments.common import Table
 from experiments.paper_order_shuffle import DRAWN, GROUPS, ORDER, RELEASED
-from incrowd.protocols.order_shuffle.grouping import from_lists
-from incrowd.protocols.order_shuffle.mallows import conjugated
-from incrowd.protocols.order_shuffle.sensitivity import kendall, paper_sensitivity, widths
+from incrowd.protocols.order_shuffle.groupings import from_lists
+from incrowd.protocols.order_shuffle.samplers.kendall import conjugated
+from incrowd.protocols.order_shuffle.theorems.sensitivity import kendall, paper_sensitivity, widths
 
 __all__ = ["groups_table", "released", "steps_table"]
 

@@ -37,11 +37,11 @@ from experiments.order_attacks import (
 from experiments.order_data import Dataset
 from experiments.order_learnability import embedding, local_truth
 from incrowd.graphs.graph import Graph, connected_part
-from incrowd.protocols.order_shuffle.grouping import Grouping, from_graph, from_lists, from_points
-from incrowd.protocols.order_shuffle.mallows import conjugated, kendall_permutation
-from incrowd.protocols.order_shuffle.orders import ReferenceOrder, reference_order
-from incrowd.protocols.order_shuffle.privacy import theta_for
-from incrowd.protocols.order_shuffle.sensitivity import kendall, paper_sensitivity, widths
+from incrowd.protocols.order_shuffle.groupings import Grouping, from_graph, from_lists, from_points
+from incrowd.protocols.order_shuffle.orders.reference import ReferenceOrder, reference_order
+from incrowd.protocols.order_shuffle.samplers.kendall import conjugated, kendall_permutation
+from incrowd.protocols.order_shuffle.theorems.alpha import theta_for
+from incrowd.protocols.order_shuffle.theorems.sensitivity import kendall, paper_sensitivity, widths
 from incrowd.randomness import Seeds
 
 __all__ = [

@@ -9,7 +9,7 @@ from scipy.stats import binom
 from experiments import order_attacks, order_learnability
 from incrowd.errors import InvalidParameter, MissingExtra
 from incrowd.graphs import from_edges
-from incrowd.protocols.order_shuffle.grouping import from_lists, from_points
+from incrowd.protocols.order_shuffle.groupings import from_lists, from_points
 from incrowd.randomizers import KRR
 
 

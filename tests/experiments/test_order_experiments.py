@@ -14,7 +14,7 @@ from experiments import order_shuffle, order_worked
 from experiments import order_worlds as worlds
 from experiments.common import FIGURES
 from experiments.paper_order_shuffle import REDUCTIONS, RELEASED
-from incrowd.protocols.order_shuffle.sensitivity import paper_sensitivity
+from incrowd.protocols.order_shuffle.theorems.sensitivity import paper_sensitivity
 from tests.experiments import pieces
 from tests.experiments.pieces import assert_made_by, published, quick_run, read_rows
 

@@ -28,19 +28,19 @@ from order_enumeration import (
 from incrowd.errors import InvalidParameter
 from incrowd.privacy import Guarantee
 from incrowd.privacy.pure import PureProfile
-from incrowd.protocols.order_shuffle.grouping import from_lists
-from incrowd.protocols.order_shuffle.mallows import conjugated
-from incrowd.protocols.order_shuffle.preservation import (
-    hamming_preservation,
-    losing_permutations,
-    tolerated,
-)
-from incrowd.protocols.order_shuffle.privacy import (
+from incrowd.protocols.order_shuffle.groupings import from_lists
+from incrowd.protocols.order_shuffle.samplers.kendall import conjugated
+from incrowd.protocols.order_shuffle.theorems.alpha import (
     alpha_of,
     largest_posterior,
     local_alpha,
 )
-from incrowd.protocols.order_shuffle.sensitivity import hamming, kendall, paper_sensitivity
+from incrowd.protocols.order_shuffle.theorems.preservation import (
+    hamming_preservation,
+    losing_permutations,
+    tolerated,
+)
+from incrowd.protocols.order_shuffle.theorems.sensitivity import hamming, kendall, paper_sensitivity
 
 HALF, MORE = F(1, 2), F(3, 5)
 

@@ -13,7 +13,7 @@ from contract import DELTA, ProtocolContract, deliver_cut, taken_by, throw_at
 
 from incrowd.errors import IncrowdError, InvalidCrowd, InvalidParameter
 from incrowd.graphs import families
-from incrowd.protocols.order_shuffle import OrderShuffle, actors, grouping
+from incrowd.protocols.order_shuffle import OrderShuffle, groupings, roles
 from incrowd.protocols.order_shuffle.messages import (
     PlacedBatch,
     PlacedReport,
@@ -39,7 +39,7 @@ class TestContract(ProtocolContract):
 
     def make(self, randomizer: Any, n: int, rounds: int = 1) -> OrderShuffle:
         near = [range(max(0, each - 1), min(n, each + 2)) for each in range(n)]
-        return OrderShuffle(randomizer, grouping.from_lists(near), alpha=1.0)
+        return OrderShuffle(randomizer, groupings.from_lists(near), alpha=1.0)
 
     def crowds(self, n: int, rounds: int) -> tuple[int, ...]:
         return (n,)
@@ -302,7 +302,7 @@ def test_each_shuffle_is_drawn_from_the_stream_of_its_seat():
 @pytest.mark.parametrize("exact", [False, True])
 def test_draws_exactly_where_that_is_asked_for(monkeypatch, exact):
     seen = []
-    real = actors.shuffle_of
+    real = roles.shuffle_of
 
     def spied(*arguments: Any) -> Any:
         found = real(*arguments)
@@ -315,7 +315,7 @@ def test_draws_exactly_where_that_is_asked_for(monkeypatch, exact):
         object.__setattr__(found, "sources", spy)
         return found
 
-    monkeypatch.setattr(actors, "shuffle_of", spied)
+    monkeypatch.setattr(roles, "shuffle_of", spied)
     Shuffled(own(4, exact=exact))
     assert seen == [exact]
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from incrowd.errors import InvalidParameter
-from incrowd.protocols.order_shuffle.grouping import from_cells, from_labels
-from incrowd.protocols.order_shuffle.orders import reference_order
-from incrowd.protocols.order_shuffle.sensitivity import kendall
+from incrowd.protocols.order_shuffle.groupings import from_cells, from_labels
+from incrowd.protocols.order_shuffle.orders.reference import reference_order
+from incrowd.protocols.order_shuffle.theorems.sensitivity import kendall
 
 
 def town(people=600, seed=1):

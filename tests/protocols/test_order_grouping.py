@@ -10,13 +10,16 @@ import pytest
 
 from incrowd import graphs
 from incrowd.errors import EmptyData, FileUnreadable, IncrowdError, InvalidCrowd, InvalidParameter
-from incrowd.protocols.order_shuffle import balls, grouping, groups, listed
-from incrowd.protocols.order_shuffle.grouping import (
+from incrowd.protocols.order_shuffle import groupings
+from incrowd.protocols.order_shuffle.groupings import (
+    balls,
+    base,
     from_graph,
     from_labels,
     from_lists,
     from_owners,
     from_points,
+    lists,
     load,
 )
 
@@ -70,8 +73,8 @@ def test_own_group_is_the_largest_that_someone_is_in():
 @pytest.mark.parametrize("entries", [1, 3, 4, 100])
 def test_blocks_hold_every_group_once(entries):
     rng = np.random.default_rng(3)
-    lists = [rng.choice(30, size, replace=False) for size in (1, 5, 2, 30, 4, 4)]
-    found = from_lists(lists)
+    members = [rng.choice(30, size, replace=False) for size in (1, 5, 2, 30, 4, 4)]
+    found = from_lists(members)
     seen, next_group = [], 0
     for block in found.blocks(entries):
         assert block.first == next_group
@@ -81,7 +84,7 @@ def test_blocks_hold_every_group_once(entries):
         next_group += block.indptr.size - 1
         for start, end in zip(block.indptr, block.indptr[1:], strict=False):
             seen.append(block.members[start:end].tolist())
-    assert seen == [sorted(each.tolist()) for each in lists]
+    assert seen == [sorted(each.tolist()) for each in members]
 
 
 WRONG_LISTS = [
@@ -213,7 +216,7 @@ def test_labels_that_are_wrong_are_named(labels, words):
 def test_graph_groups_are_balls_of_path_length(steps, monkeypatch):
     from scipy.sparse.csgraph import shortest_path
 
-    monkeypatch.setattr(listed, "_AT_ONCE", 1000)
+    monkeypatch.setattr(lists, "_AT_ONCE", 1000)
     graph = graphs.barabasi_albert(60, 1, np.random.default_rng(2))
     far = shortest_path(graph.adjacency(), unweighted=True)
     found = from_graph(graph, steps)
@@ -225,7 +228,7 @@ def test_graph_groups_are_balls_of_path_length(steps, monkeypatch):
 
 
 def test_graph_groups_that_are_too_many_are_refused(monkeypatch):
-    monkeypatch.setattr(listed, "MOST_HELD", 100)
+    monkeypatch.setattr(lists, "MOST_HELD", 100)
     graph = graphs.ring(60)
     with pytest.raises(InvalidParameter, match="too many to hold"):
         from_graph(graph, 1)
@@ -380,7 +383,7 @@ def test_groups_among_some_people_are_what_is_left_of_all(whole):
     assert part.words == whole.words
     for index, person in enumerate(people):
         assert index in part.group(part.group_of(index))
-        if not isinstance(whole, listed.ListedGroups) or whole._owned is not None:
+        if not isinstance(whole, lists.ListedGroups) or whole._owned is not None:
             own = whole.group(whole.group_of(int(person)))
             expected = sorted(number[p] for p in own.tolist() if p in number)
             assert part.group(part.group_of(index)).tolist() == expected
@@ -407,26 +410,26 @@ def test_incidence_and_star_say_the_same_as_groups(whole):
         for a in range(found.own.size)
     ]
     assert sorted(p for atom in atoms for p in atom) == list(range(whole.n))
-    lists = [
+    members = [
         set().union(*(atoms[a] for a in found.atoms[found.indptr[g] : found.indptr[g + 1]]))
         for g in range(found.indptr.size - 1)
     ]
-    assert {frozenset(group) for group in lists} == family(whole)
+    assert {frozenset(group) for group in members} == family(whole)
     star = whole.star().toarray()
     expected = np.zeros((whole.n, whole.n), bool)
     for person in range(whole.n):
         atom = next(a for a, people in enumerate(atoms) if person in people)
         own = whole.group(whole.group_of(person))
-        if isinstance(whole, listed.ListedGroups) and whole._owned is None:
-            assert len(lists[found.own[atom]]) == own.size  # Of equally large ones either.
-            own = sorted(lists[found.own[atom]])
+        if isinstance(whole, lists.ListedGroups) and whole._owned is None:
+            assert len(members[found.own[atom]]) == own.size  # Of equally large ones either.
+            own = sorted(members[found.own[atom]])
         expected[person, own] = expected[own, person] = True
     assert np.array_equal(star, expected)
 
 
 def test_what_is_too_large_is_not_held(monkeypatch):
     found = from_points(np.random.default_rng(0).random((500, 2)), 0.5)
-    monkeypatch.setattr(groups, "MOST_HELD", 1000)
+    monkeypatch.setattr(base, "MOST_HELD", 1000)
     assert found.star() is None
     monkeypatch.setattr(balls, "MOST_HELD", 1000)
     assert found.incidence() is None
@@ -436,16 +439,16 @@ def test_what_is_too_large_is_not_held(monkeypatch):
 
 def test_listing_order_does_not_matter_to_orders():
     rng = np.random.default_rng(11)
-    lists = [rng.choice(50, size, replace=False).tolist() for size in rng.integers(1, 20, 40)]
-    lists.append(list(range(50)))
-    one, other = from_lists(lists).incidence(), from_lists(lists[::-1]).incidence()
+    members = [rng.choice(50, size, replace=False).tolist() for size in rng.integers(1, 20, 40)]
+    members.append(list(range(50)))
+    one, other = from_lists(members).incidence(), from_lists(members[::-1]).incidence()
     for name in ("own", "indptr", "atoms"):
         assert np.array_equal(getattr(one, name), getattr(other, name))
 
 
 def test_no_maker_takes_values():
-    for name in grouping.__all__:
-        maker = getattr(grouping, name)
+    for name in groupings.__all__:
+        maker = getattr(groupings, name)
         if name.startswith("from_") or name == "load":
             assert not {"values", "data", "reports", "rng", "seed"} & set(
                 inspect.signature(maker).parameters

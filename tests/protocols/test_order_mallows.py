@@ -12,15 +12,16 @@ import pytest
 from scipy.stats import chisquare
 
 from incrowd.errors import IncrowdError, InvalidCrowd, InvalidParameter
-from incrowd.protocols.order_shuffle import exact_mallows, mallows
-from incrowd.protocols.order_shuffle._kernels import exponentials, fill_slots, insert
+from incrowd.protocols.order_shuffle.samplers import hamming, kendall
+from incrowd.protocols.order_shuffle.samplers.exact import _growth, _quantile, exact_codes
+from incrowd.protocols.order_shuffle.samplers.kernels import exponentials, fill_slots, insert
 from incrowd.randomness import system_generator
 from tests.experiments.benchmarks import loaded
 
 DOUBT = 1e-4
 SAMPLERS = {
-    "kendall": mallows.kendall_permutation,
-    "hamming": mallows.hamming_permutation,
+    "kendall": kendall.kendall_permutation,
+    "hamming": hamming.hamming_permutation,
 }
 
 
@@ -100,9 +101,7 @@ def test_the_test_of_the_law_bites(distance):
 
 @pytest.mark.parametrize("theta", [0.003, 0.4, 1 / 3, 3.0, 2.0**-70])
 def test_exact_codes_have_their_law(theta):
-    codes = np.stack(
-        [exact_mallows.exact_codes(6, theta, np.random.default_rng(k)) for k in range(3_000)]
-    )
+    codes = np.stack([exact_codes(6, theta, np.random.default_rng(k)) for k in range(3_000)])
     for i in range(1, 6):
         chances = np.exp(-theta * np.arange(i + 1))
         observed = np.bincount(codes[:, i], minlength=i + 1)
@@ -117,7 +116,7 @@ def test_exact_codes_have_their_law(theta):
 
 
 def test_exact_codes_do_not_depend_on_where_words_end(monkeypatch):
-    whole = exact_mallows.exact_codes(300, 0.01, np.random.default_rng(5))
+    whole = exact_codes(300, 0.01, np.random.default_rng(5))
     stream = np.random.default_rng(5).integers(2**64, size=20_000, dtype=np.uint64)
     taken = [0]
 
@@ -125,8 +124,8 @@ def test_exact_codes_do_not_depend_on_where_words_end(monkeypatch):
         taken[0] += 7
         return stream[taken[0] - 7 : taken[0]]
 
-    monkeypatch.setattr(exact_mallows, "_random_words", sips)
-    assert (exact_mallows.exact_codes(300, 0.01, None) == whole).all()
+    monkeypatch.setattr(f"{exact_codes.__module__}._random_words", sips)
+    assert (exact_codes(300, 0.01, None) == whole).all()
     assert taken[0] < 300 * 14
 
 
@@ -147,21 +146,21 @@ def test_exact_pinned_encloses_what_doubles_give():
         chances = np.exp(logs - logs.max())
         upto = np.cumsum(chances / chances.sum())
         for u in np.random.default_rng(3).random(20):
-            found = exact_mallows._quantile(n, theta, int(u * 2**53) << 75, 128)
+            found = _quantile(n, theta, int(u * 2**53) << 75, 128)
             assert found is not None
             assert found == np.searchsorted(upto, u, side="right")
 
 
 def test_exact_pinned_says_when_it_cannot_tell():
     # With no word read yet the number may be anywhere.
-    assert exact_mallows._quantile(5, 1.0, 0, 0) is None
+    assert _quantile(5, 1.0, 0, 0) is None
 
 
 @pytest.mark.parametrize("theta", [1e-300, 1e-9, 0.3, 5.0, 900.0])
 def test_growth_is_enclosed(theta):
     from mpmath import mp, mpf
 
-    low, high, scale = exact_mallows._growth(theta, 200)
+    low, high, scale = _growth(theta, 200)
     mp.prec = 4000
     truth = (mp.e ** mpf(theta) - 1) * mpf(2) ** scale
     assert low <= truth <= high
@@ -171,25 +170,25 @@ def test_growth_is_enclosed(theta):
 @pytest.mark.parametrize("theta", [1e-8, 1e-6, 1e-4, 1e-2, 1.0, 5.0])
 def test_a_million_ranks(theta):
     n, rng = 10**6, np.random.default_rng(21)
-    codes = mallows.kendall_codes(n, theta, rng)
+    codes = kendall.kendall_codes(n, theta, rng)
     assert (codes >= 0).all()
     assert (codes <= np.arange(n)).all()
-    tau = mallows.arranged(codes)
+    tau = kendall.arranged(codes)
     assert (np.bincount(tau, minlength=n) == 1).all()
     total = inversions(tau)
     assert total == codes.sum()
-    mean, deviation = mallows.expected_inversions(n, theta), mallows.inversions_deviation(n, theta)
+    mean, deviation = kendall.expected_inversions(n, theta), kendall.inversions_deviation(n, theta)
     assert abs(total - mean) < 5 * deviation
     # A large θ leaves few inversions, which vary: so many draws that the mean tells 0.5 %.
     draws = math.ceil((3 * deviation / mean / 0.005) ** 2)
-    totals = [total, *(mallows.kendall_codes(n, theta, rng).sum() for _ in range(draws - 1))]
+    totals = [total, *(kendall.kendall_codes(n, theta, rng).sum() for _ in range(draws - 1))]
     assert np.mean(totals) == pytest.approx(mean, rel=0.005)
 
 
 @pytest.mark.parametrize("n", [1, 2, 63, 64, 65, 200, 4097])
 @pytest.mark.parametrize("theta", [0.0, 1e-3, 0.2])
 def test_both_ways_to_write_the_list(n, theta):
-    codes = mallows.kendall_codes(n, theta, np.random.default_rng(n))
+    codes = kendall.kendall_codes(n, theta, np.random.default_rng(n))
     expected = []
     for item, code in enumerate(codes):
         expected.insert(item - code, item)
@@ -197,14 +196,14 @@ def test_both_ways_to_write_the_list(n, theta):
         reverse = np.empty(n, dtype=np.int32)
         write(codes.astype(np.int32), reverse)
         assert reverse[::-1].tolist() == expected
-    assert mallows.arranged(codes).tolist() == expected
+    assert kendall.arranged(codes).tolist() == expected
     assert inversions(expected) == codes.sum()
 
 
 def test_largest_and_smallest_codes():
     n = 1000
-    assert (mallows.arranged(np.arange(n)) == np.arange(n)[::-1]).all()
-    assert (mallows.arranged(np.zeros(n, dtype=int)) == np.arange(n)).all()
+    assert (kendall.arranged(np.arange(n)) == np.arange(n)[::-1]).all()
+    assert (kendall.arranged(np.zeros(n, dtype=int)) == np.arange(n)).all()
 
 
 def test_no_theta_is_uniform_and_infinite_theta_moves_nobody():
@@ -216,7 +215,7 @@ def test_no_theta_is_uniform_and_infinite_theta_moves_nobody():
             assert (np.sort(uniform) == np.arange(20_000)).all()
             share = inversions(uniform) / (20_000 * 19_999 / 2)
             assert share == pytest.approx(0.5, abs=0.02)
-    assert not mallows.kendall_codes(9, math.inf, np.random.default_rng(1)).any()
+    assert not kendall.kendall_codes(9, math.inf, np.random.default_rng(1)).any()
 
 
 @pytest.mark.parametrize("theta", [5e-324, 1e-300, 1e-20, 1e3, 1e300])
@@ -247,7 +246,7 @@ def test_the_operating_system_can_draw(draw):
 
 def test_memory_of_a_million():
     rng = np.random.default_rng(4)
-    mallows.kendall_permutation(100, 1e-3, rng)
+    kendall.kendall_permutation(100, 1e-3, rng)
     for draw in SAMPLERS.values():
         tracemalloc.start()
         draw(10**6, 1e-3, rng)
@@ -262,16 +261,16 @@ def test_conjugation():
     shuffled = np.array([3, 2, 5, 4, 8, 1, 7, 6]) - 1
     tau = np.argsort(order)[shuffled]
     assert (order[tau] == shuffled).all()
-    sources = mallows.conjugated(order, tau)
+    sources = kendall.conjugated(order, tau)
     assert (sources + 1).tolist() == [1, 2, 5, 8, 3, 7, 6, 4]
     with pytest.raises(InvalidCrowd, match="8 people cannot be shuffled by 7 ranks"):
-        mallows.conjugated(order, tau[:7])
+        kendall.conjugated(order, tau[:7])
 
 
 def test_conjugation_is_a_permutation_that_moves_as_many():
     rng = np.random.default_rng(6)
-    order, tau = rng.permutation(60), mallows.hamming_permutation(60, 3.0, rng)
-    sources = mallows.conjugated(order, tau)
+    order, tau = rng.permutation(60), hamming.hamming_permutation(60, 3.0, rng)
+    sources = kendall.conjugated(order, tau)
     for rank in range(60):
         assert sources[order[rank]] == order[tau[rank]]
     assert moved(sources) == moved(tau) > 0
@@ -283,8 +282,8 @@ def test_sums_against_enumeration(theta):
     n = 6
     every = list(permutations(range(n)))
     for distance, log_psi, mean in (
-        ("kendall", mallows.kendall_log_psi, mallows.expected_inversions),
-        ("hamming", mallows.hamming_log_psi, mallows.expected_moved),
+        ("kendall", kendall.kendall_log_psi, kendall.expected_inversions),
+        ("hamming", hamming.hamming_log_psi, hamming.expected_moved),
     ):
         sizes = np.array([DISTANCES[distance](tau) for tau in every])
         with np.errstate(invalid="ignore"):
@@ -294,7 +293,7 @@ def test_sums_against_enumeration(theta):
         assert mean(n, theta) == pytest.approx(chances @ sizes, rel=1e-12, abs=1e-300)
         if distance == "kendall":
             variance = chances @ (sizes - chances @ sizes) ** 2
-            found = mallows.inversions_deviation(n, theta)
+            found = kendall.inversions_deviation(n, theta)
             assert found == pytest.approx(math.sqrt(variance), rel=1e-11, abs=1e-300)
 
 
@@ -310,36 +309,36 @@ def test_sums_against_many_digits(theta):
         for i in range(1, n + 1)
     )
     log_psi = sum(mp.log(mp.expm1(-i * t) / mp.expm1(-t)) for i in range(1, n + 1))
-    assert mallows.expected_inversions(n, theta) == pytest.approx(float(mean), rel=1e-12)
+    assert kendall.expected_inversions(n, theta) == pytest.approx(float(mean), rel=1e-12)
     deviation = float(mp.sqrt(variance))
-    assert mallows.inversions_deviation(n, theta) == pytest.approx(deviation, rel=1e-11)
-    assert mallows.kendall_log_psi(n, theta) == pytest.approx(float(log_psi), rel=1e-12)
+    assert kendall.inversions_deviation(n, theta) == pytest.approx(deviation, rel=1e-11)
+    assert kendall.kendall_log_psi(n, theta) == pytest.approx(float(log_psi), rel=1e-12)
     x = mp.expm1(t)
     total = sum(x**q / mp.factorial(q) for q in range(n + 1))
     log_psi = mp.log(mp.factorial(n) * total) - t * n
-    assert mallows.hamming_log_psi(n, theta) == pytest.approx(float(log_psi), rel=1e-11)
+    assert hamming.hamming_log_psi(n, theta) == pytest.approx(float(log_psi), rel=1e-11)
     last = x**n / mp.factorial(n) / total
     moved_mean = n - (x + 1) * (1 - last)
-    assert mallows.expected_moved(n, theta) == pytest.approx(float(moved_mean), rel=1e-11)
+    assert hamming.expected_moved(n, theta) == pytest.approx(float(moved_mean), rel=1e-11)
 
 
 @pytest.mark.parametrize("theta", [0.5, 8.0, 13.0])
 def test_a_million_ranks_of_the_hamming_law(theta):
     n = 10**6
-    tau = mallows.hamming_permutation(n, theta, np.random.default_rng(31))
+    tau = hamming.hamming_permutation(n, theta, np.random.default_rng(31))
     assert (np.bincount(tau, minlength=n) == 1).all()
     fixed = n - int(np.count_nonzero(tau != np.arange(n)))
-    mean = n - mallows.expected_moved(n, theta)
+    mean = n - hamming.expected_moved(n, theta)
     assert abs(fixed - mean) < 6 * math.sqrt(mean + 1)
 
 
 @pytest.mark.parametrize("theta", [-0.1, math.nan, "1", True, None, -math.inf])
 def test_refused_theta(theta):
     for call in (
-        lambda: mallows.kendall_permutation(5, theta, np.random.default_rng(1)),
-        lambda: mallows.hamming_permutation(5, theta, np.random.default_rng(1)),
-        lambda: mallows.expected_inversions(5, theta),
-        lambda: mallows.hamming_log_psi(5, theta),
+        lambda: kendall.kendall_permutation(5, theta, np.random.default_rng(1)),
+        lambda: hamming.hamming_permutation(5, theta, np.random.default_rng(1)),
+        lambda: kendall.expected_inversions(5, theta),
+        lambda: hamming.hamming_log_psi(5, theta),
     ):
         with pytest.raises(InvalidParameter, match="theta must be"):
             call()
@@ -347,17 +346,17 @@ def test_refused_theta(theta):
 
 def test_refused_crowds_and_codes():
     with pytest.raises(InvalidCrowd):
-        mallows.kendall_permutation(0, 1.0, np.random.default_rng(1))
+        kendall.kendall_permutation(0, 1.0, np.random.default_rng(1))
     with pytest.raises(InvalidCrowd, match="at once"):
-        mallows.kendall_permutation(2**31, 1.0, np.random.default_rng(1))
+        kendall.kendall_permutation(2**31, 1.0, np.random.default_rng(1))
     with pytest.raises(InvalidParameter, match="code 2 must be 0 to 2, got 3"):
-        mallows.arranged([0, 1, 3])
+        kendall.arranged([0, 1, 3])
     with pytest.raises(InvalidParameter, match="code 1 must be 0 to 1, got -1"):
-        mallows.arranged([0, -1, 1])
+        kendall.arranged([0, -1, 1])
     with pytest.raises(IncrowdError, match="one list"):
-        mallows.arranged([[0, 1]])
+        kendall.arranged([[0, 1]])
     with pytest.raises(InvalidParameter, match="too large for exact draws"):
-        mallows.hamming_permutation(5, 2e3, np.random.default_rng(1), exact=True)
+        hamming.hamming_permutation(5, 2e3, np.random.default_rng(1), exact=True)
 
 
 @pytest.fixture(scope="module")

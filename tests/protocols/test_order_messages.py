@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from incrowd.errors import InvalidParameter
 from incrowd.live.links import SEAL
-from incrowd.protocols.order_shuffle import OrderShuffle, grouping
+from incrowd.protocols.order_shuffle import OrderShuffle, groupings
 from incrowd.protocols.order_shuffle.messages import (
     PlacedBatch,
     PlacedReport,
@@ -197,10 +197,10 @@ def test_which_places_fit(form, good, bad):
 def test_a_place_at_the_end_of_the_world_would_put_everybody_into_one_group():
     """What :class:`PlaceFormat` keeps out, and what it lets in does not."""
     here = [[float(each), 0.0] for each in range(5)]
-    lonely = grouping.from_points(np.array([*here, [1e16, 0.0]]), 0.5)
+    lonely = groupings.from_points(np.array([*here, [1e16, 0.0]]), 0.5)
     assert lonely.largest > 1
     furthest = PlaceFormat.of("points", 2, "euclidean", 0.5).bounds[0]
-    assert grouping.from_points(np.array([*here, [furthest, 0.0]]), 0.5).largest == 1
+    assert groupings.from_points(np.array([*here, [furthest, 0.0]]), 0.5).largest == 1
 
 
 @st.composite

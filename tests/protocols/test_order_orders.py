@@ -10,14 +10,14 @@ import pytest
 
 from incrowd import graphs
 from incrowd.errors import EmptyData, FileUnreadable, InvalidCrowd, InvalidParameter
-from incrowd.protocols.order_shuffle import orders, refining, searching, sorting
-from incrowd.protocols.order_shuffle.grouping import (
+from incrowd.protocols.order_shuffle.groupings import (
     from_graph,
     from_labels,
     from_lists,
     from_points,
 )
-from incrowd.protocols.order_shuffle.orders import (
+from incrowd.protocols.order_shuffle.orders import coordinates, reference, refine, search
+from incrowd.protocols.order_shuffle.orders.reference import (
     METHODS,
     ReferenceOrder,
     given_order,
@@ -25,7 +25,7 @@ from incrowd.protocols.order_shuffle.orders import (
     reference_order,
 )
 from incrowd.protocols.order_shuffle.parameters import Method
-from incrowd.protocols.order_shuffle.sensitivity import kendall, widths
+from incrowd.protocols.order_shuffle.theorems.sensitivity import kendall, widths
 
 
 def sensitivity(grouping, order, values=None):
@@ -77,7 +77,7 @@ def test_every_method_gives_an_order_or_says_what_it_needs(name, method, least):
     assert np.array_equal(found.people[found.ranks], np.arange(grouping.n))
     assert found.method.removesuffix(", refined") in METHODS[1:]
     assert sensitivity(grouping, least[name]) <= sensitivity(grouping, found)
-    assert sensitivity(grouping, found) >= refining.floor_of(grouping)
+    assert sensitivity(grouping, found) >= refine.floor_of(grouping)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -91,15 +91,15 @@ def test_methods_are_told_from_words_that_are_none(method):
 
 def test_orders_take_nothing_but_groups():
     assert list(inspect.signature(reference_order).parameters) == ["grouping", "method", "values"]
-    for functions in (orders._SEARCHED, orders._SORTED):
+    for functions in (reference._SEARCHED, reference._SORTED):
         for function in functions.values():
             assert len(inspect.signature(function).parameters) == 1
-    assert list(inspect.signature(refining.refined).parameters) == [
+    assert list(inspect.signature(refine.refined).parameters) == [
         "grouping",
         "incidence",
         "people",
     ]
-    for module in (orders, searching, sorting, refining):
+    for module in (reference, search, coordinates, refine):
         source = inspect.getsource(module)
         assert "random" not in source.replace("outside randomness", "")
         assert "import time" not in source
@@ -124,7 +124,7 @@ def test_how_groups_are_listed_does_not_matter(method):
     lists.append(list(range(60)))
     shuffled = [rng.permutation(group).tolist() for group in lists[::-1]]
     one, other = from_lists(lists), from_lists(shuffled)
-    if method in orders._SORTED:
+    if method in reference._SORTED:
         return
     first, second = reference_order(one, method), reference_order(other, method)
     assert np.array_equal(first.people, second.people)
@@ -184,9 +184,9 @@ def test_parts_that_hang_together_stay_together():
 
 
 def test_a_hilbert_curve_goes_from_cell_to_neighbouring_cell(monkeypatch):
-    monkeypatch.setattr(sorting, "CURVE", 16)
+    monkeypatch.setattr(coordinates, "CURVE", 16)
     column, row = (part.ravel() for part in np.meshgrid(np.arange(16), np.arange(16)))
-    far = sorting.along_hilbert(column, row)
+    far = coordinates.along_hilbert(column, row)
     assert np.array_equal(np.sort(far), np.arange(256))
     order = np.argsort(far)
     steps = np.abs(np.diff(column[order])) + np.abs(np.diff(row[order]))
@@ -197,7 +197,7 @@ def test_strips_go_up_and_down():
     side = np.arange(8) / 8 + 1 / 16
     points = np.array([(x, y) for x in side for y in side])
     grouping = from_points(points, 0.125)
-    path = [points[people] for people in sorting.strips(grouping)]
+    path = [points[people] for people in coordinates.strips(grouping)]
     steps = np.linalg.norm(np.diff(path[0], axis=0), axis=1)
     assert np.allclose(steps, 0.125)
 
@@ -226,7 +226,7 @@ def test_labels_that_do_not_overlap_are_kept_apart():
 
 def measured(grouping, order):
     """Every group's sensitivity, by the kernel that refining relies on."""
-    from incrowd.protocols.order_shuffle._order_kernels import measure
+    from incrowd.protocols.order_shuffle.orders.kernels import measure
 
     found = grouping.incidence()
     by_atom = found.matrix().T.tocsr()
@@ -249,12 +249,12 @@ def test_refining_measures_the_exact_sensitivity(name):
 
 @pytest.mark.parametrize("name", ["plane", "graph", "lists", "labels", "earth"])
 def test_refining_never_makes_an_order_worse(name, monkeypatch):
-    monkeypatch.setattr(refining, "_SWAPS_EACH", 50)
+    monkeypatch.setattr(refine, "_SWAPS_EACH", 50)
     grouping = CROWDS[name]
     for seed in range(3):
         order = np.random.default_rng(seed).permutation(grouping.n)
         before = sensitivity(grouping, ReferenceOrder(order, "random"))
-        found = refining.refined(grouping, grouping.incidence(), order.copy())
+        found = refine.refined(grouping, grouping.incidence(), order.copy())
         after = sensitivity(grouping, ReferenceOrder(found, "refined"))
         assert after < before
 
@@ -265,7 +265,7 @@ def test_refining_weights_of_places_are_counted():
     places = np.column_stack([ages % 6, ages // 6]).astype(float)
     grouping = from_points(places, 1)
     order = np.random.default_rng(0).permutation(grouping.n)
-    found = refining.refined(grouping, grouping.incidence(), order)
+    found = refine.refined(grouping, grouping.incidence(), order)
     straight = reference_order(grouping, "coordinate")
     best = reference_order(grouping)
     assert sensitivity(grouping, best) <= sensitivity(grouping, straight)
@@ -276,7 +276,7 @@ def test_refining_weights_of_places_are_counted():
 
 def test_refining_stops_where_nothing_can_be_gained():
     grouping = from_lists([[0, 1, 2, 3], [3, 4]])
-    found = refining.refined(grouping, grouping.incidence(), np.array([0, 4, 1, 2, 3]))
+    found = refine.refined(grouping, grouping.incidence(), np.array([0, 4, 1, 2, 3]))
     assert sensitivity(grouping, ReferenceOrder(found, "refined")) == 6
 
 
@@ -286,15 +286,15 @@ def test_what_is_reached_in_the_plane_and_on_a_scale_free_graph():
     free = from_graph(graphs.barabasi_albert(700, 2, rng), 1)
     for grouping, share in ((plane, 0.75), (free, 0.5)):
         best = sensitivity(grouping, reference_order(grouping))
-        methods = orders._SORTED if grouping is plane else orders._SEARCHED
+        methods = reference._SORTED if grouping is plane else reference._SEARCHED
         others = [sensitivity(grouping, reference_order(grouping, method)) for method in methods]
         assert best < share * min(others)
 
 
 def test_groups_too_large_to_hold_are_sorted_by_coordinates(monkeypatch):
     grouping = from_points(np.random.default_rng(2).random((300, 2)), 0.2)
-    monkeypatch.setattr("incrowd.protocols.order_shuffle.balls.MOST_HELD", 100)
-    monkeypatch.setattr(orders, "_MEASURED", 1)
+    monkeypatch.setattr("incrowd.protocols.order_shuffle.groupings.balls.MOST_HELD", 100)
+    monkeypatch.setattr(reference, "_MEASURED", 1)
     found = reference_order(grouping)
     assert found.method in {"coordinate", "hilbert", "strips"}
     for method in ("rcm", "bfs-peripheral"):
@@ -306,7 +306,7 @@ def test_groups_too_large_to_hold_are_sorted_by_coordinates(monkeypatch):
 def test_a_search_needs_no_list_of_groups(name, monkeypatch):
     grouping = CROWDS[name]
     expected = reference_order(grouping, "bfs").people
-    monkeypatch.setattr("incrowd.protocols.order_shuffle.balls.MOST_HELD", 0)
+    monkeypatch.setattr("incrowd.protocols.order_shuffle.groupings.balls.MOST_HELD", 0)
     assert grouping.incidence() is None
     assert np.array_equal(reference_order(grouping, "bfs").people, expected)
     part = grouping.among(np.arange(0, grouping.n, 3))
@@ -379,8 +379,8 @@ def test_a_hundred_thousand_people_are_put_in_order_within_two_gigabytes():
 
     code = """
 import numpy as np, resource
-from incrowd.protocols.order_shuffle.grouping import from_points
-from incrowd.protocols.order_shuffle.orders import reference_order
+from incrowd.protocols.order_shuffle.groupings import from_points
+from incrowd.protocols.order_shuffle.orders.reference import reference_order
 rng = np.random.default_rng(0)
 points = np.column_stack([rng.uniform(45, 52, 100_000), rng.uniform(0, 10, 100_000)])
 reference_order(from_points(points, 12, "haversine"))

@@ -10,7 +10,7 @@ from mpmath import mp, mpf
 from scipy.stats import hypergeom
 
 from incrowd.errors import InvalidCrowd, InvalidParameter
-from incrowd.protocols.order_shuffle.preservation import (
+from incrowd.protocols.order_shuffle.theorems.preservation import (
     hamming_preservation,
     log_hamming_preservation,
     losing_permutations,

@@ -10,9 +10,9 @@ import pytest
 import incrowd as ic
 from incrowd import sim
 from incrowd.errors import InvalidCrowd, InvalidParameter, ProtocolFailed
-from incrowd.protocols.order_shuffle import grouping as groupings
+from incrowd.protocols.order_shuffle import groupings
 from incrowd.protocols.order_shuffle.mechanism import Mechanism
-from incrowd.protocols.order_shuffle.orders import given_order
+from incrowd.protocols.order_shuffle.orders.reference import given_order
 from incrowd.protocols.runtime.cover import CellFormat
 from incrowd.randomizers import KRR, Gaussian, Generic, Unstated
 from incrowd.tasks import Placed

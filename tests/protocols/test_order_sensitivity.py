@@ -9,15 +9,22 @@ import pytest
 from mpmath import mp, mpf
 
 from incrowd.errors import InvalidParameter
-from incrowd.protocols.order_shuffle import privacy
-from incrowd.protocols.order_shuffle.grouping import from_lists, from_points
-from incrowd.protocols.order_shuffle.privacy import (
+from incrowd.protocols.order_shuffle.groupings import from_lists, from_points
+from incrowd.protocols.order_shuffle.theorems.alpha import (
+    HAMMING,
+    KENDALL,
+    RANDOMIZER_ALONE,
     alpha_of,
     largest_posterior,
     local_alpha,
     theta_for,
 )
-from incrowd.protocols.order_shuffle.sensitivity import hamming, kendall, paper_sensitivity, widths
+from incrowd.protocols.order_shuffle.theorems.sensitivity import (
+    hamming,
+    kendall,
+    paper_sensitivity,
+    widths,
+)
 
 
 def crowd(n, *groups):
@@ -268,5 +275,5 @@ def test_the_largest_posterior():
 
 
 def test_every_theorem_names_its_page():
-    for each in (privacy.KENDALL, privacy.HAMMING, privacy.RANDOMIZER_ALONE):
+    for each in (KENDALL, HAMMING, RANDOMIZER_ALONE):
         assert each.endswith("(docs/theory/order.md)")

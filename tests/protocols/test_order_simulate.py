@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from incrowd.errors import InvalidCrowd
-from incrowd.protocols.order_shuffle import OrderShuffle, grouping
+from incrowd.protocols.order_shuffle import OrderShuffle, groupings
 from incrowd.randomizers import KRR, RR
 from incrowd.randomness import Seeds
 from incrowd.tasks import Placed, Release
@@ -97,7 +97,7 @@ def test_repeats_exactly(kind):
 def test_reports_are_randomized_before_they_are_shuffled():
     """How many say 1 follows from ε0 alone, and the shuffle is drawn from a stream of its own."""
     values = np.arange(2000) % 2
-    groups = grouping.from_lists([[each, each + 1] for each in range(0, 2000, 2)])
+    groups = groupings.from_lists([[each, each + 1] for each in range(0, 2000, 2)])
     weak, strong = (
         OrderShuffle(RR(epsilon=1.0), groups, alpha=alpha).collect(values, Seeds(3)).pooled()
         for alpha in (0.0, 1e6)
@@ -137,7 +137,7 @@ def test_refuses_another_crowd(n):
 
 def test_large_crowds_lose_nobody():
     n = 100_000
-    labels = grouping.from_labels([str(each // 4) for each in range(n)])
+    labels = groupings.from_labels([str(each // 4) for each in range(n)])
     protocol = OrderShuffle(KRR(categories=4, epsilon=30.0), labels, alpha=1.0)
     run = protocol.simulate(np.arange(n) % 4, seed=1)
     assert run.collected.crowds == (n,)

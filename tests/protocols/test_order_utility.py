@@ -8,14 +8,16 @@ import numpy as np
 import pytest
 
 from incrowd.errors import InvalidCrowd, InvalidParameter
-from incrowd.protocols.order_shuffle import displacement, mallows, utility
-from incrowd.protocols.order_shuffle.balls import from_points
-from incrowd.protocols.order_shuffle.displacement import (
+from incrowd.protocols.order_shuffle import utility
+from incrowd.protocols.order_shuffle.groupings import from_lists
+from incrowd.protocols.order_shuffle.groupings.balls import from_points
+from incrowd.protocols.order_shuffle.samplers import hamming, kendall
+from incrowd.protocols.order_shuffle.theorems import displacement
+from incrowd.protocols.order_shuffle.theorems.displacement import (
     displacement_law,
     expected_displacement,
     rank_law,
 )
-from incrowd.protocols.order_shuffle.grouping import from_lists
 
 
 def ordered(people):
@@ -99,7 +101,7 @@ def test_large_theta_is_exact_for_any_crowd(theta):
 @pytest.mark.parametrize("theta", [1e-6, 1e-4, 1e-2, 1.0])
 def test_displacement_of_a_million(theta):
     n = 10**6
-    tau = mallows.kendall_permutation(n, theta, np.random.default_rng(3))
+    tau = kendall.kendall_permutation(n, theta, np.random.default_rng(3))
     mean = np.abs(tau - np.arange(n)).mean()
     assert mean == pytest.approx(expected_displacement(n, theta), rel=0.01)
 
@@ -213,7 +215,7 @@ def test_meaning_without_places():
 def test_meaning_of_the_hamming_law(line):
     points, grouping, order = line
     found = utility.meaning(grouping, order, 5.0, "hamming", points=points[:, 0])
-    assert found.moved == mallows.expected_moved(1000, 5.0)
+    assert found.moved == hamming.expected_moved(1000, 5.0)
     assert any("not theirs" in each for each in found.words())
 
 

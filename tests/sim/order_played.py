@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import chisquare
 
-from incrowd.protocols.order_shuffle import OrderShuffle, grouping
+from incrowd.protocols.order_shuffle import OrderShuffle, groupings
 from incrowd.protocols.runtime.actor import Address
 from incrowd.protocols.runtime.context import Timing
 from incrowd.protocols.runtime.delivery import Backoff
@@ -38,7 +38,7 @@ def own(n: int = 7, groups: Sequence[Sequence[int]] | None = None, **settings: A
     A place is a person.
     """
     near = [[each for each in (p - 1, p, p + 1) if 0 <= each < n] for p in range(n)]
-    found = grouping.from_lists(near if groups is None else groups, n)
+    found = groupings.from_lists(near if groups is None else groups, n)
     chosen = settings if "theta" in settings else {"alpha": 1.0} | settings
     return OrderShuffle(truthful(n), found, **chosen)
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from incrowd.live.policy import ColumnRule
-from incrowd.protocols.order_shuffle.protocol import OrderShuffle
+from incrowd.protocols.order_shuffle.spec import OrderShuffle
 from incrowd.randomizers import KRR
 from incrowd.tasks.release import Release
 from tests.live.security.stage import PEOPLE, stage

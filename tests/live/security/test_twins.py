@@ -31,7 +31,7 @@ from incrowd.protocols.base import Protocol
 from incrowd.protocols.check_in.spec import CheckIn
 from incrowd.protocols.local.spec import Local
 from incrowd.protocols.network_shuffle.spec import NetworkShuffle
-from incrowd.protocols.order_shuffle.protocol import OrderShuffle
+from incrowd.protocols.order_shuffle.spec import OrderShuffle
 from incrowd.protocols.runtime.actor import CURATOR, Address, device, is_device
 from incrowd.protocols.runtime.context import ActorContext, Timing
 from incrowd.protocols.token_walk.protocol import TokenWalk

@@ -13,12 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from incrowd.errors import InvalidCrowd
-from incrowd.protocols.order_shuffle import mallows, sensitivity
-from incrowd.protocols.order_shuffle.exact_mallows import MOST_THETA
-from incrowd.protocols.order_shuffle.grouping import Grouping
-from incrowd.protocols.order_shuffle.orders import ReferenceOrder
+from incrowd.protocols.order_shuffle.groupings import Grouping
+from incrowd.protocols.order_shuffle.orders.reference import ReferenceOrder
 from incrowd.protocols.order_shuffle.parameters import Distance
-from incrowd.protocols.order_shuffle.privacy import alpha_of, theta_for
+from incrowd.protocols.order_shuffle.samplers import kendall
+from incrowd.protocols.order_shuffle.samplers.exact import MOST_THETA
+from incrowd.protocols.order_shuffle.samplers.hamming import hamming_permutation
+from incrowd.protocols.order_shuffle.theorems import sensitivity
+from incrowd.protocols.order_shuffle.theorems.alpha import alpha_of, theta_for
 
 __all__ = ["Mechanism"]
 
@@ -123,7 +125,7 @@ class Mechanism:
         if not self.sensitivity:
             return np.arange(n)  # everybody is alone in their groups: there is nothing to hide
         if self.distance == "hamming":
-            tau = mallows.hamming_permutation(n, self.theta, rng, exact=exact)
+            tau = hamming_permutation(n, self.theta, rng, exact=exact)
         else:
-            tau = mallows.kendall_permutation(n, self.theta, rng, exact=exact)
-        return mallows.conjugated(self.order.people, tau)
+            tau = kendall.kendall_permutation(n, self.theta, rng, exact=exact)
+        return kendall.conjugated(self.order.people, tau)

@@ -20,7 +20,7 @@ from incrowd.randomness import Seeds
 from incrowd.tasks.release import Placed
 
 if TYPE_CHECKING:
-    from incrowd.protocols.order_shuffle.protocol import OrderShuffle
+    from incrowd.protocols.order_shuffle.spec import OrderShuffle
 
 __all__ = ["Parts", "collect", "parts", "shuffle_of"]
 

@@ -1,7 +1,8 @@
 """What an order-private shuffle leaves of the data, in people, ranks and kilometres.
 
 * Preservation: which share of the reports inside a set of people comes from that same set. For the
-  Hamming law it has a closed form (:mod:`.preservation`); for the Kendall law it is simulated.
+  Hamming law it has a closed form (:mod:`.theorems.preservation`); for the Kendall law it is
+  simulated.
 * Meaning: how large groups are, how many ranks a report moves, how far away in space that is, and
   how often a report stays in the group that its place belongs to.
 
@@ -21,12 +22,13 @@ from scipy.special import betaincinv
 
 from incrowd import checks
 from incrowd.errors import InvalidCrowd, InvalidParameter
-from incrowd.protocols.order_shuffle import mallows
-from incrowd.protocols.order_shuffle.balls import METRICS
-from incrowd.protocols.order_shuffle.displacement import expected_displacement
-from incrowd.protocols.order_shuffle.earth import apart
-from incrowd.protocols.order_shuffle.groups import Grouping
-from incrowd.protocols.order_shuffle.preservation import tolerated
+from incrowd.protocols.order_shuffle.groupings.balls import METRICS
+from incrowd.protocols.order_shuffle.groupings.base import Grouping
+from incrowd.protocols.order_shuffle.groupings.geo import apart
+from incrowd.protocols.order_shuffle.samplers import kendall
+from incrowd.protocols.order_shuffle.samplers.hamming import expected_moved, hamming_permutation
+from incrowd.protocols.order_shuffle.theorems.displacement import expected_displacement
+from incrowd.protocols.order_shuffle.theorems.preservation import tolerated
 from incrowd.randomness import Seeds
 
 __all__ = [
@@ -129,7 +131,7 @@ def _simulated(inside: NDArray[np.bool_], theta: float, trials: int, seed: int) 
     kept = []
     for trial in range(checks.integer(trials, "trials", 1)):
         rng = seeds.generator("order-preservation", trial)
-        tau = mallows.kendall_permutation(inside.size, theta, rng)
+        tau = kendall.kendall_permutation(inside.size, theta, rng)
         kept.append(int(np.count_nonzero(inside & inside[tau])))
     return Preservation(int(np.count_nonzero(inside)), tuple(kept))
 
@@ -219,8 +221,8 @@ def meaning(
     rng = Seeds(seed).generator("order-meaning")
     hamming = distance == "hamming"
     displacement = expected_displacement(n, theta, distance)
-    draw = mallows.hamming_permutation if hamming else mallows.kendall_permutation
-    sources = mallows.conjugated(order.people, draw(n, theta, rng))
+    draw = hamming_permutation if hamming else kendall.kendall_permutation
+    sources = kendall.conjugated(order.people, draw(n, theta, rng))
     asked = rng.permutation(n)[:_ASKED]
     found: dict[str, float] = {}
     if points is not None:
@@ -234,7 +236,7 @@ def meaning(
         groups=grouping.words,
         median_group=float(np.median(grouping.sizes)),
         largest_group=grouping.largest,
-        moved=mallows.expected_moved(n, theta) if hamming else float(n),
+        moved=expected_moved(n, theta) if hamming else float(n),
         displacement=displacement,
         stayed=_stayed(grouping, asked.tolist(), sources),
         asked=asked.size,

@@ -18,7 +18,7 @@ from scipy.special import gammaln
 
 from incrowd import checks
 from incrowd.errors import InvalidParameter
-from incrowd.protocols.order_shuffle.exact_mallows import exact_pinned
+from incrowd.protocols.order_shuffle.samplers.exact import exact_pinned
 
 __all__ = ["checked_theta", "expected_moved", "hamming_log_psi", "hamming_permutation"]
 

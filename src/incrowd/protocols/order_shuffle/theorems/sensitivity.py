@@ -30,7 +30,7 @@ from incrowd import checks
 from incrowd.errors import InvalidParameter
 
 if TYPE_CHECKING:
-    from incrowd.protocols.order_shuffle.grouping import Grouping
+    from incrowd.protocols.order_shuffle.groupings import Grouping
 
 __all__ = ["hamming", "kendall", "paper_sensitivity", "widths"]
 
@@ -43,7 +43,7 @@ def kendall(grouping: Grouping, ranks: NDArray[Any], values: int | None = None) 
     ``ranks`` are the places of all people in the reference order; ``values`` is how many different
     values a report can take, none for any number.
     """
-    from incrowd.protocols.order_shuffle._sensitivity_kernels import few_valued, spreads
+    from incrowd.protocols.order_shuffle.theorems.kernels import few_valued, spreads
 
     few = _values(values)
     if few is not None and few > 2:
@@ -64,7 +64,7 @@ def hamming(grouping: Grouping, values: int | None = None) -> IntArray:
 
 def widths(grouping: Grouping, ranks: NDArray[Any]) -> IntArray:
     """The last rank less the first, of each group."""
-    from incrowd.protocols.order_shuffle._sensitivity_kernels import spans
+    from incrowd.protocols.order_shuffle.theorems.kernels import spans
 
     return _over_groups(spans, grouping, ranks)[1]
 

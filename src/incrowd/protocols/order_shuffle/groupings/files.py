@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from incrowd.errors import EmptyData, FileUnreadable, InvalidParameter
-from incrowd.protocols.order_shuffle.listed import ListedGroups, from_lists, from_owners
+from incrowd.protocols.order_shuffle.groupings.lists import ListedGroups, from_lists, from_owners
 
 __all__ = ["load", "read_json"]
 

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from incrowd.protocols.order_shuffle.balls import BallGroups
-from incrowd.protocols.order_shuffle.earth import DEGREE
-from incrowd.protocols.order_shuffle.groups import IntArray
+from incrowd.protocols.order_shuffle.groupings.balls import BallGroups
+from incrowd.protocols.order_shuffle.groupings.base import IntArray
+from incrowd.protocols.order_shuffle.groupings.geo import DEGREE
 
 __all__ = ["CURVE", "along_hilbert", "coordinate", "hilbert", "strips"]
 

@@ -38,17 +38,21 @@ from incrowd.protocols.base import (
 from incrowd.protocols.expected_error import expected_error
 from incrowd.protocols.families import ShufflerProtocol
 from incrowd.protocols.named_graph import graph_named
-from incrowd.protocols.order_shuffle import grouping as groupings
-from incrowd.protocols.order_shuffle import orders, simulate
-from incrowd.protocols.order_shuffle.grouping import Grouping
+from incrowd.protocols.order_shuffle import groupings, simulate
+from incrowd.protocols.order_shuffle.accountant import (
+    details,
+    particulars,
+    randomized_guarantee,
+    shuffled_guarantee,
+)
+from incrowd.protocols.order_shuffle.groupings import Grouping
 from incrowd.protocols.order_shuffle.mechanism import Mechanism
 from incrowd.protocols.order_shuffle.messages import PlaceFormat, placed_bytes
-from incrowd.protocols.order_shuffle.orders import ReferenceOrder
+from incrowd.protocols.order_shuffle.orders import reference
+from incrowd.protocols.order_shuffle.orders.reference import ReferenceOrder
 from incrowd.protocols.order_shuffle.parameters import OrderShuffleParameters
-from incrowd.protocols.order_shuffle.particulars import details, particulars
-from incrowd.protocols.order_shuffle.privacy import local_alpha
-from incrowd.protocols.order_shuffle.promise import randomized_guarantee, shuffled_guarantee
 from incrowd.protocols.order_shuffle.simulate import parts
+from incrowd.protocols.order_shuffle.theorems.alpha import local_alpha
 from incrowd.protocols.runtime.actor import SHUFFLER, Actor, Address
 from incrowd.protocols.runtime.context import ActorContext
 from incrowd.protocols.runtime.cover import CellFormat, ReportCover, against_hub
@@ -103,7 +107,7 @@ class OrderShuffle(ShufflerProtocol):
         **settings: Any,
     ) -> None:
         """``settings`` are the fields of the parameters, such as ``alpha``."""
-        found = None if order is None else orders.given_order(order)
+        found = None if order is None else reference.given_order(order)
         people = settings.pop("n", 0)
         if grouping is not None:
             made: type[Any] = Grouping
@@ -133,7 +137,7 @@ class OrderShuffle(ShufflerProtocol):
         if found is not None:
             parameters = msgspec.structs.replace(parameters, n=found.n)
             _check_method(parameters, 0)
-        given = orders.read_order(parameters.order, parameters.n) if parameters.order else None
+        given = reference.read_order(parameters.order, parameters.n) if parameters.order else None
         return cls._of(parameters, randomizer, found, given=given, near=graph)
 
     @classmethod
@@ -459,18 +463,18 @@ class OrderShuffle(ShufflerProtocol):
 
     def party(self, address: Address, context: ActorContext) -> Actor:
         """One person's device, the shuffler, or the curator."""
-        from incrowd.protocols.order_shuffle.actors import party
+        from incrowd.protocols.order_shuffle.roles import party
 
         return party(self, address, context)
 
 
 def _check_method(parameters: OrderShuffleParameters, axes: int) -> None:
     """Refuse a way to find an order that does not apply, before anybody answers."""
-    needs = orders.lacking(parameters.method, axes=axes, radius=parameters.radius)
+    needs = reference.lacking(parameters.method, axes=axes, radius=parameters.radius)
     if needs is not None:
         raise InvalidParameter(f"method {parameters.method} needs {needs}; use best")
 
 
 @lru_cache(maxsize=8)
 def _order(grouping: Grouping, method: str, values: int | None) -> ReferenceOrder:
-    return orders.reference_order(grouping, method, values=values)
+    return reference.reference_order(grouping, method, values=values)

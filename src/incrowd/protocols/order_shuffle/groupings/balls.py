@@ -2,13 +2,13 @@
 
 The group of a person is the closed ball around their place, d ≤ r, so that people at one same
 point share one group. Distances are Euclidean in any number of dimensions, or along the surface of
-the earth (:mod:`.earth`), where points on the unit sphere and a chord say who is near.
+the earth (:mod:`.geo`), where points on the unit sphere and a chord say who is near.
 
 Nobody is ever left out of a group by rounding: the radius is enlarged by a trillionth and by a few
 units in the last place of the largest coordinate. A larger group only promises more. A radius of 0
 is kept as it is: people at the very same point.
 
-Only places are held, sorted in rows (:mod:`._ball_kernels`); members are found again whenever they
+Only places are held, sorted in rows (:mod:`.kernels`); members are found again whenever they
 are read, which takes about as long as reading them from memory would.
 """
 
@@ -25,8 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from incrowd import checks
 from incrowd.errors import InvalidCrowd, InvalidParameter
-from incrowd.protocols.order_shuffle.earth import chord, on_sphere
-from incrowd.protocols.order_shuffle.groups import (
+from incrowd.protocols.order_shuffle.groupings.base import (
     MOST_HELD,
     Block,
     Grouping,
@@ -35,6 +34,7 @@ from incrowd.protocols.order_shuffle.groups import (
     chosen,
     frozen,
 )
+from incrowd.protocols.order_shuffle.groupings.geo import chord, on_sphere
 
 __all__ = ["METRICS", "BallGroups", "checked_points", "from_points"]
 
@@ -158,7 +158,7 @@ class BallGroups(Grouping):
 
         The same as a search over :meth:`incidence`, for groups of any size.
         """
-        from incrowd.protocols.order_shuffle._ball_kernels import search_near
+        from incrowd.protocols.order_shuffle.groupings.kernels import search_near
 
         grid = self._grid
         own = self._sizes[self._group_of[grid.people[grid.people_indptr[:-1]]]]
@@ -248,7 +248,7 @@ class _Grid:
 
     def counts(self, centres: FloatArray) -> tuple[IntArray, IntArray]:
         """How many people and how many places are near each centre."""
-        from incrowd.protocols.order_shuffle._ball_kernels import count_near
+        from incrowd.protocols.order_shuffle.groupings.kernels import count_near
 
         people = np.empty(len(centres), np.int64)
         places = np.empty(len(centres), np.int64)
@@ -259,7 +259,7 @@ class _Grid:
 
     def near(self, centres: FloatArray, total: int) -> NDArray[np.int32]:
         """The places near each centre, of which there are ``total``, increasing for each."""
-        from incrowd.protocols.order_shuffle._ball_kernels import list_near
+        from incrowd.protocols.order_shuffle.groupings.kernels import list_near
 
         found = np.empty(total, np.int32)
         list_near(*self.sorted, *self.searched(centres), self.reach, found)
@@ -267,7 +267,7 @@ class _Grid:
 
     def people_at(self, places: NDArray[np.int32], total: int) -> IntArray:
         """The people at some places, of whom there are ``total``."""
-        from incrowd.protocols.order_shuffle._ball_kernels import list_near_people
+        from incrowd.protocols.order_shuffle.groupings.kernels import list_near_people
 
         found = np.empty(total, np.int64)
         list_near_people(places, self.people_indptr, self.people, found)

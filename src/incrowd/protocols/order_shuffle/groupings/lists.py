@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from incrowd import checks
 from incrowd.errors import EmptyData, InvalidCrowd, InvalidParameter
 from incrowd.graphs import Graph
-from incrowd.protocols.order_shuffle.groups import (
+from incrowd.protocols.order_shuffle.groupings.base import (
     MOST_HELD,
     Block,
     Grouping,

@@ -15,17 +15,17 @@ None of them takes a value: what is grouped is public.
 
 from __future__ import annotations
 
-from incrowd.protocols.order_shuffle.balls import BallGroups, from_points
-from incrowd.protocols.order_shuffle.cells import from_cells
-from incrowd.protocols.order_shuffle.group_files import load
-from incrowd.protocols.order_shuffle.groups import Block, Grouping, Incidence
-from incrowd.protocols.order_shuffle.listed import (
+from incrowd.protocols.order_shuffle.groupings.balls import BallGroups, from_points
+from incrowd.protocols.order_shuffle.groupings.base import Block, Grouping, Incidence
+from incrowd.protocols.order_shuffle.groupings.files import load
+from incrowd.protocols.order_shuffle.groupings.lists import (
     ListedGroups,
     from_graph,
     from_labels,
     from_lists,
     from_owners,
 )
+from incrowd.protocols.order_shuffle.groupings.squares import from_cells
 
 __all__ = [
     "BallGroups",

@@ -51,7 +51,7 @@ from incrowd.randomizers.base import FloatArray, Randomizer
 from incrowd.tasks.release import Placed
 
 if TYPE_CHECKING:
-    from incrowd.protocols.order_shuffle.protocol import OrderShuffle
+    from incrowd.protocols.order_shuffle.spec import OrderShuffle
 
 __all__ = ["Curator", "Device", "Shuffler", "party"]
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from incrowd.protocols.order_shuffle.groups import Incidence, IntArray
+from incrowd.protocols.order_shuffle.groupings.base import Incidence, IntArray
 
 __all__ = ["breadth_first", "cuthill_mckee", "label", "peripheral"]
 
@@ -79,7 +79,7 @@ class _Search:
 
     def run(self, roots: NDArray[Any], begin: int) -> int:
         """Search from these roots on; returns how many atoms were reached in all."""
-        from incrowd.protocols.order_shuffle._order_kernels import breadth_first as visit
+        from incrowd.protocols.order_shuffle.orders.kernels import breadth_first as visit
 
         return visit(roots, *self._graph, self.order, self.level, self._spent, begin)
 

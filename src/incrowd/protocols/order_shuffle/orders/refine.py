@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from incrowd.protocols.order_shuffle.groups import Grouping, Incidence, IntArray
+from incrowd.protocols.order_shuffle.groupings.base import Grouping, Incidence, IntArray
 
 __all__ = ["affordable", "floor_of", "refined"]
 
@@ -80,7 +80,7 @@ def _descent(
     people: IntArray,
     goal: int,
 ) -> IntArray:
-    from incrowd.protocols.order_shuffle._order_kernels import measure, pull
+    from incrowd.protocols.order_shuffle.orders.kernels import measure, pull
 
     weights, count = incidence.weights, incidence.own.size
     middles, costs = np.empty(sizes.size, np.int64), np.empty(sizes.size, np.int64)
@@ -129,7 +129,7 @@ def _swapped(
     people: IntArray,
     goal: int,
 ) -> IntArray:
-    from incrowd.protocols.order_shuffle._order_kernels import anneal
+    from incrowd.protocols.order_shuffle.orders.kernels import anneal
 
     n = people.size
     sweep = 2 * int(np.diff(groups_indptr) @ incidence.weights)

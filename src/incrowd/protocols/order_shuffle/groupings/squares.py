@@ -18,10 +18,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from incrowd import checks
 from incrowd.errors import InvalidParameter
-from incrowd.protocols.order_shuffle.balls import checked_points
-from incrowd.protocols.order_shuffle.earth import DEGREE
-from incrowd.protocols.order_shuffle.listed import ListedGroups
-from incrowd.protocols.order_shuffle.sorting import CURVE, along_hilbert
+from incrowd.protocols.order_shuffle.groupings.balls import checked_points
+from incrowd.protocols.order_shuffle.groupings.geo import DEGREE
+from incrowd.protocols.order_shuffle.groupings.lists import ListedGroups
+from incrowd.protocols.order_shuffle.orders.coordinates import CURVE, along_hilbert
 
 __all__ = ["from_cells"]
 

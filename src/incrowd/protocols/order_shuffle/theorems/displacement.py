@@ -33,7 +33,7 @@ from scipy.special import gammaln
 
 from incrowd import checks
 from incrowd.errors import InvalidParameter
-from incrowd.protocols.order_shuffle.hamming_mallows import checked_theta, expected_moved
+from incrowd.protocols.order_shuffle.samplers.hamming import checked_theta, expected_moved
 
 __all__ = ["displacement_law", "expected_displacement", "rank_law"]
 

@@ -90,7 +90,7 @@ class Incidence:
 class Grouping(ABC):
     """A family of groups that may overlap; everybody is in at least one.
 
-    Build one with the makers of :mod:`incrowd.protocols.order_shuffle.grouping`.
+    Build one with the makers of :mod:`incrowd.protocols.order_shuffle.groupings`.
     """
 
     n: int

@@ -18,7 +18,7 @@ candidates are measured, and the least sensitive is kept.
 ``hilbert``         along a Hilbert curve over the two widest principal axes
 ``strips``          up one strip and down the next, strips one, two or four radii wide
 ``best``            the least sensitive of all that apply, then made less sensitive by
-                    :mod:`.refining` where that is affordable
+                    :mod:`.refine` where that is affordable
 ==================  ===========================================================================
 
 Neighbours in a search: the members of a person's own group by increasing number, then those whose
@@ -41,12 +41,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from incrowd import checks
 from incrowd.errors import InvalidCrowd, InvalidParameter
-from incrowd.protocols.order_shuffle import searching, sorting
-from incrowd.protocols.order_shuffle.balls import BallGroups
-from incrowd.protocols.order_shuffle.group_files import read_json
-from incrowd.protocols.order_shuffle.groups import Grouping, Incidence, IntArray, frozen
-from incrowd.protocols.order_shuffle.refining import affordable, floor_of, refined
-from incrowd.protocols.order_shuffle.sensitivity import kendall
+from incrowd.protocols.order_shuffle.groupings.balls import BallGroups
+from incrowd.protocols.order_shuffle.groupings.base import Grouping, Incidence, IntArray, frozen
+from incrowd.protocols.order_shuffle.groupings.files import read_json
+from incrowd.protocols.order_shuffle.orders import coordinates, search
+from incrowd.protocols.order_shuffle.orders.refine import affordable, floor_of, refined
+from incrowd.protocols.order_shuffle.theorems.sensitivity import kendall
 
 __all__ = [
     "METHODS",
@@ -63,15 +63,15 @@ _MEASURED = 60_000_000
 _SEARCHED: dict[str, Callable[[Incidence], Iterator[IntArray]]] = {
     # First, since of orders that are equally good it is the one in which neighbouring groups are
     # where those who named or numbered them have put them.
-    "label": searching.label,
-    "bfs": searching.breadth_first,
-    "bfs-peripheral": searching.peripheral,
-    "rcm": searching.cuthill_mckee,
+    "label": search.label,
+    "bfs": search.breadth_first,
+    "bfs-peripheral": search.peripheral,
+    "rcm": search.cuthill_mckee,
 }
 _SORTED: dict[str, Callable[[BallGroups], Iterator[IntArray]]] = {
-    "coordinate": sorting.coordinate,
-    "hilbert": sorting.hilbert,
-    "strips": sorting.strips,
+    "coordinate": coordinates.coordinate,
+    "hilbert": coordinates.hilbert,
+    "strips": coordinates.strips,
 }
 _NEEDS = {
     "coordinate": "balls around coordinates",

@@ -75,7 +75,7 @@ def log_hamming_preservation(n: int, size: int, eta: float | str | Fraction, the
 
 @lru_cache(maxsize=256)
 def _log_lost(n: int, size: int, least: int, x: float) -> float:
-    from incrowd.protocols.order_shuffle._sensitivity_kernels import log_lost
+    from incrowd.protocols.order_shuffle.theorems.kernels import log_lost
 
     return float(log_lost(n, size, least, x))
 

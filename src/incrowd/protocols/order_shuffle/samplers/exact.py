@@ -44,7 +44,7 @@ def exact_codes(n: int, theta: float, rng: np.random.Generator) -> NDArray[np.in
 
     ``theta`` is positive and finite, and taken for the exact fraction that a double is.
     """
-    from incrowd.protocols.order_shuffle._kernels import exponentials
+    from incrowd.protocols.order_shuffle.samplers.kernels import exponentials
 
     step = Fraction(theta)
     parts = max(1, -(-(step.denominator.bit_length() - 1) // _WORD))

@@ -3,9 +3,9 @@
 *Order privacy* α for some groups: any two sequences of reports that differ by a permutation inside
 one group are e^α-indistinguishable to who sees the release and knows everything else. A shuffle
 around a reference order with dispersion θ has α = θ·Δ, with Δ the sensitivity of that order
-(:mod:`~incrowd.protocols.order_shuffle.sensitivity`) for those groups: for the ones it was made for
-as for any others, after the fact. Releases of the same crowd add up. The randomizer alone already
-promises something about the order of the true values, and the better of the two holds.
+(:mod:`~incrowd.protocols.order_shuffle.theorems.sensitivity`) for those groups: for the ones it was
+made for as for any others, after the fact. Releases of the same crowd add up. The randomizer alone
+already promises something about the order of the true values, and the better of the two holds.
 
 Proofs are on ``docs/theory/order.md``. Invariants: every α is rounded up and every θ down, in exact
 arithmetic; where all groups are of one person there is no order to hide, Δ = 0 and θ is infinite.

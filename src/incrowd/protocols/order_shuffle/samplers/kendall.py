@@ -11,10 +11,10 @@ inversions: codes are independent, truncated geometric numbers. With U uniform i
 
 and the list is written in a compiled loop in n·log n steps.
 
-*Hamming.* See :mod:`.hamming_mallows`.
+*Hamming.* See :mod:`.hamming`.
 
 Uniform doubles are multiples of 2⁻⁵³: the chance of a code is right to about 2⁻⁵¹, and codes rarer
-than 2⁻⁵³ do not come out. ``exact=True`` draws without floating point (:mod:`.exact_mallows`).
+than 2⁻⁵³ do not come out. ``exact=True`` draws without floating point (:mod:`.exact`).
 
 Proof: ``docs/theory/mallows.md``.
 """
@@ -30,21 +30,15 @@ from scipy.special import gammaln, zeta
 
 from incrowd import checks
 from incrowd.errors import InvalidCrowd, InvalidParameter
-from incrowd.protocols.order_shuffle.exact_mallows import exact_codes
-from incrowd.protocols.order_shuffle.hamming_mallows import (
+from incrowd.protocols.order_shuffle.samplers.exact import exact_codes
+from incrowd.protocols.order_shuffle.samplers.hamming import (
     checked_theta,
-    expected_moved,
-    hamming_log_psi,
-    hamming_permutation,
 )
 
 __all__ = [
     "arranged",
     "conjugated",
     "expected_inversions",
-    "expected_moved",
-    "hamming_log_psi",
-    "hamming_permutation",
     "inversions_deviation",
     "kendall_codes",
     "kendall_log_psi",
@@ -101,7 +95,7 @@ def kendall_codes(
 
 def arranged(codes: ArrayLike) -> IntArray:
     """The list in which ``codes[i]`` of the ranks before i stand after i; inversions: Σ codes."""
-    from incrowd.protocols.order_shuffle._kernels import fill_slots, insert
+    from incrowd.protocols.order_shuffle.samplers.kernels import fill_slots, insert
 
     given = np.asarray(codes)
     if given.ndim != 1 or given.size > _MOST:

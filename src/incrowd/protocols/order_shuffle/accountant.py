@@ -1,0 +1,213 @@
+"""Guarantees about an order against one view, and the diagnostics of a run, as plain data.
+
+A view that receives the table, and knows everybody's place, is held off by the shuffle, which hides
+who in a group gave which report. A view that sees reports before they are shuffled is held off by
+the randomizer alone, which hides who has which answer. Where reports take few values less has to be
+shuffled, as long as nobody can tell equal ones apart; a participant who marks a report, or helps
+the curator to recognise it, can, and then the guarantee is the one for reports of any kind.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from incrowd.errors import NotProven
+from incrowd.privacy.guarantee import Guarantee
+from incrowd.privacy.pure import PureProfile
+from incrowd.protocols.base import Colluders
+from incrowd.protocols.order_shuffle.groupings import Grouping
+from incrowd.protocols.order_shuffle.mechanism import Mechanism
+from incrowd.protocols.order_shuffle.parameters import Distance
+from incrowd.protocols.order_shuffle.theorems.alpha import (
+    HAMMING,
+    HONEST_SHUFFLER,
+    KENDALL,
+    ONE_GROUP,
+    PUBLIC_PLACES,
+    RANDOMIZER_ALONE,
+    SAME_RANDOMIZER,
+)
+from incrowd.protocols.order_shuffle.utility import meaning
+
+if TYPE_CHECKING:
+    from incrowd.protocols.order_shuffle.spec import OrderShuffle
+
+__all__ = ["details", "particulars", "randomized_guarantee", "shuffled_guarantee"]
+
+
+_WHO_CAME = "who takes part does not depend on the data"
+_EVERYBODY = "everybody comes: with a given θ it can be more among fewer people"
+_READABLE = "every report is one of the categories, and nobody can tell equal ones apart"
+_ROUNDED = (
+    "the permutation is drawn in doubles, which only approximate its law: for simulations, not for "
+    "a real release"
+)
+
+
+def shuffled_guarantee(
+    mechanism: Mechanism | None,
+    *,
+    alpha: float | None,
+    few: bool,
+    marked: bool,
+    hoped: bool,
+    exact: bool,
+    distance: Distance,
+    view: frozenset[str],
+    colluders: int,
+) -> Guarantee | None:
+    """What the shuffle promises about the order of reports; none where that is nothing.
+
+    Before the groups are known it is the α that every crowd will be given, if that is how the
+    shuffle is set. ``few``: reports are counted on to take few values. ``marked``: somebody's can
+    be told from others that say the same. ``hoped``: an order that is found anew for those who came
+    can be worse than the one for everybody, and nothing makes up for that.
+    """
+    told = marked or colluders > 0
+    if mechanism is not None:
+        alpha = mechanism.marked_alpha if told else mechanism.alpha
+    elif few and told:
+        return None  # By how much that is more depends on groups that are not known.
+    if alpha is None or not math.isfinite(alpha):
+        return None
+    return Guarantee(
+        profile=PureProfile(alpha),
+        view=view,
+        theorem=HAMMING if distance == "hamming" else KENDALL,
+        assumptions=(
+            HONEST_SHUFFLER,
+            PUBLIC_PLACES,
+            _WHO_CAME,
+            *((_EVERYBODY,) if hoped else ()),
+            ONE_GROUP,
+            *((_READABLE,) if few and not told else ()),
+            *(() if exact else (_ROUNDED,)),
+            *((_told(colluders),) if colluders else ()),
+        ),
+        neighbours="reports-in-group",
+        colluders=colluders,
+        notion="order",
+        **_groups(None if mechanism is None else mechanism.grouping),
+    )
+
+
+def randomized_guarantee(
+    alpha: float, *, grouping: Grouping | None, view: frozenset[str], colluders: int
+) -> Guarantee | None:
+    """What the randomizer promises about the order of answers, whoever sees which report."""
+    if not math.isfinite(alpha):
+        return None
+    return Guarantee(
+        profile=PureProfile(alpha),
+        view=view,
+        theorem=RANDOMIZER_ALONE,
+        assumptions=(
+            SAME_RANDOMIZER,
+            ONE_GROUP,
+            *((_told(colluders),) if colluders else ()),
+        ),
+        neighbours="answers-in-group",
+        colluders=colluders,
+        notion="order",
+        **_groups(grouping),
+    )
+
+
+def _groups(grouping: Grouping | None) -> dict[str, Any]:
+    if grouping is None:
+        return {}
+    return {"groups": grouping.words, "digest": grouping.digest}
+
+
+def _told(colluders: int) -> str:
+    return (
+        f"{colluders} colluding people tell their own reports: what is hidden is the order of the "
+        "others"
+    )
+
+
+_MOST_LISTED = 10_000
+"""Beyond so many groups their promises are only summed up."""
+_SHUFFLED_ALPHA = ("median_alpha", "group_alpha")
+_UNCHANGED = "nothing: everybody is alone in their groups, so there is no order to hide"
+
+
+def particulars(protocol: OrderShuffle, view: str, colluders: Colluders) -> dict[str, Any]:
+    """The promise about the order, and the shuffle that keeps it."""
+    promised = protocol.order_guarantee(view, colluders)
+    found: dict[str, Any] = {"alpha": None}
+    if promised is not None:
+        found = {
+            "alpha": promised.alpha,
+            "order_neighbours": promised.neighbours,
+            "order_proof": promised.theorem,
+            "order_assuming": list(promised.assumptions),
+        }
+    if protocol.mechanism is None:
+        return found | {"local_alpha": _finite(protocol.local_alpha)}
+    described = _described(protocol, protocol.mechanism, marked=bool(colluders))
+    if promised is None or promised.neighbours != "reports-in-group":
+        # Who sees reports before they are shuffled gains nothing by the shuffle of a group.
+        described = {name: each for name, each in described.items() if name not in _SHUFFLED_ALPHA}
+    return found | described
+
+
+def details(protocol: OrderShuffle, points: NDArray[Any] | None) -> dict[str, Any]:
+    """The shuffle of known groups, and how far reports move in it."""
+    mechanism = protocol.mechanism
+    if mechanism is None:
+        raise NotProven("the groups are not known yet: they follow from the places of people")
+    moved = meaning(
+        mechanism.grouping,
+        mechanism.order,
+        mechanism.theta,
+        mechanism.distance,
+        points=points,
+        metric=protocol.parameters.metric if points is not None else None,
+    )
+    about = protocol.order_guarantee()
+    return (
+        {"alpha": None if about is None else about.alpha}
+        | _described(protocol, mechanism)
+        | {"in_places": list(moved.words())}
+    )
+
+
+def _described(
+    protocol: OrderShuffle, mechanism: Mechanism, *, marked: bool = False
+) -> dict[str, Any]:
+    grouping = mechanism.grouping
+    alphas = mechanism.per_group(marked=marked or protocol.marked)
+    together = grouping.sizes > 1
+    return {
+        "theta": _finite(mechanism.theta),
+        "sensitivity": mechanism.sensitivity,
+        "width": mechanism.width,
+        "paper_sensitivity": mechanism.paper_sensitivity,
+        "order_method": mechanism.order.method,
+        "group_count": grouping.count,
+        "largest_group": grouping.largest,
+        "people_alone": mechanism.alone,
+        "local_alpha": _finite(protocol.local_alpha) if together.any() else None,
+        "median_alpha": _median(alphas[together]),
+        "group_alpha": _each(alphas, together) if alphas.size <= _MOST_LISTED else None,
+        **({} if mechanism.sensitivity else {"shuffled": _UNCHANGED}),
+    }
+
+
+def _each(alphas: NDArray[np.float64], together: NDArray[np.bool_]) -> list[float | None]:
+    """The α of each group; none for somebody alone, of whom nothing is promised."""
+    found = zip(alphas.tolist(), together.tolist(), strict=True)
+    return [alpha if several else None for alpha, several in found]
+
+
+def _median(alphas: NDArray[np.float64]) -> float | None:
+    return float(np.quantile(alphas, 0.5, method="higher")) if alphas.size else None
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,1 @@
+"""Samplers of Mallows permutations, under the distances of Kendall and of Hamming."""

@@ -1,0 +1,1 @@
+"""Theorems on ordered shuffling: α, sensitivity, displacement, and what is preserved."""
