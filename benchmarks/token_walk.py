@@ -36,8 +36,8 @@ from numpy.typing import NDArray
 from targets import Result, show
 
 from incrowd.protocols.token_walk import TokenWalk
-from incrowd.protocols.token_walk.realised import realised_losses
 from incrowd.protocols.token_walk.simulate import collect
+from incrowd.protocols.token_walk.theorems.conditional_on_path import realised_losses
 from incrowd.randomizers import KRR, Gaussian
 from incrowd.randomness import Seeds
 

@@ -41,8 +41,11 @@ from experiments.token_graphs import ENOUGH, by_distance
 from incrowd.privacy.gaussian import GaussianProfile
 from incrowd.privacy.mechanisms.shuffle import blanket_profile
 from incrowd.protocols.token_walk import TokenWalk
-from incrowd.protocols.token_walk.realised import realised_epsilon, realised_losses
 from incrowd.protocols.token_walk.simulate import collect, paths
+from incrowd.protocols.token_walk.theorems.conditional_on_path import (
+    realised_epsilon,
+    realised_losses,
+)
 from incrowd.randomizers import KRR, Gaussian, Generic
 from incrowd.randomness import Seeds
 from incrowd.report.format import round_down, round_up, up

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from incrowd import checks
 from incrowd.errors import InvalidParameter, NotANumber, NumericalFloor
 from incrowd.privacy.gaussian import GaussianProfile
-from incrowd.protocols.token_walk.on_graph import check_weights
+from incrowd.protocols.token_walk.theorems.graph_walk import check_weights
 
 __all__ = ["Gossip"]
 

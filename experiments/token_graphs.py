@@ -22,9 +22,12 @@ from experiments.network_graphs import data
 from incrowd import graphs
 from incrowd.graphs import Graph
 from incrowd.protocols.token_walk import TokenWalk
-from incrowd.protocols.token_walk.on_graph import first_hit, metropolis
-from incrowd.protocols.token_walk.realised import realised_epsilon, realised_losses
 from incrowd.protocols.token_walk.simulate import paths
+from incrowd.protocols.token_walk.theorems.conditional_on_path import (
+    realised_epsilon,
+    realised_losses,
+)
+from incrowd.protocols.token_walk.theorems.graph_walk import first_hit, metropolis
 from incrowd.randomizers import Gaussian
 from incrowd.randomness import Seeds
 

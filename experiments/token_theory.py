@@ -19,9 +19,13 @@ from experiments.token_learning import least, paper_sigma
 from incrowd.graphs import Graph, from_edges, line, ring
 from incrowd.privacy.gaussian import GaussianProfile
 from incrowd.privacy.guarantee import Profile
-from incrowd.protocols.token_walk.hidden import HiddenWalkProfile
-from incrowd.protocols.token_walk.iterated import IteratedProfile
-from incrowd.protocols.token_walk.on_graph import PairOnGraphProfile, first_hit, metropolis
+from incrowd.protocols.token_walk.theorems.amplification_by_iteration import IteratedProfile
+from incrowd.protocols.token_walk.theorems.graph_walk import (
+    PairOnGraphProfile,
+    first_hit,
+    metropolis,
+)
+from incrowd.protocols.token_walk.theorems.hidden_path import HiddenWalkProfile
 from incrowd.report.format import plain, small, up
 
 DELTA: Final = 1e-6

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare, kstest
 
-from incrowd.protocols.token_walk.realised import realised_losses
+from incrowd.protocols.token_walk.theorems.conditional_on_path import realised_losses
 from incrowd.randomizers import KRR
 from tests.experiments.benchmarks import loaded
 

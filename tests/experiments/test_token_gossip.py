@@ -11,7 +11,7 @@ from experiments.token_gossip import Gossip
 from incrowd.errors import GraphInvalid, InvalidParameter, NotANumber, NumericalFloor
 from incrowd.graphs import families
 from incrowd.privacy.gaussian import GaussianProfile
-from incrowd.protocols.token_walk.on_graph import metropolis
+from incrowd.protocols.token_walk.theorems.graph_walk import metropolis
 
 
 def fractions(edges, n):

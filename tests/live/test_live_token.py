@@ -18,9 +18,10 @@ import pytest
 from incrowd.live.options import LiveOptions
 from incrowd.live.run import run_live
 from incrowd.protocols.runtime.actor import COURIER
-from incrowd.protocols.token_walk import TokenWalk, courier
-from incrowd.protocols.token_walk.actors import Held
-from incrowd.protocols.token_walk.trail import line
+from incrowd.protocols.token_walk import TokenWalk
+from incrowd.protocols.token_walk.roles import relay
+from incrowd.protocols.token_walk.roles.device import Held
+from incrowd.protocols.token_walk.roles.relay import line
 from incrowd.randomizers import KRR, Gaussian
 from incrowd.tasks import Mean
 from tests.live.chaos_world import (
@@ -44,7 +45,7 @@ def walking(steps: int = STEPS) -> TokenWalk:
 
 def courier_state(stage: Stage) -> Any:
     """What the courier knew at the end, from its own files."""
-    return msgspec.msgpack.decode(stage.helper_row(COURIER).state, type=courier._CourierState)
+    return msgspec.msgpack.decode(stage.helper_row(COURIER).state, type=relay._CourierState)
 
 
 def assert_walked(stage: Stage, outcome: Outcome) -> None:

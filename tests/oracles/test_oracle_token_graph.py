@@ -13,8 +13,9 @@ import pytest
 from incrowd.errors import GraphInvalid, InvalidCrowd, InvalidParameter, NumericalFloor
 from incrowd.graphs import families, from_edges
 from incrowd.privacy.gaussian import GaussianProfile
-from incrowd.protocols.token_walk.iterated import IteratedProfile
-from incrowd.protocols.token_walk.on_graph import (
+from incrowd.protocols.token_walk.theorems.amplification_by_iteration import IteratedProfile
+from incrowd.protocols.token_walk.theorems.gap_moments import Gap, Geometric, Runs, log_runs_alike
+from incrowd.protocols.token_walk.theorems.graph_walk import (
     PairOnGraphProfile,
     WorstPairProfile,
     check_weights,
@@ -22,7 +23,6 @@ from incrowd.protocols.token_walk.on_graph import (
     metropolis,
     worst_profile,
 )
-from incrowd.protocols.token_walk.runs import Gap, Geometric, Runs, log_runs_alike
 
 
 def walks(weights, steps):

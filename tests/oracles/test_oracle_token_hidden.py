@@ -13,9 +13,9 @@ from incrowd.privacy import LocalProfile
 from incrowd.privacy.gaussian import GaussianProfile
 from incrowd.privacy.repeated import RepeatedProfile
 from incrowd.privacy.sampled import RevealedProfile, SampledProfile
-from incrowd.protocols.token_walk.cycles import CycleMoments
-from incrowd.protocols.token_walk.hidden import HiddenWalkProfile
-from incrowd.protocols.token_walk.known import (
+from incrowd.protocols.token_walk.theorems.cycle_moments import CycleMoments
+from incrowd.protocols.token_walk.theorems.hidden_path import HiddenWalkProfile
+from incrowd.protocols.token_walk.theorems.public_path import (
     CuratorSumProfile,
     LocalWalkProfile,
     PublicWalkProfile,

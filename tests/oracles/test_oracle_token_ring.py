@@ -13,7 +13,7 @@ from variation_ratio import exact_variation_ratio
 from incrowd.errors import InvalidCrowd, InvalidParameter
 from incrowd.privacy import ComposedProfile, LocalProfile
 from incrowd.privacy.gaussian import GaussianProfile
-from incrowd.protocols.token_walk.ring import Ring
+from incrowd.protocols.token_walk.theorems.ring import Ring
 from incrowd.randomizers import KRR, Laplace
 from incrowd.randomizers._lattice import response_odds
 

@@ -25,10 +25,10 @@ from incrowd.protocols.network_shuffle import accountant as network
 from incrowd.protocols.scrambled_query import charges
 from incrowd.protocols.scrambled_query.mechanisms import BlanketProfile
 from incrowd.protocols.scrambled_query.mixing import ScramblerProfile
-from incrowd.protocols.token_walk import known
-from incrowd.protocols.token_walk.hidden import HiddenWalkProfile
-from incrowd.protocols.token_walk.iterated import IteratedProfile
-from incrowd.protocols.token_walk.on_graph import PairOnGraphProfile, WorstPairProfile
+from incrowd.protocols.token_walk.theorems import public_path
+from incrowd.protocols.token_walk.theorems.amplification_by_iteration import IteratedProfile
+from incrowd.protocols.token_walk.theorems.graph_walk import PairOnGraphProfile, WorstPairProfile
+from incrowd.protocols.token_walk.theorems.hidden_path import HiddenWalkProfile
 from incrowd.randomizers import KRR, RR, Gaussian, Generic, Laplace
 from incrowd.tasks.learning.privacy import SubsampledGaussian
 
@@ -68,8 +68,8 @@ PROFILES = [
     charges.WorstProfile((LOCAL, SHUFFLED)), charges._OnGrid(SHUFFLED, 0.1),
     PAIR, WorstPairProfile((PAIR,), 0.5, 3),
     IteratedProfile(0.5, 10, 3), HiddenWalkProfile(LOCAL, 10, 20),
-    known.CuratorSumProfile(0.5, 10, 20), known.PublicWalkProfile(0.5, 10, 20),
-    known.LocalWalkProfile(NORMAL, 10, 20),
+    public_path.CuratorSumProfile(0.5, 10, 20), public_path.PublicWalkProfile(0.5, 10, 20),
+    public_path.LocalWalkProfile(NORMAL, 10, 20),
     SubsampledGaussian(0.1, 1.0),
 ]  # fmt: skip
 

@@ -12,13 +12,13 @@ from incrowd.privacy import ComposedProfile, LocalProfile
 from incrowd.privacy.gaussian import GaussianProfile
 from incrowd.privacy.repeated import RepeatedProfile
 from incrowd.privacy.sampled import RevealedProfile, SampledProfile
-from incrowd.protocols.token_walk.counts import visits
-from incrowd.protocols.token_walk.hidden import HiddenWalkProfile
-from incrowd.protocols.token_walk.known import (
+from incrowd.protocols.token_walk.theorems.hidden_path import HiddenWalkProfile
+from incrowd.protocols.token_walk.theorems.public_path import (
     CuratorSumProfile,
     LocalWalkProfile,
     PublicWalkProfile,
 )
+from incrowd.protocols.token_walk.theorems.visit_counts import visits
 from incrowd.randomizers import KRR, Laplace
 
 # One contribution is (1, 1e-6)-private; T = 100n.

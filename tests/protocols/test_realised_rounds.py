@@ -14,7 +14,7 @@ from incrowd.protocols.check_in import CheckIn
 from incrowd.protocols.check_in.simulate import CheckedIn
 from incrowd.protocols.local import Local
 from incrowd.protocols.token_walk import TokenWalk
-from incrowd.protocols.token_walk.token import Carried
+from incrowd.protocols.token_walk.roles.token import Carried
 from incrowd.protocols.trusted_shuffle import TrustedShuffle
 from incrowd.randomizers import RR, Gaussian
 from incrowd.tasks.base import Collected

@@ -14,7 +14,7 @@ from incrowd.protocols.check_in.spec import CheckIn
 from incrowd.protocols.local.spec import Local
 from incrowd.protocols.network_shuffle.spec import NetworkShuffle
 from incrowd.protocols.runtime.actor import CURATOR, Actor, is_device
-from incrowd.protocols.token_walk.protocol import TokenWalk
+from incrowd.protocols.token_walk.spec import TokenWalk
 from incrowd.protocols.trusted_shuffle.spec import TrustedShuffle
 from incrowd.randomizers import KRR
 from incrowd.randomness import Seeds

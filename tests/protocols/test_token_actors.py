@@ -21,9 +21,11 @@ from incrowd.protocols.runtime.actor import (
     person_of,
 )
 from incrowd.protocols.runtime.context import ActorContext, Timing
-from incrowd.protocols.token_walk import TokenWalk, messages
-from incrowd.protocols.token_walk.actors import Held, token_format
-from incrowd.protocols.token_walk.courier import walk_seconds
+from incrowd.protocols.token_walk import TokenWalk
+from incrowd.protocols.token_walk.roles import messages
+from incrowd.protocols.token_walk.roles.device import Held
+from incrowd.protocols.token_walk.roles.relay import walk_seconds
+from incrowd.protocols.token_walk.roles.token import token_format
 from incrowd.randomizers import KRR, Gaussian, GaussianVector
 from incrowd.randomness import Seeds
 from incrowd.sim import play

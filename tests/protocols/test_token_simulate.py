@@ -10,8 +10,9 @@ import pytest
 from scipy.stats import binom, chi2, chisquare, kstest
 
 from incrowd import graphs
-from incrowd.protocols.token_walk import TokenWalk, realised, simulate
-from incrowd.protocols.token_walk.privacy import weights_of
+from incrowd.protocols.token_walk import TokenWalk, simulate
+from incrowd.protocols.token_walk.accountant import weights_of
+from incrowd.protocols.token_walk.theorems import conditional_on_path
 from incrowd.randomizers import KRR, Gaussian, GaussianVector, Laplace
 from incrowd.randomness import Seeds
 
@@ -226,7 +227,7 @@ class TestWhatIsKnown:
     def test_losses_of_long_walks_and_of_histograms_are_not_computed(self, monkeypatch):
         protocol = TokenWalk(KRR(categories=3, epsilon=1.0), n=6, steps=50, path="public")
         assert simulate.collect(protocol, np.zeros(6, int), Seeds(1)).losses is None
-        monkeypatch.setattr(realised, "_MOST_WORK", 100)
+        monkeypatch.setattr(conditional_on_path, "_MOST_WORK", 100)
         protocol = TokenWalk(QUIET, n=6, steps=50, path="public")
         assert simulate.collect(protocol, np.zeros(6), Seeds(1)).losses is None
 
@@ -301,7 +302,7 @@ class TestIntervals:
 
     @pytest.fixture(autouse=True)
     def _paths_alone(self, monkeypatch):
-        monkeypatch.setattr(realised, "_MOST_WORK", 0)
+        monkeypatch.setattr(conditional_on_path, "_MOST_WORK", 0)
 
     @pytest.mark.parametrize("setting", COVERED.values(), ids=COVERED)
     def test_of_a_mean(self, setting):

@@ -22,8 +22,8 @@ from incrowd.privacy.sampled import SampledProfile
 from incrowd.protocols import load
 from incrowd.protocols.runtime.actor import COURIER, CURATOR, Message, device
 from incrowd.protocols.token_walk import TokenWalk, TokenWalkParameters
-from incrowd.protocols.token_walk.realised import realised_epsilon
-from incrowd.protocols.token_walk.token import Carried
+from incrowd.protocols.token_walk.roles.token import Carried
+from incrowd.protocols.token_walk.theorems.conditional_on_path import realised_epsilon
 from incrowd.randomizers import KRR, OUE, RR, Gaussian, GaussianVector, Generic, Laplace, OneBit
 from incrowd.randomness import Seeds
 from incrowd.sim import Faults, run

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from incrowd.protocols.runtime.actor import device
-from incrowd.protocols.token_walk.trail import line
+from incrowd.protocols.token_walk.roles.relay import line
 from incrowd.sim import Faults
 from tests.sim.order_played import KINDS, Shuffled, placed
 from tests.sim.query_played import Queried, own, without

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from incrowd import graphs
 from incrowd.errors import ProtocolFailed
 from incrowd.protocols.runtime.actor import COURIER, device, is_device
-from incrowd.protocols.token_walk import actors, courier, messages
+from incrowd.protocols.token_walk.roles import messages, relay
+from incrowd.protocols.token_walk.roles.device import Device, _unpacked
 from incrowd.sim import Faults
 from tests.sim.schedules import schedules
 from tests.sim.token_played import STEPS, N, Walked, check, own_buckets, vanishing
@@ -142,20 +143,20 @@ class TestBites:
         return failures
 
     def test_on_a_device_that_adds_to_what_it_seals_again(self, monkeypatch):
-        honest = actors.Device._seal
+        honest = Device._seal
 
         def seal(self, asked, packed):
             if isinstance(asked, messages.Again) and packed is not None:
-                value = actors._unpacked(self._state.value)
+                value = _unpacked(self._state.value)
                 drawn = self._contribution.draw(value, 0, False, np.random.default_rng())
                 packed = self._format.pack(self._format.unpack(packed) + drawn)
             return honest(self, asked, packed)
 
-        monkeypatch.setattr(actors.Device, "_seal", seal)
+        monkeypatch.setattr(Device, "_seal", seal)
         assert self.caught(Faults(crash=0.2, outages=60.0, downtime=40.0)) > 0
 
     def test_on_a_device_that_adds_whenever_it_is_asked(self, monkeypatch):
-        honest = actors.Device._take_turn
+        honest = Device._take_turn
 
         def take_turn(self, asked):
             self._state.turns.clear()
@@ -163,35 +164,35 @@ class TestBites:
                 self._state.secrets[asked.key] = asked.key
             return honest(self, asked)
 
-        monkeypatch.setattr(actors.Device, "_take_turn", take_turn)
+        monkeypatch.setattr(Device, "_take_turn", take_turn)
         assert self.caught(Faults(duplicate=0.5, loss=0.3)) > 0
 
     def test_on_a_device_that_forgets_its_state(self, monkeypatch):
-        monkeypatch.setattr(actors.Device, "resume", lambda self, state: None)
+        monkeypatch.setattr(Device, "resume", lambda self, state: None)
         assert self.caught(Faults(crash=0.2)) > 0
 
     def test_on_a_courier_that_takes_late_answers(self, monkeypatch):
-        honest = courier.Courier._handed
+        honest = relay.Courier._handed
 
         def handed(self, person, said, now):
             walk = self._walks[said.token]
-            if walk.stage == courier._ASKED and walk.again == -1:
+            if walk.stage == relay._ASKED and walk.again == -1:
                 walk.holder, said = person, messages.Handed(said.token, walk.turn, said.sealed)
             return honest(self, person, said, now)
 
-        monkeypatch.setattr(courier.Courier, "_handed", handed)
+        monkeypatch.setattr(relay.Courier, "_handed", handed)
         assert self.caught(Faults(delay=15.0, spread="heavy")) > 0
 
     def test_on_a_courier_that_draws_again_after_a_crash(self, monkeypatch):
-        honest = courier.Courier.resume
+        honest = relay.Courier.resume
 
         def resume(self, state):
             honest(self, state)
             for walk in self._walks:
-                if walk.stage == courier._ASKED and walk.again == -1:
+                if walk.stage == relay._ASKED and walk.again == -1:
                     walk.turn -= 1
                     walk.visits.pop()
                     self._prepare(0, walk, 0.0)
 
-        monkeypatch.setattr(courier.Courier, "resume", resume)
+        monkeypatch.setattr(relay.Courier, "resume", resume)
         assert self.caught(Faults(crash=0.2)) > 0

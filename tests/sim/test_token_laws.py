@@ -15,8 +15,10 @@ from incrowd.errors import ProtocolFailed
 from incrowd.protocols.runtime import wire
 from incrowd.protocols.runtime.actor import COURIER, CURATOR, Message, device
 from incrowd.protocols.runtime.context import Timing
-from incrowd.protocols.token_walk import TokenWalk, actors, courier, messages
-from incrowd.protocols.token_walk.privacy import weights_of
+from incrowd.protocols.token_walk import TokenWalk
+from incrowd.protocols.token_walk.accountant import weights_of
+from incrowd.protocols.token_walk.roles import messages, relay
+from incrowd.protocols.token_walk.roles.token import token_format
 from incrowd.randomizers import Gaussian
 from incrowd.randomness import Seeds
 from incrowd.sim import Faults, play, run
@@ -95,7 +97,7 @@ def test_the_promise_is_that_of_what_happened():
 def assert_hidden(walked: Walked) -> None:
     """A device is told of sums, turns and keys, and of nobody."""
     shared: Counter[bytes] = Counter()
-    format_ = actors.token_format(walked.protocol)
+    format_ = token_format(walked.protocol)
     for person in range(walked.protocol.parameters.n):
         own: set[bytes] = set()
         for said in walked.said[device(person)]:
@@ -145,7 +147,7 @@ def test_a_courier_that_uses_a_key_twice_is_seen(monkeypatch):
     def take_key(self, person, now):
         return self._people[person].keys[0] if self._people[person].keys else b"", []
 
-    monkeypatch.setattr(courier.Courier, "_take_key", take_key)
+    monkeypatch.setattr(relay.Courier, "_take_key", take_key)
     with pytest.raises(AssertionError):
         assert_hidden(Walked(own_buckets(steps=40), 4))
 

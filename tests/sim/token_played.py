@@ -16,8 +16,9 @@ import numpy as np
 
 from incrowd.protocols.runtime.actor import COURIER, CURATOR, Message, Send, device, is_device
 from incrowd.protocols.runtime.context import Timing
-from incrowd.protocols.token_walk import TokenWalk, messages
-from incrowd.protocols.token_walk.trail import line
+from incrowd.protocols.token_walk import TokenWalk
+from incrowd.protocols.token_walk.roles import messages
+from incrowd.protocols.token_walk.roles.relay import line
 from incrowd.randomizers import KRR
 from incrowd.randomness import Seeds
 from incrowd.sim import play

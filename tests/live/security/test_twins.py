@@ -34,7 +34,7 @@ from incrowd.protocols.network_shuffle.spec import NetworkShuffle
 from incrowd.protocols.order_shuffle.spec import OrderShuffle
 from incrowd.protocols.runtime.actor import CURATOR, Address, device, is_device
 from incrowd.protocols.runtime.context import ActorContext, Timing
-from incrowd.protocols.token_walk.protocol import TokenWalk
+from incrowd.protocols.token_walk.spec import TokenWalk
 from incrowd.protocols.trusted_shuffle.spec import TrustedShuffle
 from incrowd.randomizers import KRR
 from incrowd.randomness import Seeds

@@ -35,7 +35,7 @@ from incrowd import checks
 from incrowd.errors import InvalidParameter
 from incrowd.privacy import Guarantee
 from incrowd.protocols.token_walk.parameters import TokenWalkParameters
-from incrowd.protocols.token_walk.protocol import TokenWalk
+from incrowd.protocols.token_walk.spec import TokenWalk
 from incrowd.randomizers import Gaussian, GaussianVector
 from incrowd.randomizers.base import FloatArray
 from incrowd.randomness import Seeds

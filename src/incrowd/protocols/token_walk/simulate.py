@@ -34,16 +34,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from incrowd.graphs.graph import Graph
+from incrowd.protocols.token_walk.accountant import shift, weights_of
 from incrowd.protocols.token_walk.parameters import TokenWalkParameters
-from incrowd.protocols.token_walk.privacy import shift, weights_of
-from incrowd.protocols.token_walk.ring import Ring
-from incrowd.protocols.token_walk.token import Carried, most
+from incrowd.protocols.token_walk.roles.token import Carried, most
+from incrowd.protocols.token_walk.theorems.ring import Ring
 from incrowd.randomizers import KRR
 from incrowd.randomizers.base import FloatArray, Randomizer
 from incrowd.randomness import Seeds
 
 if TYPE_CHECKING:
-    from incrowd.protocols.token_walk.protocol import TokenWalk
+    from incrowd.protocols.token_walk.spec import TokenWalk
 
 __all__ = ["collect", "correlation", "noise_alone", "paths"]
 
@@ -65,7 +65,7 @@ def collect(protocol: TokenWalk, values: NDArray[Any], seeds: Seeds) -> Carried:
     # What is stated of a path that is hidden must not depend on it.
     known = chosen.path_known == "public" and shift(randomizer) is not None
     if known:
-        from incrowd.protocols.token_walk.realised import largest_loss
+        from incrowd.protocols.token_walk.theorems.conditional_on_path import largest_loss
     for token in range(chosen.tokens):
         rng = seeds.generator("device", token)
         turns = _Turns(randomizer, values, chosen)

@@ -5,9 +5,9 @@ n people with equal chance. Gradients have norm at most L, losses are convex and
 step is constant and short enough for a step to bring no two models further apart. Then what u added
 is blurred by every noise until an observer sees the model, and a divergence of order α is at most
 λ·C/(α − 1) with λ = α(α − 1)·μ²/2, μ = 2L/σ and C the cost of u's runs, as in
-:mod:`incrowd.protocols.token_walk.runs`. The walk is independent of the data, so that moments of
-the divergence are means over walks, by a recursion over runs. Nothing of it needs the walk to be
-secret. See ``docs/theory/token_graph.md``.
+:mod:`incrowd.protocols.token_walk.theorems.gap_moments`. The walk is independent of the data, so
+that moments of the divergence are means over walks, by a recursion over runs. Nothing of it needs
+the walk to be secret. See ``docs/theory/token_graph.md``.
 
 Invariants: a run longer than ``LONGEST`` is shown to the observer in between, which only tells
 more; every number is rounded up.
@@ -29,7 +29,7 @@ from incrowd.errors import InvalidCrowd, InvalidParameter, NumericalFloor
 from incrowd.privacy.gaussian import GaussianProfile
 from incrowd.privacy.guarantee import Profile
 from incrowd.privacy.renyi import renyi_epsilon
-from incrowd.protocols.token_walk.runs import (
+from incrowd.protocols.token_walk.theorems.gap_moments import (
     Geometric,
     Runs,
     log_moment_of_runs,

@@ -28,7 +28,7 @@ from incrowd.privacy.guarantee import EVERYONE, Profile
 from incrowd.privacy.least import LeastProfile, LentProfile
 from incrowd.privacy.mechanisms.local import drawing
 from incrowd.protocols.token_walk.parameters import TokenWalkParameters
-from incrowd.protocols.token_walk.realised import realised_profile
+from incrowd.protocols.token_walk.theorems.conditional_on_path import realised_profile
 from incrowd.randomizers import KRR, Gaussian, GaussianVector
 from incrowd.randomizers.base import Randomizer
 
@@ -139,7 +139,7 @@ def _peer(walk: Walk, helpers: int, knowing: Callable[[], _Found]) -> _Found:
 
     Of few steps, each with little noise, even who knows the path may be shown to learn less.
     """
-    from incrowd.protocols.token_walk.hidden import HiddenWalkProfile
+    from incrowd.protocols.token_walk.theorems.hidden_path import HiddenWalkProfile
 
     chosen = walk.parameters
     one = contribution(walk.randomizer)
@@ -179,7 +179,7 @@ def _peer_knowing(walk: Walk, helpers: int, final: bool) -> _Found:
     if chosen.topology == "graph":
         return _on_graph(walk, apart, helpers, final)
     if walk.reads:
-        from incrowd.protocols.token_walk.iterated import IteratedProfile
+        from incrowd.protocols.token_walk.theorems.amplification_by_iteration import IteratedProfile
 
         profile = IteratedProfile(apart, chosen.n, chosen.cap, helpers, final)
         return (
@@ -187,14 +187,14 @@ def _peer_knowing(walk: Walk, helpers: int, final: bool) -> _Found:
             "public walk of steps (docs/theory/token_graph.md)",
             (_UNIFORM, _TIMED, _CONSTANT, *unseen),
         )
-    from incrowd.protocols.token_walk.known import PublicWalkProfile
+    from incrowd.protocols.token_walk.theorems.public_path import PublicWalkProfile
 
     profile = _capped(walk, PublicWalkProfile(apart, chosen.n, chosen.steps, helpers, final))
     return profile, "public walk (docs/theory/token_walk.md)", (_UNIFORM, _FIXED, *unseen)
 
 
 def _ring(walk: Walk, helpers: int) -> _Found:
-    from incrowd.protocols.token_walk.ring import Ring
+    from incrowd.protocols.token_walk.theorems.ring import Ring
 
     chosen = walk.parameters
     if helpers:
@@ -238,7 +238,7 @@ def _final(walk: Walk, *, known: bool) -> _Found:
     if apart is not None and not walk.reads and not walk.broken:
         if chosen.topology == "graph":
             return realised_profile(_most_squared(chosen), apart), theorem, (_FIXED,)
-        from incrowd.protocols.token_walk.known import CuratorSumProfile
+        from incrowd.protocols.token_walk.theorems.public_path import CuratorSumProfile
 
         own = CuratorSumProfile(apart, chosen.n, chosen.steps)
         if chosen.cap:
@@ -288,7 +288,7 @@ def _everyone(walk: Walk) -> _Found:
         if apart is not None:
             return realised_profile(chosen.cap, apart), theorem, ()
         return ComposedProfile(((one, chosen.cap),)), theorem, ()
-    from incrowd.protocols.token_walk.known import LocalWalkProfile
+    from incrowd.protocols.token_walk.theorems.public_path import LocalWalkProfile
 
     return LocalWalkProfile(one, chosen.n, chosen.steps, chosen.cap), theorem, (_UNIFORM,)
 
@@ -313,7 +313,7 @@ def _graph_profile(
     graph: Graph, pair: tuple[int, int] | None, apart: float, cap: int, published: bool
 ) -> Profile:
     """Of one pair, or of the worst; kept, since it does not depend on the steps."""
-    from incrowd.protocols.token_walk.on_graph import PairOnGraphProfile, worst_profile
+    from incrowd.protocols.token_walk.theorems.graph_walk import PairOnGraphProfile, worst_profile
 
     weights = weights_of(graph)
     if pair is None:
@@ -324,6 +324,6 @@ def _graph_profile(
 @lru_cache(maxsize=4)
 def weights_of(graph: Graph) -> csr_array:
     """How likely the token goes from one to another: Metropolis–Hastings, uniform in the end."""
-    from incrowd.protocols.token_walk.on_graph import metropolis
+    from incrowd.protocols.token_walk.theorems.graph_walk import metropolis
 
     return metropolis(graph)

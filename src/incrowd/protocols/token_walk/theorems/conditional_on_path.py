@@ -50,7 +50,7 @@ def realised_losses(
 
     ``path`` holds the people who had the token, in order.
     """
-    from incrowd.protocols.token_walk._kernels import observe_all
+    from incrowd.protocols.token_walk.theorems.kernels import observe_all
 
     holders, n = _holders(path, n)
     if n > _MOST_PEOPLE:
@@ -73,7 +73,7 @@ def realised_losses_of(
     reads: bool = False,
 ) -> FloatArray:
     """W[u, observer] for all u, for paths of any length."""
-    from incrowd.protocols.token_walk._kernels import observe
+    from incrowd.protocols.token_walk.theorems.kernels import observe
 
     holders, n = _holders(path, n)
     if checks.integer(observer, "observer", 0) >= n:

@@ -10,15 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from incrowd.errors import InvalidParameter, ProtocolFailed
+from incrowd.randomizers import KRR
 from incrowd.randomizers.base import Estimate, FloatArray, Randomizer
 from incrowd.tasks.base import Collected
 
-__all__ = ["Carried", "TokenFormat", "most"]
+if TYPE_CHECKING:
+    from incrowd.protocols.token_walk.spec import TokenWalk
+
+__all__ = ["Carried", "TokenFormat", "most", "token_format"]
 
 _NOBODY = 0xFFFFFFFF
 """In place of a category, where a list of them is filled up."""
@@ -158,3 +162,11 @@ class TokenFormat:
         """Refuse a histogram that has more in it than there can be."""
         if self.counts and total.sum() > self.most:
             raise InvalidParameter("a token holds more contributions than there were")
+
+
+def token_format(protocol: TokenWalk) -> TokenFormat:
+    """How a token is written, with room for the uniform elements that a ring may ask for."""
+    most = protocol.parameters.length
+    if protocol.parameters.topology == "ring" and isinstance(protocol.randomizer, KRR):
+        most = round(protocol.ring_noise)
+    return TokenFormat.of(protocol.randomizer, most)

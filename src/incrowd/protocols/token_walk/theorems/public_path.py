@@ -32,15 +32,15 @@ from incrowd.privacy.guarantee import Profile
 from incrowd.privacy.repeated import RepeatedProfile
 from incrowd.privacy.sampled import RevealedProfile
 from incrowd.privacy.search import crossing
-from incrowd.protocols.token_walk.counts import (
+from incrowd.protocols.token_walk.theorems.cycle_moments import CycleMoments
+from incrowd.protocols.token_walk.theorems.hidden_path import coalition
+from incrowd.protocols.token_walk.theorems.visit_counts import (
     ShiftedSum,
     Visits,
     few_stretches,
     last_visit,
     visits,
 )
-from incrowd.protocols.token_walk.cycles import CycleMoments
-from incrowd.protocols.token_walk.hidden import coalition
 from incrowd.randomizers.noise import gaussian_deltas
 
 __all__ = ["CuratorSumProfile", "LocalWalkProfile", "PublicWalkProfile"]

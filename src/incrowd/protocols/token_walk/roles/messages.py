@@ -13,7 +13,7 @@ from typing import Annotated
 
 import msgspec
 
-from incrowd.protocols.token_walk.token import TokenFormat
+from incrowd.protocols.token_walk.roles.token import TokenFormat
 
 __all__ = [
     "HOME",
@@ -109,7 +109,8 @@ class Homecoming(
 ):
     """From the courier to the curator: a token, and how it fared; no bytes when it was lost.
 
-    The fields after ``sealed`` are those of :class:`incrowd.protocols.token_walk.token.Carried`.
+    The fields after ``sealed`` are those of
+    :class:`incrowd.protocols.token_walk.roles.token.Carried`.
     """
 
     token: _Number

@@ -8,7 +8,7 @@ from scipy.special import ndtr
 
 from incrowd.errors import InvalidCrowd, InvalidParameter
 from incrowd.privacy.gaussian import GaussianProfile
-from incrowd.protocols.token_walk.realised import (
+from incrowd.protocols.token_walk.theorems.conditional_on_path import (
     average_losses,
     realised_epsilon,
     realised_losses,

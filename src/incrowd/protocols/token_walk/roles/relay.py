@@ -18,11 +18,16 @@ Holders are uniform among those who are there, on a graph by its weights, and on
 turn; there nobody is passed over, and the token waits. A visit counts as a step of the walk when it
 is asked for, whatever comes of it, so that a walk never has more steps than were promised. All
 draws are durable before anybody hears of them, and each has a stream of its own.
+
+*Visits.* A token has been along a line of visits, with branches where somebody was lost. Every
+visit adds to the sum that an earlier one left behind. As long as everyone answers, that is the
+visit just before; when somebody is silent, an earlier holder seals its sum once more, and the walk
+goes on from there. What came after that sum is a dead branch, which is in no result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -43,18 +48,18 @@ from incrowd.protocols.runtime.actor import (
 )
 from incrowd.protocols.runtime.context import Timing
 from incrowd.protocols.runtime.delivery import Outbox, OutboxState, wake_at
-from incrowd.protocols.token_walk import messages
-from incrowd.protocols.token_walk.messages import HOME
+from incrowd.protocols.token_walk.accountant import shift, weights_of
 from incrowd.protocols.token_walk.parameters import FEWEST
-from incrowd.protocols.token_walk.privacy import shift, weights_of
-from incrowd.protocols.token_walk.realised import largest_loss
-from incrowd.protocols.token_walk.token import TokenFormat
-from incrowd.protocols.token_walk.trail import NOWHERE, Visit, line
+from incrowd.protocols.token_walk.roles import messages
+from incrowd.protocols.token_walk.roles.messages import HOME
+from incrowd.protocols.token_walk.roles.token import TokenFormat
+from incrowd.protocols.token_walk.theorems.conditional_on_path import largest_loss
 
 if TYPE_CHECKING:
-    from incrowd.protocols.token_walk.protocol import TokenWalk
+    from incrowd.protocols.token_walk.spec import TokenWalk
 
-__all__ = ["KEPT", "Courier", "walk_seconds"]
+__all__ = ["KEPT", "NOWHERE", "Courier", "Visit", "line", "walk_seconds"]
+
 
 KEPT: Final = 8
 """How many of the last holders keep their sums."""
@@ -65,12 +70,32 @@ _LOW: Final = messages.LOT // 2
 _CALLS: Final = 4
 """How often somebody is asked for a sign of life, within a round."""
 _NOBODY: Final = -1
+NOWHERE = -1
+"""In place of a visit: where a new token comes from."""
 
 _FROM_DEVICE = msgspec.msgpack.Decoder(messages.Stock | messages.Handed)
 _FROM_CURATOR = msgspec.msgpack.Decoder(messages.Arrived)
 
 _WAITING, _DRAWING, _ASKED, _COUNTED, _HOME, _OVER = range(6)
 _UNDER_WAY = (_DRAWING, _ASKED, _COUNTED)
+
+
+class Visit(msgspec.Struct, array_like=True):
+    """That a token was brought to somebody."""
+
+    turn: int
+    holder: int
+    before: int
+    """The visit whose sum it adds to."""
+    blank: bool
+    """Whether only noise was asked for."""
+
+
+def line(visits: Sequence[Visit], head: int) -> Iterator[int]:
+    """The visits that are in the sum of this one, the last one first."""
+    while head != NOWHERE:
+        yield head
+        head = visits[head].before
 
 
 def walk_seconds(length: int, timing: Timing) -> float:

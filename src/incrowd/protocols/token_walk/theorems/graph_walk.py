@@ -4,8 +4,9 @@ The walk moves by a symmetric matrix W of chances, so that it visits everyone eq
 from a pair, u who contributes and v who observes, its visits to the two form a chain of their own:
 after u, v is next with a chance r, in steps of one law, or u again, in steps of another. The runs
 of u between visits of v are independent, and their costs are those of
-:mod:`incrowd.protocols.token_walk.runs`. The walk may be public; it may start anywhere, except that
-for a published result it starts at anyone with equal chance. See ``docs/theory/token_graph.md``.
+:mod:`incrowd.protocols.token_walk.theorems.gap_moments`. The walk may be public; it may start
+anywhere, except that for a published result it starts at anyone with equal chance. See
+``docs/theory/token_graph.md``.
 
 :func:`first_hit` is the first-order picture: E[1/τ], with τ the steps from u until v has the token.
 """
@@ -26,8 +27,13 @@ from incrowd.errors import GraphInvalid, InvalidParameter
 from incrowd.graphs.graph import Graph, require_no_isolated
 from incrowd.privacy.gaussian import GaussianProfile
 from incrowd.privacy.guarantee import Profile
-from incrowd.protocols.token_walk.iterated import LONGEST, MomentProfile
-from incrowd.protocols.token_walk.runs import Gap, Runs, log_moment_of_runs, log_runs_alike
+from incrowd.protocols.token_walk.theorems.amplification_by_iteration import LONGEST, MomentProfile
+from incrowd.protocols.token_walk.theorems.gap_moments import (
+    Gap,
+    Runs,
+    log_moment_of_runs,
+    log_runs_alike,
+)
 
 __all__ = [
     "PairOnGraphProfile",
@@ -156,7 +162,8 @@ class PairOnGraphProfile(MomentProfile):
 
     The walk starts from anyone with equal chance, for ``published``, where everyone sees the final
     token as well; else it starts anywhere. Contributions may read the token as in
-    :class:`incrowd.protocols.token_walk.iterated.IteratedProfile`, and ``mu`` is the same.
+    :class:`incrowd.protocols.token_walk.theorems.amplification_by_iteration.IteratedProfile`, and
+    ``mu`` is the same.
     """
 
     weights: Any

@@ -29,7 +29,12 @@ from incrowd.privacy.local import LocalProfile
 from incrowd.privacy.repeated import RepeatedProfile
 from incrowd.privacy.sampled import SampledProfile
 from incrowd.privacy.search import crossing
-from incrowd.protocols.token_walk.counts import ShiftedSum, few_stretches, last_visit, visits
+from incrowd.protocols.token_walk.theorems.visit_counts import (
+    ShiftedSum,
+    few_stretches,
+    last_visit,
+    visits,
+)
 from incrowd.randomizers.law import PairLaw
 
 __all__ = ["HiddenWalkProfile", "coalition"]

@@ -35,34 +35,33 @@ from incrowd.protocols.runtime.actor import (
     Done,
     Effect,
     Message,
-    Sealer,
     Send,
     Wake,
     owned,
     person_of,
 )
 from incrowd.protocols.runtime.context import ActorContext
-from incrowd.protocols.token_walk import messages
-from incrowd.protocols.token_walk.courier import Courier, walk_seconds
-from incrowd.protocols.token_walk.messages import HOME, LOT
-from incrowd.protocols.token_walk.simulate import correlation, noise_alone
-from incrowd.protocols.token_walk.token import Carried, TokenFormat, most
+from incrowd.protocols.token_walk.roles import messages
+from incrowd.protocols.token_walk.roles.curator import Curator
+from incrowd.protocols.token_walk.roles.messages import HOME, LOT
+from incrowd.protocols.token_walk.roles.relay import Courier, walk_seconds
+from incrowd.protocols.token_walk.roles.token import token_format
+from incrowd.protocols.token_walk.simulate import noise_alone
 from incrowd.randomizers import KRR, Gaussian
 from incrowd.randomizers.base import FloatArray, Randomizer
 from incrowd.randomizers.exact_normal import noisy
 from incrowd.randomizers.noise import on_grid
 
 if TYPE_CHECKING:
-    from incrowd.protocols.token_walk.protocol import TokenWalk
+    from incrowd.protocols.token_walk.spec import TokenWalk
 
-__all__ = ["Curator", "Device", "Held", "party", "token_format", "walk_seconds"]
+__all__ = ["Device", "Held", "party"]
 
 _SPARE_LOTS = 1000
 """How many more lots of keys a device makes than there are visits in a walk."""
 _TO_DEVICE = msgspec.msgpack.Decoder(
     messages.Restock | messages.Carry | messages.Again | messages.Release | messages.Over
 )
-_TO_CURATOR = msgspec.msgpack.Decoder(messages.Homecoming)
 
 
 def party(protocol: TokenWalk, address: Address, context: ActorContext) -> Actor:
@@ -74,17 +73,6 @@ def party(protocol: TokenWalk, address: Address, context: ActorContext) -> Actor
     if address == CURATOR:
         return Curator(protocol, context.sealer)
     return Device(protocol, person_of(address), context)
-
-
-def token_format(protocol: TokenWalk) -> TokenFormat:
-    """How a token is written, with room for the uniform elements that a ring may ask for."""
-    most = protocol.parameters.length
-    if protocol.parameters.topology == "ring" and isinstance(protocol.randomizer, KRR):
-        most = round(protocol.ring_noise)
-    return TokenFormat.of(protocol.randomizer, most)
-
-
-# What a person does.
 
 
 @dataclass(frozen=True)
@@ -290,93 +278,3 @@ class Device(Actor):
     def resume(self, state: bytes) -> None:
         """Continue with the same keys and answers."""
         self._state = msgspec.msgpack.decode(state, type=_DeviceState)
-
-
-# What the curator does.
-
-
-class _Came(msgspec.Struct, array_like=True):
-    packed: bytes | None
-    told: messages.Homecoming
-
-
-class Curator(Actor):
-    """Takes in every token once, and is done when all are home."""
-
-    def __init__(self, protocol: TokenWalk, sealer: Sealer) -> None:
-        self._protocol = protocol
-        self._format = token_format(protocol)
-        self._limit = messages.limit_of(self._format)
-        self._sealer = sealer
-        self._came: dict[int, _Came] = {}
-
-    def start(self, now: float) -> list[Effect]:
-        """Wait for the courier."""
-        del now
-        return []
-
-    def receive(self, message: Message, now: float) -> list[Effect]:
-        """Take in a token, once, and answer every time."""
-        del now
-        if message.sender != COURIER:
-            return []
-        told = wire.decode(_TO_CURATOR, message.body, self._limit)
-        chosen = self._protocol.parameters
-        if told is None or told.token >= chosen.tokens:
-            return []
-        if not told.reports <= told.steps <= chosen.length or told.crowd > chosen.n:
-            return []
-        effects: list[Effect] = [Send(COURIER, wire.encode(messages.Arrived(told.token)))]
-        if told.token not in self._came:
-            # What is sealed is read here and now, and not kept a second time.
-            bare = msgspec.structs.replace(told, sealed=b"")
-            self._came[told.token] = _Came(self._opened(told), bare)
-            if len(self._came) == chosen.tokens:
-                effects.append(Done(self._carried()))
-        return effects
-
-    def wake(self, now: float) -> list[Effect]:
-        """Nothing to do: the courier is the one to ask again."""
-        del now
-        return []
-
-    def _opened(self, told: messages.Homecoming) -> bytes | None:
-        """The bytes of the sum, if it is one that can have come about as it is told."""
-        if not told.sealed or not told.reports:
-            return None
-        try:
-            packed = self._sealer.open(told.sealed)
-            total = self._format.unpack(packed)
-            self._format.check(total)
-        except (ValueError, InvalidParameter):
-            return None
-        # Every category that was named is one contribution, or one element of noise.
-        return None if self._format.counts and total.sum() != told.noise else packed
-
-    def _carried(self) -> Carried:
-        chosen, came = self._protocol.parameters, list(self._came.values())
-        total = self._format.empty()
-        home = [each for each in came if each.packed is not None]
-        for each in home:
-            total = total + self._format.unpack(each.packed or b"")
-        graph = self._protocol.graph
-        return Carried(
-            rounds=(),
-            sent=sum(each.told.steps for each in came),
-            total=total.reshape(()) if self._protocol.randomizer.domain == "interval" else total,
-            reports=sum(each.told.reports for each in home),
-            noise=sum(each.told.noise for each in home),
-            steps=max(each.told.steps for each in came),
-            crowd=min(each.told.crowd for each in came),
-            losses=most([each.told.losses for each in came]),
-            drawn=chosen.topology != "ring",
-            correlation=1.0 if graph is None else correlation(graph, chosen.length),
-        )
-
-    def state(self) -> bytes:
-        """The tokens that are home."""
-        return wire.encode(self._came)
-
-    def resume(self, state: bytes) -> None:
-        """Continue with the tokens that are home."""
-        self._came = msgspec.msgpack.decode(state, type=dict[int, _Came])

@@ -37,7 +37,7 @@ from incrowd.protocols.expected_error import expected_error
 from incrowd.protocols.named_graph import graph_named
 from incrowd.protocols.runtime.actor import COURIER, CURATOR, Actor, Address
 from incrowd.protocols.runtime.context import ActorContext, Timing
-from incrowd.protocols.token_walk import privacy
+from incrowd.protocols.token_walk import accountant
 from incrowd.protocols.token_walk.parameters import (
     FEWEST,
     Path,
@@ -45,8 +45,8 @@ from incrowd.protocols.token_walk.parameters import (
     TokenWalkParameters,
     Topology,
 )
-from incrowd.protocols.token_walk.ring import Ring
-from incrowd.protocols.token_walk.token import Carried, TokenFormat
+from incrowd.protocols.token_walk.roles.token import Carried, TokenFormat
+from incrowd.protocols.token_walk.theorems.ring import Ring
 from incrowd.randomizers import KRR, Gaussian, GaussianVector, Laplace
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomness import Seeds
@@ -137,7 +137,7 @@ class TokenWalk(Protocol):
                     f"{parameters.n}: each row of the data is one person of the graph"
                 )
             parameters = msgspec.structs.replace(parameters, n=graph.n)
-            privacy.weights_of(graph)
+            accountant.weights_of(graph)
         parameters = msgspec.structs.replace(
             parameters,
             task=_purpose(parameters, randomizer),
@@ -199,8 +199,8 @@ class TokenWalk(Protocol):
         return (COURIER, CURATOR)
 
     def guarantee(self, view: str = "peer", colluders: Colluders = 0) -> Guarantee:
-        """By who looks and what they know; see :mod:`incrowd.protocols.token_walk.privacy`."""
-        walk = privacy.Walk(
+        """By who looks and what they know; see :mod:`incrowd.protocols.token_walk.accountant`."""
+        walk = accountant.Walk(
             self.parameters,
             self.randomizer,
             self.reads,
@@ -209,7 +209,7 @@ class TokenWalk(Protocol):
             self.broken,
         )
         count = check_colluders(colluders, self.parameters.n)
-        return privacy.token_guarantee(walk, view_of(view), count)
+        return accountant.token_guarantee(walk, view_of(view), count)
 
     def guarantees(self) -> tuple[Guarantee, ...]:
         """A peer, with those who carry the token, the curator, and everyone.
@@ -240,7 +240,7 @@ class TokenWalk(Protocol):
         return {
             "path": chosen.path_known,
             **({} if noise is None else {"sigma_per_unit": noise}),
-            "contribution_epsilon": privacy.contribution(self.randomizer).epsilon(delta),
+            "contribution_epsilon": accountant.contribution(self.randomizer).epsilon(delta),
             "contributions_expected": self._expected() * chosen.tokens,
         }
 
@@ -373,13 +373,13 @@ class TokenWalk(Protocol):
 
     def lasts(self, timing: Timing) -> float:
         """Until the walk is over for good, however often somebody was away."""
-        from incrowd.protocols.token_walk.actors import walk_seconds
+        from incrowd.protocols.token_walk.roles.relay import walk_seconds
 
         return walk_seconds(self.parameters.length, timing) + super().lasts(timing)
 
     def party(self, address: Address, context: ActorContext) -> Actor:
         """One person's device, the courier, or the curator."""
-        from incrowd.protocols.token_walk.actors import party
+        from incrowd.protocols.token_walk.roles.device import party
 
         return party(self, address, context)
 

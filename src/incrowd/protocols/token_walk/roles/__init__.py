@@ -1,0 +1,1 @@
+"""Actors of a token walk, their messages, and the token as bytes."""
