@@ -38,8 +38,8 @@ from scipy.stats import binom
 from targets import Result, show
 
 from incrowd.protocols.scrambled_query import ScrambledQuery
-from incrowd.protocols.scrambled_query.mixing import ScramblerProfile
 from incrowd.protocols.scrambled_query.simulate import collect
+from incrowd.protocols.scrambled_query.theorems.exact import ScramblerProfile
 from incrowd.randomness import Seeds
 from incrowd.tasks.query import Column, Query, QueryAnswer
 

@@ -37,9 +37,8 @@ from experiments.common import (
     plain_ticks,
 )
 from experiments.paper_scrambled_query import paper_kmeans
-from incrowd.protocols.scrambled_query.clustering import rand_index
-from incrowd.protocols.scrambled_query.kmeans import ScrambledKMeans
-from incrowd.protocols.scrambled_query.mixing import ScramblerProfile
+from incrowd.protocols.scrambled_query.kmeans import ScrambledKMeans, rand_index
+from incrowd.protocols.scrambled_query.theorems.exact import ScramblerProfile
 from incrowd.randomizers import Redirect
 from incrowd.report.format import count, plain, small, up
 

@@ -31,9 +31,9 @@ from experiments.paper_scrambled_query import (
     paper_theorem_3,
 )
 from incrowd.protocols.scrambled_query.bounds import bennett_epsilon, hoeffding_epsilon
-from incrowd.protocols.scrambled_query.capped import capped_epsilon
-from incrowd.protocols.scrambled_query.flooding import flooding_epsilon
-from incrowd.protocols.scrambled_query.mixing import ScramblerProfile
+from incrowd.protocols.scrambled_query.theorems.capped import capped_epsilon
+from incrowd.protocols.scrambled_query.theorems.exact import ScramblerProfile
+from incrowd.protocols.scrambled_query.theorems.flooding import flooding_epsilon
 from incrowd.randomizers import Redirect
 
 __all__ = [

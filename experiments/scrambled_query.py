@@ -21,10 +21,10 @@ from experiments.common import Experiment, Table
 from experiments.paper_scrambled_query import paper_theorem_3
 from experiments.scrambled_figures import DELTA, TARGETS
 from experiments.scrambled_tradeoffs import TUPLES
-from incrowd.protocols.scrambled_query.capped import capped_epsilon
-from incrowd.protocols.scrambled_query.fit import Limits, fit
-from incrowd.protocols.scrambled_query.flooding import flooding_epsilon
-from incrowd.protocols.scrambled_query.load import query_messages
+from incrowd.protocols.scrambled_query.cost import query_messages
+from incrowd.protocols.scrambled_query.theorems.capped import capped_epsilon
+from incrowd.protocols.scrambled_query.theorems.flooding import flooding_epsilon
+from incrowd.protocols.scrambled_query.tuning import Limits, fit
 from incrowd.report.format import count, percent, plain, small, up
 
 

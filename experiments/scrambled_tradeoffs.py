@@ -27,7 +27,7 @@ from experiments.common import (
 )
 from experiments.scrambled_figures import DELTA, TARGETS
 from incrowd.protocols.scrambled_query import ScrambledQuery
-from incrowd.protocols.scrambled_query.load import Load
+from incrowd.protocols.scrambled_query.cost import Load
 from incrowd.randomizers import Redirect
 
 __all__ = [

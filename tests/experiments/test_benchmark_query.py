@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from incrowd.protocols.scrambled_query.mixing import ScramblerProfile
+from incrowd.protocols.scrambled_query.theorems.exact import ScramblerProfile
 from tests.experiments.benchmarks import loaded
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from experiments import scrambled_clustering as clustering
-from incrowd.protocols.scrambled_query.load import query_messages
+from incrowd.protocols.scrambled_query.cost import query_messages
 from tests.experiments.pieces import assert_made_by, published, quick_run, read_rows
 
 

@@ -18,8 +18,8 @@ from experiments.paper_scrambled_query import (
     paper_theorem_3,
     paper_theorem_4_delta,
 )
-from incrowd.protocols.scrambled_query.capped import capped_epsilon
-from incrowd.protocols.scrambled_query.mixing import ScramblerProfile
+from incrowd.protocols.scrambled_query.theorems.capped import capped_epsilon
+from incrowd.protocols.scrambled_query.theorems.exact import ScramblerProfile
 from tests.experiments.pieces import (
     assert_made_by,
     number,

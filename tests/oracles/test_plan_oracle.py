@@ -19,10 +19,8 @@ from scipy.stats import multinomial
 
 from incrowd.privacy import ComposedProfile
 from incrowd.privacy.pure import PureProfile
-from incrowd.protocols.scrambled_query.charges import GroupProfile, TogetherProfile
-from incrowd.protocols.scrambled_query.influence import charges
-from incrowd.protocols.scrambled_query.mechanisms import CappedScrambler, Flooding, Scrambler
-from incrowd.protocols.scrambled_query.plan import (
+from incrowd.protocols.scrambled_query.plan.dependency import charges
+from incrowd.protocols.scrambled_query.plan.model import (
     OWN,
     Cluster,
     Plan,
@@ -30,6 +28,12 @@ from incrowd.protocols.scrambled_query.plan import (
     aggregate,
     kmeans,
     one_of,
+)
+from incrowd.protocols.scrambled_query.theorems.group_privacy import GroupProfile, TogetherProfile
+from incrowd.protocols.scrambled_query.theorems.mechanisms import (
+    CappedScrambler,
+    Flooding,
+    Scrambler,
 )
 
 LN3 = math.log(3)

@@ -30,10 +30,10 @@ from incrowd.protocols.scrambled_query.bounds import (
     hoeffding_delta,
     hoeffding_epsilon,
 )
-from incrowd.protocols.scrambled_query.capped import capped_epsilon
-from incrowd.protocols.scrambled_query.flooding import flooding_epsilon
-from incrowd.protocols.scrambled_query.mechanisms import BlanketProfile, Flooding
-from incrowd.protocols.scrambled_query.mixing import ScramblerProfile
+from incrowd.protocols.scrambled_query.theorems.capped import capped_epsilon
+from incrowd.protocols.scrambled_query.theorems.exact import ScramblerProfile
+from incrowd.protocols.scrambled_query.theorems.flooding import flooding_epsilon
+from incrowd.protocols.scrambled_query.theorems.mechanisms import BlanketProfile, Flooding
 from incrowd.randomizers import Generic, PairLaw
 
 SIGMAS = (F(0), F(1, 10), F(1, 2), F(9, 10))

@@ -22,9 +22,9 @@ from incrowd.protocols.check_in.theorems import heterogeneous_rates
 from incrowd.protocols.check_in.theorems.counted_reports import CountedProfile
 from incrowd.protocols.check_in.theorems.secure_aggregation import SummedProfile, _Rounds
 from incrowd.protocols.network_shuffle import accountant as network
-from incrowd.protocols.scrambled_query import charges
-from incrowd.protocols.scrambled_query.mechanisms import BlanketProfile
-from incrowd.protocols.scrambled_query.mixing import ScramblerProfile
+from incrowd.protocols.scrambled_query.theorems import group_privacy
+from incrowd.protocols.scrambled_query.theorems.exact import ScramblerProfile
+from incrowd.protocols.scrambled_query.theorems.mechanisms import BlanketProfile
 from incrowd.protocols.token_walk.theorems import public_path
 from incrowd.protocols.token_walk.theorems.amplification_by_iteration import IteratedProfile
 from incrowd.protocols.token_walk.theorems.graph_walk import PairOnGraphProfile, WorstPairProfile
@@ -64,8 +64,9 @@ PROFILES = [
     network.CollisionProfile(1.0, 0.01), network.CollisionProfile(1.0, 0.0),
     network.SampledProfile(BINARY, 100, 60.0, 1e-6),
     ScramblerProfile(10, 0.3, 20, 50), BlanketProfile(BINARY.blanket(), 20, 10, LOCAL),
-    charges.GroupProfile(PureProfile(1.0), 3), charges.TogetherProfile(((SHUFFLED, 2), (LOCAL, 1))),
-    charges.WorstProfile((LOCAL, SHUFFLED)), charges._OnGrid(SHUFFLED, 0.1),
+    group_privacy.GroupProfile(PureProfile(1.0), 3),
+    group_privacy.TogetherProfile(((SHUFFLED, 2), (LOCAL, 1))),
+    group_privacy.WorstProfile((LOCAL, SHUFFLED)), group_privacy._OnGrid(SHUFFLED, 0.1),
     PAIR, WorstPairProfile((PAIR,), 0.5, 3),
     IteratedProfile(0.5, 10, 3), HiddenWalkProfile(LOCAL, 10, 20),
     public_path.CuratorSumProfile(0.5, 10, 20), public_path.PublicWalkProfile(0.5, 10, 20),

@@ -15,9 +15,9 @@ from incrowd.protocols.runtime import wire
 from incrowd.protocols.runtime.actor import CURATOR, Done, Message, NullSealer, Send, device
 from incrowd.protocols.runtime.context import ActorContext
 from incrowd.protocols.runtime.delivery import Receipt
-from incrowd.protocols.scrambled_query import ScrambledQuery, messages, places
-from incrowd.protocols.scrambled_query.places import Places
-from incrowd.protocols.scrambled_query.scrambler import added
+from incrowd.protocols.scrambled_query import ScrambledQuery, messages, topology
+from incrowd.protocols.scrambled_query.roles.scrambler import added
+from incrowd.protocols.scrambled_query.topology import Places
 from incrowd.randomness import Seeds
 from incrowd.tasks.query import Column, Query
 from tests.protocols.contract import throw_at
@@ -88,7 +88,7 @@ def test_everybody_has_a_place():
             node = everyone.node_of(everyone.compute(index, target))
             assert everyone.target_of(node) == (index, target)
     for group in range(3):
-        members = np.flatnonzero(places.group_of(20, 3) == group).tolist()
+        members = np.flatnonzero(topology.group_of(20, 3) == group).tolist()
         assert members == everyone.members(group)
         assert len(members) <= 7
 
@@ -101,7 +101,7 @@ def test_who_answers_one_set_has_one_scrambler_with_room_for_everybody():
             person for cluster in range(everyone.clusters) for person in everyone.members(cluster)
         )
         assert found == dict.fromkeys(range(n), 1)
-        drawn = places.set_of(n, everyone.groups, 3)
+        drawn = topology.set_of(n, everyone.groups, 3)
         for person in range(n):
             assert everyone.sets(person) == (drawn[person],)
             assert len(protocol.contacts(person)) == 1
@@ -130,7 +130,7 @@ def test_source_without_a_tuple_cannot_start():
 
 
 def test_deadlines_follow_each_other():
-    until = places.deadlines(TIMING)
+    until = topology.deadlines(TIMING)
     order = [until.people, until.scramblers, until.replaced, until.spares, until.compute]
     order += [until.counted, until.result]
     assert order == sorted(set(order))
@@ -587,7 +587,7 @@ def test_a_group_is_granted_to_one_scrambler_ever():
     protocol = own()
     curator = made(protocol, CURATOR)
     curator.start(0.0)
-    until = places.deadlines(TIMING)
+    until = topology.deadlines(TIMING)
     granted = Send("scrambler/0", wire.encode(messages.Granted(0)))
     assert sends(tell(curator, "scrambler/0", messages.Ask(0, 5))) == [granted]
     for stranger in ("scrambler/1", "compute/0", device(0), "spare/7"):

@@ -8,14 +8,8 @@ import pytest
 from incrowd.errors import InvalidParameter, NotProven
 from incrowd.privacy.least import LeastProfile
 from incrowd.privacy.pure import PureProfile
-from incrowd.protocols.scrambled_query.charges import GroupProfile, TogetherProfile, WorstProfile
-from incrowd.protocols.scrambled_query.influence import charges
-from incrowd.protocols.scrambled_query.mechanisms import (
-    Flooding,
-    Scrambler,
-    SomeScrambler,
-)
-from incrowd.protocols.scrambled_query.plan import (
+from incrowd.protocols.scrambled_query.plan.dependency import charges
+from incrowd.protocols.scrambled_query.plan.model import (
     OWN,
     Cluster,
     Plan,
@@ -23,6 +17,16 @@ from incrowd.protocols.scrambled_query.plan import (
     aggregate,
     kmeans,
     one_of,
+)
+from incrowd.protocols.scrambled_query.theorems.group_privacy import (
+    GroupProfile,
+    TogetherProfile,
+    WorstProfile,
+)
+from incrowd.protocols.scrambled_query.theorems.mechanisms import (
+    Flooding,
+    Scrambler,
+    SomeScrambler,
 )
 from incrowd.randomizers import KRR
 

@@ -6,9 +6,9 @@ import pytest
 
 from incrowd.errors import InvalidParameter, NotProven
 from incrowd.protocols.scrambled_query import ScrambledQuery
-from incrowd.protocols.scrambled_query.mechanisms import SomeScrambler
-from incrowd.protocols.scrambled_query.mixing import ScramblerProfile
-from incrowd.protocols.scrambled_query.plan import Cluster, Plan, Stage
+from incrowd.protocols.scrambled_query.plan.model import Cluster, Plan, Stage
+from incrowd.protocols.scrambled_query.theorems.exact import ScramblerProfile
+from incrowd.protocols.scrambled_query.theorems.mechanisms import SomeScrambler
 from incrowd.randomizers import KRR, Generic, Redirect
 from incrowd.tasks.query import Column, Query
 

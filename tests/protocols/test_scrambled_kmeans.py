@@ -8,8 +8,13 @@ import numpy as np
 import pytest
 
 from incrowd.errors import InvalidCrowd, InvalidEpsilon, InvalidParameter, NotANumber, NotProven
-from incrowd.protocols.scrambled_query.clustering import inertia, nearest, rand_index
-from incrowd.protocols.scrambled_query.kmeans import _STEPS, ScrambledKMeans
+from incrowd.protocols.scrambled_query.kmeans import (
+    _STEPS,
+    ScrambledKMeans,
+    inertia,
+    nearest,
+    rand_index,
+)
 from incrowd.randomness import Seeds
 
 

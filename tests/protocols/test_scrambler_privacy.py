@@ -10,23 +10,22 @@ import pytest
 from incrowd.errors import InvalidCrowd, InvalidParameter, NotProven, NumericalFloor
 from incrowd.privacy import ComposedProfile
 from incrowd.privacy.pure import PureProfile
-from incrowd.protocols.scrambled_query import mixing
 from incrowd.protocols.scrambled_query.bounds import (
     bennett_delta,
     bennett_epsilon,
     hoeffding_delta,
     hoeffding_epsilon,
 )
-from incrowd.protocols.scrambled_query.capped import capped_epsilon
-from incrowd.protocols.scrambled_query.crowds import crowds, likely, span
-from incrowd.protocols.scrambled_query.flooding import flooding_epsilon, telling
-from incrowd.protocols.scrambled_query.mechanisms import (
+from incrowd.protocols.scrambled_query.theorems.capped import capped_epsilon
+from incrowd.protocols.scrambled_query.theorems.exact import _FINE, ScramblerProfile, _sums
+from incrowd.protocols.scrambled_query.theorems.flooding import flooding_epsilon, telling
+from incrowd.protocols.scrambled_query.theorems.mechanisms import (
     CappedScrambler,
     Flooding,
     Scrambler,
     SomeScrambler,
 )
-from incrowd.protocols.scrambled_query.mixing import ScramblerProfile
+from incrowd.protocols.scrambled_query.theorems.occupancy import crowds, likely, span
 from incrowd.randomizers import KRR, OUE, Redirect
 
 SETTINGS = [
@@ -150,8 +149,8 @@ def test_without_lies_there_is_a_floor():
 def test_crowds_that_are_put_together_cost_next_to_nothing(monkeypatch):
     settings = (20, 0.5, 100_000, 20_000)
     together = ScramblerProfile(*settings).epsilon(1e-6)
-    assert mixing._sums(ScramblerProfile(*settings), 36.0, mixing._FINE).arrays[0].size < 3000
-    monkeypatch.setattr(mixing, "_FINE", 0.0)
+    assert _sums(ScramblerProfile(*settings), 36.0, _FINE).arrays[0].size < 3000
+    monkeypatch.setattr(f"{ScramblerProfile.__module__}._FINE", 0.0)
     apart = ScramblerProfile(*settings).epsilon(1e-6)
     assert apart <= together * (1 + 1e-8)
     assert together - apart < 1e-6

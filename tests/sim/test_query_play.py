@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from incrowd.errors import ProtocolFailed
 from incrowd.protocols.runtime.actor import CURATOR, Send, device
-from incrowd.protocols.scrambled_query import ScrambledQuery, actors, compute, curator, scrambler
+from incrowd.protocols.scrambled_query import ScrambledQuery
 from incrowd.protocols.scrambled_query import messages as wired
-from incrowd.protocols.scrambled_query.places import Places, deadlines
+from incrowd.protocols.scrambled_query.roles import compute, curator, scrambler, source
+from incrowd.protocols.scrambled_query.topology import Places, deadlines
 from incrowd.randomness import Seeds
 from incrowd.sim import Faults
 from tests.sim.query_played import (
@@ -304,14 +305,14 @@ class TestBites:
         assert Away(own()).desk.found.folded[0].count.tolist() == [2, 1] * 6
 
     def test_on_a_source_that_draws_again_after_a_crash(self, monkeypatch):
-        honest = actors.Source.resume
+        honest = source.Source.resume
 
         def resume(self, state):
             honest(self, state)
             self._posts = []
             self.start(0.0)
 
-        monkeypatch.setattr(actors.Source, "resume", resume)
+        monkeypatch.setattr(source.Source, "resume", resume)
         monkeypatch.setattr(scrambler.Intake, "take", _take_all)
         failures = 0
         for seed in range(12):

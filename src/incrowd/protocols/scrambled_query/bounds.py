@@ -5,9 +5,9 @@ With a = e^ε − 1, L = σ(1 − e^ε) + (1 − σ)T·(1{t} − e^ε·1{t'}) in
     E[(L₁ + … + L_N)₊] ≤ b²/(4a)·exp(−2Na²/b²)                      (Hoeffding),
     E[(L₁ + … + L_N)₊] ≤ b₊/ln(1 + ab₊/c)·exp(−(Nc/b₊²)·φ(ab₊/c))   (Bennett),
 
-φ(u) = (1 + u)·ln(1 + u) − u. Both are far above the exact sum of :mod:`.mixing`, which replaces
-them. They rise again for large ε: the first ε that meets δ is looked for on a grid, so that it may
-be missed but never wrong. Proof: ``docs/theory/scrambler.md``.
+φ(u) = (1 + u)·ln(1 + u) − u. Both are far above the exact sum of :mod:`.theorems.exact`, which
+replaces them. They rise again for large ε: the first ε that meets δ is looked for on a grid, so
+that it may be missed but never wrong. Proof: ``docs/theory/scrambler.md``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from incrowd import checks
-from incrowd.protocols.scrambled_query.crowds import crowds
+from incrowd.protocols.scrambled_query.theorems.occupancy import crowds
 from incrowd.randomizers import Redirect
 
 __all__ = ["bennett_delta", "bennett_epsilon", "hoeffding_delta", "hoeffding_epsilon"]

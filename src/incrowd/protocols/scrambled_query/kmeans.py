@@ -13,6 +13,8 @@ A point is clipped into the box [low, high]^d and to an L1 distance of ``radius`
 and counted in whole steps: sums are exact, and so is the noise. The first centroids are drawn at
 random and never from the data. ε_c is shared by counts and sums so that their parts in the error of
 a centroid are least: counts get 1/(1 + d^(1/3)) of it.
+
+:func:`inertia` and :func:`rand_index` say how good a clustering is.
 """
 
 from __future__ import annotations
@@ -28,15 +30,15 @@ from numpy.typing import NDArray
 from incrowd import checks
 from incrowd.errors import InvalidCrowd, InvalidParameter, NotANumber, NotProven
 from incrowd.privacy.guarantee import Guarantee, view_of
-from incrowd.protocols.scrambled_query import plan as plans
-from incrowd.protocols.scrambled_query.clustering import nearest
-from incrowd.protocols.scrambled_query.mechanisms import Scrambler
-from incrowd.protocols.scrambled_query.plan import Plan
+from incrowd.protocols.scrambled_query.plan import model as plans
+from incrowd.protocols.scrambled_query.plan.model import Plan
 from incrowd.protocols.scrambled_query.release import Noise, laplace_noise
+from incrowd.protocols.scrambled_query.theorems.mechanisms import Scrambler
 from incrowd.randomizers import Redirect
 from incrowd.randomness import Seeds
 
-__all__ = ["Clustering", "ScrambledKMeans"]
+__all__ = ["Clustering", "ScrambledKMeans", "inertia", "nearest", "rand_index"]
+
 
 FloatArray = NDArray[np.float64]
 
@@ -306,3 +308,39 @@ class ScrambledKMeans:
 
 def _slices(size: int) -> Iterator[slice]:
     return (slice(begin, min(size, begin + _ROWS)) for begin in range(0, size, _ROWS))
+
+
+def nearest(points: NDArray[Any], centroids: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The centroid that is closest to each point; the first of those that are."""
+    found = np.empty(len(points), np.int64)
+    half = (centroids**2).sum(axis=1) / 2
+    for begin in range(0, len(points), _ROWS):
+        some = np.asarray(points[begin : begin + _ROWS], np.float64)
+        found[begin : begin + _ROWS] = (some @ centroids.T - half).argmax(axis=1)
+    return found
+
+
+def inertia(points: NDArray[Any], centroids: NDArray[np.float64]) -> float:
+    """The sum of squared distances to the closest centroid."""
+    total = 0.0
+    for begin in range(0, len(points), _ROWS):
+        some = np.asarray(points[begin : begin + _ROWS], np.float64)
+        total += float(((some - centroids[nearest(some, centroids)]) ** 2).sum())
+    return total
+
+
+def rand_index(first: NDArray[Any], second: NDArray[Any]) -> float:
+    """The share of pairs about which two partitions agree: together in both, or in neither."""
+    if np.shape(first) != np.shape(second) or np.ndim(first) != 1 or len(first) < 2:
+        raise InvalidParameter("rand_index compares two labellings of the same two or more points")
+    a, b = (np.unique(each, return_inverse=True)[1] for each in (first, second))
+    table = np.zeros((int(a.max()) + 1, int(b.max()) + 1), np.int64)
+    np.add.at(table, (a, b), 1)
+    together = _pairs(table)
+    apart_in_one = _pairs(table.sum(axis=1)) + _pairs(table.sum(axis=0)) - 2 * together
+    return 1 - apart_in_one / _pairs(np.array([len(a)]))
+
+
+def _pairs(sizes: NDArray[np.int64]) -> int:
+    """How many pairs groups of these sizes have."""
+    return sum(size * (size - 1) // 2 for size in sizes.ravel().tolist())

@@ -22,12 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from incrowd.errors import InvalidParameter
-from incrowd.protocols.scrambled_query.places import group_of, set_of
+from incrowd.protocols.scrambled_query.topology import group_of, set_of
 from incrowd.randomness import Seeds
 from incrowd.tasks.query import Folded, Tabulated
 
 if TYPE_CHECKING:
-    from incrowd.protocols.scrambled_query.protocol import ScrambledQuery
+    from incrowd.protocols.scrambled_query.spec import ScrambledQuery
 
 __all__ = ["collect", "coverage"]
 

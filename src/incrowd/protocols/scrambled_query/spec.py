@@ -35,9 +35,9 @@ from incrowd.protocols.base import (
 )
 from incrowd.protocols.runtime.actor import CURATOR, Actor, Address
 from incrowd.protocols.runtime.context import ActorContext, Timing
-from incrowd.protocols.scrambled_query.fit import Limits, fit
 from incrowd.protocols.scrambled_query.parameters import Answers, Mode, ScramblerParameters
 from incrowd.protocols.scrambled_query.release import check_release
+from incrowd.protocols.scrambled_query.tuning import Limits, fit
 from incrowd.randomizers import Redirect
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomness import Seeds
@@ -45,8 +45,8 @@ from incrowd.tasks.base import Collected, Task
 from incrowd.tasks.query import Query, Tabulated
 
 if TYPE_CHECKING:
-    from incrowd.protocols.scrambled_query.mechanisms import Routing
-    from incrowd.protocols.scrambled_query.plan import Plan
+    from incrowd.protocols.scrambled_query.plan.model import Plan
+    from incrowd.protocols.scrambled_query.theorems.mechanisms import Routing
 
 __all__ = ["ScrambledQuery"]
 
@@ -214,7 +214,7 @@ class ScrambledQuery(Protocol):
     @cached_property
     def routings(self) -> tuple[Routing, ...]:
         """What hides where messages go, for each grouping set."""
-        from incrowd.protocols.scrambled_query.mechanisms import (
+        from incrowd.protocols.scrambled_query.theorems.mechanisms import (
             CappedScrambler,
             Flooding,
             Scrambler,
@@ -250,7 +250,7 @@ class ScrambledQuery(Protocol):
     @cached_property
     def plan(self) -> Plan:
         """The nodes and clusters of the whole query, from which its privacy follows."""
-        from incrowd.protocols.scrambled_query.plan import aggregate
+        from incrowd.protocols.scrambled_query.plan.model import aggregate
 
         chosen = self.parameters
         return aggregate(
@@ -265,8 +265,8 @@ class ScrambledQuery(Protocol):
     # What is promised.
 
     def guarantee(self, view: str = "network", colluders: Colluders = 0) -> Guarantee:
-        """Against whoever watches the network; see :mod:`.privacy`."""
-        from incrowd.protocols.scrambled_query.privacy import query_guarantee
+        """Against whoever watches the network; see :mod:`.accountant`."""
+        from incrowd.protocols.scrambled_query.accountant import query_guarantee
 
         count = check_colluders(colluders, self.parameters.people)
         return query_guarantee(self, view_of(view), count)
@@ -292,15 +292,15 @@ class ScrambledQuery(Protocol):
     @property
     def helpers(self) -> tuple[Address, ...]:
         """Scramblers and those that stand by, compute nodes, and the curator."""
-        from incrowd.protocols.scrambled_query import places
+        from incrowd.protocols.scrambled_query import topology
 
-        return (*places.helpers(self), CURATOR)
+        return (*topology.helpers(self), CURATOR)
 
     def contacts(self, person: int) -> tuple[Address, ...]:
         """The scramblers that mix a person's messages, or the compute nodes."""
-        from incrowd.protocols.scrambled_query import places
+        from incrowd.protocols.scrambled_query import topology
 
-        return places.contacts(self, person)
+        return topology.contacts(self, person)
 
     def question(self, task: Task | None) -> Task:
         """The task, or the query that the protocol was made for."""
@@ -315,13 +315,13 @@ class ScrambledQuery(Protocol):
 
     def party(self, address: Address, context: ActorContext) -> Actor:
         """One person's device, a scrambler, a compute node, or the curator."""
-        from incrowd.protocols.scrambled_query.actors import party
+        from incrowd.protocols.scrambled_query.roles.source import party
 
         return party(self, address, context)
 
     def lasts(self, timing: Timing) -> float:
         """Until the compute nodes have stopped waiting for the last scrambler."""
-        from incrowd.protocols.scrambled_query.places import deadlines
+        from incrowd.protocols.scrambled_query.topology import deadlines
 
         return deadlines(timing).result
 
@@ -363,7 +363,7 @@ class ScrambledQuery(Protocol):
 
     def cost(self) -> Cost:
         """What one person sends, and who must help besides."""
-        from incrowd.protocols.scrambled_query.load import cost_of
+        from incrowd.protocols.scrambled_query.cost import cost_of
 
         return cost_of(self)
 
@@ -371,7 +371,7 @@ class ScrambledQuery(Protocol):
         self, delta: float, guarantee: Guarantee, colluders: Colluders = 0
     ) -> dict[str, Any]:
         """What a message reveals alone, how many tuples arrive, the load, and older bounds."""
-        from incrowd.protocols.scrambled_query.privacy import compared
+        from incrowd.protocols.scrambled_query.accountant import compared
 
         del guarantee, colluders
         return compared(self, delta) | {"unprotected": self.unprotected}
@@ -379,7 +379,7 @@ class ScrambledQuery(Protocol):
     def details(self, collected: Collected, delta: float) -> dict[str, Any]:
         """How many tuples stand behind the answer."""
         del delta
-        from incrowd.protocols.scrambled_query.load import Load
+        from incrowd.protocols.scrambled_query.cost import Load
 
         if not isinstance(collected, Tabulated):
             return {}

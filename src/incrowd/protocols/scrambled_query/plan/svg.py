@@ -12,10 +12,10 @@ from html import escape
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from incrowd.protocols.scrambled_query.drawing import counted, drawn_as_text
+from incrowd.protocols.scrambled_query.plan.text import counted, drawn_as_text
 
 if TYPE_CHECKING:
-    from incrowd.protocols.scrambled_query.plan import Cluster, Plan, Stage
+    from incrowd.protocols.scrambled_query.plan.model import Cluster, Plan, Stage
 
 __all__ = ["drawn_as_svg"]
 

@@ -27,12 +27,12 @@ from incrowd.privacy.guarantee import Profile
 from incrowd.privacy.least import LeastProfile, LentProfile
 from incrowd.privacy.local import LocalProfile
 from incrowd.privacy.pure import PureProfile
-from incrowd.protocols.scrambled_query.charges import (
+from incrowd.protocols.scrambled_query.theorems.group_privacy import (
     GroupProfile,
     TogetherProfile,
     WorstProfile,
 )
-from incrowd.protocols.scrambled_query.mechanisms import (
+from incrowd.protocols.scrambled_query.theorems.mechanisms import (
     CappedScrambler,
     Flooding,
     Routing,
@@ -41,7 +41,7 @@ from incrowd.protocols.scrambled_query.mechanisms import (
 from incrowd.randomizers import Redirect
 
 if TYPE_CHECKING:
-    from incrowd.protocols.scrambled_query.plan import Cluster, Plan, Stage
+    from incrowd.protocols.scrambled_query.plan.model import Cluster, Plan, Stage
 
 __all__ = ["Charge", "Means", "charges", "profile"]
 

@@ -26,12 +26,12 @@ from incrowd.protocols.runtime.actor import Actor, Address, Done, Effect, Messag
 from incrowd.protocols.runtime.context import ActorContext
 from incrowd.protocols.runtime.delivery import Outbox, OutboxState, wake_at
 from incrowd.protocols.scrambled_query import messages
-from incrowd.protocols.scrambled_query.places import Places, deadlines
 from incrowd.protocols.scrambled_query.simulate import coverage
+from incrowd.protocols.scrambled_query.topology import Places, deadlines
 from incrowd.tasks.query import Folded, Tabulated
 
 if TYPE_CHECKING:
-    from incrowd.protocols.scrambled_query.protocol import ScrambledQuery
+    from incrowd.protocols.scrambled_query.spec import ScrambledQuery
 
 __all__ = ["Curator"]
 

@@ -27,7 +27,7 @@ from incrowd.protocols.runtime.actor import Address
 from incrowd.protocols.runtime.context import Timing
 
 if TYPE_CHECKING:
-    from incrowd.protocols.scrambled_query.protocol import ScrambledQuery
+    from incrowd.protocols.scrambled_query.spec import ScrambledQuery
 
 __all__ = ["Deadlines", "Places", "contacts", "deadlines", "group_of", "helpers", "set_of"]
 

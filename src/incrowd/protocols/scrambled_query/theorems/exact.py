@@ -7,7 +7,7 @@ uniform messages
     δ(ε) ≤ Σ_m Pr[m]·(1 − σ)·(T/N)·E[(A − e^ε·B − h_N)₊],   h_N = N·σ(e^ε − 1)/((1 − σ)T),
 
 which is the blanket bound, and is exact for σ = 0. A + B is binomial, and A given A + B is a fair
-coin's, so that the mean is a double sum of positive terms (:mod:`._kernels`). What is left out of
+coin's, so that the mean is a double sum of positive terms (:mod:`.kernels`). What is left out of
 it is charged to δ, as is all rounding. Proof: ``docs/theory/scrambler.md``.
 
 The attack has all others at one target that is neither of the two, and looks at these two alone;
@@ -31,7 +31,7 @@ from incrowd.errors import NumericalFloor
 from incrowd.privacy.fourier import Bracket
 from incrowd.privacy.guarantee import Profile
 from incrowd.privacy.search import crossing
-from incrowd.protocols.scrambled_query.crowds import crowds, likely, span
+from incrowd.protocols.scrambled_query.theorems.occupancy import crowds, likely, span
 from incrowd.randomizers import Redirect
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ class ScramblerProfile(Profile):
 
     def _deltas(self, epsilons: FloatArray, precision: float) -> FloatArray:
         """The bound at increasing ε ≥ 0, all below ε0, rounded up."""
-        from incrowd.protocols.scrambled_query._kernels import curve
+        from incrowd.protocols.scrambled_query.theorems.kernels import curve
 
         flat = np.minimum(epsilons, _GREATEST)
         t, growth = np.exp(flat), np.expm1(flat)
@@ -302,7 +302,7 @@ def _two_targets(profile: ScramblerProfile, epsilon: float, exponent: float) -> 
     Given S = A + B the likelihoods are those of a fair coin times (2/S)·Pr[S − 1]·(pA + rB) +
     (1 − p − r)·Pr[S], where Pr is the law of S without the victim.
     """
-    from incrowd.protocols.scrambled_query._kernels import attacks
+    from incrowd.protocols.scrambled_query.theorems.kernels import attacks
 
     if epsilon < 0:
         there = _two_targets(profile, -epsilon, exponent)

@@ -7,7 +7,8 @@
 A record is sealed to the compute node of the target that its source has drawn, so that a scrambler
 knows where it goes and not what it says, and a compute node what it says and not whose it is. What
 keeps people apart from what they send, and who may send for whom when somebody dies, is told in
-:mod:`.scrambler` and :mod:`.curator`; where everybody is, in :mod:`.places`.
+:mod:`.scrambler` and :mod:`.curator`; where everybody is, in
+``incrowd.protocols.scrambled_query.topology``.
 
 A *source* is a person's device. It draws once, for each grouping set that it answers: a target,
 with the chance σ at random, and a record, which is real if the target is the one its tuple belongs
@@ -40,13 +41,13 @@ from incrowd.protocols.runtime.actor import (
 from incrowd.protocols.runtime.context import ActorContext
 from incrowd.protocols.runtime.delivery import Outbox, OutboxState, Receipt, wake_at
 from incrowd.protocols.scrambled_query import messages
-from incrowd.protocols.scrambled_query.compute import Compute
-from incrowd.protocols.scrambled_query.curator import Curator
-from incrowd.protocols.scrambled_query.places import Places, deadlines
-from incrowd.protocols.scrambled_query.scrambler import Scrambler
+from incrowd.protocols.scrambled_query.roles.compute import Compute
+from incrowd.protocols.scrambled_query.roles.curator import Curator
+from incrowd.protocols.scrambled_query.roles.scrambler import Scrambler
+from incrowd.protocols.scrambled_query.topology import Places, deadlines
 
 if TYPE_CHECKING:
-    from incrowd.protocols.scrambled_query.protocol import ScrambledQuery
+    from incrowd.protocols.scrambled_query.spec import ScrambledQuery
 
 __all__ = ["Source", "party"]
 

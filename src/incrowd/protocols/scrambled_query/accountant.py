@@ -23,7 +23,7 @@ from incrowd.privacy.pure import PureProfile
 from incrowd.randomizers import Redirect
 
 if TYPE_CHECKING:
-    from incrowd.protocols.scrambled_query.protocol import ScrambledQuery
+    from incrowd.protocols.scrambled_query.spec import ScrambledQuery
 
 __all__ = ["compared", "query_guarantee"]
 
@@ -120,9 +120,9 @@ def _by_lies_alone(query: ScrambledQuery, view: frozenset[str], colluders: int) 
 def compared(query: ScrambledQuery, delta: float) -> dict[str, Any]:
     """What a message reveals to its scrambler, what arrives, the load, and the older bounds."""
     from incrowd.protocols.scrambled_query.bounds import bennett_epsilon, hoeffding_epsilon
-    from incrowd.protocols.scrambled_query.load import Load
-    from incrowd.protocols.scrambled_query.mechanisms import Scrambler
-    from incrowd.protocols.scrambled_query.mixing import ScramblerProfile
+    from incrowd.protocols.scrambled_query.cost import Load
+    from incrowd.protocols.scrambled_query.theorems.exact import ScramblerProfile
+    from incrowd.protocols.scrambled_query.theorems.mechanisms import Scrambler
 
     found: dict[str, Any] = Load.of(query).described()
     if not isinstance(query.randomizer, Redirect):

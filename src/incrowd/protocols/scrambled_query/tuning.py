@@ -27,7 +27,7 @@ import numpy as np
 from incrowd import checks
 from incrowd.errors import BudgetInfeasible, InvalidParameter
 from incrowd.protocols.base import parameter
-from incrowd.protocols.scrambled_query.load import query_messages
+from incrowd.protocols.scrambled_query.cost import query_messages
 from incrowd.protocols.scrambled_query.parameters import Answers
 from incrowd.randomizers import Redirect
 
@@ -143,8 +143,8 @@ class _Asked:
 
     def profile(self, sampling: float, sources: int, dummies: int) -> Profile:
         """What these settings promise, with all grouping sets together."""
-        from incrowd.protocols.scrambled_query.mechanisms import Scrambler
-        from incrowd.protocols.scrambled_query.plan import aggregate
+        from incrowd.protocols.scrambled_query.plan.model import aggregate
+        from incrowd.protocols.scrambled_query.theorems.mechanisms import Scrambler
 
         routings = [Scrambler(each, sampling, sources, dummies) for each in self.targets]
         plan = aggregate(routings, self.people, answers=self.answers, release=self.release)
@@ -357,7 +357,7 @@ class _Asked:
 @lru_cache(maxsize=1024)
 def _margin(asked: _Asked, sampling: float, sources: int, dummies: int) -> float:
     """See :meth:`_Asked.margin`; whatever decides is asked in the order of what it costs."""
-    from incrowd.protocols.scrambled_query.mechanisms import Scrambler
+    from incrowd.protocols.scrambled_query.theorems.mechanisms import Scrambler
 
     goal, sets = asked.delta, len(asked.targets)
     profiles = [Scrambler(each, sampling, sources, dummies).profile() for each in asked.targets]

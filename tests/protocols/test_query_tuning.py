@@ -8,12 +8,12 @@ import pytest
 from incrowd.errors import BudgetInfeasible, InvalidParameter
 from incrowd.protocols.runtime.actor import device
 from incrowd.protocols.scrambled_query import ScrambledQuery
-from incrowd.protocols.scrambled_query.fit import Fitted, Limits, fit
-from incrowd.protocols.scrambled_query.load import Load, query_messages
-from incrowd.protocols.scrambled_query.mechanisms import Scrambler
-from incrowd.protocols.scrambled_query.mixing import ScramblerProfile
+from incrowd.protocols.scrambled_query.cost import Load, query_messages
 from incrowd.protocols.scrambled_query.parameters import ScramblerParameters
-from incrowd.protocols.scrambled_query.plan import aggregate
+from incrowd.protocols.scrambled_query.plan.model import aggregate
+from incrowd.protocols.scrambled_query.theorems.exact import ScramblerProfile
+from incrowd.protocols.scrambled_query.theorems.mechanisms import Scrambler
+from incrowd.protocols.scrambled_query.tuning import Fitted, Limits, fit
 from incrowd.randomizers import KRR
 from incrowd.randomness import Seeds
 from incrowd.sim import run

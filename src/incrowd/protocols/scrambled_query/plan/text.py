@@ -1,7 +1,7 @@
-"""Plans for people: in words, and as text for a terminal; :mod:`.picture` draws them.
+"""Plans for people: in words, and as text for a terminal; :mod:`.svg` draws them.
 
 All say the same: who sends to whom, what decides where a message goes, what hides it, and who reads
-tuples in the clear. Nothing here computes a bound; the words follow from what :mod:`.influence`
+tuples in the clear. Nothing here computes a bound; the words follow from what :mod:`.dependency`
 derives.
 """
 
@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from incrowd.errors import NotProven
-from incrowd.protocols.scrambled_query.influence import Charge, charges
+from incrowd.protocols.scrambled_query.plan.dependency import Charge, charges
 
 if TYPE_CHECKING:
-    from incrowd.protocols.scrambled_query.plan import Cluster, Plan, Stage
+    from incrowd.protocols.scrambled_query.plan.model import Cluster, Plan, Stage
 
 __all__ = ["counted", "drawn_as_text", "explained"]
 

@@ -25,11 +25,11 @@ from incrowd.protocols.base import Cost
 from incrowd.protocols.runtime import wire
 from incrowd.protocols.scrambled_query.messages import RecordFormat, Through, post
 from incrowd.protocols.scrambled_query.parameters import Answers
-from incrowd.protocols.scrambled_query.places import set_of
+from incrowd.protocols.scrambled_query.topology import set_of
 from incrowd.randomizers import Redirect
 
 if TYPE_CHECKING:
-    from incrowd.protocols.scrambled_query.protocol import ScrambledQuery
+    from incrowd.protocols.scrambled_query.spec import ScrambledQuery
 
 __all__ = ["Load", "cost_of", "query_messages"]
 

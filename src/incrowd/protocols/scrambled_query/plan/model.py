@@ -7,10 +7,10 @@ none where that is fixed. What decides where messages go is declared: the sender
 what arrived through earlier clusters, which depends on all tuples that reached those. An iteration
 is unrolled: each round has stages of its own, of the same people.
 
-Everything else is derived (:mod:`.influence`, ``docs/theory/plans.md``): which clusters one tuple
+Everything else is derived (:mod:`.dependency`, ``docs/theory/plans.md``): which clusters one tuple
 can change, in how many messages, what mixing still protects it, and so the privacy of the whole.
 
-    >>> from incrowd.protocols.scrambled_query.mechanisms import Scrambler
+    >>> from incrowd.protocols.scrambled_query.theorems.mechanisms import Scrambler
     >>> plan = aggregate([Scrambler(20, 0.5, 600, 300)] * 2, 6000)
     >>> [each.name for each in plan.clusters if each.tells]
     ['set 1', 'set 2']
@@ -26,8 +26,8 @@ from typing import Literal, get_args
 from incrowd import checks
 from incrowd.errors import InvalidParameter
 from incrowd.privacy.guarantee import Profile
-from incrowd.protocols.scrambled_query.mechanisms import Flooding, Routing
 from incrowd.protocols.scrambled_query.parameters import Answers
+from incrowd.protocols.scrambled_query.theorems.mechanisms import Flooding, Routing
 
 __all__ = ["OWN", "Cluster", "Kind", "Plan", "Stage", "aggregate", "kmeans", "one_of"]
 
@@ -167,9 +167,9 @@ class Plan:
 
     def profile(self, *, released: bool = False, colluders: int = 0) -> Profile:
         """Against who sees all traffic and, where ``released``, the result with its noise."""
-        from incrowd.protocols.scrambled_query import influence
+        from incrowd.protocols.scrambled_query.plan import dependency
 
-        return influence.profile(self, released=released, colluders=colluders)
+        return dependency.profile(self, released=released, colluders=colluders)
 
     @property
     def theorem(self) -> str:
@@ -188,19 +188,19 @@ class Plan:
 
     def explain(self) -> list[str]:
         """What an observer of the network can learn, and why not more."""
-        from incrowd.protocols.scrambled_query.drawing import explained
+        from incrowd.protocols.scrambled_query.plan.text import explained
 
         return explained(self)
 
     def text(self) -> str:
         """The plan for a terminal of 100 columns."""
-        from incrowd.protocols.scrambled_query.drawing import drawn_as_text
+        from incrowd.protocols.scrambled_query.plan.text import drawn_as_text
 
         return drawn_as_text(self)
 
     def svg(self) -> str:
         """The plan as a picture."""
-        from incrowd.protocols.scrambled_query.picture import drawn_as_svg
+        from incrowd.protocols.scrambled_query.plan.svg import drawn_as_svg
 
         return drawn_as_svg(self)
 

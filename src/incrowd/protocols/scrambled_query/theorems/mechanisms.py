@@ -23,10 +23,10 @@ from incrowd.privacy import LocalProfile, ShuffleProfile, functional
 from incrowd.privacy.guarantee import Profile
 from incrowd.privacy.pure import PureProfile
 from incrowd.privacy.search import crossing
-from incrowd.protocols.scrambled_query.capped import capped_epsilon, check_capped
-from incrowd.protocols.scrambled_query.crowds import Crowds, crowds
-from incrowd.protocols.scrambled_query.flooding import flooding_epsilon, telling
-from incrowd.protocols.scrambled_query.mixing import ScramblerProfile
+from incrowd.protocols.scrambled_query.theorems.capped import capped_epsilon, check_capped
+from incrowd.protocols.scrambled_query.theorems.exact import ScramblerProfile
+from incrowd.protocols.scrambled_query.theorems.flooding import flooding_epsilon, telling
+from incrowd.protocols.scrambled_query.theorems.occupancy import Crowds, crowds
 from incrowd.randomizers import Generic, PairLaw, Randomizer, Redirect
 
 __all__ = [

@@ -40,10 +40,10 @@ from incrowd.protocols.runtime.actor import (
 from incrowd.protocols.runtime.context import ActorContext
 from incrowd.protocols.runtime.delivery import Intake, IntakeState, Outbox, OutboxState, wake_at
 from incrowd.protocols.scrambled_query import messages
-from incrowd.protocols.scrambled_query.places import Places, deadlines
+from incrowd.protocols.scrambled_query.topology import Places, deadlines
 
 if TYPE_CHECKING:
-    from incrowd.protocols.scrambled_query.protocol import ScrambledQuery
+    from incrowd.protocols.scrambled_query.spec import ScrambledQuery
 
 __all__ = ["Scrambler", "added"]
 

@@ -1,0 +1,1 @@
+"""Plans of a scrambled query: the model, how parts depend on a tuple, and drawings."""

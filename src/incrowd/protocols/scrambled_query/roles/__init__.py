@@ -1,0 +1,1 @@
+"""Actors of a scrambled query: sources, scramblers, compute nodes, and the curator."""

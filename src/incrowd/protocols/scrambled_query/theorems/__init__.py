@@ -1,0 +1,1 @@
+"""Theorems on scrambled traffic: the exact sum, caps, flooding, occupancy, group privacy."""
