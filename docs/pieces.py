@@ -43,8 +43,8 @@ from incrowd.protocols import load as load_protocol
 from incrowd.randomizers import RANDOMIZERS
 from incrowd.randomizers._lattice import keep_probability, truth_probability
 from incrowd.report.format import count, guess, percent, plain, round_up, up
-from incrowd.survey.building import COLUMN_TASKS
 from incrowd.survey.fields import Field, fields_of
+from incrowd.survey.pipeline import COLUMN_TASKS
 from incrowd.tasks import TASKS
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -6,7 +6,7 @@ so that the tables stay complete.
 
 from __future__ import annotations
 
-from incrowd.survey.building import COLUMN_TASKS, QUERY
+from incrowd.survey.pipeline import COLUMN_TASKS, QUERY
 
 PUBLISHED = (
     (

@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 
 from experiments.network_graphs import with_peers
 from incrowd.graphs import Graph
-from incrowd.graphs.modes import Modes, modes
+from incrowd.graphs.spectral_bounds import Modes, modes
 from incrowd.privacy.mechanisms.shuffle import blanket_profile
 from incrowd.protocols.network_shuffle import accountant
 from incrowd.protocols.network_shuffle.diagnostics import upper_quantile

@@ -57,6 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def build() -> typer.Typer:
     """All commands; imported here, so that importing the package stays cheap."""
+    from incrowd.cli.account import account_app, calibrate_app
     from incrowd.cli.config import app as config
     from incrowd.cli.curator import app as curator
     from incrowd.cli.device import app as device
@@ -64,7 +65,6 @@ def build() -> typer.Typer:
     from incrowd.cli.hub import hub
     from incrowd.cli.keys import app as keys
     from incrowd.cli.owner import ledger
-    from incrowd.cli.promise import account_app, calibrate_app
     from incrowd.cli.query import query_command
     from incrowd.cli.run import run_command
     from incrowd.cli.shuffle_order import shuffle_order_command

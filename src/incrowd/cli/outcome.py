@@ -56,7 +56,7 @@ NoReportOption = Annotated[bool, typer.Option("--no-report", help="Write no repo
 def page_of(file: Path, report: Path | None, no_report: bool) -> Path | None:
     """Where the report goes; none where none is wanted, or where none can be drawn."""
     from incrowd.report import require_writable
-    from incrowd.report.plots import require_matplotlib
+    from incrowd.report.figures import require_matplotlib
 
     if no_report:
         if report is not None:

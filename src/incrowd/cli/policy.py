@@ -187,8 +187,8 @@ def _read(file: Path) -> Policy:
 def _suggested(source: Path) -> _Suggested:
     """The columns and costs of a schema or a survey file; no data is looked at."""
     from incrowd.live.policy_write import column_rule, question_columns
-    from incrowd.survey.building import QUERY, asked_by, protocol_kind
-    from incrowd.survey.schema import read
+    from incrowd.survey.parse import read
+    from incrowd.survey.pipeline import QUERY, asked_by, protocol_kind
     from incrowd.tasks import Schema
 
     if _describes_table(source):

@@ -35,7 +35,7 @@ from incrowd.survey.fields import Field, fields_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from incrowd.survey.survey import Survey
+    from incrowd.survey.prepared import Survey
 
 __all__ = ["query_command"]
 
@@ -129,7 +129,7 @@ def query(given: Mapping[str, Any]) -> None:
     """Plan, draw, ask, account, print."""
     from incrowd import survey as surveys
     from incrowd.report import require_writable
-    from incrowd.survey.schema import SurveyFile
+    from incrowd.survey.parse import SurveyFile
 
     epsilon, delta = (_needed(given, name) for name in ("epsilon", "delta"))
     live = live_asked(given)

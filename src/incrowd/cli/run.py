@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from incrowd.protocols.base import Run
     from incrowd.sim import Faults
     from incrowd.survey import Survey
-    from incrowd.survey.survey import Progress
+    from incrowd.survey.prepared import Progress
 
 __all__ = [
     "LIVE_PANEL",

@@ -21,8 +21,8 @@ from incrowd.graphs.graph import (
     from_scipy,
     require_no_isolated,
 )
-from incrowd.graphs.named import named, names_family
 from incrowd.graphs.peers import with_random_peers
+from incrowd.graphs.specs import named, names_family
 from incrowd.graphs.spectrum import Spectrum, mixing_rounds
 from incrowd.graphs.stats import GraphStats, stats
 from incrowd.graphs.walk import walk

@@ -7,9 +7,9 @@ from html import escape
 from incrowd.protocols.base import Run
 from incrowd.randomizers.base import FloatArray
 from incrowd.report.describe import describe_live
+from incrowd.report.figures import MOST_ROWS, answer_figure
 from incrowd.report.format import percent, plain
 from incrowd.report.parts import figure, section, table
-from incrowd.report.plots import MOST_ROWS, answer_figure
 from incrowd.report.query import query_section
 from incrowd.tasks.query import QueryAnswer
 from incrowd.tasks.raw import NO_ANSWER

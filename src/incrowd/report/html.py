@@ -26,13 +26,13 @@ from incrowd.report.describe import (
     describe_versions,
     lower_bound,
 )
-from incrowd.report.format import count, down, guess, percent, plain, round_up, several, small, up
-from incrowd.report.parts import definitions, figure, section, table
-from incrowd.report.plots import (
+from incrowd.report.figures import (
     profile_figure,
     refined_figure,
     rows_in_one_unit,
 )
+from incrowd.report.format import count, down, guess, percent, plain, round_up, several, small, up
+from incrowd.report.parts import definitions, figure, section, table
 from incrowd.report.query import plan_section
 from incrowd.report.release import map_section
 from incrowd.report.style import STYLE

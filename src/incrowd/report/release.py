@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from incrowd.protocols.base import Protocol
+from incrowd.report.figures import map_figure
 from incrowd.report.format import count, percent
 from incrowd.report.parts import figure, section
-from incrowd.report.plots import map_figure
 from incrowd.tasks.base import Answer
 from incrowd.tasks.release import Released, local_shares
 

@@ -1,8 +1,8 @@
 """Surveys as files: read them, check what they would promise, run them."""
 
 from incrowd.survey.calibrate import Goal, Unknown, calibrate, calibrate_delta, unknowns
-from incrowd.survey.schema import Budget
-from incrowd.survey.survey import Mode, Survey, build, load, load_question
+from incrowd.survey.parse import Budget
+from incrowd.survey.prepared import Mode, Survey, build, load, load_question
 
 __all__ = [
     "Budget",

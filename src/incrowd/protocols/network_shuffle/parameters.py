@@ -8,7 +8,7 @@ import msgspec
 
 from incrowd import checks
 from incrowd.errors import InvalidParameter
-from incrowd.graphs.named import names_family
+from incrowd.graphs.specs import names_family
 from incrowd.protocols.base import Parameters, parameter
 from incrowd.protocols.network_shuffle.simulate import Mode
 

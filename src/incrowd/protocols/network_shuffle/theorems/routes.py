@@ -30,7 +30,7 @@ from incrowd.protocols.network_shuffle.theorems.mixing import (
 from incrowd.protocols.network_shuffle.theorems.walk import Doubles, Walk
 
 if TYPE_CHECKING:
-    from incrowd.graphs.modes import Modes
+    from incrowd.graphs.spectral_bounds import Modes
     from incrowd.protocols.network_shuffle.theorems.attendance import Attendance
 
 __all__ = ["bearable", "fewest_rounds", "mix", "mix_colluding", "mix_doubtful", "stationary"]
@@ -115,7 +115,7 @@ def _reversible(walk: Walk) -> bool:
 
 
 def _certified(graph: Graph, progress: Progress | None = None) -> Modes:
-    from incrowd.graphs.modes import modes
+    from incrowd.graphs.spectral_bounds import modes
 
     if graph not in _modes:
         _modes.clear()  # Eigenvectors are large, and one graph is planned at a time.

@@ -10,9 +10,9 @@ import pytest
 
 from incrowd import graphs
 from incrowd.errors import GraphInvalid, InvalidParameter
-from incrowd.graphs import modes as module
-from incrowd.graphs.modes import Modes, modes
+from incrowd.graphs import spectral_bounds as module
 from incrowd.graphs.propagate import Step
+from incrowd.graphs.spectral_bounds import Modes, modes
 
 ROUNDS = [0, 1, 2, 3, 7, 12, 20, 33, 64, 65, 100, 151, 400, 1000]
 LAZINESS = [0.0, 0.05, 0.3, 0.5, 0.9]

@@ -29,7 +29,7 @@ from incrowd.randomizers import RANDOMIZERS, Generic
 from incrowd.randomizers.base import Randomizer
 from incrowd.survey.calibrate import LOCAL_EPSILON, Goal, Unknown, calibrate, unknowns
 from incrowd.survey.fields import fields_of
-from incrowd.survey.schema import Budget, Section, SurveyFile
+from incrowd.survey.parse import Budget, Section, SurveyFile
 from incrowd.tasks import TASKS
 from incrowd.tasks.base import Task
 from incrowd.tasks.query import Query, Schema

@@ -37,7 +37,10 @@ from incrowd.live.options import LiveOptions
 from incrowd.privacy.guarantee import view_of
 from incrowd.protocols.base import Protocol, Run
 from incrowd.randomizers.base import FloatArray, Randomizer
-from incrowd.survey.building import (
+from incrowd.survey.data import read_columns
+from incrowd.survey.fields import fields_of
+from incrowd.survey.parse import Budget, SurveyFile, files_named, read
+from incrowd.survey.pipeline import (
     Progress,
     asked_by,
     check_alone,
@@ -45,10 +48,7 @@ from incrowd.survey.building import (
     protocol_kind,
     protocol_of,
 )
-from incrowd.survey.data import read_columns
-from incrowd.survey.fields import fields_of
-from incrowd.survey.part import part_of
-from incrowd.survey.schema import Budget, SurveyFile, files_named, read
+from incrowd.survey.subset import part_of
 from incrowd.tasks.base import Task
 from incrowd.tasks.raw import Gaps
 

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from incrowd.survey.survey import Progress
+    from incrowd.survey.prepared import Progress
 
 __all__ = ["account_app", "calibrate_app"]
 
