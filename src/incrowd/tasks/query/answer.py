@@ -32,8 +32,8 @@ from incrowd.tasks.base import Answer
 from incrowd.tasks.query.collected import Folded, Tabulated
 from incrowd.tasks.query.grid import Grid
 from incrowd.tasks.query.grouping import GroupingSet
-from incrowd.tasks.query.parse import Aggregate, Parsed
 from incrowd.tasks.query.schema import Column
+from incrowd.tasks.query.sql import Aggregate, Parsed
 from incrowd.tasks.raw import NO_ANSWER
 
 __all__ = ["Computed", "QueryAnswer", "QueryRow", "answered", "computed", "labels"]

@@ -21,11 +21,11 @@ from incrowd.tasks.base import Collected, Task
 from incrowd.tasks.query import answer, fold
 from incrowd.tasks.query.answer import QueryAnswer
 from incrowd.tasks.query.collected import Folded, Tabulated
+from incrowd.tasks.query.conditions import names_in
 from incrowd.tasks.query.encode import encode, gaps
 from incrowd.tasks.query.grouping import GroupingSet
-from incrowd.tasks.query.parse import Aggregate, Parsed, parse
 from incrowd.tasks.query.schema import Column, Schema, check_columns
-from incrowd.tasks.query.where import names_in
+from incrowd.tasks.query.sql import Aggregate, Parsed, parse
 from incrowd.tasks.raw import NO_ANSWER, ColumnDomain, Gaps, blank
 
 __all__ = ["Query"]
