@@ -132,15 +132,6 @@ def test_importing_decisions_loads_no_values():
     assert done.stdout.strip() == "[]"
 
 
-def test_modules_stay_small():
-    long = {
-        str(path.relative_to(SOURCE)): count
-        for path in SOURCE.rglob("*.py")
-        if (count := len(path.read_text().splitlines())) > 500
-    }
-    assert not long
-
-
 def test_public_names_exist():
     for name in incrowd.__all__:
         assert getattr(incrowd, name) is not None
