@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from incrowd.errors import FileUnreadable, InvalidParameter, MissingExtra
-from incrowd.live.store import CellRow, Counts, open_store
+from incrowd.live.store import CellRow, ConnectionRow, Counts, open_store
 from tests.live.stores import (
     CURATOR,
     OTHER,
@@ -66,6 +66,32 @@ def test_records_come_in_the_order_of_names(run):
     first = run("records", "", 3)
     assert [name for name, _ in first] == in_order[:3]
     assert [name for name, _ in run("records", first[-1][0], 99)] == in_order[3:]
+
+
+def test_connections_are_kept_until_they_are_over_and_old(run):
+    row = ConnectionRow(b"1", b"a", 10.0, 10.0, None)
+    run("put_connections", [row, ConnectionRow(b"2", b"b", 11.0, 11.0, None)])
+    run("put_connections", [])
+    ended = row._replace(heard=14.0, ended=15.0)
+    run("put_connections", [ended])
+    assert run("connections", 0.0) == [ended, ConnectionRow(b"2", b"b", 11.0, 11.0, None)]
+    assert [each.connection for each in run("connections", 15.5)] == [b"2"]
+    run("forget_connections", 15.0)
+    assert len(run("connections", 0.0)) == 2
+    run("forget_connections", 16.0)
+    assert [each.connection for each in run("connections", 0.0)] == [b"2"]
+
+
+def test_connections_left_open_are_forgotten_once_a_later_one_is_old(run):
+    left, later = (
+        ConnectionRow(each, b"a", at, at, None) for each, at in ((b"1", 1.0), (b"2", 5.0))
+    )
+    other = ConnectionRow(b"3", b"b", 1.0, 1.0, None)
+    run("put_connections", [left, later, other])
+    run("forget_connections", 5.0)
+    assert len(run("connections", 0.0)) == 3
+    run("forget_connections", 6.0)
+    assert run("connections", 0.0) == [other, later]
 
 
 def test_only_a_larger_revocation_list_replaces(run):

@@ -31,7 +31,7 @@ from incrowd.protocols.network_shuffle.theorems.attendance import (
     on_to_the_end,
 )
 from incrowd.protocols.runtime.actor import CURATOR, device
-from incrowd.protocols.runtime.context import ROUND_SECONDS, SETTLE, Timing
+from incrowd.protocols.runtime.context import ROUND_SECONDS, SETTLE, Connection, Connections, Timing
 from incrowd.randomizers import KRR, RR
 from incrowd.randomness import Seeds
 from incrowd.sim import play, run
@@ -187,7 +187,7 @@ class TestRecordOfTheCurator:
         collected = replace(
             found, attendance=table, silent=silent, away=np.tile(silent, (4, 1)), lost=lost
         )
-        always = {device(7): [(-math.inf, math.inf)]}
+        always = Connections({device(7): [Connection(-math.inf, math.inf, math.inf)]})
         known = protocol.with_attendance(collected, always, Timing())
         assert (known.attendance == ON).all()
         happened = protocol.realised(known)
@@ -207,11 +207,21 @@ class TestAttendance:
 
     def test_connections_when_they_cover_a_part_leave_the_window_open(self):
         clock = Clock(2, 10.0, settle=2)
-        assert from_connections([(-math.inf, math.inf)], clock).tolist() == [ON] * 5
-        assert from_connections([(-5.0, 12.0), (31.0, 60.0)], clock).tolist() == [
+        always = Connection(-math.inf, math.inf, math.inf)
+        parts = [Connection(-5.0, 12.0, 12.0), Connection(31.0, 60.0, 60.0)]
+        assert from_connections([always], clock, certain=True).tolist() == [ON] * 5
+        assert from_connections(parts, clock, certain=True).tolist() == [
             ON, EITHER, AWAY, EITHER, ON,
         ]  # fmt: skip
-        assert from_connections([], clock).tolist() == [AWAY] * 5
+        assert from_connections([], clock, certain=True).tolist() == [AWAY] * 5
+
+    def test_connections_over_a_network_are_away_only_after_the_last_one(self):
+        clock = Clock(2, 10.0, settle=2)
+        returned = [Connection(-5.0, 8.0, 12.0), Connection(31.0, 45.0, math.inf)]
+        gone = [Connection(-5.0, 11.0, 22.0)]
+        assert from_connections(returned, clock).tolist() == [EITHER] * 5
+        assert from_connections(gone, clock).tolist() == [ON, EITHER, EITHER, AWAY, AWAY]
+        assert from_connections([], clock).tolist() == [EITHER] * 5
 
     @pytest.mark.parametrize(
         ("missed", "allowed"), [([], True), ([8], True), ([9], False), ([12], False)]

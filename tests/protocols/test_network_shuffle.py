@@ -676,9 +676,8 @@ class TestDevice:
             for effect in actor.wake(Clock(3).hand_in)
             if getattr(effect, "to", "") == CURATOR
         ]
-        said = msgspec.msgpack.decode(hand_in.body, type=wire.HandIn)
+        said = msgspec.msgpack.decode(hand_in.body, type=wire.Withheld)
         assert said.missed == list(range(1, 3 + SETTLE))
-        assert said.payloads == []
         assert actor.receive(Message(device(1), self.hop(2)), Clock(3).hand_in + 1) == []
         body = wire.encode(wire.Accepted(0, said.id))
         (done,) = actor.receive(Message(CURATOR, body), Clock(3).hand_in + 2)
@@ -790,6 +789,20 @@ class TestCurator:
         assert collected.away.all(axis=0).tolist() == [True, False, True]
         assert (collected.attendance == UNKNOWN).all(axis=0).tolist() == [True, False, True]
         assert collected.lost == 2
+
+    @pytest.mark.parametrize("mode", ["all", "single"])
+    def test_record_without_reports_counts_as_doubtful_before_the_deadline(self, mode):
+        """From a device whose clock is ahead: with a clean record, and yet no reports."""
+        curator = self.curator(mode, n=2)
+        curator.receive(self.hand_in(0, [self.payload(1, 2)]), 1.0)
+        late = wire.encode(wire.Withheld(bytes([1]) * 16, []))
+        answer, done = curator.receive(Message(device(1), late), 1.0)
+        assert isinstance(self.answer([answer]), wire.Accepted)
+        assert done.output.silent.tolist() == [False, True]
+        assert (done.output.attendance == ON).all()
+        # The hand-in that the record replaces may have been seen before.
+        again = curator.receive(self.hand_in(1, [self.payload(2, 2)]), 2.0)
+        assert isinstance(self.answer(again), wire.Accepted)
 
     def test_who_never_began_is_not_waited_for(self):
         curator = self.curator()

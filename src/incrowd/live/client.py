@@ -156,6 +156,12 @@ class HubClient:
         """Publish a signed close."""
         await self._post(_path(survey, "close"), messages.Close(close=close), messages.StateNow)
 
+    async def connections(self, survey: bytes, close: bytes) -> dict[str, list[messages.Span]]:
+        """Connections of the devices of a survey that is closed, for the curator who closed it."""
+        body = messages.Close(close=close)
+        found = await self._post(_path(survey, "connections"), body, messages.Connected)
+        return found.connections
+
     async def progress(self, survey: bytes) -> messages.Progress:
         """Totals of a survey."""
         return await self._get(_path(survey, "progress"), messages.Progress)

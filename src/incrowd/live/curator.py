@@ -11,6 +11,7 @@ No result is given for a crowd smaller than the task's own minimum.
 from __future__ import annotations
 
 import asyncio
+import math
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -18,12 +19,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import msgspec
+
 from incrowd.errors import InvalidCrowd, InvalidParameter, ProtocolFailed
 from incrowd.live import task as tasks
 from incrowd.live.accounting import CELLS, promises_of
 from incrowd.live.admission import Offer, Started
 from incrowd.live.host import patiently
 from incrowd.live.hub.closing import sign_close
+from incrowd.live.hub.messages import Span
 from incrowd.live.journal import Fact
 from incrowd.live.keys import KeyRecord, Role, check
 from incrowd.live.member import Member
@@ -33,7 +37,7 @@ from incrowd.live.reasons import Rejected
 from incrowd.live.task import Join, Signed, Spec, Start
 from incrowd.protocols.base import Protocol, Run
 from incrowd.protocols.runtime.actor import CURATOR, Address
-from incrowd.protocols.runtime.context import Timing
+from incrowd.protocols.runtime.context import Connection, Connections, Timing
 from incrowd.protocols.runtime.delivery import Backoff
 from incrowd.tasks.base import Task
 
@@ -44,7 +48,7 @@ _ROUND = 2.0
 _LEAD = 5.0
 _PAUSE = 0.2
 _ANSWERS = 10.0
-_ABOUT, _DIGEST, _OUTPUT = "about", "digest", "output"
+_ABOUT, _DIGEST, _OUTPUT, _CONNECTIONS = "about", "digest", "output", "connections"
 """The keys of what a curator notes about its surveys."""
 
 
@@ -285,13 +289,38 @@ class Curator(Member):
             raise ProtocolFailed("the survey ended before the curator had everything: no result")
         survey = started.offer.spec.survey
         await self.host.note(Fact(self.identity, survey, _OUTPUT, party.output))
-        return conclude(started, party.output)
+        connections = None
+        if unpack_output(party.output, started.protocol.collects).vanished:
+            connections = await self._connections(started)
+        return conclude(started, party.output, connections)
+
+    async def _connections(self, started: Started) -> bytes | None:
+        """The hub's record of its connections, where cells travel through the hub alone.
+
+        The survey is closed first: a device that came back later could still hand in what it held.
+        """
+        spec = started.offer.spec
+        if spec.transport != "hub":
+            return None
+        await self.close_survey(spec.survey)
+        body = self._signed_close(spec.survey)
+        found = await patiently(lambda: self.host.hub.connections(spec.survey, body))
+        encoded = msgspec.msgpack.encode(
+            {
+                address: [_since(started.start.at, each) for each in spans]
+                for address, spans in found.items()
+            }
+        )
+        await self.host.note(Fact(self.identity, spec.survey, _CONNECTIONS, encoded))
+        return encoded
 
     async def close_survey(self, survey: bytes) -> None:
         """Tell everyone that it is over; what is on its way then is lost."""
-        digest = self.host.facts(self.identity)[survey][_DIGEST]
-        body = sign_close(digest, self.keys.identity)
+        body = self._signed_close(survey)
         await patiently(lambda: self.host.hub.finish(survey, body))
+
+    def _signed_close(self, survey: bytes) -> bytes:
+        return sign_close(self.host.facts(self.identity)[survey][_DIGEST], self.keys.identity)
 
     async def result(self, survey: bytes) -> tuple[Started, Run]:
         """A survey whose reports are in, and its result."""
@@ -301,16 +330,26 @@ class Curator(Member):
         if _OUTPUT not in known or found.start is None:
             raise ProtocolFailed("the reports are not in yet: watch the survey until they are")
         started = await self.host.started(offer, found.start)
-        return started, conclude(started, known[_OUTPUT])
+        return started, conclude(started, known[_OUTPUT], known.get(_CONNECTIONS))
 
 
-def conclude(started: Started, output: bytes) -> Run:
-    """Estimate, with the guarantee of what really happened; refused for too small a crowd."""
+def _since(start: float, span: Span) -> Connection:
+    end = math.inf if span.end is None else span.end - start
+    return Connection(span.begin - start, span.heard - start, end)
+
+
+def conclude(started: Started, output: bytes, connections: bytes | None = None) -> Run:
+    """Estimate, with the guarantee of what really happened; refused for too small a crowd.
+
+    ``connections`` is the hub's record, encoded; of devices that are neither in it nor in the
+    output nothing is known.
+    """
     protocol, least = started.protocol, started.offer.spec.min_crowd
-    # No hub says yet who was connected when, so of those who vanished nothing is known.
-    collected = protocol.with_attendance(
-        unpack_output(output, protocol.collects), {}, started.offer.spec.timing
-    )
+    collected = unpack_output(output, protocol.collects)
+    if connections is not None:
+        seen = msgspec.msgpack.decode(connections, type=dict[Address, list[Connection]])
+        timing = started.offer.spec.timing
+        collected = protocol.with_attendance(collected, Connections(seen), timing)
     if collected.smallest_crowd < least:
         raise ProtocolFailed(
             f"{collected.smallest_crowd} reports arrived and the task asks for a crowd of at least "

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from incrowd.errors import ProtocolFailed
 from incrowd.protocols.base import Protocol, Run
 from incrowd.protocols.runtime.actor import CURATOR, Address
-from incrowd.protocols.runtime.context import Timing
+from incrowd.protocols.runtime.context import Connection, Connections, Timing
 from incrowd.randomness import Seeds
 from incrowd.sim.faults import Faults, Outage
 from incrowd.sim.play import Played, play
@@ -58,14 +58,16 @@ def run(
             f"{played.statistics.duration:.0f} virtual seconds: "
             f"{played.statistics.lost} messages were lost, lower the faults"
         )
-    connections = {address: _between(off) for address, off in played.outages.items()}
+    spans = {address: _between(off) for address, off in played.outages.items()}
+    connections = Connections(spans, certain=True)
     collected = protocol.with_attendance(played.outputs[CURATOR], connections, Timing())
     concluded = protocol.conclude(collected, asked, seeds.root)
     return PlayedRun(**vars(concluded), played=played)
 
 
-def _between(outages: Sequence[Outage]) -> list[tuple[float, float]]:
-    """When a party was on: what a hub that it keeps a connection to would know."""
+def _between(outages: Sequence[Outage]) -> list[Connection]:
+    """Connections that a party which is off in between would keep to a hub."""
     begins = [-math.inf, *(end for _, end in outages)]
     ends = [*(begin for begin, _ in outages), math.inf]
-    return [(begin, end) for begin, end in zip(begins, ends, strict=True) if begin < end]
+    pairs = zip(begins, ends, strict=True)
+    return [Connection(begin, end, end) for begin, end in pairs if begin < end]

@@ -89,6 +89,11 @@ class Collected:
         """The number of reports in the round that had the fewest."""
         return min(self.crowds, default=0)
 
+    @property
+    def vanished(self) -> bool:
+        """Whether a device is not accounted for, so that a hub's record of it would tell more."""
+        return False
+
     def first(self, rounds: int) -> Self:
         """What the first rounds alone brought."""
         kept = self.rounds[:rounds]

@@ -328,6 +328,7 @@ class Connection:
                 # The server underneath refused a frame before it was read to the end.
                 self._hub.metrics.reject(Reason.oversized)
             raise ConnectionResetError
+        self._hub.presence.hear(self)
         data = event.get("bytes")
         if not isinstance(data, bytes):
             raise Rejected(Reason.malformed)

@@ -9,6 +9,7 @@ the commits under way before it lets go.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Iterable
 from typing import Final
@@ -18,14 +19,18 @@ from cryptography import x509
 from incrowd.errors import StoreUnavailable
 from incrowd.live import frames
 from incrowd.live.hub.board import Board, Change, Survey
+from incrowd.live.hub.closing import read_close
 from incrowd.live.hub.connection import Connection
 from incrowd.live.hub.events import log
 from incrowd.live.hub.limits import Limits
 from incrowd.live.hub.mailroom import Mailroom
+from incrowd.live.hub.messages import Span, conflict
 from incrowd.live.hub.metrics import Metrics
+from incrowd.live.hub.presence import Presence
 from incrowd.live.hub.registry import Registry
-from incrowd.live.store import Committer, SqliteStore, Store
+from incrowd.live.store import Committer, SqliteStore, Store, Tables
 from incrowd.live.supervisor import Service, Supervisor
+from incrowd.protocols.runtime.actor import Address
 
 __all__ = ["Hub"]
 
@@ -51,6 +56,7 @@ class Hub:
         self._over = False
         self._shared = not isinstance(store, SqliteStore)
         self._connections: dict[bytes, set[Connection]] = {}
+        self.presence = Presence()
         self.supervisor = Supervisor(proves_writes=True)
 
     async def open(self) -> None:
@@ -75,6 +81,8 @@ class Hub:
     async def close(self) -> None:
         """Stop working; everything that was answered is in the store."""
         await self.supervisor.close()
+        with contextlib.suppress(StoreUnavailable):
+            await self._probe()
         await self.committer.close()
         log("closed")
 
@@ -86,6 +94,7 @@ class Hub:
         """A party is here: tell it what concerns it."""
         identity = connection.identity
         self._connections.setdefault(identity, set()).add(connection)
+        self.presence.enter(connection, identity)
         self.metrics.connections += 1
         if identity in self.registry.revoked:
             connection.revoke()
@@ -99,6 +108,7 @@ class Hub:
 
     def leave(self, connection: Connection) -> None:
         """A party is gone."""
+        self.presence.leave(connection)
         held = self._connections[connection.identity]
         held.discard(connection)
         if not held:
@@ -121,6 +131,18 @@ class Hub:
         """Close a survey."""
         if await self.board.close(survey, close):
             self._publish([(survey, "closed")])
+
+    async def connections(self, survey: Survey, close: bytes) -> dict[Address, list[Span]]:
+        """Connections of the devices of a survey that its curator has closed.
+
+        Only then are they the whole record: nothing that a device sends later reaches anybody.
+        """
+        read_close(close, survey.spec, survey.digest)
+        if survey.state != "closed":
+            raise conflict("the survey is not closed", "close it first")
+        since = time.time() - self.limits.keep_seconds
+        stored = await self.committer.do(lambda tables: tables.connections(since))
+        return self.presence.spans(survey, stored)
 
     async def revoke(self, crl: bytes) -> bool:
         """Put out whoever is on this revocation list; False when a newer one is held."""
@@ -169,7 +191,12 @@ class Hub:
                 await pulse.sleep(_TICK)
 
     async def _probe(self) -> None:
-        await self.committer.do(lambda tables: tables.probe())
+        def work(tables: Tables) -> None:
+            tables.probe()
+            tables.put_connections(rows)
+
+        with self.presence.writing() as rows:
+            await self.committer.do(work)
         self.supervisor.committed()
 
     async def _tend(self, pulse: Service) -> None:

@@ -230,6 +230,7 @@ class Mailroom:
         def work(tables: Tables) -> int:
             count = tables.expire(time.time())
             tables.forget(forget_before)
+            tables.forget_connections(forget_before)
             return count
 
         self._metrics.expired += await self._committer.do(work)

@@ -17,6 +17,7 @@ from incrowd.live.reasons import Reason, Rejected
 __all__ = [
     "STATUS_OF",
     "Close",
+    "Connected",
     "Endpoints",
     "Enrolled",
     "Enrolment",
@@ -34,6 +35,7 @@ __all__ = [
     "Refused",
     "Revocations",
     "RevocationsHeld",
+    "Span",
     "Starting",
     "StateNow",
     "Status",
@@ -217,6 +219,20 @@ class Progress(_Json, frozen=True):
     waiting: Count
     delivered: Count
     expired: Count
+
+
+class Span(_Json, frozen=True):
+    """One connection, in seconds since 1970."""
+
+    begin: float
+    heard: float
+    end: float | None
+
+
+class Connected(_Json, frozen=True):
+    """Connections of the devices of a survey that is closed, by address."""
+
+    connections: dict[str, list[Span]]
 
 
 class Endpoints(_Json, frozen=True):

@@ -152,6 +152,11 @@ async def _close(hub: Hub, call: Call) -> m.StateNow:
     return m.StateNow(state=survey.state)
 
 
+async def _connections(hub: Hub, call: Call) -> m.Connected:
+    found = await hub.connections(_found(hub, call), call.body.close)
+    return m.Connected(connections=found)
+
+
 async def _progress(hub: Hub, call: Call) -> m.Progress:
     survey = _found(hub, call)
     joined, counts = await hub.committer.do(
@@ -290,6 +295,16 @@ ROUTES: Final = (
         "Close a survey; there is no way back.",
         _close,
         m.StateNow,
+        m.Close,
+        m.SurveyPath,
+        problems=(*_SIGNED, 404),
+    ),
+    Route(
+        "POST",
+        _ONE + "/connections",
+        "From when to when the devices of a closed survey were connected, for its curator.",
+        _connections,
+        m.Connected,
         m.Close,
         m.SurveyPath,
         problems=(*_SIGNED, 404),

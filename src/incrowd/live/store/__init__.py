@@ -13,11 +13,12 @@ from incrowd.live.store.base import Store
 from incrowd.live.store.committer import Committer
 from incrowd.live.store.mailbox import CellRow, Counts, Parcel, Placed
 from incrowd.live.store.sqlite import SqliteStore
-from incrowd.live.store.tables import Tables, TaskRow, TaskSummary
+from incrowd.live.store.tables import ConnectionRow, Tables, TaskRow, TaskSummary
 
 __all__ = [
     "CellRow",
     "Committer",
+    "ConnectionRow",
     "Counts",
     "Parcel",
     "Placed",

@@ -73,6 +73,13 @@ _STEPS = (
         CHECK (waiting >= 0 AND sent = waiting + delivered + expired)
     ) {clustered}
     """,
+    """
+    CREATE TABLE connections (
+        connection {bytes} PRIMARY KEY, identity {bytes} NOT NULL, began {real} NOT NULL,
+        heard {real} NOT NULL, ended {real}
+    );
+    CREATE INDEX connections_of ON connections (identity, began)
+    """,
 )
 
 

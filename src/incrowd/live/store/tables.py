@@ -4,12 +4,13 @@ Everything here runs inside one transaction that a :class:`~incrowd.live.store.b
 and such transactions run one after the other. So "look, then write" is safe, and an answer that was
 committed is the answer that every later transaction finds.
 
-Three groups of tables:
+Four groups of tables:
 
 * **registry**: at most one key record per identity and one identity per name. Serials only grow. A
   revoked identity loses its record and its name, and cannot enrol again.
 * **tasks**: offered, then started once, then closed. What was stored first stays: a second digest,
   join or start under the same key is refused, and the same bytes again are welcome.
+* **connections**: from when to when parties were connected to a hub.
 * **mailbox** and **tallies**: :mod:`incrowd.live.store.mailbox`.
 
 Who may put cells is the caller's decision.
@@ -23,7 +24,7 @@ from typing import Any, Literal, NamedTuple
 from incrowd.errors import InvalidParameter
 from incrowd.live.store.mailbox import SURVEY_BYTES, Mailbox
 
-__all__ = ["Tables", "TaskRow", "TaskSummary"]
+__all__ = ["ConnectionRow", "Tables", "TaskRow", "TaskSummary"]
 
 _MAX_INTEGER = 2**63 - 1
 
@@ -47,6 +48,18 @@ class TaskSummary(NamedTuple):
     digest: bytes
     state: State
     expires: float
+
+
+class ConnectionRow(NamedTuple):
+    """One connection of a party to a hub, in seconds since 1970."""
+
+    connection: bytes
+    identity: bytes
+    began: float
+    heard: float
+    """When the party was last heard on it, as far as that was stored."""
+    ended: float | None
+    """None while it is open, and for ever if its hub was killed."""
 
 
 class Tables(Mailbox):
@@ -236,6 +249,41 @@ class Tables(Mailbox):
         """Where the parties of a survey can be reached directly."""
         return dict(
             self._rows("SELECT number, endpoint FROM endpoints WHERE survey = ?", (survey,))
+        )
+
+    def put_connections(self, rows: Sequence[ConnectionRow]) -> None:
+        """Store connections; of one that is stored already, how far it is now."""
+        if rows:
+            self._session.insert(
+                "INSERT INTO connections (connection, identity, began, heard, ended) VALUES {} "
+                "ON CONFLICT (connection) DO UPDATE SET heard = excluded.heard, "
+                "ended = excluded.ended",
+                rows,
+            )
+
+    def connections(self, since: float) -> list[ConnectionRow]:
+        """Connections that did not end before a time, in the order in which they began."""
+        return [
+            ConnectionRow(*row)
+            for row in self._rows(
+                "SELECT connection, identity, began, heard, ended FROM connections "
+                "WHERE ended IS NULL OR ended >= ? ORDER BY began, connection",
+                (since,),
+            )
+        ]
+
+    def forget_connections(self, before: float) -> None:
+        """Drop connections that ended before a time, and those that a later one replaced.
+
+        A hub that was killed leaves its connections open: the next one of the same party, if it
+        began before that time too, tells that they are over.
+        """
+        self._run("DELETE FROM connections WHERE ended < ?", (before,))
+        self._run(
+            "DELETE FROM connections WHERE ended IS NULL AND EXISTS (SELECT 1 FROM connections "
+            "AS later WHERE later.identity = connections.identity "
+            "AND later.began > connections.began AND later.began < ?)",
+            (before,),
         )
 
     def forget(self, before: float) -> int:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from incrowd.graphs.walk import walk as move
 from incrowd.protocols.local.simulate import draw
+from incrowd.protocols.network_shuffle.theorems.attendance import UNKNOWN
 from incrowd.protocols.network_shuffle.theorems.walk import Bools, Walk
 from incrowd.protocols.runtime.wire import public_values
 from incrowd.randomizers.base import Randomizer, Reports
@@ -44,6 +45,11 @@ class Walked(Collected):
     attendance: NDArray[np.int8] | None = None
     load: NDArray[np.int64] | None = None
     lost: int = 0
+
+    @property
+    def vanished(self) -> bool:
+        """Whether the record of a device is missing."""
+        return self.attendance is not None and bool((self.attendance == UNKNOWN).any())
 
 
 def collect(

@@ -6,9 +6,9 @@ and time is virtual, and live, where it comes from the operating system and seco
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -19,13 +19,28 @@ from incrowd.errors import InvalidParameter
 from incrowd.protocols.runtime.actor import Address, NullSealer, Sealer
 from incrowd.protocols.runtime.delivery import Backoff
 
-__all__ = ["ActorContext", "Connections", "Timing"]
+__all__ = ["ActorContext", "Connection", "Connections", "Timing"]
 
-Connections = Mapping[Address, Iterable[tuple[float, float]]]
-"""From when to when a hub was connected to each party, in seconds since the start.
 
-Of whom it says nothing, nothing is known.
-"""
+class Connection(NamedTuple):
+    """One connection between a party and a hub, in seconds since the start."""
+
+    begin: float
+    heard: float
+    """Last frame from the party: until then it was on."""
+    end: float
+    """Infinite while the connection is open."""
+
+
+@dataclass(frozen=True)
+class Connections:
+    """A hub's record of its connections with each party; of parties not in it nothing is known."""
+
+    of: Mapping[Address, Sequence[Connection]]
+    certain: bool = False
+    """Whether a party without a connection is off. Over a network it may go on, and send what it
+    did meanwhile once it is connected again."""
+
 
 ROUND_SECONDS: Final = 30.0
 SETTLE: Final = 10

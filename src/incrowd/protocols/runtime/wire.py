@@ -39,6 +39,7 @@ __all__ = [
     "Refused",
     "Report",
     "ReportFormat",
+    "Withheld",
     "batch_limit",
     "check_in_bytes",
     "decode",
@@ -159,6 +160,19 @@ class HandIn(
     id: _Id
     missed: list[_Round]
     payloads: list[bytes]
+
+
+class Withheld(
+    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="withheld"
+):
+    """From a device to the curator in place of a hand-in: when it was away, and no reports.
+
+    Sent by a device that was not on to the end, or for which it is too late. That there are no
+    reports is said, not left to be seen: a device that holds none hands in none as well.
+    """
+
+    id: _Id
+    missed: list[_Round]
 
 
 class Absent(

@@ -30,13 +30,14 @@ from incrowd.tasks.base import Dummies
 
 __all__ = ["Curator"]
 
-_TO_CURATOR = msgspec.msgpack.Decoder(wire.HandIn | wire.Absent)
+_TO_CURATOR = msgspec.msgpack.Decoder(wire.HandIn | wire.Withheld | wire.Absent)
 
 
 class _Held(msgspec.Struct, array_like=True):
     id: bytes
     missed: list[int]
     reports: list[bytes]
+    withheld: bool
 
 
 class _CuratorState(msgspec.Struct, array_like=True):
@@ -90,13 +91,13 @@ class Curator(Actor):
             if not self._closed:
                 self._excused.add(person)
             return self._close(now)
-        if heard is None or not self._makes_sense(heard, now):
+        if heard is None or not self._makes_sense(heard):
             return []
         closing = self._close(now)
         if not self._closed and person not in self._handed_in:
-            self._handed_in[person] = _Held(
-                heard.id, heard.missed, wire.opened(self._sealer, heard.payloads)
-            )
+            payloads = heard.payloads if isinstance(heard, wire.HandIn) else None
+            reports = wire.opened(self._sealer, payloads or [])
+            self._handed_in[person] = _Held(heard.id, heard.missed, reports, payloads is None)
         known = self._handed_in.get(person)
         taken = known is not None and known.id == heard.id
         answer = (wire.Accepted if taken else wire.Refused)(0, heard.id)
@@ -106,16 +107,15 @@ class Curator(Actor):
         """Close when the time is up."""
         return self._close(now) or ([] if self._closed else wake_at(self._deadline))
 
-    def _makes_sense(self, heard: wire.HandIn, now: float) -> bool:
+    def _makes_sense(self, heard: wire.HandIn | wire.Withheld) -> bool:
         """Windows that there are, and as many reports as may be handed in by who missed those."""
         if any(number >= self._windows for number in heard.missed):
             return False
-        count = len(heard.payloads)
-        if count == 0 and (self._mode == "all" or now >= self._deadline):
+        if isinstance(heard, wire.Withheld):
             return True
-        if not on_to_the_end(heard.missed, self._windows):
-            return count == 0
-        return count == 1 if self._mode == "single" else count <= self._people
+        count = len(heard.payloads)
+        right = count == 1 if self._mode == "single" else count <= self._people
+        return right and on_to_the_end(heard.missed, self._windows)
 
     def _close(self, now: float) -> list[Effect]:
         """Finish if everyone handed in, or the time is up; what was handed in is then forgotten."""
@@ -148,7 +148,7 @@ class Curator(Actor):
             table[:, person] = AWAY
         for person, held in self._handed_in.items():
             table[:, person] = from_record(held.missed, self._windows)
-            reported[person] = on_to_the_end(held.missed, self._windows)
+            reported[person] = not held.withheld
         everything = self._mode == "all"
         away = (table[: self._rounds] == AWAY) | ~reported
         return Walked(
@@ -158,7 +158,7 @@ class Curator(Actor):
             holders=held_by,
             away=away if away.any() or not reported.all() else None,
             silent=None if reported.all() else ~reported,
-            attendance=None if (table == ON).all() else table,
+            attendance=None if (table == ON).all() and reported.all() else table,
             load=np.bincount(held_by, minlength=self._people) if everything else None,
             lost=self._people - len(reports) if everything else 0,
         )

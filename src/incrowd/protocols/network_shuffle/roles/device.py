@@ -3,6 +3,7 @@
     device ── Hop(round, id, {[report sealed to the curator]}) ──▶ device
     device ◀── Passed(id) ──────────────────────────────────────── device
     device ── HandIn(id, windows missed, {[report]}) ────────────▶ curator
+    device ── Withheld(id, windows missed) ──────────────────────▶ curator
     device ◀── Accepted | Refused ──────────────────────────────── curator
 
 A report is sealed once, by its owner, together with 16 random bytes by which the curator counts it
@@ -298,9 +299,7 @@ class Device(Actor):
         self._withheld = now >= self._deadline or not on_to_the_end(
             self._missed, self._clock.windows
         )
-        if self._withheld:
-            held = []
-        elif self._mode == "single":
+        if not self._withheld and self._mode == "single":
             if held:
                 held = [held[int(rng.integers(len(held)))]]
             else:
@@ -316,7 +315,10 @@ class Device(Actor):
         return [self._outbox.put(0, CURATOR, self._record([]), now)]
 
     def _record(self, payloads: list[bytes]) -> bytes:
-        return wire.encode(wire.HandIn(self._handed_in, sorted(self._missed), payloads))
+        missed = sorted(self._missed)
+        if self._withheld:
+            return wire.encode(wire.Withheld(self._handed_in, missed))
+        return wire.encode(wire.HandIn(self._handed_in, missed, payloads))
 
     def _payload(self, reports: NDArray[Any], rng: np.random.Generator) -> bytes:
         (report,) = wire.pack(reports)

@@ -22,6 +22,8 @@ from numpy.typing import NDArray
 
 from incrowd.protocols.network_shuffle.roles.timetable import Clock
 from incrowd.protocols.network_shuffle.theorems.walk import Bools
+from incrowd.protocols.runtime.actor import device
+from incrowd.protocols.runtime.context import Connection, Connections
 
 __all__ = [
     "AWAY",
@@ -76,14 +78,25 @@ def from_record(missed: Sequence[int], windows: int) -> Codes:
     return np.where(away[1:-1], AWAY, np.where(beside, THERE, ON)).astype(np.int8)
 
 
-def from_connections(connections: Iterable[tuple[float, float]], clock: Clock) -> Codes:
-    """One device's codes, from when to when it was connected; who is not connected is off."""
-    ends = np.array([clock.opens(number) for number in range(clock.windows + 1)])
-    covered = np.zeros(clock.windows)
-    for begin, end in connections:
-        covered += np.clip(np.minimum(end, ends[1:]) - np.maximum(begin, ends[:-1]), 0.0, None)
-    whole = covered >= np.diff(ends) * (1 - 1e-9)
-    return np.where(whole, ON, np.where(covered > 0, EITHER, AWAY)).astype(np.int8)
+def from_connections(
+    connections: Sequence[Connection], clock: Clock, *, certain: bool = False
+) -> Codes:
+    """Codes of one device, from its connections with a hub.
+
+    On in windows that lie between the begin of a connection and the last word heard on it. Away
+    after the end of the last one, as nothing that the device did later reached anybody; where
+    there is no connection otherwise, only if that is ``certain``.
+    """
+    edges = np.array([clock.opens(number) for number in range(clock.windows + 1)])
+    on, open_ = np.zeros(clock.windows), np.zeros(clock.windows)
+    for begin, heard, end in connections:
+        starts = np.maximum(begin, edges[:-1])
+        on += np.clip(np.minimum(heard, edges[1:]) - starts, 0.0, None)
+        open_ += np.clip(np.minimum(end, edges[1:]) - starts, 0.0, None)
+    whole = on >= np.diff(edges) * (1 - 1e-9)
+    over = edges[:-1] >= max((each.end for each in connections), default=np.inf)
+    away = open_ == 0 if certain else over
+    return np.where(whole, ON, np.where(away, AWAY, EITHER)).astype(np.int8)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,12 +138,12 @@ class Attendance:
             return seen
         return np.where((own == ON) & (seen != ON), THERE, own).astype(np.int8)
 
-    def with_connections(
-        self, connections: Sequence[Iterable[tuple[float, float]] | None], clock: Clock
-    ) -> Attendance:
+    def with_connections(self, connections: Connections, clock: Clock) -> Attendance:
         """With what the hub knows of each person, where it knows anything."""
         table = self.table.copy()
-        for person, seen in enumerate(connections):
+        for person in range(table.shape[1]):
+            seen = connections.of.get(device(person))
             if seen is not None:
-                table[:, person] = self.merged(person, from_connections(seen, clock))
+                codes = from_connections(seen, clock, certain=connections.certain)
+                table[:, person] = self.merged(person, codes)
         return Attendance(self.rounds, table, self.reported)

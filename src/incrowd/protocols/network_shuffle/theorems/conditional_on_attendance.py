@@ -14,7 +14,6 @@ from incrowd.protocols.network_shuffle.roles.timetable import Clock
 from incrowd.protocols.network_shuffle.simulate import Walked
 from incrowd.protocols.network_shuffle.theorems import routes
 from incrowd.protocols.network_shuffle.theorems.attendance import ON, Attendance
-from incrowd.protocols.runtime.actor import device
 from incrowd.protocols.runtime.context import Connections, Timing
 
 if TYPE_CHECKING:
@@ -41,9 +40,8 @@ def with_connections(
 ) -> Walked:
     """With what the hub knows: for those who vanished that is all there is."""
     clock = Clock.of(rounds, timing)
-    known = [connections.get(device(person)) for person in range(collected.sent)]
     own = attendance_of(rounds, clock.windows, collected)
-    table = own.with_connections(known, clock).table
+    table = own.with_connections(connections, clock).table
     # Who was on to the end and is not heard of is doubtful: nobody knows what was lost with them.
     everyone = bool(own.reported.all() and (table == ON).all())
     return replace(collected, attendance=None if everyone else table)
