@@ -1,4 +1,4 @@
-"""Every protocol states, costs and answers exactly what is recorded in ``values``.
+"""Every protocol states, costs and answers what is recorded in ``values``.
 
 ``python -m tests.golden --write`` records anew and prints what changes: read that first.
 """
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.golden.adapter import Sentence, evaluate
-from tests.golden.golden import VALUES, differences, recorded, write
+from tests.golden.golden import NOISE, VALUES, differences, recorded, write
 from tests.golden.grid import CASES, Case
 
 read = cache(recorded)
@@ -23,7 +23,7 @@ ALL = [(group, case) for group, cases in CASES.items() for case in cases]
 @pytest.mark.parametrize(("group", "case"), ALL, ids=[case.name for _, case in ALL])
 def test_case_gives_the_recorded_values(group: str, case: Case) -> None:
     found = json.loads(json.dumps(evaluate(case)))
-    lines = list(differences(read(group)[case.name], found))
+    lines = list(differences(read(group)[case.name], found, noise=NOISE))
     assert not lines, "\n".join([case.name, *lines])
 
 
