@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from cli_helpers import EXAMPLES, Call
 
 from incrowd.protocols import PROTOCOLS
@@ -18,6 +19,10 @@ from incrowd.protocols import PROTOCOLS
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 UPDATE = "UPDATE_SNAPSHOTS" in os.environ
 
+DEVICE = ("run", "consent", "pause", "resume", "withdraw", "backup", "move", "restore")
+POLICY = ("init", "check", "show")
+CURATOR = ("open", "watch", "result", "close")
+KEYS = ("authority", "issue", "rotate", "revoke", "show")
 HELPS = [
     (),
     ("run",),
@@ -29,8 +34,21 @@ HELPS = [
     ("config", "check"),
     ("graph",),
     ("graph", "stats"),
+    ("query",),
+    ("hub",),
+    ("ledger",),
+    ("device",),
+    *(("device", each) for each in DEVICE),
+    ("device", "policy"),
+    *(("device", "policy", each) for each in POLICY),
+    ("curator",),
+    *(("curator", each) for each in CURATOR),
+    ("keys",),
+    *(("keys", each) for each in KEYS),
 ]
 
+NOISE = ("--sigma", "4", "--sensitivity", "1", "--delta", "1e-6")
+AVERAGES = "SELECT age_range, AVG(insulin), COUNT(*) FROM patients GROUP BY age_range"
 CROWD = ("--n", "1e4", "--delta", "1e-6")
 RESULTS = {
     "account-shuffle": ("account", "shuffle", "--eps0", "1", *CROWD),
@@ -84,6 +102,71 @@ RESULTS = {
     ),
     "config-check-live": ("config", "check", EXAMPLES / "live.toml"),
     "graph-stats": ("graph", "stats", "friends.txt"),
+    "account-token-walk-sum": ("account", "token-walk", "--n", "200", "--steps", "400", *NOISE),
+    "account-token-walk-public": (
+        *("account", "token-walk", "--n", "200", "--steps", "400", "--path", "public", *NOISE),
+        *("--view", "peer+hub", "--cap", "3"),
+    ),
+    "account-token-walk-ring": (
+        *("account", "token-walk", "--topology", "ring", "--n", "200", "--laps", "3", *NOISE),
+    ),
+    "account-token-walk-graph": (
+        *("account", "token-walk", "--topology", "graph", "--graph", "crowd.txt", "--steps", "80"),
+        *("--cap", "3", *NOISE),
+    ),
+    "account-token-walk-histogram": (
+        *("account", "token-walk", "--task", "histogram", "--n", "200", "--steps", "400"),
+        *("--categories", "5", "--eps0", "1", "--delta", "1e-6"),
+    ),
+    "calibrate-token-walk-sigma": (
+        *("calibrate", "token-walk", "--n", "200", "--steps", "400", "--sensitivity", "1"),
+        *("--delta", "1e-6", "--epsilon", "1"),
+    ),
+    "calibrate-token-walk-eps0": (
+        *("calibrate", "token-walk", "--task", "histogram", "--n", "200", "--steps", "400"),
+        *("--categories", "5", "--delta", "1e-6", "--epsilon", "0.5"),
+    ),
+    "account-scrambler": (
+        *("account", "scrambler", "--targets", "8", "--sampling", "0.1", "--sources", "100"),
+        *("--dummies", "50", "--delta", "1e-4"),
+    ),
+    "account-scrambler-release": (
+        *("account", "scrambler", "--targets", "8", "--sampling", "0.1", "--sources", "100"),
+        *("--dummies", "50", "--release", "0.5", "--view", "curator+network", "--delta", "1e-4"),
+    ),
+    "account-scrambler-local": (
+        *("account", "scrambler", "--mode", "local", "--targets", "8", "--sampling", "0.1"),
+        *("--dummies", "3", "--n", "100", "--delta", "0.1"),
+    ),
+    "calibrate-scrambler-dummies": (
+        *("calibrate", "scrambler", "--targets", "8", "--sampling", "0.1", "--sources", "100"),
+        *("--epsilon", "1", "--delta", "1e-4"),
+    ),
+    "query-averages": (
+        *("query", AVERAGES, "--data", EXAMPLES / "patients.csv"),
+        *("--schema", EXAMPLES / "patients.toml", "--epsilon", "1", "--delta", "1e-4"),
+        *("--seed", "7"),
+    ),
+    "query-release": (
+        *("query", "SELECT bmi, COUNT(*) FROM patients GROUP BY bmi"),
+        *("--data", EXAMPLES / "patients.csv", "--schema", EXAMPLES / "patients.toml"),
+        *("--epsilon", "2", "--delta", "1e-4", "--release", "1", "--seed", "7"),
+    ),
+    **{
+        f"run-{name.replace('_', '-')}": (
+            *("run", EXAMPLES / f"{name}.toml", "--seed", "7", "--no-report"),
+        )
+        for name in ("insulin", "token", "token_modes", "town")
+    },
+    **{
+        f"config-check-{name.replace('_', '-')}": ("config", "check", EXAMPLES / f"{name}.toml")
+        for name in (
+            *("check_in", "insulin", "minutes", "rare_condition", "token"),
+            *("token_modes", "town"),
+        )
+    },
+    "device-policy-check": ("device", "policy", "check", EXAMPLES / "policy.toml"),
+    "device-policy-show": ("device", "policy", "show", EXAMPLES / "policy.toml"),
 }
 
 
@@ -94,6 +177,16 @@ def kept(name: str, text: str) -> str:
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
     return path.read_text()
+
+
+def test_every_command_has_a_help_snapshot() -> None:
+    from incrowd.cli.app import build
+
+    def below(command: Any, words: tuple[str, ...]) -> list[tuple[str, ...]]:
+        inner = getattr(command, "commands", {})
+        return [words, *(each for name in inner for each in below(inner[name], (*words, name)))]
+
+    assert sorted(HELPS) == sorted(below(typer.main.get_command(build()), ()))
 
 
 @pytest.mark.parametrize("words", HELPS, ids="-".join)
@@ -112,7 +205,8 @@ def test_json(incrowd: Call, name: str) -> None:
     known = (f"{u} {v}" for u in range(40) for v in range(u) if (u + v) % 3)
     Path("crowd.txt").write_text("\n".join(known))
     ended = incrowd(*RESULTS[name], "--format", "json")
-    assert (ended.code, ended.err) == (0, "")
+    assert ended.code == 0, ended.err
+    assert all(line.startswith("note: ") for line in ended.err.splitlines())
     payload = normal(json.loads(ended.out))
     expected = json.loads(kept(f"{name}.json", json.dumps(payload, indent=2) + "\n"))
     assert_alike(payload, expected, name)
