@@ -18,17 +18,17 @@ from incrowd import graphs
 from incrowd.errors import IncrowdError, NotProven
 from incrowd.graphs.graph import Graph
 from incrowd.live.accounting import CELLS
-from incrowd.protocols.actor import CURATOR, device
 from incrowd.protocols.base import Protocol, Run
 from incrowd.protocols.check_in import CheckIn
 from incrowd.protocols.local import Local
 from incrowd.protocols.network_shuffle import NetworkShuffle
 from incrowd.protocols.network_shuffle.parameters import NetworkShuffleParameters
-from incrowd.protocols.order_shuffle import OrderShuffle, grouping
+from incrowd.protocols.order_shuffle import OrderShuffle, groupings
+from incrowd.protocols.runtime.actor import CURATOR, device
+from incrowd.protocols.runtime.context import Timing
 from incrowd.protocols.scrambled_query import ScrambledQuery
-from incrowd.protocols.scrambled_query.fit import Limits
 from incrowd.protocols.scrambled_query.parameters import ScramblerParameters
-from incrowd.protocols.seat import Timing
+from incrowd.protocols.scrambled_query.tuning import Limits
 from incrowd.protocols.token_walk import TokenWalk
 from incrowd.protocols.trusted_shuffle import TrustedShuffle
 from incrowd.randomizers import DESCRIBED, GaussianVector, Randomizer, Unstated
@@ -185,15 +185,15 @@ def graph_of(named: tuple[Any, ...]) -> Graph:
             return graphs.ring(*numbers)
 
 
-def groups_of(kind: str, *numbers: Any) -> grouping.Grouping:
+def groups_of(kind: str, *numbers: Any) -> groupings.Grouping:
     if kind == "steps":
         graph, steps = numbers
-        return grouping.from_graph(graph_of(graph), steps)
+        return groupings.from_graph(graph_of(graph), steps)
     (n,) = numbers
     if kind == "line":
         near = [[each for each in (p - 1, p, p + 1) if 0 <= each < n] for p in range(n)]
-        return grouping.from_lists(near, n)
-    return grouping.from_lists([list(range(begin, begin + 4)) for begin in range(0, n, 4)], n)
+        return groupings.from_lists(near, n)
+    return groupings.from_lists([list(range(begin, begin + 4)) for begin in range(0, n, 4)], n)
 
 
 # What is asked, and what people hold.
