@@ -25,8 +25,9 @@ from incrowd.live.keys import CERTIFICATE_FILE, KeyRecord, PrivateKeys, Role
 from incrowd.live.ledger import Line
 from incrowd.live.options import LiveOptions
 from incrowd.live.policy import Policy
-from incrowd.protocols.base import Protocol, Run
+from incrowd.protocols.api import Protocol
 from incrowd.protocols.network_shuffle import NetworkShuffle
+from incrowd.protocols.run import Run
 from incrowd.protocols.runtime.actor import CURATOR
 from incrowd.randomizers import KRR
 from incrowd.tasks.histogram import Histogram
