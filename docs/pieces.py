@@ -40,6 +40,7 @@ from incrowd.cli.app import build
 from incrowd.live.options import LiveOptions
 from incrowd.protocols import PROTOCOLS
 from incrowd.protocols import load as load_protocol
+from incrowd.protocols.capabilities import Tunable
 from incrowd.protocols.settings import Field, fields_of
 from incrowd.randomizers import RANDOMIZERS
 from incrowd.randomizers._lattice import keep_probability, truth_probability
@@ -432,8 +433,8 @@ def survey_keys() -> str:
     }
     say("randomizer", ("epsilon", *sorted(fields.keys() - {"epsilon"})), fields)
     for kind in PROTOCOLS:
-        limits = load_protocol(kind).limits_type
-        for name, field in _fields(limits) if limits is not None else ():
+        protocol = load_protocol(kind)
+        for name, field in _fields(protocol.limits_type) if issubclass(protocol, Tunable) else ():
             said = f"`{kind}`: {field.description}"
             rows.append(("`[limits]`", f"`{name}`", _type(field), _default(field), said))
     for name, field in _fields(LiveOptions):
