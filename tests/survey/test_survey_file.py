@@ -90,6 +90,13 @@ def test_the_budget_pays_for_rounds(write: Write) -> None:
         survey.load(write(protocol=f"{CHECK_IN}{rounds + 1}", randomizer=given))
 
 
+def test_budget_that_no_epsilon0_meets_is_refused_with_the_file(write: Write) -> None:
+    path = write(budget='epsilon = 1e-13\ndelta = 1e-30\nview = "everyone"', randomizer=None)
+    with pytest.raises(errors.BudgetInfeasible) as caught:
+        survey.load(path)
+    assert str(caught.value).startswith(f"{path}: budget: no eps0 between")
+
+
 def test_a_budget_that_pays_for_no_round_is_refused(write: Write) -> None:
     poor = {"budget": "epsilon = 0.001\ndelta = 1e-12", "randomizer": "epsilon = 2.0"}
     with pytest.raises(errors.BudgetInfeasible, match="no rounds between 1 and"):

@@ -20,6 +20,7 @@ from incrowd.cli.options import (
     MissingOption,
     UsageProblem,
     build_protocol,
+    checked,
     flag,
     keyword,
     number_option,
@@ -86,7 +87,7 @@ def account(kind: type[Protocol], given: Mapping[str, Any]) -> None:
     if given["delta"] is None and kind.slack is not None:
         delta = kind.slack
     else:
-        delta = checks.delta(_given(given, "delta"), flag("delta"))
+        delta = checked(checks.delta, _given(given, "delta"), "delta")
     given = {**given, "colluders": read_colluders(given["colluders"])}
     protocol = build_protocol(kind, given)
     with progress() as say:
@@ -98,9 +99,9 @@ def account(kind: type[Protocol], given: Mapping[str, Any]) -> None:
 
 def solve(kind: type[Protocol], given: Mapping[str, Any]) -> None:
     """Print the left-out option that meets the promise, and the promise it gives."""
-    epsilon = checks.epsilon(_given(given, "epsilon"), flag("epsilon"))
+    epsilon = checked(checks.epsilon, _given(given, "epsilon"), "epsilon")
     if given["delta"] is not None:
-        checks.delta(given["delta"], flag("delta"))
+        checked(checks.delta, given["delta"], "delta")
     elif kind.slack is not None and given[LOCAL_EPSILON.name] is None:
         given = {**given, "delta": kind.slack}  # a δ that goes without saying is not left out
     given = {**given, "colluders": read_colluders(given["colluders"])}

@@ -14,6 +14,7 @@ import typer
 
 from incrowd import checks
 from incrowd.cli.options import (
+    checked,
     field_option,
     flag,
     keyword,
@@ -113,7 +114,7 @@ def run(given: Mapping[str, Any]) -> None:
         raise typer.BadParameter("contradicts --live", param_hint="'--mode'")
     mode: Mode = given["mode"] or "simulate"
     if given["devices"] is not None:
-        checks.crowd(given["devices"], flag("devices"))
+        checked(checks.crowd, given["devices"], "devices")
     page = page_of(file, given["report"], given["no_report"])
     faults = _faults(mode, given)
     with progress() as say:

@@ -27,7 +27,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from incrowd.errors import (
-    IncrowdError,
     InvalidCrowd,
     InvalidParameter,
     MissingExtra,
@@ -161,7 +160,8 @@ class Survey:
         if chosen.min_crowd > len(self.values):
             raise InvalidCrowd(
                 f"min_crowd must be at most the {len(self.values)} people who are asked, got "
-                f"{chosen.min_crowd}"
+                f"{chosen.min_crowd}",
+                field="min_crowd",
             )
         try:
             from incrowd.live.run import run_live
@@ -209,10 +209,8 @@ def build(file: SurveyFile, say: Progress, *, people: int | None = None) -> Surv
     kind = protocol_kind(file, task)
     graph = None
     if people is not None:
-        try:
+        with file.origin.located():
             kept, graph = part_of(kind.parameters_type, file.protocol.values, people, len(values))
-        except IncrowdError as error:
-            raise type(error)(f"{file.path}: {error}") from error
         values = values[kept]
     protocol, solved = protocol_of(file, kind, task, len(values), graph, say)
     check_alone(file, protocol)

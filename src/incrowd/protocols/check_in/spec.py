@@ -193,7 +193,8 @@ class CheckIn(ShufflerProtocol, Coverable, Anytime):
         if not self.parameters.dummies:
             raise NotProven(
                 "cover needs dummies: without them the shuffler's answers show who stayed away; "
-                "set dummies = true, or leave cover out"
+                "set dummies = true, or leave cover out",
+                field="cover",
             )
         plan = check_in_cover(self.randomizer.report_bytes, self.parameters.rounds, cells)
         return self._under(plan, self.parameters), plan

@@ -148,7 +148,8 @@ class NetworkShuffle(
             if not parameters.stationary:
                 raise InvalidParameter(
                     "graph is missing: name the file that says who can talk to whom or a family "
-                    "such as regular:8, or take the walks as perfectly mixed (stationary, with n)"
+                    "such as regular:8, or take the walks as perfectly mixed (stationary, with n)",
+                    field="graph",
                 )
             return cls._of(parameters, randomizer, None)
         if graph is None:
@@ -231,7 +232,9 @@ class NetworkShuffle(
     def rounds(self) -> int:
         """How often each report moves; raises while that is still open."""
         if self.parameters.rounds == "auto":
-            raise InvalidParameter("rounds are still auto: call planned(delta) to choose them")
+            raise InvalidParameter(
+                "rounds are still auto: call planned(delta) to choose them", field="rounds"
+            )
         return self.parameters.rounds
 
     # Accounting.

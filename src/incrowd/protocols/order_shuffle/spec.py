@@ -164,7 +164,8 @@ class OrderShuffle(ShufflerProtocol, Coverable, OnGraph, TaskBound, OrderPrivate
         if parameters.few_values and self._categories is None:
             raise InvalidParameter(
                 "few_values needs a randomizer whose reports are categories: "
-                f"{' or '.join(TELLING)}"
+                f"{' or '.join(TELLING)}",
+                field="few_values",
             )
         object.__setattr__(self, "grouping", grouping)
         object.__setattr__(self, "given", given)
@@ -205,7 +206,8 @@ class OrderShuffle(ShufflerProtocol, Coverable, OnGraph, TaskBound, OrderPrivate
                 raise InvalidParameter(
                     "coordinates are missing: name the columns that say where people are "
                     "(task.coordinates) or their groups (task.groups), or give protocol.groups or "
-                    "protocol.graph"
+                    "protocol.graph",
+                    field="coordinates",
                 )
             return self
         if self.grouping is not None:
@@ -215,17 +217,21 @@ class OrderShuffle(ShufflerProtocol, Coverable, OnGraph, TaskBound, OrderPrivate
                 "only one of them"
             )
         if task.places == "points" and p.radius is None:
-            raise InvalidParameter(_NO_RADIUS)
+            raise InvalidParameter(_NO_RADIUS, field="radius")
         if task.places == "points" and p.metric == "haversine" and len(task.coordinates) != 2:
             raise InvalidParameter(
                 "metric haversine needs two coordinates, latitude and then longitude, got "
-                f"{len(task.coordinates)}"
+                f"{len(task.coordinates)}",
+                field="metric",
             )
         if task.places == "groups" and p.radius is not None:
-            raise InvalidParameter("radius is not for groups that people name: leave it out")
+            raise InvalidParameter(
+                "radius is not for groups that people name: leave it out", field="radius"
+            )
         if p.shape == "square" and len(task.coordinates) > 2:
             raise InvalidParameter(
-                f"shape square is for one or two coordinates, got {len(task.coordinates)}"
+                f"shape square is for one or two coordinates, got {len(task.coordinates)}",
+                field="shape",
             )
         _check_method(p, 0 if p.shape == "square" else len(task.coordinates))
         return self._but(places=task.places, axes=len(task.coordinates))
@@ -235,14 +241,14 @@ class OrderShuffle(ShufflerProtocol, Coverable, OnGraph, TaskBound, OrderPrivate
         if points is not None:
             reach = self.parameters.radius
             if reach is None:
-                raise InvalidParameter(_NO_RADIUS)
+                raise InvalidParameter(_NO_RADIUS, field="radius")
             squares = self.parameters.shape == "square"
             near = groupings.from_cells if squares else groupings.from_points
             return near(points, reach, self.parameters.metric)
         if names is not None:
             return groupings.from_labels([group_names(each) for each in names])
         raise InvalidParameter(
-            "groups are missing: give a grouping, a graph, or a task with places"
+            "groups are missing: give a grouping, a graph, or a task with places", field="groups"
         )
 
     def at(self, grouping: Grouping) -> Self:
@@ -300,7 +306,7 @@ class OrderShuffle(ShufflerProtocol, Coverable, OnGraph, TaskBound, OrderPrivate
     def _colluding(self, colluders: Colluders) -> int:
         if self.parameters.n or not colluders:
             return check_colluders(colluders, self.parameters.n or 1)
-        raise InvalidCrowd("n must be known to count colluders: give it, or the groups")
+        raise InvalidCrowd("n must be known to count colluders: give it, or the groups", field="n")
 
     def order_guarantee(self, view: str = "curator", colluders: Colluders = 0) -> Guarantee | None:
         """What is proven about the order inside each group; none where that is nothing.
@@ -394,11 +400,15 @@ class OrderShuffle(ShufflerProtocol, Coverable, OnGraph, TaskBound, OrderPrivate
     def published(self) -> OrderShuffleParameters:
         """Without the name of the graph's file; files of groups and orders stay on one machine."""
         if not self.parameters.exact:
-            raise InvalidParameter("exact must be true where people really take part")
+            raise InvalidParameter(
+                "exact must be true where people really take part", field="exact"
+            )
         if self.parameters.theta is not None and self._finds_order:
             # The shuffler finds its order in floating point; the curator's machine may find another
             # one, and would state the α of that.
-            raise InvalidParameter("theta is for one machine: give alpha where people take part")
+            raise InvalidParameter(
+                "theta is for one machine: give alpha where people take part", field="theta"
+            )
         for name in ("groups", "order"):
             if getattr(self.parameters, name):
                 raise InvalidParameter(
@@ -469,7 +479,9 @@ def _check_method(parameters: OrderShuffleParameters, axes: int) -> None:
     """Refuse a way to find an order that does not apply, before anybody answers."""
     needs = reference.lacking(parameters.method, axes=axes, radius=parameters.radius)
     if needs is not None:
-        raise InvalidParameter(f"method {parameters.method} needs {needs}; use best")
+        raise InvalidParameter(
+            f"method {parameters.method} needs {needs}; use best", field="method"
+        )
 
 
 @lru_cache(maxsize=8)

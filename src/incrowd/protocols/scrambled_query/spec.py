@@ -91,9 +91,14 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable):
         check_randomizer(randomizer)
         if isinstance(randomizer, Redirect):
             if randomizer != self.implied(parameters):
-                raise InvalidParameter("sampling and the randomizer both say how often people lie")
+                raise InvalidParameter(
+                    "sampling and the randomizer both say how often people lie", field="sampling"
+                )
         elif parameters.grouping_sets > 1:
-            raise InvalidParameter("grouping_sets must be 1 with a randomizer other than sampling")
+            raise InvalidParameter(
+                "grouping_sets must be 1 with a randomizer other than sampling",
+                field="grouping_sets",
+            )
         elif parameters.sampling or parameters.mode != "scrambler":
             raise InvalidParameter(
                 "randomizer is for mode scrambler without sampling, which says the same: its "
@@ -116,7 +121,9 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable):
         """The lies that the parameters speak of."""
         _check_sources(parameters)
         if not parameters.targets:
-            raise InvalidParameter("targets must be at least 1: a query needs compute nodes")
+            raise InvalidParameter(
+                "targets must be at least 1: a query needs compute nodes", field="targets"
+            )
         return Redirect(targets=parameters.targets, sampling=parameters.sampling)
 
     @classmethod
@@ -158,7 +165,9 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable):
     ) -> dict[str, Any]:
         """Lies, groups and dummies for the budget, unless some of them are given."""
         if "grouping_sets" in given:
-            raise InvalidParameter("grouping_sets follow from the query: leave the key out")
+            raise InvalidParameter(
+                "grouping_sets follow from the query: leave the key out", field="grouping_sets"
+            )
         travel = {name: given[name] for name in ("sampling", "sources", "dummies") if name in given}
         if len(travel) == 3 or given.get("mode", "scrambler") != "scrambler":
             if limits != Limits():
@@ -392,4 +401,6 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable):
 
 def _check_sources(parameters: ScramblerParameters) -> None:
     if parameters.mode != "local" and not parameters.sources:
-        raise InvalidParameter("sources must be at least 1: a scrambler mixes messages")
+        raise InvalidParameter(
+            "sources must be at least 1: a scrambler mixes messages", field="sources"
+        )

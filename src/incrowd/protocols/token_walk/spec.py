@@ -121,17 +121,24 @@ class TokenWalk(Protocol, OnGraph, TaskBound):
     ) -> None:
         _check_drawable(check_randomizer(randomizer), parameters)
         if parameters.sigma and randomizer != self.implied(parameters):
-            raise InvalidParameter("sigma and the randomizer both state the noise: give only one")
+            raise InvalidParameter(
+                "sigma and the randomizer both state the noise: give only one", field="sigma"
+            )
         if not parameters.sigma and (parameters.sensitivity or parameters.lipschitz):
             name = "sensitivity" if parameters.sensitivity else "lipschitz"
-            raise InvalidParameter(f"{name} goes with sigma: the randomizer states its own noise")
+            raise InvalidParameter(
+                f"{name} goes with sigma: the randomizer states its own noise", field=name
+            )
         if graph is not None and parameters.topology != "graph":
-            raise InvalidParameter("graph needs topology graph: elsewhere nobody is a neighbour")
+            raise InvalidParameter(
+                "graph needs topology graph: elsewhere nobody is a neighbour", field="graph"
+            )
         if parameters.topology == "graph":
             if graph is None:
                 raise InvalidParameter(
                     "graph must be given: the file that says who can talk to whom, or a family of "
-                    "graphs such as regular:8"
+                    "graphs such as regular:8",
+                    field="graph",
                 )
             if parameters.n not in (0, graph.n):
                 raise InvalidCrowd(
@@ -169,13 +176,16 @@ class TokenWalk(Protocol, OnGraph, TaskBound):
         if parameters.task == "histogram":
             return "krr"
         if not parameters.sigma:
-            raise InvalidParameter("sigma must be above 0: it is the noise of one contribution")
+            raise InvalidParameter(
+                "sigma must be above 0: it is the noise of one contribution", field="sigma"
+            )
         try:
             return Gaussian.with_sigma(parameters.sigma / parameters.distance)
         except InvalidParameter as error:
             raise InvalidParameter(
                 f"sigma of {parameters.sigma:g} for contributions that are up to "
-                f"{parameters.distance:g} apart cannot be used: {error}"
+                f"{parameters.distance:g} apart cannot be used: {error}",
+                field="sigma",
             ) from error
 
     @classmethod
@@ -306,7 +316,9 @@ class TokenWalk(Protocol, OnGraph, TaskBound):
         """The same for every task; the steps of a model are no values that could be asked for."""
         del task
         if self.reads:
-            raise InvalidParameter("task sgd is trained by TokenSGD: there are no values to add up")
+            raise InvalidParameter(
+                "task sgd is trained by TokenSGD: there are no values to add up", field="task"
+            )
         return self
 
     def collect(self, values: NDArray[Any], seeds: Seeds) -> Collected:
@@ -401,7 +413,8 @@ def _check_drawable(randomizer: Randomizer, chosen: TokenWalkParameters) -> None
         if chosen.task != "auto" and not fitting:
             raise InvalidParameter(
                 f"task {chosen.task} and the randomizer {randomizer.kind} do not go together: krr "
-                "is for a histogram, gaussian for the others"
+                "is for a histogram, gaussian for the others",
+                field="task",
             )
     elif isinstance(randomizer, Laplace):
         if chosen.topology != "ring":
@@ -415,4 +428,6 @@ def _check_drawable(randomizer: Randomizer, chosen: TokenWalkParameters) -> None
             "gaussian for numbers, or laplace on a ring"
         )
     if chosen.spread and not isinstance(randomizer, Gaussian | GaussianVector):
-        raise InvalidParameter("spread needs gaussian noise: other noise does not add up to itself")
+        raise InvalidParameter(
+            "spread needs gaussian noise: other noise does not add up to itself", field="spread"
+        )

@@ -112,7 +112,7 @@ def crowds_of(n: int, rate: float) -> Crowds:
 
 def _people(n: int) -> int:
     if checks.crowd(n) > _MOST_PEOPLE:
-        raise InvalidCrowd(f"n must be at most {_MOST_PEOPLE:,} people here, got {n}")
+        raise InvalidCrowd(f"n must be at most {_MOST_PEOPLE:,} people here, got {n}", field="n")
     return int(n)
 
 
@@ -170,7 +170,8 @@ class SummedProfile(Profile):
         if not _LEAST_NOISE <= checks.number(self.sigma, "sigma") <= 1 / _LEAST_NOISE:
             raise InvalidParameter(
                 f"sigma must lie between {_LEAST_NOISE:g} and {1 / _LEAST_NOISE:g}, "
-                f"got {self.sigma!r}"
+                f"got {self.sigma!r}",
+                field="sigma",
             )
 
     def delta(self, epsilon: float) -> float:

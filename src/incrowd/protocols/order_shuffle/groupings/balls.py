@@ -79,7 +79,7 @@ class BallGroups(Grouping):
                 f"metric: {metric!r} is not known; {checks.did_you_mean(str(metric), METRICS)}"
             )
         if checks.number(radius, "radius") < 0:
-            raise InvalidParameter(f"radius must be at least 0, got {radius!r}")
+            raise InvalidParameter(f"radius must be at least 0, got {radius!r}", field="radius")
         self.metric = metric
         self.radius = float(radius)
         self.points = checked_points(points, metric)

@@ -67,7 +67,9 @@ _TO_DEVICE = msgspec.msgpack.Decoder(
 def make_actor(protocol: TokenWalk, address: Address, context: ActorContext) -> Actor:
     """One person's device, the courier, or the curator."""
     if protocol.reads:
-        raise InvalidParameter("task sgd is trained by TokenSGD: it is not played by devices")
+        raise InvalidParameter(
+            "task sgd is trained by TokenSGD: it is not played by devices", field="task"
+        )
     if address == COURIER:
         return Courier(protocol, token_format(protocol), context.generator, context.timing)
     if address == CURATOR:
