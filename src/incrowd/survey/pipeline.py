@@ -25,7 +25,7 @@ from incrowd.graphs import Graph
 from incrowd.protocols import PROTOCOLS
 from incrowd.protocols import load as load_protocol
 from incrowd.protocols.base import Protocol
-from incrowd.randomizers import RANDOMIZERS, Generic
+from incrowd.randomizers import RANDOMIZERS
 from incrowd.randomizers.base import Randomizer
 from incrowd.survey.calibrate import LOCAL_EPSILON, Goal, Unknown, calibrate, unknowns
 from incrowd.survey.fields import fields_of
@@ -286,12 +286,9 @@ def _stretched(section: Section, kind: type[Protocol]) -> Unknown | None:
 
 def _randomizer_kind(section: Section, task: Task, kind: type[Protocol]) -> type[Randomizer]:
     """The class of the randomizer; its domain is checked before any of its keys."""
-    # The generic one stands for all of them in accounting; nobody can draw from it.
     asked = {TASKS[name].domain for name in COLUMN_TASKS}
     drawable = {
-        name: each
-        for name, each in RANDOMIZERS.items()
-        if each.domain in asked and each is not Generic
+        name: each for name, each in RANDOMIZERS.items() if each.domain in asked and each.drawable
     }
     named = section.values.get("kind")
     if named in drawable:

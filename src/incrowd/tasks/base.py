@@ -308,11 +308,10 @@ def _larger(one: FloatArray | None, other: FloatArray | None) -> FloatArray | No
 
 
 def _fitting(domain: Domain) -> str:
-    from incrowd.randomizers import RANDOMIZERS, Generic
+    from incrowd.randomizers import RANDOMIZERS
 
-    # The generic one stands for all of them in accounting; nobody can draw from it.
     kinds = sorted(
-        name for name, kind in RANDOMIZERS.items() if kind.domain == domain and kind is not Generic
+        name for name, kind in RANDOMIZERS.items() if kind.domain == domain and kind.drawable
     )
     return "one of " + ", ".join(kinds)
 
