@@ -33,7 +33,6 @@ from incrowd.survey.parse import Budget, Section, SurveyFile
 from incrowd.tasks import TASKS
 from incrowd.tasks.base import Task
 from incrowd.tasks.query import Query, Schema
-from incrowd.tasks.release import Release
 
 __all__ = [
     "COLUMN_TASKS",
@@ -71,22 +70,19 @@ def asked_by(file: SurveyFile) -> dict[str, Any]:
     if kind == QUERY:
         query = _query(file.task, file.path.parent)
         task: Task = query
-        column, usual = query.table, query.sql
+        column = query.table
     else:
         column = file.task.take("column", str)
         task = _task(file.task)
-        usual = f"What is the {_kind(task)} of {column}?"
         try:
             task.asks(column)
         except InvalidParameter as error:
             raise file.task.fail("column", str(error)) from error
-        if isinstance(task, Release):
-            usual = f"Which {column} is where?"
     _check_protocol(file.protocol)
     return {
         "path": file.path,
         "text": file.text,
-        "question": question or usual,
+        "question": question or task.default_question(column),
         "task": task,
         "column": column,
         "live": file.live,
