@@ -106,3 +106,31 @@ def test_people_profile_without_crowds_composes():
     nobody = ComposedProfile(((PeopleProfile(BINARY, (), 5), 4),))
     assert nobody.epsilon(1e-6) == pytest.approx(0.0, abs=1e-9)
     assert nobody.delta(-0.5) >= -math.expm1(-0.5) * (1 - 1e-15)
+
+
+@pytest.mark.parametrize("profile", PROFILES, ids=lambda each: type(each).__name__)
+def test_stated_properties_agree_with_the_curve(profile):
+    if profile.pure_epsilon is not None:
+        assert profile.greatest_loss == profile.pure_epsilon
+        assert all(profile.epsilon(delta) == profile.pure_epsilon for delta in (1e-9, 0.3))
+    if profile.normal_shift is not None:
+        twin = GaussianProfile(profile.normal_shift)
+        assert all(profile.delta(epsilon) == twin.delta(epsilon) for epsilon in (-1.0, 0.0, 1.0))
+    rounds = sum(times for _, times in profile.components)
+    assert rounds > 1 or profile.components == ((profile, 1),)
+
+
+def test_composition_takes_apart_whatever_has_components():
+    inner = ComposedProfile(((NORMAL, 2), (LOCAL, 1)))
+    assert dict(ComposedProfile(((inner, 3), (LOCAL, 1))).parts) == {NORMAL: 6, LOCAL: 4}
+
+
+def test_parts_that_do_not_convolve_are_added_up():
+    group = group_privacy.GroupProfile(SHUFFLED, 2)
+    assert group_privacy.TogetherProfile(((group, 1), (LOCAL, 1)))._convolved is None
+    assert group_privacy.TogetherProfile(((SHUFFLED, 1), (LOCAL, 1)))._convolved is not None
+
+
+def test_lent_curve_is_as_pure_as_the_one_lent():
+    assert LentProfile(PureProfile(1.0)).pure_epsilon == 1.0
+    assert LentProfile(LOCAL).pure_epsilon is None

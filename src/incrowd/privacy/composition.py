@@ -170,12 +170,16 @@ class ComposedProfile(Profile):
         flat: dict[Profile, int] = {}
         for part, rounds in self.parts:
             times = checks.integer(rounds, "rounds", 1)
-            inner = part.parts if isinstance(part, ComposedProfile) else ((part, 1),)
-            for profile, each in inner:
+            for profile, each in part.components:
                 flat[profile] = flat.get(profile, 0) + each * times
         if not flat:
             raise InvalidParameter("a composition needs at least one part")
         object.__setattr__(self, "parts", tuple(flat.items()))
+
+    @property
+    def components(self) -> tuple[tuple[Profile, int], ...]:
+        """The parts, none of which is a composition."""
+        return self.parts
 
     def delta(self, epsilon: float) -> float:
         """δ of the convolved losses."""

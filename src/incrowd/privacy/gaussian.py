@@ -96,6 +96,11 @@ class GaussianProfile(Profile):
         return (dots_below(self.bracket, self.shift, math.inf),)
 
     @property
+    def normal_shift(self) -> float:
+        """The shift itself."""
+        return self.shift
+
+    @property
     def interval(self) -> float:
         """The loss has the shift for its standard deviation."""
         return self.shift / 40

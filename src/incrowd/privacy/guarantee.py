@@ -27,6 +27,7 @@ from incrowd.views import EVERYONE, view_of
 
 if TYPE_CHECKING:
     from incrowd.privacy.composition import LossDistribution
+    from incrowd.randomizers.law import PairLaw
 
 __all__ = ["EVERYONE", "Guarantee", "Neighbours", "Notion", "Profile", "view_of"]
 
@@ -73,6 +74,30 @@ class Profile(ABC):
     @abstractmethod
     def interval(self) -> float:
         """A grid spacing fine enough to compose this profile many times."""
+
+    @property
+    def components(self) -> tuple[tuple[Profile, int], ...]:
+        """The curves that this one composes, each with its number of rounds: itself, once."""
+        return ((self, 1),)
+
+    @property
+    def convolvable(self) -> bool:
+        """Whether convolving :meth:`losses` pays: if not, (ε, δ) are added up."""
+        return True
+
+    @property
+    def pure_epsilon(self) -> float | None:
+        """The one ε that is stated at every δ; none where more δ buys a smaller ε."""
+        return None
+
+    @property
+    def normal_shift(self) -> float | None:
+        """The shift of the two normal laws whose exact curve this is; none of other curves."""
+        return None
+
+    def attack(self) -> tuple[PairLaw, ...]:
+        """Laws of one report on attacked data sets, where the curve is that of one randomizer."""
+        return ()
 
     def losses(self, interval: float) -> LossDistribution:
         """A privacy-loss distribution that dominates the curve, on a grid of this spacing."""

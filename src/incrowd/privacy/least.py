@@ -54,6 +54,11 @@ class LeastProfile(Profile):
         """The finer grid."""
         return min(self.own.interval, self.more.interval)
 
+    @property
+    def convolvable(self) -> bool:
+        """Every point of a grid would cost two curves: adding up is cheaper."""
+        return False
+
 
 @dataclass(frozen=True)
 class LentProfile(Profile):
@@ -78,6 +83,11 @@ class LentProfile(Profile):
     def interval(self) -> float:
         """As lent."""
         return self.more.interval
+
+    @property
+    def pure_epsilon(self) -> float | None:
+        """As lent."""
+        return self.more.pure_epsilon
 
     def losses(self, interval: float) -> LossDistribution:
         """As lent."""

@@ -19,6 +19,7 @@ from incrowd.randomizers.base import Randomizer
 if TYPE_CHECKING:
     from incrowd.privacy.composition import LossDistribution
     from incrowd.privacy.shuffle import ShuffleProfile
+    from incrowd.randomizers.law import PairLaw
 
 __all__ = ["LocalProfile"]
 
@@ -58,12 +59,16 @@ class LocalProfile(Profile):
         """Losses of the same attacks."""
         return self._crowd_of_one.attained()
 
+    def attack(self) -> tuple[PairLaw, ...]:
+        """Those that the randomizer knows."""
+        return self.randomizer.attack()
+
     @cached_property
     def _crowd_of_one(self) -> ShuffleProfile:
         from incrowd.privacy.shuffle import ShuffleProfile
 
         # Alone, every law of a pair says the same; not every randomizer has a blanket.
-        attacks = self.randomizer.attack()
+        attacks = self.attack()
         law = attacks[0] if attacks else self.randomizer.blanket()
         return ShuffleProfile(law, 1, self, attacks)
 

@@ -73,6 +73,11 @@ class PureProfile(Profile):
         return self.greatest
 
     @property
+    def pure_epsilon(self) -> float:
+        """The ε of the promise."""
+        return self.greatest
+
+    @property
     def interval(self) -> float:
         """A share of the greatest loss, which then falls on the grid."""
         return self.greatest / _STEPS if self.greatest else 1.0

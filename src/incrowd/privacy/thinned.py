@@ -26,6 +26,7 @@ class Thinned(Randomizer, frozen=True, tag="thinned"):
     rate: float
 
     domain: ClassVar[Domain] = "category"
+    drawable: ClassVar[bool] = False
 
     @property
     def delta(self) -> float:

@@ -16,7 +16,6 @@ from functools import lru_cache
 import numpy as np
 
 from incrowd.protocols.runtime.wire import public_values
-from incrowd.randomizers import Generic
 from incrowd.randomizers.base import Randomizer
 from incrowd.tasks.base import as_sampled
 
@@ -32,10 +31,10 @@ def expected_error(
 ) -> float | None:
     """The root mean square standard error of the coordinates, from this many reports.
 
-    None for the generic randomizer, which cannot draw, and for one so wide that even a pilot of a
-    few people would not fit in memory.
+    None for a randomizer that cannot draw, and for one so wide that even a pilot of a few people
+    would not fit in memory.
     """
-    if isinstance(randomizer, Generic):
+    if not randomizer.drawable:
         return None
     variance = _variance_of_one(randomizer, sampled)
     return None if variance is None else math.sqrt(variance / reports)

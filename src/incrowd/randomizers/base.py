@@ -72,6 +72,22 @@ class Randomizer(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", om
     epsilon: float
 
     domain: ClassVar[Domain]
+    drawable: ClassVar[bool] = True
+    """Whether reports can be drawn; if not, the randomizer is for accounting only."""
+    report_domain: ClassVar[Domain | None] = None
+    """The domain of reports that have the form of a value; none where they are something else."""
+    reports_missing: ClassVar[bool] = False
+    """Whether a report can say that a number is absent.
+
+    If so, an estimate has the shares of low, high and none, with their covariance.
+    """
+    summable: ClassVar[bool] = False
+    """Whether a sum of reports is enough to estimate from: see :meth:`tally`."""
+    additive: ClassVar[bool] = False
+    """Whether a report is the value plus noise that does not depend on it."""
+    uniform_blanket: ClassVar[bool] = False
+    """Whether a report is uniform over all categories or targets with a probability that is the
+    same for every value, and the value otherwise, as in k-ary randomized response."""
 
     def __post_init__(self) -> None:
         """Refuse parameters that describe no mechanism."""
@@ -86,6 +102,14 @@ class Randomizer(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", om
     def delta(self) -> float:
         """The δ0 that goes with ``epsilon``; zero for pure randomizers."""
         return 0.0
+
+    @property
+    def normal_shift(self) -> float | None:
+        """The largest distance of two values, in standard deviations of normal noise.
+
+        None where noise is not normal. All bounds on sums of Gaussian noise depend on it.
+        """
+        return None
 
     @property
     def assumption(self) -> str | None:
@@ -124,6 +148,12 @@ class Randomizer(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", om
         """The same as a person's own device does it, where that takes longer."""
         return self.randomize(values, rng)
 
+    def randomize_scaled(
+        self, values: NDArray[Any], scale: float, rng: np.random.Generator
+    ) -> Reports:
+        """The values plus ``scale`` times as much noise, on a device, if :attr:`additive`."""
+        raise NotImplementedError
+
     def filled(self, values: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
         """The values with a stand-in for each that is absent, as :meth:`randomize` takes them."""
         from incrowd.randomizers import _inputs
@@ -149,6 +179,13 @@ class Randomizer(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", om
     def priced(self, estimate: Estimate) -> FloatArray:
         """The variances that an expected error is stated from: those of all coordinates."""
         return estimate.variance
+
+    def pure(self) -> Randomizer | None:
+        """The randomizer without δ0 whose crowds stand for those of this one, which are near them.
+
+        None without a δ0, and where that is not proven (``docs/theory/check_in.md``).
+        """
+        return None
 
     def tally(self, reports: Reports) -> FloatArray:
         """What reports add up to, where their sum is all that is needed; counts of categories."""

@@ -67,6 +67,8 @@ class Laplace(Randomizer, frozen=True, tag="laplace"):
     """A number in [0, 1] plus Laplace noise of scale 1/ε0."""
 
     domain: ClassVar[Domain] = "interval"
+    summable: ClassVar[bool] = True
+    additive: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Refuse an ε0 that is no number or out of range."""
@@ -86,6 +88,15 @@ class Laplace(Randomizer, frozen=True, tag="laplace"):
         """Add the noise and round to the grid."""
         numbers = _inputs.numbers(values)
         return on_grid(numbers + rng.laplace(0.0, 1 / self.epsilon, numbers.size))
+
+    def randomize_scaled(
+        self, values: NDArray[Any], scale: float, rng: np.random.Generator
+    ) -> Reports:
+        """Rescale noise that is on the grid, then round again."""
+        numbers = _inputs.numbers(values)
+        if not scale:
+            return on_grid(numbers)
+        return on_grid(numbers + scale * self.randomize_exactly(np.zeros(numbers.size), rng))
 
     def estimate(self, reports: Reports) -> Estimate:
         """The mean of those who answered; given their data its variance is exactly 2/(n·ε0²)."""
@@ -149,6 +160,8 @@ class Gaussian(Randomizer, frozen=True, tag="gaussian"):
     delta: float
 
     domain: ClassVar[Domain] = "interval"
+    summable: ClassVar[bool] = True
+    additive: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Refuse an ε0 or δ0 that describes no mechanism."""
@@ -175,6 +188,11 @@ class Gaussian(Randomizer, frozen=True, tag="gaussian"):
         return _calibrated_sigma(self.epsilon, self.delta)
 
     @property
+    def normal_shift(self) -> float:
+        """Two numbers are at most 1 apart."""
+        return 1 / self.sigma
+
+    @property
     def assumption(self) -> str:
         """The law is that of real numbers."""
         return ROUNDED_NOISE
@@ -192,6 +210,13 @@ class Gaussian(Randomizer, frozen=True, tag="gaussian"):
     def randomize_exactly(self, values: NDArray[Any], rng: np.random.Generator) -> Reports:
         """Add the noise and round to the grid, as real numbers."""
         return noisy(_inputs.numbers(values), self.sigma, rng)
+
+    def randomize_scaled(
+        self, values: NDArray[Any], scale: float, rng: np.random.Generator
+    ) -> Reports:
+        """Add noise of another standard deviation and round to the grid, as real numbers."""
+        numbers = _inputs.numbers(values)
+        return noisy(numbers, scale * self.sigma, rng) if scale else on_grid(numbers)
 
     def local_delta(self, epsilon: float) -> float:
         """The exact profile of the pair (0, 1), rounded up."""

@@ -43,6 +43,8 @@ class Redirect(Randomizer, frozen=True, kw_only=True, tag="redirect"):
     sampling: float
 
     domain: ClassVar[Domain] = "target"
+    report_domain: ClassVar[Domain | None] = "target"
+    uniform_blanket: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Refuse what is no chance, and an ε0 that is not the one which follows."""

@@ -48,6 +48,7 @@ class Generic(Randomizer, frozen=True, tag="generic"):
     delta: float = 0.0
 
     domain: ClassVar[Domain] = "category"
+    drawable: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Refuse an ε0 whose exponential leaves the range of doubles, and a δ0 that is none."""
@@ -59,9 +60,9 @@ class Generic(Randomizer, frozen=True, tag="generic"):
                 f"delta must be 0 or more and below 1, got {self.delta!r}", field="delta"
             )
 
-    def pure(self) -> Generic:
-        """The same without δ0."""
-        return Generic(epsilon=self.epsilon)
+    def pure(self) -> Generic | None:
+        """The same without δ0, where there is one."""
+        return Generic(epsilon=self.epsilon) if self.delta else None
 
     def local_delta(self, epsilon: float) -> float:
         """δ0, and the curve of a pure one on the rest: that of the worst (ε0, δ0)-randomizer."""
@@ -113,6 +114,10 @@ class KRR(Categorical, frozen=True, tag="krr"):
 
     A report is one category code, in the smallest unsigned type that holds it.
     """
+
+    report_domain: ClassVar[Domain | None] = "category"
+    summable: ClassVar[bool] = True
+    uniform_blanket: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Refuse an ε0 too small for so many categories."""
@@ -175,6 +180,8 @@ class RR(Randomizer, frozen=True, tag="rr"):
     """Binary randomized response: the truth with probability E/(E + 1)."""
 
     domain: ClassVar[Domain] = "category"
+    report_domain: ClassVar[Domain | None] = "category"
+    uniform_blanket: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Refuse an ε0 that cannot be drawn."""

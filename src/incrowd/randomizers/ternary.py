@@ -43,6 +43,7 @@ class Ternary(Randomizer, frozen=True, tag="ternary"):
     """
 
     domain: ClassVar[Domain] = "interval"
+    reports_missing: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Refuse an ε0 that cannot be drawn."""

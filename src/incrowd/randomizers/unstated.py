@@ -21,6 +21,7 @@ class Unstated(Randomizer, frozen=True, kw_only=True, tag="unstated"):
     epsilon: float = math.inf
 
     domain: ClassVar[Domain] = "category"
+    drawable: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Refuse an ε0: whoever knows one knows the randomizer."""

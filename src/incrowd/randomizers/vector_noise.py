@@ -33,6 +33,8 @@ class GaussianVector(Randomizer, frozen=True, tag="gaussian-vector"):
     dimension: int
 
     domain: ClassVar[Domain] = "vector"
+    summable: ClassVar[bool] = True
+    additive: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Refuse an ε0, a δ0 or a dimension that describes no mechanism."""
@@ -45,6 +47,11 @@ class GaussianVector(Randomizer, frozen=True, tag="gaussian-vector"):
     def sigma(self) -> float:
         """The standard deviation of the noise in each coordinate."""
         return 2 * Gaussian(epsilon=self.epsilon, delta=self.delta).sigma
+
+    @property
+    def normal_shift(self) -> float:
+        """Two unit vectors are at most 2 apart."""
+        return 2 / self.sigma
 
     @property
     def assumption(self) -> str:
@@ -68,6 +75,17 @@ class GaussianVector(Randomizer, frozen=True, tag="gaussian-vector"):
         if wrong.size:
             _inputs.refuse_length(vectors, int(wrong[0]))
         return on_grid(vectors + self.sigma * rng.standard_normal(vectors.shape))
+
+    def randomize_scaled(
+        self, values: NDArray[Any], scale: float, rng: np.random.Generator
+    ) -> Reports:
+        """Rescale noise that is on the grid, then round again."""
+        vectors = _inputs.vectors(values, self.dimension, rng)
+        if not scale:
+            return on_grid(vectors)
+        public = np.zeros(vectors.shape)
+        public[:, 0] = 1
+        return on_grid(vectors + scale * (self.randomize_exactly(public, rng) - public))
 
     def estimate(self, reports: Reports) -> Estimate:
         """The mean of those who answered; given their data its variance is exactly σ²/n."""

@@ -27,14 +27,13 @@ from incrowd.protocols import load as load_protocol
 from incrowd.protocols.api import Protocol
 from incrowd.protocols.capabilities import Tunable, bound_to, planned
 from incrowd.protocols.settings import fields_of
-from incrowd.randomizers import RANDOMIZERS, Generic
+from incrowd.randomizers import RANDOMIZERS
 from incrowd.randomizers.base import Randomizer
 from incrowd.survey.calibrate import LOCAL_EPSILON, Goal, Unknown, calibrate, unknowns
 from incrowd.survey.parse import Budget, Section, SurveyFile
 from incrowd.tasks import TASKS
 from incrowd.tasks.base import Task
 from incrowd.tasks.query import Query, Schema
-from incrowd.tasks.release import Release
 
 __all__ = [
     "COLUMN_TASKS",
@@ -72,22 +71,19 @@ def asked_by(file: SurveyFile) -> dict[str, Any]:
     if kind == QUERY:
         query = _query(file.task, file.path.parent)
         task: Task = query
-        column, usual = query.table, query.sql
+        column = query.table
     else:
         column = file.task.take("column", str)
         task = _task(file.task)
-        usual = f"What is the {_kind(task)} of {column}?"
         try:
             task.asks(column)
         except InvalidParameter as error:
             raise file.task.fail("column", str(error)) from error
-        if isinstance(task, Release):
-            usual = f"Which {column} is where?"
     _check_protocol(file.protocol)
     return {
         "path": file.path,
         "text": file.text,
-        "question": question or usual,
+        "question": question or task.default_question(column),
         "task": task,
         "column": column,
         "live": file.live,
@@ -304,12 +300,9 @@ def _stretched(section: Section, kind: type[Protocol]) -> Unknown | None:
 
 def _randomizer_kind(section: Section, task: Task, kind: type[Protocol]) -> type[Randomizer]:
     """The class of the randomizer; its domain is checked before any of its keys."""
-    # The generic one stands for all of them in accounting; nobody can draw from it.
     asked = {TASKS[name].domain for name in COLUMN_TASKS}
     drawable = {
-        name: each
-        for name, each in RANDOMIZERS.items()
-        if each.domain in asked and each is not Generic
+        name: each for name, each in RANDOMIZERS.items() if each.domain in asked and each.drawable
     }
     named = section.values.get("kind")
     if named in drawable:

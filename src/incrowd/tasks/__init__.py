@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, cast
 
 from incrowd.errors import InvalidParameter
-from incrowd.randomizers import Ternary
 from incrowd.randomizers.base import Randomizer
 from incrowd.tasks.base import Answer, Collected, Dummies, Task
 from incrowd.tasks.histogram import Histogram
@@ -60,4 +59,4 @@ def natural_task(randomizer: Randomizer) -> Task:
         raise InvalidParameter(
             f"{randomizer.kind} does not say what its values are: pass a task"
         ) from missing
-    return Mean(bounds=(0.0, 1.0), complete=not isinstance(randomizer, Ternary))
+    return Mean(bounds=(0.0, 1.0), complete=not randomizer.reports_missing)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import msgspec
 import numpy as np
@@ -24,7 +24,10 @@ from incrowd.errors import EmptyData, InvalidParameter, ProtocolFailed
 from incrowd.randomizers.base import Domain, Estimate, FloatArray, Randomizer, Reports
 from incrowd.tasks.raw import ColumnDomain, Gaps, blank
 
-__all__ = ["Answer", "Collected", "Dummies", "Task", "as_sampled"]
+__all__ = ["Answer", "Collected", "Dummies", "PlaceKind", "Task", "as_sampled"]
+
+PlaceKind = Literal["points", "groups", "people"]
+"""What is known of where people are: coordinates, names of groups, or only who they are."""
 
 _BATCHES = 1000
 _SHOWN = 3
@@ -174,6 +177,20 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
         """One name per row of the answer."""
         raise NotImplementedError
 
+    @property
+    def places(self) -> PlaceKind | None:
+        """The places of people that the answer is about; none where it is about people alone."""
+        return None
+
+    @property
+    def axes(self) -> int:
+        """How many coordinates a place has."""
+        return 0
+
+    def default_question(self, column: str) -> str:
+        """The question in words, where a survey file has none."""
+        return f"What is the {self.kind} of {column}?"
+
     def asks(self, column: str) -> tuple[str, ...]:
         """The columns of a person's data that hold the answer; ``column`` is the one named."""
         return (column,)
@@ -308,11 +325,10 @@ def _larger(one: FloatArray | None, other: FloatArray | None) -> FloatArray | No
 
 
 def _fitting(domain: Domain) -> str:
-    from incrowd.randomizers import RANDOMIZERS, Generic
+    from incrowd.randomizers import RANDOMIZERS
 
-    # The generic one stands for all of them in accounting; nobody can draw from it.
     kinds = sorted(
-        name for name, kind in RANDOMIZERS.items() if kind.domain == domain and kind is not Generic
+        name for name, kind in RANDOMIZERS.items() if kind.domain == domain and kind.drawable
     )
     return "one of " + ", ".join(kinds)
 

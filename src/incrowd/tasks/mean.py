@@ -25,7 +25,6 @@ from scipy.special import ndtri
 
 from incrowd import checks
 from incrowd.errors import InvalidParameter
-from incrowd.randomizers import Ternary
 from incrowd.randomizers.base import Domain, Estimate, FloatArray, Randomizer
 from incrowd.randomizers.ternary import NONE
 from incrowd.tasks.base import Answer, Collected, Task, check_rows
@@ -81,7 +80,7 @@ class Mean(Task, frozen=True, kw_only=True, tag="mean"):
     def require(self, randomizer: Randomizer) -> None:
         """Refuse a randomizer for another domain, and one with an outcome for none."""
         Task.require(self, randomizer)
-        if self.complete and isinstance(randomizer, Ternary):
+        if self.complete and randomizer.reports_missing:
             raise InvalidParameter(
                 f"{randomizer.kind} has an outcome for people without an answer, and complete = "
                 "true says that there are none: leave complete out, or use onebit"
@@ -110,7 +109,7 @@ class Mean(Task, frozen=True, kw_only=True, tag="mean"):
 
     def effect(self, randomizer: Randomizer) -> str:
         """The place of missing numbers in the estimate."""
-        if isinstance(randomizer, Ternary):
+        if randomizer.reports_missing:
             return (
                 f"The {self.kind} is over the people who answered, and {NO_ANSWER!r} is the share "
                 "of the people who did not. A number outside the bounds counts as the nearest "
@@ -122,7 +121,7 @@ class Mean(Task, frozen=True, kw_only=True, tag="mean"):
         self, collected: Collected, randomizer: Randomizer, confidence: float = 0.95
     ) -> Answer:
         """The answer from the reports alone."""
-        if not isinstance(randomizer, Ternary):
+        if not randomizer.reports_missing:
             plain = Task.estimate(self, collected, randomizer, confidence)
             return replace(plain, labels=(self.kind,))
         self.require(randomizer)

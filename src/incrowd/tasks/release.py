@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,14 +24,12 @@ from numpy.typing import NDArray
 from incrowd import checks
 from incrowd.errors import InvalidParameter
 from incrowd.randomizers.base import FloatArray, Randomizer
-from incrowd.tasks.base import Answer, Collected, check_rows
+from incrowd.tasks.base import Answer, Collected, PlaceKind, check_rows
 from incrowd.tasks.histogram import Histogram
 from incrowd.tasks.raw import NO_ANSWER, ColumnDomain, Gaps, blank, floats, texts
 
 __all__ = [
     "MOST_GROUP_TEXT",
-    "TELLING",
-    "PlaceKind",
     "Placed",
     "Release",
     "Released",
@@ -42,17 +40,12 @@ __all__ = [
     "settled_points",
 ]
 
-PlaceKind = Literal["points", "groups", "people"]
-"""What is known of where people are: coordinates, names of groups, or only who they are."""
-
 MOST_GROUP_TEXT = 200
 """How long the names of one person's groups may be together."""
 _MOST_AXES = 8
 _SEPARATOR = ";"
 _EXACT = 2.0**53
 """Below it a double that is whole is that number and no other."""
-TELLING = ("krr", "rr")
-"""The randomizers whose report is a category."""
 
 
 def group_names(text: str) -> tuple[str, ...]:
@@ -176,6 +169,15 @@ class Release(Histogram, frozen=True, kw_only=True, tag="release"):
         return "groups" if self.groups else "people"
 
     @property
+    def axes(self) -> int:
+        """How many coordinates there are."""
+        return len(self.coordinates)
+
+    def default_question(self, column: str) -> str:
+        """The question in words: a release is a map."""
+        return f"Which {column} is where?"
+
+    @property
     def dtype(self) -> np.dtype[Any]:
         """An answer, beside a place where people have one."""
         fields: list[Any] = [("value", "<i8")]
@@ -188,9 +190,9 @@ class Release(Histogram, frozen=True, kw_only=True, tag="release"):
     def require(self, randomizer: Randomizer) -> None:
         """Refuse a randomizer whose report is no category."""
         Histogram.require(self, randomizer)
-        if randomizer.kind not in TELLING:
+        if randomizer.report_domain != "category":
             raise InvalidParameter(
-                f"a release needs reports that are categories, as those of {TELLING[0]} are: "
+                "a release needs reports that are categories, as those of krr are: "
                 f"{randomizer.kind} sends something else"
             )
 

@@ -98,7 +98,7 @@ def victim_law(randomizer: Randomizer, adaptive: bool) -> PairLaw:
     """The law of the victim's report among those of the others, without any δ0."""
     if adaptive:
         return clones_law(randomizer.epsilon)
-    return (pure_of(randomizer) or randomizer).blanket()
+    return (randomizer.pure() or randomizer).blanket()
 
 
 def near_pure(
@@ -108,29 +108,20 @@ def near_pure(
     far: float,
 ) -> Profile:
     """The curve of a crowd of this randomizer; with a δ0, that of the pure one, charged."""
-    pure = pure_of(randomizer)
+    pure = randomizer.pure()
     return crowd_of(randomizer) if pure is None else NearProfile(crowd_of(pure), far, alone)
 
 
 def any_randomizer(randomizer: Randomizer) -> Generic:
     """What stands for every randomizer with the ε0 of this one; refuses those with a δ0."""
-    if isinstance(randomizer, Generic):
-        return randomizer
-    if randomizer.delta > 0:
+    if randomizer.delta > 0 and randomizer.pure() is None:
         raise NotProven(
             f"adaptive shuffling is proven for pure randomizers only, and {randomizer.kind} has "
             f"delta = {randomizer.delta:g}: choose adaptive = false, or the generic randomizer "
             "with the same epsilon and delta",
             field="adaptive",
         )
-    return Generic(epsilon=randomizer.epsilon)
-
-
-def pure_of(randomizer: Randomizer) -> Generic | None:
-    """The pure randomizer that a generic one with a δ0 is close to; none for all others."""
-    if isinstance(randomizer, Generic) and randomizer.delta > 0:
-        return randomizer.pure()
-    return None
+    return Generic(epsilon=randomizer.epsilon, delta=randomizer.delta)
 
 
 def distance(randomizer: Randomizer, crowd: int, *, adaptive: bool) -> float:

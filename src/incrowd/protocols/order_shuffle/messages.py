@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from incrowd.protocols.order_shuffle.parameters import Metric
 from incrowd.protocols.runtime import wire
 from incrowd.randomizers.base import FloatArray
-from incrowd.tasks.release import MOST_GROUP_TEXT, PlaceKind, group_names
+from incrowd.tasks.base import PlaceKind
+from incrowd.tasks.release import MOST_GROUP_TEXT, group_names
 
 __all__ = ["Place", "PlaceFormat", "PlacedBatch", "PlacedReport", "placed_bytes"]
 

@@ -56,8 +56,8 @@ from incrowd.protocols.settings import Parameters
 from incrowd.randomizers import Unstated
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomness import Seeds
-from incrowd.tasks.base import Collected, Task
-from incrowd.tasks.release import TELLING, Placed, PlaceKind, Release, group_names
+from incrowd.tasks.base import Collected, PlaceKind, Task
+from incrowd.tasks.release import Placed, group_names
 
 __all__ = ["OrderShuffle"]
 
@@ -163,8 +163,7 @@ class OrderShuffle(ShufflerProtocol, Coverable, OnGraph, TaskBound, OrderPrivate
         object.__setattr__(self, "randomizer", check_randomizer(randomizer))
         if parameters.few_values and self._categories is None:
             raise InvalidParameter(
-                "few_values needs a randomizer whose reports are categories: "
-                f"{' or '.join(TELLING)}",
+                "few_values needs a randomizer whose reports are categories: krr or rr",
                 field="few_values",
             )
         object.__setattr__(self, "grouping", grouping)
@@ -198,10 +197,10 @@ class OrderShuffle(ShufflerProtocol, Coverable, OnGraph, TaskBound, OrderPrivate
 
     def bound_to(self, task: Task) -> Self:
         """With the places that the question says people have."""
-        if not isinstance(task, Release):
+        places, p = task.places, self.parameters
+        if places is None:
             return self
-        p = self.parameters
-        if task.places == "people":
+        if places == "people":
             if self.grouping is None:
                 raise InvalidParameter(
                     "coordinates are missing: name the columns that say where people are "
@@ -213,28 +212,28 @@ class OrderShuffle(ShufflerProtocol, Coverable, OnGraph, TaskBound, OrderPrivate
         if self.grouping is not None:
             named = "groups" if p.groups else "graph"
             raise InvalidParameter(
-                f"{named} says who is near whom, and so do the {task.places} of the data: give "
+                f"{named} says who is near whom, and so do the {places} of the data: give "
                 "only one of them"
             )
-        if task.places == "points" and p.radius is None:
+        if places == "points" and p.radius is None:
             raise InvalidParameter(_NO_RADIUS, field="radius")
-        if task.places == "points" and p.metric == "haversine" and len(task.coordinates) != 2:
+        if places == "points" and p.metric == "haversine" and task.axes != 2:
             raise InvalidParameter(
                 "metric haversine needs two coordinates, latitude and then longitude, got "
-                f"{len(task.coordinates)}",
+                f"{task.axes}",
                 field="metric",
             )
-        if task.places == "groups" and p.radius is not None:
+        if places == "groups" and p.radius is not None:
             raise InvalidParameter(
                 "radius is not for groups that people name: leave it out", field="radius"
             )
-        if p.shape == "square" and len(task.coordinates) > 2:
+        if p.shape == "square" and task.axes > 2:
             raise InvalidParameter(
-                f"shape square is for one or two coordinates, got {len(task.coordinates)}",
+                f"shape square is for one or two coordinates, got {task.axes}",
                 field="shape",
             )
-        _check_method(p, 0 if p.shape == "square" else len(task.coordinates))
-        return self._but(places=task.places, axes=len(task.coordinates))
+        _check_method(p, 0 if p.shape == "square" else task.axes)
+        return self._but(places=places, axes=task.axes)
 
     def grouping_at(self, points: NDArray[Any] | None, names: Sequence[str] | None) -> Grouping:
         """The groups of people at these places."""
@@ -289,7 +288,7 @@ class OrderShuffle(ShufflerProtocol, Coverable, OnGraph, TaskBound, OrderPrivate
     @property
     def _categories(self) -> int | None:
         """How many different answers there are; none where that is not known."""
-        if self.randomizer.kind not in TELLING:
+        if self.randomizer.report_domain != "category":
             return None
         return int(getattr(self.randomizer, "categories", 2))
 

@@ -20,7 +20,6 @@ from incrowd.privacy import ComposedProfile, Guarantee, LocalProfile
 from incrowd.privacy.guarantee import Profile
 from incrowd.privacy.least import LentProfile
 from incrowd.privacy.pure import PureProfile
-from incrowd.randomizers import Redirect
 
 if TYPE_CHECKING:
     from incrowd.protocols.scrambled_query.spec import ScrambledQuery
@@ -89,7 +88,7 @@ def _released(query: ScrambledQuery) -> Profile:
 def _by_lies_alone(query: ScrambledQuery, view: frozenset[str], colluders: int) -> Guarantee:
     """A scrambler knows to which compute node each message goes, but not which ones are lies."""
     chosen = query.parameters
-    if not isinstance(query.randomizer, Redirect):
+    if query.randomizer.domain != "target":
         local: list[Profile] = [LocalProfile(query.randomizer)] * chosen.grouping_sets
     else:
         lies = [query.redirect(index) for index in range(len(query.targets))]
@@ -125,7 +124,7 @@ def compared(query: ScrambledQuery, delta: float) -> dict[str, Any]:
     from incrowd.protocols.scrambled_query.theorems.mechanisms import Scrambler
 
     found: dict[str, Any] = Load.of(query).described()
-    if not isinstance(query.randomizer, Redirect):
+    if query.randomizer.domain != "target":
         return found
     # Of the set with the most compute nodes, where grouping sets differ.
     worst = max(range(len(query.targets)), key=query.targets.__getitem__)

@@ -26,7 +26,6 @@ from incrowd.protocols.runtime import wire
 from incrowd.protocols.scrambled_query.messages import RecordFormat, Through, post
 from incrowd.protocols.scrambled_query.parameters import Answers
 from incrowd.protocols.scrambled_query.topology import set_of
-from incrowd.randomizers import Redirect
 
 if TYPE_CHECKING:
     from incrowd.protocols.scrambled_query.spec import ScrambledQuery
@@ -136,7 +135,7 @@ def _tuples(
     protocol: ScrambledQuery, answering: Sequence[int]
 ) -> tuple[tuple[float, ...] | None, float | None]:
     """Tuples that arrive of each set, and people needed besides for as many as there are now."""
-    if not isinstance(protocol.randomizer, Redirect):
+    if protocol.randomizer.domain != "target":
         return None, None
     kept = [protocol.redirect(index).kept for index in range(len(answering))]
     arrive = tuple(people * each for people, each in zip(answering, kept, strict=True))

@@ -15,12 +15,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import msgspec
 from numpy.typing import NDArray
 
-from incrowd import checks
 from incrowd.errors import InvalidParameter, NotProven, ProtocolFailed
 from incrowd.graphs.graph import Graph
 from incrowd.privacy.guarantee import Guarantee, view_of
@@ -89,7 +88,7 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable):
     def _set(self, parameters: ScramblerParameters, randomizer: Randomizer) -> None:
         _check_sources(parameters)
         check_randomizer(randomizer)
-        if isinstance(randomizer, Redirect):
+        if randomizer.domain == "target":
             if randomizer != self.implied(parameters):
                 raise InvalidParameter(
                     "sampling and the randomizer both say how often people lie", field="sampling"
@@ -134,13 +133,12 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable):
 
     def bound_to(self, task: Task) -> Self:
         """The protocol for one query, which says how many grouping sets there are."""
-        query = checks.instance(task, Query, "task", "Query(sql=…, columns=…)")
         same = self._with()
-        same._ask(query)
+        same._ask(_as_query(task))
         return same
 
     def _ask(self, query: Query) -> None:
-        if not isinstance(self.randomizer, Redirect):
+        if self.randomizer.domain != "target":
             raise InvalidParameter("randomizer cannot send tuples: give sampling instead")
         if self.parameters.release:
             check_release(query)
@@ -176,7 +174,7 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable):
                     "leave one of these out, or the limits"
                 )
             return {}
-        query = checks.instance(task, Query, "task", "Query(sql=…, columns=…)")
+        query = _as_query(task)
         found = fit(
             [min(given.get("targets", 1), each.cells) for each in query.sets],
             people,
@@ -226,7 +224,7 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable):
         )
 
         chosen = self.parameters
-        if not isinstance(self.randomizer, Redirect):
+        if self.randomizer.domain != "target":
             one = SomeScrambler(self.randomizer, chosen.sources, chosen.dummies)
             return (one,) * chosen.grouping_sets
         found: list[Routing] = []
@@ -397,6 +395,15 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable):
         if not self.parameters.release:
             told += ", nor against the curator, who gets the answer as it is"
         return told
+
+
+def _as_query(task: Task) -> Query:
+    """The task, which must say where people's tuples go."""
+    if getattr(task, "domain", None) != "target":
+        raise InvalidParameter(
+            f"task must be a Query such as Query(sql=…, columns=…), got {task!r}"
+        )
+    return cast(Query, task)
 
 
 def _check_sources(parameters: ScramblerParameters) -> None:

@@ -29,13 +29,12 @@ from incrowd.privacy.least import LeastProfile, LentProfile
 from incrowd.privacy.mechanisms.local import drawing
 from incrowd.protocols.token_walk.parameters import TokenWalkParameters
 from incrowd.protocols.token_walk.theorems.conditional_on_path import realised_profile
-from incrowd.randomizers import KRR, Gaussian, GaussianVector
 from incrowd.randomizers.base import Randomizer
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-__all__ = ["Walk", "contribution", "shift", "token_guarantee"]
+__all__ = ["Walk", "contribution", "token_guarantee"]
 
 _CARRIERS = frozenset({"hub", "courier", "network"})
 """Who knows the path: those who carry tokens, and who watches them do it."""
@@ -62,21 +61,9 @@ _UNPUBLISHED = "nobody in this view is shown the result"
 _PUBLIC = "the path does not depend on the data"
 
 
-def shift(randomizer: Randomizer) -> float | None:
-    """How many standard deviations two contributions of one person are apart; none if not normal.
-
-    That is what all bounds on sums of Gaussian noise depend on.
-    """
-    if isinstance(randomizer, Gaussian):
-        return 1 / randomizer.sigma
-    if isinstance(randomizer, GaussianVector):
-        return 2 / randomizer.sigma
-    return None
-
-
 def contribution(randomizer: Randomizer) -> Profile:
     """What one contribution reveals alone."""
-    apart = shift(randomizer)
+    apart = randomizer.normal_shift
     return LocalProfile(randomizer) if apart is None else GaussianProfile(apart)
 
 
@@ -164,7 +151,7 @@ def _peer_knowing(walk: Walk, helpers: int, final: bool) -> _Found:
                 "from it: set published"
             )
         return _ring(walk, helpers)
-    apart = shift(walk.randomizer)
+    apart = walk.randomizer.normal_shift
     if apart is None:
         # Others' reports between two visits hide one's own; how much is not proven here.
         return _lent(_everyone(walk))
@@ -203,7 +190,7 @@ def _ring(walk: Walk, helpers: int) -> _Found:
             "no promise holds against colluders; use topology complete"
         )
     ring = Ring(chosen.n, chosen.laps, chosen.published, chosen.spread)
-    if isinstance(walk.randomizer, KRR):
+    if walk.randomizer.uniform_blanket:
         profile = ring.histogram_profile(walk.randomizer)
     else:
         profile = ring.profile(contribution(walk.randomizer))
@@ -232,7 +219,7 @@ def _final(walk: Walk, *, known: bool) -> _Found:
     chosen = walk.parameters
     if chosen.topology == "ring":
         return _ring(walk, 0)
-    apart = shift(walk.randomizer)
+    apart = walk.randomizer.normal_shift
     theorem = "final token (docs/theory/token_walk.md)"
     own: Profile | None = None
     if apart is not None and not walk.reads and not walk.broken:
@@ -274,7 +261,7 @@ def _everyone(walk: Walk) -> _Found:
     chosen, one = walk.parameters, contribution(walk.randomizer)
     theorem = "local contributions (docs/theory/token_walk.md)"
     if chosen.topology == "ring":
-        if isinstance(walk.randomizer, KRR):
+        if walk.randomizer.uniform_blanket:
             return ComposedProfile(((one, chosen.laps),)), theorem, ()
         if not chosen.spread:
             raise NotProven(
@@ -282,9 +269,9 @@ def _everyone(walk: Walk) -> _Found:
                 "contribution in the clear: add spread, or use topology complete"
             )
         times = chosen.laps * (chosen.n - 1)
-        return realised_profile(times, cast(float, shift(walk.randomizer))), theorem, ()
+        return realised_profile(times, cast(float, walk.randomizer.normal_shift)), theorem, ()
     if chosen.topology == "graph":
-        apart = shift(walk.randomizer)
+        apart = walk.randomizer.normal_shift
         if apart is not None:
             return realised_profile(chosen.cap, apart), theorem, ()
         return ComposedProfile(((one, chosen.cap),)), theorem, ()

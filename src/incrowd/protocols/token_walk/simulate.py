@@ -34,11 +34,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from incrowd.graphs.graph import Graph
-from incrowd.protocols.token_walk.accountant import shift, weights_of
+from incrowd.protocols.token_walk.accountant import weights_of
 from incrowd.protocols.token_walk.parameters import TokenWalkParameters
 from incrowd.protocols.token_walk.roles.token import Carried, most
 from incrowd.protocols.token_walk.theorems.ring import Ring
-from incrowd.randomizers import KRR
 from incrowd.randomizers.base import FloatArray, Randomizer
 from incrowd.randomness import Seeds
 
@@ -63,7 +62,7 @@ def collect(protocol: TokenWalk, values: NDArray[Any], seeds: Seeds) -> Carried:
     total: FloatArray = np.zeros(())
     reports, asked, losses = 0, 0, []
     # What is stated of a path that is hidden must not depend on it.
-    known = chosen.path_known == "public" and shift(randomizer) is not None
+    known = chosen.path_known == "public" and randomizer.normal_shift is not None
     if known:
         from incrowd.protocols.token_walk.theorems.conditional_on_path import largest_loss
     for token in range(chosen.tokens):
@@ -242,7 +241,7 @@ def _around(protocol: TokenWalk, values: NDArray[Any], seeds: Seeds) -> Carried:
     total: FloatArray = np.zeros(())
     for token in range(chosen.tokens):
         rng = seeds.generator("device", token)
-        if isinstance(randomizer, KRR):
+        if randomizer.uniform_blanket:
             turns = _Turns(randomizer, values, chosen)
             for path in paths(protocol, seeds, token):
                 total = total + turns.add(path, rng)

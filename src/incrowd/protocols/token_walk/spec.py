@@ -49,7 +49,7 @@ from incrowd.protocols.token_walk.parameters import (
 )
 from incrowd.protocols.token_walk.roles.token import Carried, TokenFormat
 from incrowd.protocols.token_walk.theorems.ring import Ring
-from incrowd.randomizers import KRR, Gaussian, GaussianVector, Laplace
+from incrowd.randomizers import Gaussian
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomness import Seeds
 from incrowd.tasks.base import Collected, Task
@@ -119,7 +119,7 @@ class TokenWalk(Protocol, OnGraph, TaskBound):
     def _set(
         self, parameters: TokenWalkParameters, randomizer: Randomizer, graph: Graph | None
     ) -> None:
-        _check_drawable(check_randomizer(randomizer), parameters)
+        _check_summable(check_randomizer(randomizer), parameters)
         if parameters.sigma and randomizer != self.implied(parameters):
             raise InvalidParameter(
                 "sigma and the randomizer both state the noise: give only one", field="sigma"
@@ -240,7 +240,7 @@ class TokenWalk(Protocol, OnGraph, TaskBound):
     def _own_noise(self) -> bool:
         """Whether every contribution has noise of its own."""
         chosen = self.parameters
-        return chosen.topology != "ring" or chosen.spread or isinstance(self.randomizer, KRR)
+        return chosen.topology != "ring" or chosen.spread or self.randomizer.uniform_blanket
 
     def diagnostics(
         self, delta: float, guarantee: Guarantee, colluders: Colluders = 0
@@ -291,7 +291,7 @@ class TokenWalk(Protocol, OnGraph, TaskBound):
         if chosen.topology != "ring":
             return expected_error(self.randomizer, turns, sampled=True)
         even = np.full(TokenFormat.of(self.randomizer, turns).width, 1.0 * turns)
-        even /= even.size if isinstance(self.randomizer, KRR) else 1
+        even /= even.size if self.randomizer.uniform_blanket else 1
         found = self.randomizer.from_tally(even, turns, self.ring_noise * chosen.tokens)
         return math.sqrt(float(np.mean(found.variance)))
 
@@ -299,7 +299,7 @@ class TokenWalk(Protocol, OnGraph, TaskBound):
     def ring_noise(self) -> float:
         """How many contributions' worth of noise a token brings home from the ring."""
         ring = self.ring
-        if not isinstance(self.randomizer, KRR):
+        if not self.randomizer.uniform_blanket:
             return ring.variance
         added = ring.uniform_elements(self.randomizer.blanket().gamma)
         return ring.steps + added * (2 if ring.published else 1)
@@ -403,31 +403,32 @@ def _purpose(chosen: TokenWalkParameters, randomizer: Randomizer) -> Purpose:
     """What the token adds up, where the parameters leave it to the randomizer."""
     if chosen.task != "auto":
         return chosen.task
-    return "histogram" if isinstance(randomizer, KRR) else "sum"
+    return "histogram" if randomizer.uniform_blanket else "sum"
 
 
-def _check_drawable(randomizer: Randomizer, chosen: TokenWalkParameters) -> None:
+def _check_summable(randomizer: Randomizer, chosen: TokenWalkParameters) -> None:
     """Refuse randomizers whose reports cannot be added up, or whose sums are not accounted for."""
-    if isinstance(randomizer, KRR | Gaussian | GaussianVector):
-        fitting = isinstance(randomizer, KRR) == (chosen.task == "histogram")
-        if chosen.task != "auto" and not fitting:
+    normal = randomizer.normal_shift is not None
+    counted = randomizer.summable and randomizer.uniform_blanket
+    if counted or (randomizer.summable and normal):
+        if chosen.task != "auto" and counted != (chosen.task == "histogram"):
             raise InvalidParameter(
                 f"task {chosen.task} and the randomizer {randomizer.kind} do not go together: krr "
                 "is for a histogram, gaussian for the others",
                 field="task",
             )
-    elif isinstance(randomizer, Laplace):
+    elif randomizer.summable and randomizer.additive:
         if chosen.topology != "ring":
             raise InvalidParameter(
-                "randomizer laplace is for a ring: noises that add up between two visits are "
-                "accounted for where they are normal; use gaussian"
+                f"randomizer {randomizer.kind} is for a ring: noises that add up between two "
+                "visits are accounted for where they are normal; use gaussian"
             )
     else:
         raise InvalidParameter(
             f"randomizer {randomizer.kind} cannot be added up in a token: use krr for categories, "
             "gaussian for numbers, or laplace on a ring"
         )
-    if chosen.spread and not isinstance(randomizer, Gaussian | GaussianVector):
+    if chosen.spread and not normal:
         raise InvalidParameter(
             "spread needs gaussian noise: other noise does not add up to itself", field="spread"
         )

@@ -111,6 +111,11 @@ class Query(Task, frozen=True, kw_only=True, dict=True, tag="query"):
                     "may be too large to be held: declare smaller bounds"
                 )
 
+    def default_question(self, column: str) -> str:
+        """The query itself."""
+        del column
+        return self.sql
+
     @cached_property
     def labels(self) -> tuple[str, ...]:
         """One name per aggregate of each cell of each grouping set, empty ones included."""

@@ -20,8 +20,7 @@ from incrowd import checks
 from incrowd.errors import NumericalFloor
 from incrowd.privacy.composition import ComposedProfile
 from incrowd.privacy.guarantee import Profile
-from incrowd.privacy.least import LeastProfile, LentProfile
-from incrowd.privacy.pure import PureProfile
+from incrowd.privacy.least import LentProfile
 
 if TYPE_CHECKING:
     from incrowd.privacy.composition import LossDistribution
@@ -35,7 +34,7 @@ _RATIO = 1.02
 _STEPS = 2000
 _HALVINGS = 30
 _MOST_ROUNDS = 2000
-"""More parts than this, and groups, are only added up: convolving takes longer than it is worth."""
+"""More parts than this are only added up: convolving takes longer than it is worth."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +98,11 @@ class GroupProfile(Profile):
     def interval(self) -> float:
         """That of the base, times c."""
         return self.size * self.base.interval
+
+    @property
+    def convolvable(self) -> bool:
+        """Convolving groups takes longer than it is worth."""
+        return False
 
 
 @dataclass(frozen=True)
@@ -177,7 +181,7 @@ class TogetherProfile(Profile):
     @cached_property
     def _convolved(self) -> ComposedProfile | None:
         many = sum(rounds for _, rounds in self.parts) > _MOST_ROUNDS
-        if many or any(isinstance(each, GroupProfile | LeastProfile) for each, _ in self.parts):
+        if many or not all(each.convolvable for each, _ in self.parts):
             return None
         return ComposedProfile(
             tuple(
@@ -198,11 +202,15 @@ class TogetherProfile(Profile):
     @cached_property
     def _pure(self) -> float:
         """What the parts without δ add up to."""
-        return sum(each.greatest_loss * rounds for each, rounds in self.parts if _is_pure(each))
+        return sum(
+            each.pure_epsilon * rounds
+            for each, rounds in self.parts
+            if each.pure_epsilon is not None
+        )
 
     @cached_property
     def _others(self) -> tuple[tuple[Profile, int], ...]:
-        return tuple((each, rounds) for each, rounds in self.parts if not _is_pure(each))
+        return tuple((each, rounds) for each, rounds in self.parts if each.pure_epsilon is None)
 
     def _added_epsilon(self, delta: float) -> float:
         """Σ ε_i at equal shares of δ; parts without δ need none."""
@@ -224,11 +232,6 @@ class TogetherProfile(Profile):
             for scale, (each, rounds) in zip(scales, self._others, strict=True)
         )
         return min(1.0, found * (1 + _ROUND))
-
-
-def _is_pure(profile: Profile) -> bool:
-    inner = profile.more if isinstance(profile, LentProfile) else profile
-    return isinstance(inner, PureProfile)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from incrowd.protocols.scrambled_query.theorems.capped import capped_epsilon, ch
 from incrowd.protocols.scrambled_query.theorems.exact import ScramblerProfile
 from incrowd.protocols.scrambled_query.theorems.flooding import flooding_epsilon, telling
 from incrowd.protocols.scrambled_query.theorems.occupancy import Crowds, crowds
-from incrowd.randomizers import Generic, PairLaw, Randomizer, Redirect
+from incrowd.randomizers import PairLaw, Randomizer, Redirect
 
 __all__ = [
     "BlanketProfile",
@@ -182,7 +182,7 @@ class SomeScrambler:
         law, local = self.randomizer.blanket(), LocalProfile(self.randomizer)
         if not self.dummies:
             return ShuffleProfile(law, honest, local, self.randomizer.attack())
-        if isinstance(self.randomizer, Generic) or law.escaped:
+        if not self.randomizer.drawable or law.escaped:
             # These laws dominate those of reports, not those of the blanket itself: how dummies
             # spread over outcomes is not in them.
             raise NotProven(

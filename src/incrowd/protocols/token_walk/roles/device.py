@@ -47,10 +47,7 @@ from incrowd.protocols.token_walk.roles.messages import HOME, LOT
 from incrowd.protocols.token_walk.roles.relay import Courier, walk_seconds
 from incrowd.protocols.token_walk.roles.token import token_format
 from incrowd.protocols.token_walk.simulate import noise_alone
-from incrowd.randomizers import KRR, Gaussian
 from incrowd.randomizers.base import FloatArray, Randomizer
-from incrowd.randomizers.exact_normal import noisy
-from incrowd.randomizers.noise import on_grid
 
 if TYPE_CHECKING:
     from incrowd.protocols.token_walk.spec import TokenWalk
@@ -111,7 +108,7 @@ class _Contribution:
         scale, added = 1.0, 0
         if self.protocol.parameters.topology == "ring":
             ring = self.protocol.ring
-            if isinstance(randomizer, KRR):
+            if randomizer.uniform_blanket:
                 ends = turn == 0 or (ring.published and turn == ring.steps - 1)
                 added = ring.uniform_elements(randomizer.blanket().gamma) if ends else 0
             else:
@@ -119,10 +116,8 @@ class _Contribution:
         value = randomizer.filled(value, rng)
         if scale == 1:
             drawn = randomizer.tally(randomizer.randomize_exactly(value, rng))
-        elif isinstance(randomizer, Gaussian) and scale:
-            drawn = randomizer.tally(noisy(value, scale * randomizer.sigma, rng))
         else:
-            drawn = on_grid(value[0] + (scale * _noise(randomizer, rng) if scale else 0.0))
+            drawn = randomizer.tally(randomizer.randomize_scaled(value, scale, rng))
         return drawn + noise_alone(randomizer, added, rng) if added else drawn
 
 

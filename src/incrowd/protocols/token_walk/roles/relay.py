@@ -48,7 +48,7 @@ from incrowd.protocols.runtime.actor import (
 )
 from incrowd.protocols.runtime.context import Timing
 from incrowd.protocols.runtime.delivery import Outbox, OutboxState, wake_at
-from incrowd.protocols.token_walk.accountant import shift, weights_of
+from incrowd.protocols.token_walk.accountant import weights_of
 from incrowd.protocols.token_walk.parameters import FEWEST
 from incrowd.protocols.token_walk.roles import messages
 from incrowd.protocols.token_walk.roles.messages import HOME
@@ -474,7 +474,7 @@ class Courier(Actor):
         chosen = self._protocol.parameters
         if self._ring or chosen.path_known == "hidden" or len(own) < len(walk.visits):
             return None
-        if shift(self._protocol.randomizer) is None:
+        if self._protocol.randomizer.normal_shift is None:
             return None
         path = np.array([each.holder for each in walk.visits])
         return largest_loss(path, self._n, published=chosen.published)

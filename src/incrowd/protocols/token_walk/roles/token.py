@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from incrowd.errors import InvalidParameter, ProtocolFailed
-from incrowd.randomizers import KRR
 from incrowd.randomizers.base import Estimate, FloatArray, Randomizer
 from incrowd.tasks.base import Collected
 
@@ -167,6 +166,6 @@ class TokenFormat:
 def token_format(protocol: TokenWalk) -> TokenFormat:
     """How a token is written, with room for the uniform elements that a ring may ask for."""
     most = protocol.parameters.length
-    if protocol.parameters.topology == "ring" and isinstance(protocol.randomizer, KRR):
+    if protocol.parameters.topology == "ring" and protocol.randomizer.uniform_blanket:
         most = round(protocol.ring_noise)
     return TokenFormat.of(protocol.randomizer, most)

@@ -23,9 +23,7 @@ from numpy.typing import NDArray
 
 from incrowd import checks
 from incrowd.errors import InvalidCrowd
-from incrowd.privacy.gaussian import GaussianProfile
 from incrowd.privacy.guarantee import Profile
-from incrowd.privacy.local import LocalProfile
 from incrowd.privacy.repeated import RepeatedProfile
 from incrowd.privacy.sampled import SampledProfile
 from incrowd.privacy.search import crossing
@@ -95,14 +93,10 @@ class HiddenWalkProfile(Profile):
 
         The observer knows the time, as the proof allows.
         """
-        if isinstance(self.one, GaussianProfile):
-            attack: Callable[[float], float] = self._sum_attack(self.one.shift)
-        elif isinstance(self.one, LocalProfile) and self.one.randomizer.attack():
-            laws = [
-                self._count_attack(each)
-                for law in self.one.randomizer.attack()
-                for each in (law, law.swapped())
-            ]
+        if self.one.normal_shift is not None:
+            attack: Callable[[float], float] = self._sum_attack(self.one.normal_shift)
+        elif known := self.one.attack():
+            laws = [self._count_attack(each) for law in known for each in (law, law.swapped())]
             attack = lambda epsilon: max(each(epsilon) for each in laws)  # noqa: E731
         else:
             return None

@@ -301,20 +301,20 @@ class LocalWalkProfile(_WalkProfile):
         return tuple(found)
 
     def _positive(self, epsilon: float) -> float:
-        if isinstance(self.one, GaussianProfile):
-            shift = self.one.shift * np.sqrt(self._visits.count)
+        if self.one.normal_shift is not None:
+            shift = self.one.normal_shift * np.sqrt(self._visits.count)
             return _averaged(self._visits, shift, epsilon)
         return min(each.delta(epsilon) for each in self._composed)
 
     def epsilon(self, delta: float) -> float:
         """The ε at which the curve meets δ, rounded up."""
-        if isinstance(self.one, GaussianProfile):
+        if self.one.normal_shift is not None:
             return super().epsilon(delta)
         return min(each.epsilon(delta) for each in self._composed)
 
     def lower(self, delta: float) -> float | None:
         """The Gaussian curve is exact; of others none is stated."""
-        return super().lower(delta) if isinstance(self.one, GaussianProfile) else None
+        return None if self.one.normal_shift is None else super().lower(delta)
 
     def _attack(self, epsilon: float) -> float:
         """The average itself, rounded down: with the names it is attained."""

@@ -30,8 +30,8 @@ from incrowd.privacy.gaussian import GaussianProfile
 from incrowd.privacy.guarantee import Profile
 from incrowd.privacy.local import LocalProfile
 from incrowd.privacy.shuffle import ShuffleProfile
+from incrowd.randomizers.base import Randomizer
 from incrowd.randomizers.law import PairLaw
-from incrowd.randomizers.response import KRR
 
 __all__ = ["Ring"]
 
@@ -87,9 +87,10 @@ class Ring:
 
     def profile(self, one: Profile) -> Profile:
         """What any peer learns of any other, from the profile of one contribution and its noise."""
-        if isinstance(one, GaussianProfile):
+        shift = one.normal_shift
+        if shift is not None:
             # Shifts of independent normal laws add up as squares.
-            return GaussianProfile(one.shift * math.sqrt(self.laps) * _UP) if self.laps > 1 else one
+            return GaussianProfile(shift * math.sqrt(self.laps) * _UP) if self.laps > 1 else one
         if self.spread:
             raise InvalidParameter(
                 "only Gaussian noise can be spread over the steps: give a GaussianProfile, or a "
@@ -101,19 +102,23 @@ class Ring:
         """How many uniform elements hide the first reports: as many as one lap has on average."""
         return math.ceil(checks.probability(gamma, "gamma") * self.n)
 
-    def histogram_profile(self, krr: KRR) -> Profile:
+    def histogram_profile(self, randomizer: Randomizer) -> Profile:
         """What any peer learns of any other when contributions are k-ary responses.
 
         All but one of the observations of a pair are whole blocks; the other one, before the first
         visit or after the last, is hidden by the uniform elements alone at worst.
         """
-        checks.instance(krr, KRR, "krr", "KRR(categories=4, epsilon=1.0)")
-        law, alone = krr.blanket(), LocalProfile(krr)
+        if not randomizer.uniform_blanket:
+            raise InvalidParameter(
+                "randomizer must have a uniform blanket, as KRR(categories=4, epsilon=1.0) has: "
+                f"{randomizer.kind} has none"
+            )
+        law, alone = randomizer.blanket(), LocalProfile(randomizer)
         hidden = self.uniform_elements(law.gamma)
         short = ShuffleProfile(_among_uniform(law), hidden + 1, alone)
         if self.laps == 1:
             return short
-        block = ShuffleProfile(law, self.n - 1, alone, krr.attack())
+        block = ShuffleProfile(law, self.n - 1, alone, randomizer.attack())
         return ComposedProfile(((block, self.laps - 1), (short, 1)))
 
 
