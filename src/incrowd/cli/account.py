@@ -34,10 +34,11 @@ from incrowd.errors import InvalidParameter
 from incrowd.protocols import PROTOCOLS, load
 from incrowd.protocols.base import Protocol, Safe
 from incrowd.randomizers import Unstated
-from incrowd.report.describe import describe_guarantee, describe_parameters
 from incrowd.report.format import count, guess, percent, round_down, round_up, up
-from incrowd.report.tables import facts_table, guarantees_table
-from incrowd.report.words import facts, order_promise, settings, view_title
+from incrowd.report.json import describe_guarantee, describe_parameters
+from incrowd.report.sections import facts_of
+from incrowd.report.terminal import facts_table, guarantees_table
+from incrowd.report.words import lines, order_promise, settings, view_title
 from incrowd.survey.calibrate import (
     LEAST_DELTA,
     LOCAL_EPSILON,
@@ -276,7 +277,7 @@ def _render(console: Console, payload: Mapping[str, Any], own: Mapping[str, Any]
             if "alpha" in own
             else []
         ),
-        *facts(own),
+        *lines(facts_of(own)),
         ("neighbours", payload["neighbours"]),
         *(("assuming", each) for each in payload["assumptions"]),
         ("protocol", _listed(parameters, "protocol")),
