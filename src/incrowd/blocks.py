@@ -11,7 +11,22 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-__all__ = ["Block", "Bound", "DataTable", "Fact", "Figure", "Section", "Text", "arranged", "facts"]
+__all__ = [
+    "HEAD",
+    "Block",
+    "Bound",
+    "DataTable",
+    "Fact",
+    "Figure",
+    "Section",
+    "Text",
+    "arranged",
+    "chapters",
+    "facts",
+]
+
+HEAD = "question"
+"""The key of the section that heads all others; its title is what was asked."""
 
 Bound = Literal["up", "down"]
 """The side to which a number is rounded: a promise up, what an attack attains down."""
@@ -91,6 +106,11 @@ def arranged(sections: Iterable[Section]) -> tuple[Section, ...]:
         title, blocks = before.title or each.title, (*before.blocks, *each.blocks)
         found[each.key] = replace(before, title=title, blocks=blocks)
     return tuple(found.values())
+
+
+def chapters(sections: Iterable[Section]) -> list[Section]:
+    """The sections that have a title, but for the head."""
+    return [each for each in sections if each.title and each.key != HEAD]
 
 
 def facts(sections: Iterable[Section]) -> Iterator[Fact]:

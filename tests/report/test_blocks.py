@@ -5,14 +5,19 @@ import json
 from io import StringIO
 from typing import Any
 
+import numpy as np
 import pytest
 from rich.console import Console
 
 from incrowd.blocks import DataTable, Fact, Figure, Section, Text, arranged, facts
-from incrowd.report import render
+from incrowd.protocols import load
+from incrowd.randomizers import KRR
+from incrowd.report import Document, render, sections_of
 from incrowd.report.figures import svg
 from incrowd.report.json import merged, payload
 from incrowd.report.terminal import draw
+from incrowd.tasks import Answer, Histogram
+from incrowd.tasks.base import AnswerContext
 
 ESTIMATES = {
     "result": [{"label": "bus", "estimate": 0.123456, "standard_error": 0.01}],
@@ -114,6 +119,7 @@ def test_json_has_full_doubles_of_the_list() -> None:
     assert found["depth"] == 7
     assert "crew" not in found
     told = payload(SECTIONS)
+    assert list(told)[-3:] == ["worst_epsilon", "attained", "boats"]
     assert told["result"] == ESTIMATES["result"]
     assert told["people"] == 9
     assert told["live"] is None
@@ -146,3 +152,39 @@ def test_rows_of_another_unit_are_not_on_the_axis() -> None:
     assert ">no answer<" not in drawn
     page = render((SECTIONS[0], Section("a", "Mean", 1, (Figure("estimates", data),))))
     assert "25.0 %" in page
+
+
+@dataclasses.dataclass(frozen=True)
+class Tide(Answer):
+    """An answer of somebody else's task, which no renderer knows."""
+
+    def sections(self, context: AnswerContext) -> tuple[Section, ...]:
+        level = Fact("tide_level", 2.34567, bound="up", note="above zero")
+        return (*super().sections(context), Section("tide", "The tide", 15, (level,)))
+
+
+def test_sections_of_a_foreign_answer_reach_every_medium() -> None:
+    task = Histogram(categories=("bus", "car"), complete=True)
+    shuffle: Any = load("shuffle")
+    protocol = shuffle(KRR(categories=2, epsilon=1.5), n=400)
+    run = protocol.simulate(np.array(["bus", "car"] * 200), task=task, seed=1)
+    run = dataclasses.replace(run, result=Tide(**vars(run.result)))
+    sections = sections_of(
+        Document(
+            question="How high?",
+            task=task,
+            protocol=protocol,
+            run=run,
+            epsilon=1.0,
+            delta=1e-6,
+            view="curator",
+            met=True,
+        )
+    )
+    page = render(sections)
+    assert "<h2>The tide</h2>" in page
+    assert '<dt>Tide level</dt><dd>2.346 <span class="muted small">above zero</span>' in page
+    assert page.index("The answer") < page.index("The tide") < page.index("What each person")
+    assert "tide level    2.346" in on_terminal(sections)
+    assert payload(sections)["tide_level"] == 2.34567
+    assert payload(sections)["people"] == 400

@@ -13,7 +13,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from incrowd.blocks import Block, DataTable, Fact, Figure, Section, Text
+from incrowd.blocks import HEAD, Block, DataTable, Fact, Figure, Section, Text, chapters
 from incrowd.errors import FileUnreadable
 from incrowd.report.figures import MOST_ROWS, svg
 from incrowd.report.format import cell, count, down, guess, percent, plain, round_up, several, up
@@ -54,15 +54,15 @@ def write(sections: Sequence[Section], path: Path) -> Path:
 
 
 def render(sections: Sequence[Section]) -> str:
-    """The whole page; the section ``question`` heads it."""
+    """The whole page, under the section that heads all others."""
     told = merged(sections)
-    head = next(each for each in sections if each.key == "question")
-    chapters = [_chapter(each, told) for each in sections if each.title and each is not head]
+    head = next(each for each in sections if each.key == HEAD)
+    parts = [_chapter(each, told) for each in chapters(sections)]
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(head.title)}</title>\n<style>\n{STYLE}\n</style>\n</head>\n<body>\n"
-        f"{_header(head)}\n<main>\n{chr(10).join(chapters)}\n</main>\n"
+        f"{_header(head)}\n<main>\n{chr(10).join(parts)}\n</main>\n"
         "<footer><p>Made by incrowd. Promises are proven bounds, rounded up; nothing on this page "
         "is fetched from elsewhere.</p></footer>\n</body>\n</html>\n"
     )
@@ -110,7 +110,7 @@ def _chapter(section: Section, told: Told) -> str:
 
 
 def _kind(block: Block) -> str:
-    """What stands together: consecutive facts, and the items of a list."""
+    """The kind of block: consecutive facts stand together, and the items of a list."""
     if isinstance(block, Fact):
         return "facts"
     return "items" if isinstance(block, Text) and block.style == "item" else ""
@@ -273,11 +273,11 @@ _ALTERNATIVES: Mapping[str, Callable[[Told], str]] = {
     "estimates": _estimates_told,
     "map": _map_told,
 }
-"""What is read aloud of a figure's numbers, after its own words."""
+"""Numbers of a figure that are read aloud, after its own words."""
 
 
 def _entries(fact: Fact, told: Told) -> list[Entry]:
-    """What is said of a fact: a group has its own words, or a line each."""
+    """A fact in words of its own, or else a line for each of its sentences."""
     if fact.name in _ENTRIES:
         return _ENTRIES[fact.name](fact, told)
     return [(capital(name), value, fact.note) for name, value in lines([fact])]

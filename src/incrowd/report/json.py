@@ -7,13 +7,13 @@ rounds.
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
 
 from incrowd._version import __version__
-from incrowd.blocks import DataTable, Fact, Figure, Section
+from incrowd.blocks import DataTable, Fact, Figure, Section, chapters
 from incrowd.errors import NumericalFloor
 from incrowd.privacy.guarantee import Guarantee
 from incrowd.protocols.base import Cost, Protocol, Run
@@ -43,12 +43,17 @@ _ASKED = ("plan", "report")
 """Keys of results that were asked for them."""
 
 
-def payload(sections: Iterable[Section]) -> dict[str, Any]:
-    """The keys of the JSON output."""
+def payload(sections: Sequence[Section]) -> dict[str, Any]:
+    """The keys of the JSON output; what chapters hold beyond them follows."""
     found = merged(sections)
-    return {key: found.get(key) for key in _KEYS} | {
-        key: found[key] for key in _ASKED if key in found
-    }
+    own = [
+        block.name
+        for section in chapters(sections)
+        for block in section.blocks
+        if isinstance(block, Fact | DataTable)
+    ]
+    further = [key for key in (*own, *_ASKED) if key in found]
+    return {key: found.get(key) for key in dict.fromkeys((*_KEYS, *further))}
 
 
 def merged(sections: Iterable[Section]) -> dict[str, Any]:

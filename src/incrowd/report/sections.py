@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from incrowd.blocks import Fact, Figure, Section, Text, arranged
+from incrowd.blocks import HEAD, Fact, Figure, Section, Text, arranged
 from incrowd.privacy.guarantee import Guarantee, Notion, view_of
 from incrowd.protocols.base import Protocol, Run
 from incrowd.randomizers.base import FloatArray
@@ -78,7 +78,7 @@ class Document:
 
     @cached_property
     def details(self) -> dict[str, Any]:
-        """What the protocol alone has to say of the run."""
+        """Facts of the run that the protocol alone has to tell, as plain data."""
         return self.protocol.details(self.run.collected, self.delta)
 
     @cached_property
@@ -96,7 +96,7 @@ class Document:
         return self.task.domain == "category"
 
     def about(self, notion: Notion) -> list[Guarantee]:
-        """What was promised of one kind."""
+        """Guarantees of one kind."""
         return [each for each in self.run.guarantees if each.notion == notion]
 
 
@@ -164,7 +164,7 @@ def _question(document: Document) -> Section:
         f"{randomized(describe_parameters(protocol)['randomizer'])}"
     )
     return Section(
-        "question",
+        HEAD,
         document.question,
         0,
         (
@@ -221,7 +221,7 @@ def _data(document: Document) -> Section:
 
 
 def _plan(document: Document) -> tuple[Section, ...]:
-    """Who sends to whom, and what that tells; nothing where there is no plan to draw."""
+    """The plan of who sends to whom; nothing where there is none to draw."""
     drawn = document.protocol.drawing()
     found = []
     if document.explain is not None:
@@ -297,7 +297,7 @@ def _promises(document: Document) -> Section:
 
 
 def _orders(document: Document) -> tuple[Section, ...]:
-    """What was promised about the order inside groups; nothing where nothing was."""
+    """The promise about the order inside groups; nothing where there is none."""
     about, own = document.about("order"), document.details
     if "shuffled" in own:
         shown: tuple[Text | Figure, ...] = (Text(order_promise(own, "", "")),)
@@ -382,7 +382,7 @@ def _cost(document: Document) -> Section:
 
 
 def _live(document: Document) -> tuple[Section, ...]:
-    """How a run over a network went; nothing where there was none."""
+    """The course of a run over a network; nothing where there was none."""
     if document.live is None:
         return ()
     told = (

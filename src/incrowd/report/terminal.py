@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from incrowd.blocks import DataTable, Fact, Figure, Section, facts
+from incrowd.blocks import HEAD, DataTable, Fact, Figure, Section, chapters, facts
 from incrowd.report.format import cell, count, down, plain, several, small, up
 from incrowd.report.json import merged
 from incrowd.report.words import ORDERED, lines, live_lines, settings
@@ -31,7 +31,7 @@ _SHOWN = 3
 def draw(console: Console, sections: Sequence[Section]) -> None:
     """Draw the sections of a result."""
     for section in sections:
-        if section.key == "question":
+        if section.key == HEAD:
             console.print(section.title, style="bold", markup=False)
         for block in section.blocks:
             match block:
@@ -45,13 +45,7 @@ def draw(console: Console, sections: Sequence[Section]) -> None:
 def _lines(sections: Sequence[Section]) -> list[Line]:
     """The lines that sum facts up, in their own order, then the facts of chapters beside them."""
     told = merged(sections)
-    others = [
-        each
-        for section in sections
-        if section.title and section.key != "question"
-        for each in facts([section])
-        if each.name not in _LINES
-    ]
+    others = [each for each in facts(chapters(sections)) if each.name not in _LINES]
     named = {each.name: each for each in facts(sections)}
     summed = [line for name in _LINES if name in named for line in _LINES[name](named[name], told)]
     return [*summed, *lines(others)]

@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from incrowd.blocks import Fact, Figure, Section, Text
+from incrowd.blocks import HEAD, Fact, Figure, Section, Text
 from incrowd.errors import EmptyData, InvalidParameter, ProtocolFailed
 from incrowd.randomizers.base import Domain, Estimate, FloatArray, Randomizer, Reports
 from incrowd.tasks.raw import NO_ANSWER, ColumnDomain, Gaps, blank
@@ -193,7 +193,7 @@ class Answer:
     def sections(self, context: AnswerContext) -> tuple[Section, ...]:
         """The answer to be shown: how precise it is, and the estimates with their limits."""
         return (
-            Section("question", "", 0, (self._precision(context),)),
+            Section(HEAD, "", 0, (self._precision(context),)),
             Section("answer", "The answer", 10, (*self._prose(context), self._figure(context))),
         )
 

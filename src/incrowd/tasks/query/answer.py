@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from incrowd import checks
-from incrowd.blocks import DataTable, Fact, Figure, Section, Text
+from incrowd.blocks import HEAD, DataTable, Fact, Figure, Section, Text
 from incrowd.randomizers.base import FloatArray
 from incrowd.tasks.base import Answer, AnswerContext
 from incrowd.tasks.query.collected import Folded, Tabulated
@@ -102,7 +102,7 @@ class QueryAnswer(Answer):
         )
         shown = (Text(told), Text(self.missing), table, Figure("cells", self.data(context.truth)))
         return (
-            Section("question", "", 0, (self._precision(context),)),
+            Section(HEAD, "", 0, (self._precision(context),)),
             Section("answer", "The answer", 10, shown),
         )
 
