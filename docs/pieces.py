@@ -40,10 +40,11 @@ from incrowd.cli.app import build
 from incrowd.live.options import LiveOptions
 from incrowd.protocols import PROTOCOLS
 from incrowd.protocols import load as load_protocol
+from incrowd.protocols.capabilities import Tunable
+from incrowd.protocols.settings import Field, fields_of
 from incrowd.randomizers import RANDOMIZERS
 from incrowd.randomizers._lattice import keep_probability, truth_probability
 from incrowd.report.format import count, guess, percent, plain, round_up, up
-from incrowd.survey.fields import Field, fields_of
 from incrowd.survey.pipeline import COLUMN_TASKS
 from incrowd.tasks import TASKS
 
@@ -432,8 +433,8 @@ def survey_keys() -> str:
     }
     say("randomizer", ("epsilon", *sorted(fields.keys() - {"epsilon"})), fields)
     for kind in PROTOCOLS:
-        limits = load_protocol(kind).limits_type
-        for name, field in _fields(limits) if limits is not None else ():
+        protocol = load_protocol(kind)
+        for name, field in _fields(protocol.limits_type) if issubclass(protocol, Tunable) else ():
             said = f"`{kind}`: {field.description}"
             rows.append(("`[limits]`", f"`{name}`", _type(field), _default(field), said))
     for name, field in _fields(LiveOptions):

@@ -1,4 +1,8 @@
-"""Checks of single values, shared by every constructor. Each raises one clear line."""
+"""Checks of single values, shared by every constructor.
+
+Each raises one clear line that begins with the name of the value; a name, unlike a phrase such as
+"a colluder", is the error's ``field`` too.
+"""
 
 from __future__ import annotations
 
@@ -31,51 +35,54 @@ _MOST_PEOPLE = 10**15
 def epsilon(value: float, name: str = "epsilon") -> float:
     """A positive finite epsilon."""
     if not (_finite(value) and value > 0):
-        raise InvalidEpsilon(f"{name} must be a positive finite number, got {value!r}")
+        raise _wrong(InvalidEpsilon, name, f"must be a positive finite number, got {value!r}")
     return float(value)
 
 
 def delta(value: float, name: str = "delta") -> float:
     """A delta strictly between 0 and 1."""
     if not (_finite(value) and 0 < value < 1):
-        raise InvalidDelta(f"{name} must lie strictly between 0 and 1, got {value!r}")
+        raise _wrong(InvalidDelta, name, f"must lie strictly between 0 and 1, got {value!r}")
     return float(value)
 
 
 def crowd(value: int, name: str = "n", at_least: int = 1) -> int:
     """A whole number of people, at least ``at_least`` and at most 10^15."""
     if _whole(value) and value > _MOST_PEOPLE:
-        raise InvalidCrowd(f"{name} must be at most 10^15 people: no crowd is larger")
+        raise _wrong(InvalidCrowd, name, "must be at most 10^15 people: no crowd is larger")
     if not _whole(value) or value < at_least:
-        raise InvalidCrowd(f"{name} must be a whole number of people ≥ {at_least}, got {value!r}")
+        raise _wrong(
+            InvalidCrowd, name, f"must be a whole number of people ≥ {at_least}, got {value!r}"
+        )
     return int(value)
 
 
 def integer(value: int, name: str, at_least: int) -> int:
     """A whole number, at least ``at_least``."""
     if not _whole(value) or value < at_least:
-        raise InvalidParameter(f"{name} must be a whole number ≥ {at_least}, got {value!r}")
+        raise _wrong(InvalidParameter, name, f"must be a whole number ≥ {at_least}, got {value!r}")
     return int(value)
 
 
 def probability(value: float, name: str) -> float:
     """A number in the closed interval [0, 1]."""
     if not (_finite(value) and 0 <= value <= 1):
-        raise InvalidParameter(f"{name} must lie between 0 and 1, got {value!r}")
+        raise _wrong(InvalidParameter, name, f"must lie between 0 and 1, got {value!r}")
     return float(value)
 
 
-def rate(value: float, name: str = "rate") -> float:
-    """The chance to take part: above 0 and at most 1."""
-    if not 0 < number(value, name) <= 1:
-        raise InvalidParameter(f"{name} must be above 0 and at most 1, got {value!r}")
+def rate(value: float, name: str = "rate", field: str | None = None) -> float:
+    """The chance to take part: above 0 and at most 1; one of several in ``field``, if given."""
+    if not 0 < number(value, name, field) <= 1:
+        problem = f"must be above 0 and at most 1, got {value!r}"
+        raise _wrong(InvalidParameter, name, problem, field)
     return float(value)
 
 
-def number(value: float, name: str) -> float:
-    """A finite number."""
+def number(value: float, name: str, field: str | None = None) -> float:
+    """A finite number; one of several in ``field``, if given."""
     if not _finite(value):
-        raise InvalidParameter(f"{name} must be a finite number, got {value!r}")
+        raise _wrong(InvalidParameter, name, f"must be a finite number, got {value!r}", field)
     return float(value)
 
 
@@ -83,7 +90,9 @@ def instance(value: object, kind: type[Kind], name: str, example: str) -> Kind:
     """An object of this kind: neither its class nor its name."""
     if not isinstance(value, kind):
         got = f"the class {value.__name__}" if isinstance(value, type) else repr(value)
-        raise InvalidParameter(f"{name} must be a {kind.__name__} such as {example}, got {got}")
+        raise _wrong(
+            InvalidParameter, name, f"must be a {kind.__name__} such as {example}, got {got}"
+        )
     return value
 
 
@@ -95,6 +104,12 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
         # A known word with something in front is another thing, not a slip of the pen.
         close = []
     return f"did you mean {close[0]}?" if close else f"known: {', '.join(options)}"
+
+
+def _wrong(
+    kind: type[InvalidParameter], name: str, problem: str, field: str | None = None
+) -> InvalidParameter:
+    return kind(f"{name} {problem}", field=field or (name if name.isidentifier() else None))
 
 
 def _finite(value: object) -> bool:

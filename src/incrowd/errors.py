@@ -3,11 +3,18 @@
 One line says what was wrong, where, and what to do. The command line prints that line and exits
 with ``exit_code``; the library raises the same exception. Codes are grouped by ten: parameters,
 data, configuration, graphs, privacy, environment. Each has a page ``docs/errors/<code>.md``.
+
+Raise sites name the setting that is wrong (``field``) and know nothing of files or options. The
+layer that read the setting locates the error: ``located`` puts a file in front, ``called`` gives
+the setting the name that the reader knows it by. Text, field and place stay apart until the error
+is printed.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import ClassVar, Self
 
 __all__ = [
     "BudgetInfeasible",
@@ -37,13 +44,56 @@ __all__ = [
     "StoreUnavailable",
     "UnknownCategory",
     "all_errors",
+    "located",
 ]
 
 
 class IncrowdError(Exception):
-    """Base of every error that a caller or an input can cause."""
+    """Base of every error that a caller or an input can cause.
+
+    Args:
+        *args: The text, one line.
+        field: Name of the parameter or setting that is wrong, as the raising code calls it. The
+            text may begin with it.
+
+    """
 
     exit_code: ClassVar[int] = 1
+
+    def __init__(self, *args: object, field: str | None = None) -> None:
+        super().__init__(*args)
+        self.field = field
+        self.where: tuple[str, ...] = ()
+        """Places, the outermost first, such as a file and one of its tables."""
+        self._called: str | None = None
+
+    @property
+    def opens_with_field(self) -> bool:
+        """Whether the text begins with the name of the field."""
+        return self.field is not None and super().__str__().startswith(f"{self.field} ")
+
+    def located(self, *where: str) -> Self:
+        """Put a place in front of the error, such as a file and a table, and return the error."""
+        self.where = (*where, *self.where)
+        return self
+
+    def called(self, name: str) -> Self:
+        """Give the field another name, such as an option or a key, and return the error.
+
+        The first name stays, and an error that is located already is named there.
+        """
+        if self._called is None and not self.where:
+            self._called = name
+        return self
+
+    def __str__(self) -> str:
+        """Places, the field by its name, and the text."""
+        text = super().__str__()
+        if self._called is not None:
+            # A text that begins with the field goes on as a sentence about it.
+            rest = text.removeprefix(str(self.field))
+            text = self._called + (rest if self.opens_with_field else f": {text}")
+        return ": ".join((*self.where, text))
 
 
 class InvalidParameter(IncrowdError, ValueError):
@@ -192,6 +242,16 @@ class ServiceFailed(IncrowdError, RuntimeError):
     """A background task of a live process failed again and again."""
 
     exit_code = 70
+
+
+@contextmanager
+def located(*where: str) -> Iterator[None]:
+    """Put a place, such as a file, in front of every error that is raised inside."""
+    try:
+        yield
+    except IncrowdError as error:
+        error.located(*where)
+        raise
 
 
 def all_errors() -> dict[int, type[IncrowdError]]:

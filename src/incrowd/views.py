@@ -26,7 +26,8 @@ def view_of(view: str | Iterable[str]) -> frozenset[str]:
         known = ", ".join(sorted(PARTIES))
         raise InvalidParameter(
             f"unknown view {'+'.join(sorted(parties))!r}: join some of {known} with '+', "
-            "or say everyone"
+            "or say everyone",
+            field="view",
         )
     return parties
 

@@ -119,6 +119,26 @@ def test_a_budget_that_nothing_can_meet_names_the_nearest(incrowd: Call) -> None
     assert_fails(incrowd(*words), errors.BudgetInfeasible, "least")
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "kind", "said"),
+    [
+        ("--max-channels", "7", errors.BudgetInfeasible, "must be at least 9"),
+        ("--max-consents", "-1", errors.InvalidParameter, "must not be negative"),
+        ("--sampling", "2", errors.InvalidParameter, "must be between 0 and 1"),
+    ],
+)
+def test_query_with_a_wrong_option_names_that_option(
+    incrowd: Call, option: str, value: str, kind: type[errors.IncrowdError], said: str
+) -> None:
+    ended = incrowd("query", SQL, *FILES, *BUDGET, option, value)
+    assert_fails(ended, kind, f"error: {option} {said}")
+
+
+def test_query_with_an_unknown_view_names_the_option(incrowd: Call) -> None:
+    ended = incrowd("query", SQL, *FILES, *BUDGET, "--view", "me")
+    assert_fails(ended, errors.InvalidParameter, "error: --view: unknown view 'me'")
+
+
 def account(incrowd: Call, *words: str) -> dict[str, float]:
     ended = incrowd("account", "scrambler", *words, "--delta", "1e-4", "--format", "json")
     assert ended.code == 0, ended.err

@@ -206,7 +206,8 @@ def test_json(incrowd: Call, name: str) -> None:
     Path("crowd.txt").write_text("\n".join(known))
     ended = incrowd(*RESULTS[name], "--format", "json")
     assert ended.code == 0, ended.err
-    assert all(line.startswith("note: ") for line in ended.err.splitlines())
+    # Of groups in which somebody is alone a note is written.
+    assert name.endswith("-town") or not ended.err, ended.err
     payload = normal(json.loads(ended.out))
     expected = json.loads(kept(f"{name}.json", json.dumps(payload, indent=2) + "\n"))
     assert_alike(payload, expected, name)
@@ -216,7 +217,9 @@ def normal(value: Any) -> Any:
     """The same without what depends on the machine, and in nine digits."""
     if isinstance(value, dict):
         return {
-            key: None if key in ("versions", "survey", "report", "graph") else normal(each)
+            key: None
+            if key in ("versions", "survey", "report", "graph", "policy")
+            else normal(each)
             for key, each in value.items()
         }
     if isinstance(value, list):

@@ -90,6 +90,13 @@ def test_the_budget_pays_for_rounds(write: Write) -> None:
         survey.load(write(protocol=f"{CHECK_IN}{rounds + 1}", randomizer=given))
 
 
+def test_budget_that_no_epsilon0_meets_is_refused_with_the_file(write: Write) -> None:
+    path = write(budget='epsilon = 1e-13\ndelta = 1e-30\nview = "everyone"', randomizer=None)
+    with pytest.raises(errors.BudgetInfeasible) as caught:
+        survey.load(path)
+    assert str(caught.value).startswith(f"{path}: budget: no eps0 between")
+
+
 def test_a_budget_that_pays_for_no_round_is_refused(write: Write) -> None:
     poor = {"budget": "epsilon = 0.001\ndelta = 1e-12", "randomizer": "epsilon = 2.0"}
     with pytest.raises(errors.BudgetInfeasible, match="no rounds between 1 and"):
@@ -165,7 +172,7 @@ def test_files_are_found_from_the_survey_and_open_rounds_are_planned(
     assert loaded.protocol.guarantee().epsilon(1e-6) <= 1
     run = loaded.run(seed=1)
     assert loaded.met_by(run)
-    assert loaded.protocol.details(run.collected, 1e-6)["load"]["mean"] == 1
+    assert loaded.protocol.run_diagnostics(run.collected, 1e-6)["load"]["mean"] == 1
 
 
 def test_a_graph_of_other_people(write: Write, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from incrowd.cli.options import (
     MissingOption,
     UsageProblem,
     build_protocol,
+    checked,
     flag,
     keyword,
     number_option,
@@ -32,7 +33,9 @@ from incrowd.cli.options import (
 from incrowd.cli.output import Format, FormatOption, emit, progress
 from incrowd.errors import InvalidParameter
 from incrowd.protocols import PROTOCOLS, load
-from incrowd.protocols.base import Protocol, Safe
+from incrowd.protocols.api import Protocol
+from incrowd.protocols.capabilities import planned
+from incrowd.protocols.settings import Safe, fields_of
 from incrowd.randomizers import Unstated
 from incrowd.report.format import count, guess, percent, round_down, round_up, up
 from incrowd.report.json import describe_guarantee, describe_parameters
@@ -47,7 +50,6 @@ from incrowd.survey.calibrate import (
     calibrate_delta,
     unknowns,
 )
-from incrowd.survey.fields import fields_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -86,7 +88,7 @@ def account(kind: type[Protocol], given: Mapping[str, Any]) -> None:
     if given["delta"] is None and kind.slack is not None:
         delta = kind.slack
     else:
-        delta = checks.delta(_given(given, "delta"), flag("delta"))
+        delta = checked(checks.delta, _given(given, "delta"), "delta")
     given = {**given, "colluders": read_colluders(given["colluders"])}
     protocol = build_protocol(kind, given)
     with progress() as say:
@@ -98,9 +100,9 @@ def account(kind: type[Protocol], given: Mapping[str, Any]) -> None:
 
 def solve(kind: type[Protocol], given: Mapping[str, Any]) -> None:
     """Print the left-out option that meets the promise, and the promise it gives."""
-    epsilon = checks.epsilon(_given(given, "epsilon"), flag("epsilon"))
+    epsilon = checked(checks.epsilon, _given(given, "epsilon"), "epsilon")
     if given["delta"] is not None:
-        checks.delta(given["delta"], flag("delta"))
+        checked(checks.delta, given["delta"], "delta")
     elif kind.slack is not None and given[LOCAL_EPSILON.name] is None:
         given = {**given, "delta": kind.slack}  # a δ that goes without saying is not left out
     given = {**given, "colluders": read_colluders(given["colluders"])}
@@ -172,7 +174,8 @@ def _planned(
 ) -> Protocol:
     """The protocol with everything chosen that its parameters leave open."""
     say(stage)
-    return protocol.planned(
+    return planned(
+        protocol,
         delta,
         colluders=given["colluders"],
         progress=lambda done, total: say(stage, done=done, total=total),
@@ -258,7 +261,7 @@ def _promised(
     promised = describe_guarantee(guarantee, delta, epsilon)
     # Nothing more can be said at δ = 0, except where no promise needs any.
     sayable = delta or protocol.slack == delta
-    own = protocol.particulars(delta, guarantee, given["colluders"]) if sayable else {}
+    own = protocol.diagnostics(delta, guarantee, given["colluders"]) if sayable else {}
     return promised, own
 
 

@@ -17,28 +17,31 @@ from enum import Enum
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 import typer
 
 from incrowd.errors import FileUnreadable, IncrowdError, InvalidParameter
-from incrowd.protocols.base import Colluders, Protocol
+from incrowd.protocols.api import Colluders, Protocol
+from incrowd.protocols.settings import Field, fields_of
 from incrowd.randomizers import RANDOMIZERS
 from incrowd.randomizers.base import Randomizer
 from incrowd.survey.data import read_numbers
-from incrowd.survey.fields import Field, fields_of
 
 __all__ = [
     "ColludersOption",
+    "Error",
     "MissingOption",
     "UsageProblem",
     "build_parameters",
     "build_protocol",
     "build_randomizer",
+    "checked",
     "field_option",
     "flag",
     "keyword",
+    "name_by_flag",
     "named_by_flag",
     "number_option",
     "number_or_word",
@@ -50,6 +53,8 @@ __all__ = [
     "signed",
     "whole",
 ]
+
+Error = TypeVar("Error", bound=IncrowdError)
 
 _RENAMED = {"epsilon": "eps0", "delta": "delta0"}
 _HELP = {
@@ -219,9 +224,9 @@ def _missing(fields: Mapping[str, Field], given: Mapping[str, Any]) -> Iterator[
         with named_by_flag(fields):
             yield
     except InvalidParameter as error:
-        for name, field in fields.items():
-            if given.get(name) is None and str(error).startswith(f"{flag(name)} "):
-                raise MissingOption(name, field.description) from error
+        field = fields.get(error.field or "")
+        if field is not None and given.get(field.name) is None:
+            raise MissingOption(field.name, field.description) from error
         raise
 
 
@@ -281,14 +286,37 @@ def build_randomizer(given: Mapping[str, Any], implied: str | Randomizer) -> Ran
 def named_by_flag(
     names: Iterable[str], renamed: Mapping[str, str] = MappingProxyType({})
 ) -> Iterator[None]:
-    """Let an error that speaks of a field speak of the option that set it."""
+    """Let an error about a field name the option that set it."""
     try:
         yield
     except IncrowdError as error:
-        first, _, rest = str(error).partition(" ")
-        if first not in names:
-            raise
-        raise type(error)(f"{flag(renamed.get(first, first))} {rest}") from error
+        name_by_flag(error, names, renamed)
+        raise
+
+
+def name_by_flag(
+    error: Error, names: Iterable[str], renamed: Mapping[str, str] = MappingProxyType({})
+) -> Error:
+    """Name the option that set the error's field, where that is one of ``names``.
+
+    Args:
+        error: Error to name it in.
+        names: Fields that have an option.
+        renamed: Names of options that are not those of their fields.
+
+    Returns:
+        The same error.
+
+    """
+    if error.field is None or error.field not in names:
+        return error
+    return error.called(flag(renamed.get(error.field, error.field)))
+
+
+def checked(check: Callable[[Any, str], Any], value: Any, name: str) -> Any:
+    """Value of an option, after a check of :mod:`incrowd.checks`."""
+    with named_by_flag((name,)):
+        return check(value, name)
 
 
 def signed(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from incrowd.blocks import Section
-    from incrowd.protocols.base import Run
+    from incrowd.protocols.run import Run
     from incrowd.survey import Survey
 
     Sections = tuple[Section, ...]

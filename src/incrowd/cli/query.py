@@ -8,16 +8,24 @@ messages travel is chosen for the budget, within the limits.
 from __future__ import annotations
 
 import json
-import re
 import shlex
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from incrowd import checks
-from incrowd.cli.options import field_option, flag, keyword, number_option, signed
+from incrowd.cli.options import (
+    Error,
+    checked,
+    field_option,
+    flag,
+    keyword,
+    name_by_flag,
+    named_by_flag,
+    number_option,
+    signed,
+)
 from incrowd.cli.outcome import check_inputs, page_of, publish, told_of
 from incrowd.cli.output import Format, FormatOption, note, progress
 from incrowd.cli.run import (
@@ -28,12 +36,13 @@ from incrowd.cli.run import (
     live_words,
     run_over_network,
 )
-from incrowd.errors import IncrowdError
 from incrowd.protocols import load
-from incrowd.survey.fields import Field, fields_of
+from incrowd.protocols.capabilities import Tunable, drawing_of
+from incrowd.protocols.settings import Field, fields_of
+from incrowd.survey.parse import Origin, SurveyFile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from incrowd.survey.prepared import Survey
 
@@ -129,17 +138,16 @@ def query(given: Mapping[str, Any]) -> None:
     """Plan, draw, ask, account, print."""
     from incrowd import survey as surveys
     from incrowd.report import require_writable
-    from incrowd.survey.parse import SurveyFile
 
     epsilon, delta = (_needed(given, name) for name in ("epsilon", "delta"))
     live = live_asked(given)
     if given["devices"] is not None:
-        checks.crowd(given["devices"], flag("devices"))
+        checked(checks.crowd, given["devices"], "devices")
     page = None if given["report"] is None else page_of(given["data"], given["report"], False)
     if given["draw"] is not None:
         require_writable(given["draw"])
-    with progress() as say, _named_by_option():
-        file = SurveyFile(Path(_NAME), _text(given, epsilon, delta))
+    with progress() as say, named_by_flag(_travel()):
+        file = SurveyFile(Path(_NAME), _text(given, epsilon, delta), _Options(_NAME))
         survey = surveys.build(file, say, people=given["devices"])
         check_inputs(survey.inputs, report=page, draw=given["draw"])
         if given["draw"] is not None:
@@ -155,22 +163,23 @@ def query(given: Mapping[str, Any]) -> None:
     publish(survey, told, page, given["format"])
 
 
-@contextmanager
-def _named_by_option() -> Iterator[None]:
-    """Let what is wrong with the survey speak of the options that it was made from."""
-    try:
-        yield
-    except IncrowdError as error:
-        told = str(error).removeprefix(f"{_NAME}: ")
-        told = re.sub(r"^limits\.(\w+):?", lambda name: flag(_limit(name[1])), told)
-        told = re.sub(r"^(?:protocol|budget|task)\.(\w+):", lambda name: f"{flag(name[1])}:", told)
-        told = (
-            told.removeprefix("protocol: ")
-            .removeprefix("budget: ")
-            .replace("budget.epsilon", flag("epsilon"))
-        )
-        first, _, rest = told.partition(" ")
-        raise type(error)(f"{flag(first)} {rest}" if first in _travel() else told) from error
+class _Options(Origin):
+    """Source of a survey's settings: the options, which its errors name."""
+
+    def key(self, table: str, key: str) -> str:
+        """Name of the option that stands for a key."""
+        return flag(_limit(key) if table == "limits" else key)
+
+    def locate(self, error: Error, table: str | None = None) -> Error:
+        """Name the option that is wrong; there is no file to name."""
+        names = {
+            "task": ("data", "schema"),
+            "budget": ("epsilon", "delta", "view"),
+            "protocol": tuple(_travel()),
+            "limits": tuple(_limits()),
+        }
+        renamed = {name: _limit(name) for name in _limits()} if table == "limits" else {}
+        return name_by_flag(error, names.get(table or "", ()), renamed)
 
 
 def _needed(given: Mapping[str, Any], name: str) -> float:
@@ -179,7 +188,7 @@ def _needed(given: Mapping[str, Any], name: str) -> float:
     if given[name] is None:
         raise MissingOption(name, "a query needs a budget")
     check = {"epsilon": checks.epsilon, "delta": checks.delta}[name]
-    return check(given[name], flag(name))
+    return float(checked(check, given[name], name))
 
 
 def _travel() -> dict[str, Field]:
@@ -189,8 +198,8 @@ def _travel() -> dict[str, Field]:
 
 
 def _limits() -> dict[str, Field]:
-    limits = load(_KIND).limits_type
-    return {} if limits is None else fields_of(limits)
+    kind = load(_KIND)
+    return fields_of(kind.limits_type) if issubclass(kind, Tunable) else {}
 
 
 def _limit(name: str) -> str:
@@ -226,7 +235,7 @@ def _value(value: Any) -> str:
 
 
 def _draw(survey: Survey, path: Path) -> None:
-    drawn = survey.protocol.drawing()
+    drawn = drawing_of(survey.protocol)
     if drawn is not None:
         path.write_text(drawn.svg, encoding="utf-8")
         note(f"the plan is drawn in {path}")

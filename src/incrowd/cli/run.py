@@ -14,6 +14,7 @@ import typer
 
 from incrowd import checks
 from incrowd.cli.options import (
+    checked,
     field_option,
     flag,
     keyword,
@@ -34,13 +35,13 @@ from incrowd.cli.outcome import (
     warn_alone,
 )
 from incrowd.cli.output import Format, FormatOption, note, progress
-from incrowd.survey.fields import fields_of
+from incrowd.protocols.settings import fields_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from incrowd.live.options import LiveOptions
-    from incrowd.protocols.base import Run
+    from incrowd.protocols.run import Run
     from incrowd.sim import Faults
     from incrowd.survey import Survey
     from incrowd.survey.prepared import Progress
@@ -114,7 +115,7 @@ def run(given: Mapping[str, Any]) -> None:
         raise typer.BadParameter("contradicts --live", param_hint="'--mode'")
     mode: Mode = given["mode"] or "simulate"
     if given["devices"] is not None:
-        checks.crowd(given["devices"], flag("devices"))
+        checked(checks.crowd, given["devices"], "devices")
     page = page_of(file, given["report"], given["no_report"])
     faults = _faults(mode, given)
     with progress() as say:

@@ -11,7 +11,6 @@ anything is drawn. Only where rows are numbered, by a file of groups or a graph,
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -30,16 +29,16 @@ from incrowd.cli.options import (
 from incrowd.cli.outcome import check_inputs, check_table, warn_alone, write_table
 from incrowd.cli.output import Format, FormatOption, emit, note, progress
 from incrowd.cli.run import SeedOption
-from incrowd.errors import IncrowdError, InvalidParameter, MissingColumn
+from incrowd.errors import InvalidParameter, MissingColumn, located
 from incrowd.protocols import load
-from incrowd.survey.fields import Field, fields_of
+from incrowd.protocols.settings import Field, fields_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from rich.console import Console
 
-    from incrowd.protocols.base import Protocol
+    from incrowd.protocols.api import Protocol
     from incrowd.randomizers.base import Randomizer
 
 __all__ = ["shuffle_order_command"]
@@ -318,8 +317,8 @@ def _check_places(given: Mapping[str, Any], protocol: Any, kept: np.ndarray[Any,
         fitting = np.array([names_group(each) for each in kept[:, 0].tolist()])
     else:
         # What is asked does not matter here, only that people have coordinates.
-        with _located(given["data"]):
-            asked = protocol.asking(Release(categories=("yes", "no"), coordinates=names))
+        with located(str(given["data"])):
+            asked = protocol.bound_to(Release(categories=("yes", "no"), coordinates=names))
         fitting = asked.place_format.inside(floats(kept))
     if not fitting.all():
         row = int(np.argmin(fitting))
@@ -336,19 +335,10 @@ def _placed(given: Mapping[str, Any], protocol: Any, kept: np.ndarray[Any, Any])
 
     if not kept.shape[1]:
         return protocol
-    with _located(given["data"]):
+    with located(str(given["data"])):
         if given["label"] is not None:
             return protocol.at(protocol.grouping_at(None, kept[:, 0].tolist()))
         return protocol.at(protocol.grouping_at(floats(kept), None))
-
-
-@contextmanager
-def _located(path: Path) -> Iterator[None]:
-    """Let what is wrong with the data name their file."""
-    try:
-        yield
-    except IncrowdError as error:
-        raise type(error)(f"{path}: {error}") from error
 
 
 def _payload(

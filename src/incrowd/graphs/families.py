@@ -174,7 +174,7 @@ def geometric(n: int, radius: float, rng: np.random.Generator) -> Graph:
     n = checks.crowd(n)
     radius = checks.number(radius, "radius")
     if radius <= 0:
-        raise InvalidParameter(f"radius must be positive, got {radius!r}")
+        raise InvalidParameter(f"radius must be positive, got {radius!r}", field="radius")
     pairs = KDTree(rng.random((n, 2))).query_pairs(radius, output_type="ndarray")
     return from_edges(pairs[:, 0], pairs[:, 1], n)
 

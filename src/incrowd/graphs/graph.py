@@ -378,18 +378,22 @@ def _from_rows(matrix: sparse.csr_array[Any]) -> Graph:
 def _require_size(n: int) -> None:
     checks.crowd(n, "n")
     if n > _MAX_VERTICES:
-        raise GraphMalformed(f"n = {n} is more than the {_MAX_VERTICES} vertices a graph can have")
+        raise GraphMalformed(
+            f"n = {n} is more than the {_MAX_VERTICES} vertices a graph can have", field="n"
+        )
 
 
 def _whole(values: ArrayLike, name: str, least: int, below: int | None = None) -> NDArray[Any]:
     """A one-dimensional array of integers in ``[least, below)``."""
     array = np.asarray(values)
     if array.ndim != 1:
-        raise GraphMalformed(f"{name} must be one-dimensional, it has shape {array.shape}")
+        raise GraphMalformed(
+            f"{name} must be one-dimensional, it has shape {array.shape}", field=name
+        )
     if array.size == 0:
         return array.astype(np.int64)
     if array.dtype.kind not in "iu":
-        raise GraphMalformed(f"{name} must hold integers, not {array.dtype}")
+        raise GraphMalformed(f"{name} must hold integers, not {array.dtype}", field=name)
     wrong = array < least
     if below is not None:
         wrong |= array >= below

@@ -88,19 +88,21 @@ def named(text: str, n: int) -> Graph:
     if n * family.degree(n, number) > _MOST_ENTRIES:
         raise InvalidCrowd(
             f"graph {text} on n = {n} people has too many edges to be held: take a sparser family, "
-            "such as regular:8"
+            "such as regular:8",
+            field="graph",
         )
     try:
         graph = family.draw(n, number, Seeds(_SEED).generator("graph"))
     except InvalidParameter as error:
         # With other people the same name may be possible.
-        raise InvalidCrowd(f"graph {text}: {error}") from error
+        raise InvalidCrowd(f"graph {text}: {error}", field="graph") from error
     except GraphInvalid as error:
-        raise GraphInvalid(f"graph {text}: {error}") from error
+        raise GraphInvalid(f"graph {text}: {error}", field="graph") from error
     if not graph.is_connected:
         raise GraphInvalid(
             f"graph {text} on n = {n} people falls into {graph.components()[0]} parts that never "
-            f"meet: raise its {family.number}, or take regular:8"
+            f"meet: raise its {family.number}, or take regular:8",
+            field="graph",
         )
     return graph
 
@@ -112,19 +114,25 @@ def _read(text: str) -> tuple[_Family, Any]:
     if family is None:
         raise InvalidParameter(
             f"graph {text!r} is neither a file ({', '.join(SUFFIXES)}) nor a known family of "
-            f"graphs; {checks.did_you_mean(word, _FAMILIES)}"
+            f"graphs; {checks.did_you_mean(word, _FAMILIES)}",
+            field="graph",
         )
     if not family.number:
         if colon:
-            raise InvalidParameter(f"graph {text!r}: {word} takes no number; write {word}")
+            raise InvalidParameter(
+                f"graph {text!r}: {word} takes no number; write {word}", field="graph"
+            )
         return family, 0
     try:
         number = int(given) if family.whole else float(given)
     except ValueError:
         raise InvalidParameter(
-            f"graph {text!r}: {word} needs its {family.number}, such as {word}:{family.example}"
+            f"graph {text!r}: {word} needs its {family.number}, such as {word}:{family.example}",
+            field="graph",
         ) from None
     if not (math.isfinite(number) and 0 < number <= family.most):
         limit = "" if math.isinf(family.most) else f" and at most {family.most:g}"
-        raise InvalidParameter(f"graph {text!r}: the {family.number} must be positive{limit}")
+        raise InvalidParameter(
+            f"graph {text!r}: the {family.number} must be positive{limit}", field="graph"
+        )
     return family, number

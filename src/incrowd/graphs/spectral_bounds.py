@@ -107,10 +107,12 @@ class Modes:
         stay = checks.probability(laziness, "laziness")
         if rounds > _MOST_ROUNDS:
             raise InvalidParameter(
-                f"rounds must be at most 10^12, got {rounds}: it has mixed before"
+                f"rounds must be at most 10^12, got {rounds}: it has mixed before", field="rounds"
             )
         if stay == 1:
-            raise InvalidParameter("laziness must be below 1: a walk that never moves never mixes")
+            raise InvalidParameter(
+                "laziness must be below 1: a walk that never moves never mixes", field="laziness"
+            )
         if self.bipartite and stay == 0:
             raise GraphInvalid(
                 "a simple walk on a bipartite graph alternates between its two sides and has no"

@@ -75,7 +75,8 @@ def _each_round(graph: Graph | Sequence[Graph], rounds: int) -> list[Graph]:
         return [graph]
     if not isinstance(graph, Sequence) or not graph:
         raise InvalidParameter(
-            f"graph must be a Graph, or a sequence of them with one per round, got {graph!r}"
+            f"graph must be a Graph, or a sequence of them with one per round, got {graph!r}",
+            field="graph",
         )
     for t, each in enumerate(graph):
         checks.instance(each, Graph, f"graph[{t}]", "graphs.ring(5)")

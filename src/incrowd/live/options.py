@@ -57,6 +57,10 @@ class LiveOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         for name in ("round_seconds", "patience"):
             value = getattr(self, name)
             if value is not None and checks.number(value, name) <= 0:
-                raise InvalidParameter(f"{name} must be a positive number of seconds, got {value}")
+                raise InvalidParameter(
+                    f"{name} must be a positive number of seconds, got {value}", field=name
+                )
         if self.transport not in ("hub", "direct", "nats"):
-            raise InvalidParameter(f"transport must be hub, direct or nats, got {self.transport!r}")
+            raise InvalidParameter(
+                f"transport must be hub, direct or nats, got {self.transport!r}", field="transport"
+            )

@@ -195,7 +195,8 @@ class ComposedProfile(Profile):
         if delta < 10 * self._noise:
             raise NumericalFloor(
                 f"delta = {delta!r} is below {10 * self._noise:.1e}, the least that this many "
-                "composed rounds can certify: ask for a larger delta or fewer rounds"
+                "composed rounds can certify: ask for a larger delta or fewer rounds",
+                field="delta",
             )
         if self._tells_all:
             return math.inf

@@ -64,7 +64,8 @@ class GaussianProfile(Profile):
         """Vectors clipped to norm C, noise ``sigma``·C on each coordinate, one vector replaced."""
         if not 2 / _MOST <= checks.number(sigma, "sigma") <= 2 / _LEAST:
             raise InvalidParameter(
-                f"sigma must lie between {2 / _MOST:g} and {2 / _LEAST:g}, got {sigma!r}"
+                f"sigma must lie between {2 / _MOST:g} and {2 / _LEAST:g}, got {sigma!r}",
+                field="sigma",
             )
         return GaussianProfile(2 / sigma)
 
@@ -114,16 +115,21 @@ class ShuffledGaussianPair:
     def __post_init__(self) -> None:
         """Refuse an empty crowd, and noise that the grid of the law does not resolve."""
         if checks.crowd(self.n) > _MOST_PEOPLE:
-            raise InvalidCrowd(f"n must be at most {_MOST_PEOPLE:,} people here, got {self.n}")
+            raise InvalidCrowd(
+                f"n must be at most {_MOST_PEOPLE:,} people here, got {self.n}", field="n"
+            )
         if not _LEAST_SIGMA <= checks.number(self.sigma, "sigma") <= _MOST_SIGMA:
             raise InvalidParameter(
-                f"sigma must lie between {_LEAST_SIGMA:g} and {_MOST_SIGMA:g}, got {self.sigma!r}"
+                f"sigma must lie between {_LEAST_SIGMA:g} and {_MOST_SIGMA:g}, got {self.sigma!r}",
+                field="sigma",
             )
 
     def delta(self, epsilon: float, direction: Direction = "forth") -> Bracket:
         """Enclose the exact δ at ε ≥ 0 of one direction, to about one part in a thousand."""
         if checks.number(epsilon, "epsilon") < 0:
-            raise InvalidParameter(f"epsilon must not be negative here, got {epsilon!r}")
+            raise InvalidParameter(
+                f"epsilon must not be negative here, got {epsilon!r}", field="epsilon"
+            )
         return Bracket(*(self._end(epsilon, direction, upper) for upper in (False, True)))
 
     def epsilon(self, delta: float, direction: Direction = "forth") -> Bracket:

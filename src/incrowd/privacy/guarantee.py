@@ -130,7 +130,9 @@ class Guarantee:
     def alpha(self) -> float:
         """The α of an order, which holds without any δ."""
         if self.notion != "order":
-            raise InvalidParameter("alpha is of promises about an order: this one has epsilon")
+            raise InvalidParameter(
+                "alpha is of promises about an order: this one has epsilon", field="alpha"
+            )
         return self.profile.greatest_loss
 
     def compose(self, *others: Guarantee) -> Guarantee:

@@ -47,7 +47,9 @@ class NearProfile(Profile):
     def __post_init__(self) -> None:
         """Refuse what is no distance."""
         if checks.number(self.distance, "distance") < 0:
-            raise InvalidParameter(f"distance must not be negative, got {self.distance!r}")
+            raise InvalidParameter(
+                f"distance must not be negative, got {self.distance!r}", field="distance"
+            )
 
     def charge(self, epsilon: float) -> float:
         """What the distance costs at this ε, rounded up."""

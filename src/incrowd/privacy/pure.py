@@ -34,7 +34,9 @@ class PureProfile(Profile):
     def __post_init__(self) -> None:
         """Refuse what is no promise."""
         if checks.number(self.greatest, "epsilon") < 0:
-            raise InvalidParameter(f"epsilon must not be negative, got {self.greatest!r}")
+            raise InvalidParameter(
+                f"epsilon must not be negative, got {self.greatest!r}", field="epsilon"
+            )
         if self.tells is not None:
             checks.probability(self.tells, "the chance of an output that tells")
 

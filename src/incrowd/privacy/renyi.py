@@ -99,7 +99,8 @@ def shuffled_gaussian_renyi(orders: Sequence[int], *, n: int, sigma: float) -> F
         raise InvalidParameter(f"a Rényi order must be at most {MOST_ORDER}, got {top}")
     if not _LEAST_SIGMA <= checks.number(sigma, "sigma") <= _MOST_SIGMA:
         raise InvalidParameter(
-            f"sigma must lie between {_LEAST_SIGMA:g} and {_MOST_SIGMA:g}, got {sigma!r}"
+            f"sigma must lie between {_LEAST_SIGMA:g} and {_MOST_SIGMA:g}, got {sigma!r}",
+            field="sigma",
         )
     excess = _mean_excess(_one_excess(top, sigma), checks.crowd(n))
     return np.array([np.logaddexp(0.0, excess[order]) / (order - 1) for order in orders])

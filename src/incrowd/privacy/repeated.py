@@ -106,7 +106,8 @@ class RepeatedProfile(Profile):
         if checks.delta(delta) <= 2 * self._escaped:
             raise NumericalFloor(
                 f"delta = {delta!r} is below {2 * self._escaped:.1e}, what doubles resolve of "
-                "so many and so large losses: ask for a larger delta, more noise or fewer rounds"
+                "so many and so large losses: ask for a larger delta, more noise or fewer rounds",
+                field="delta",
             )
         contours, heights = self._contours
         # Where Chernoff's bound meets δ; contours are far apart, but then it is only a guess.

@@ -295,5 +295,5 @@ def _mirrored(there: Bracket, epsilon: float) -> Bracket:
 def _check_floor(delta: float) -> None:
     if delta < _FLOOR:
         raise NumericalFloor(
-            f"delta = {delta!r} is below {_FLOOR}, the least that can be certified"
+            f"delta = {delta!r} is below {_FLOOR}, the least that can be certified", field="delta"
         )

@@ -24,7 +24,7 @@ def _load(name: str, changed: int, n: int) -> Graph:
     if not names_family(name):
         return load(name, allow_isolated=True)
     if not n:
-        raise InvalidCrowd(f"n is missing: {name} is a graph of any size")
+        raise InvalidCrowd(f"n is missing: {name} is a graph of any size", field="n")
     return named(name, n)
 
 

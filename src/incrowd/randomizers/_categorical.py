@@ -43,7 +43,8 @@ class Categorical(Randomizer, frozen=True):
         categories = checks.integer(self.categories, "categories", 2)
         if categories > MERSENNE:
             raise InvalidParameter(
-                f"categories must be at most {MERSENNE}, got {categories}: group them first"
+                f"categories must be at most {MERSENNE}, got {categories}: group them first",
+                field="categories",
             )
         # A 3.0 or a number of numpy's is allowed, but array sizes and JSON need Python's own.
         msgspec.structs.force_setattr(self, "categories", categories)

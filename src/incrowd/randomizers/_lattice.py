@@ -37,7 +37,9 @@ def check_realisable(epsilon: float) -> None:
     checks.epsilon(epsilon)
     if epsilon > _MAX_EPSILON:
         raise InvalidEpsilon(
-            f"epsilon must be at most {_MAX_EPSILON:g} for a randomizer that draws, got {epsilon!r}"
+            f"epsilon must be at most {_MAX_EPSILON:g} for a randomizer that draws, "
+            f"got {epsilon!r}",
+            field="epsilon",
         )
 
 
@@ -52,7 +54,8 @@ def keep_probability(epsilon: float, answers: int) -> float:
     keep = _down(_CONTEXT.divide(top - 1, top + (answers - 1)))
     if keep == 0:
         raise InvalidEpsilon(
-            f"epsilon {epsilon!r} is too small for {answers} answers: every report would be noise"
+            f"epsilon {epsilon!r} is too small for {answers} answers: every report would be noise",
+            field="epsilon",
         )
     return keep
 
@@ -63,7 +66,9 @@ def truth_probability(epsilon: float) -> float:
     top = _CONTEXT.exp(Decimal(epsilon))
     truth = _down(_CONTEXT.divide(top, top + 1))
     if truth <= 0.5:
-        raise InvalidEpsilon(f"epsilon {epsilon!r} is too small: every report would be noise")
+        raise InvalidEpsilon(
+            f"epsilon {epsilon!r} is too small: every report would be noise", field="epsilon"
+        )
     return truth
 
 

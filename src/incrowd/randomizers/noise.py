@@ -164,7 +164,8 @@ class Gaussian(Randomizer, frozen=True, tag="gaussian"):
         if not _LEAST_SIGMA <= checks.number(sigma, "sigma") <= _MOST_SIGMA:
             raise InvalidParameter(
                 f"sigma must be between {_LEAST_SIGMA:g} and {_MOST_SIGMA:g} of what it hides, got "
-                f"{sigma!r}"
+                f"{sigma!r}",
+                field="sigma",
             )
         return cls(epsilon=_epsilon_of_sigma(sigma, _STATED), delta=_STATED)
 
@@ -309,12 +310,15 @@ def _calibrated_sigma(epsilon: float, delta: float) -> float:
         high *= 2
         if high > 2.0**60:
             raise InvalidParameter(
-                f"epsilon {epsilon!r} with delta {delta!r} needs more noise than can be resolved"
+                f"epsilon {epsilon!r} with delta {delta!r} needs more noise than can be resolved",
+                field="epsilon",
             )
     while gaussian_delta(epsilon, low) <= delta:
         low /= 2
         if low < 2.0**-60:
-            raise InvalidParameter(f"delta {delta!r} is so large that no noise is needed: lower it")
+            raise InvalidParameter(
+                f"delta {delta!r} is so large that no noise is needed: lower it", field="delta"
+            )
     while high - low > 2.0**-48 * high:
         middle = (low + high) / 2
         if gaussian_delta(epsilon, middle) > delta:

@@ -175,7 +175,8 @@ def best_cap(epsilon: float, dimension: int) -> Cap:
     probability = lowered((1 + gain) * q / (1 + gain * q), slack=2.0**-48)
     if not (0 < q <= 0.5 and q < probability < 1):
         raise InvalidEpsilon(
-            f"epsilon {epsilon!r} in {dimension} dimensions has no cap that doubles can resolve"
+            f"epsilon {epsilon!r} in {dimension} dimensions has no cap that doubles can resolve",
+            field="epsilon",
         )
     second = ((dimension - 1) * low * first + q) / dimension
     on, off = probability / q, (1 - probability) / (1 - q)

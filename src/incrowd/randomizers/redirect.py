@@ -48,10 +48,14 @@ class Redirect(Randomizer, frozen=True, kw_only=True, tag="redirect"):
         """Refuse what is no chance, and an ε0 that is not the one which follows."""
         checks.integer(self.targets, "targets", 1)
         if not 0 <= checks.number(self.sampling, "sampling") <= 1:
-            raise InvalidParameter(f"sampling must be between 0 and 1, got {self.sampling!r}")
+            raise InvalidParameter(
+                f"sampling must be between 0 and 1, got {self.sampling!r}", field="sampling"
+            )
         follows = _epsilon(self.targets, self.lies)
         if self.epsilon not in (math.inf, follows):
-            raise InvalidParameter(f"epsilon follows from sampling: it is {follows!r}")
+            raise InvalidParameter(
+                f"epsilon follows from sampling: it is {follows!r}", field="epsilon"
+            )
         msgspec.structs.force_setattr(self, "epsilon", follows)
 
     @property
@@ -105,7 +109,9 @@ class Redirect(Randomizer, frozen=True, kw_only=True, tag="redirect"):
     def _odds(self) -> float:
         """p/r as it is drawn."""
         if not self.lies:
-            raise InvalidParameter("sampling must be above 0 for others to hide a message")
+            raise InvalidParameter(
+                "sampling must be above 0 for others to hide a message", field="sampling"
+            )
         return 1 + (1 - self.lies) * self.targets / self.lies
 
 

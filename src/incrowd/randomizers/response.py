@@ -53,9 +53,11 @@ class Generic(Randomizer, frozen=True, tag="generic"):
         """Refuse an ε0 whose exponential leaves the range of doubles, and a δ0 that is none."""
         checks.epsilon(self.epsilon)
         if self.epsilon > _LARGEST_EXPONENT:
-            raise InvalidEpsilon(f"epsilon must be at most {_LARGEST_EXPONENT:g}")
+            raise InvalidEpsilon(f"epsilon must be at most {_LARGEST_EXPONENT:g}", field="epsilon")
         if not 0 <= checks.number(self.delta, "delta") < 1:
-            raise InvalidDelta(f"delta must be 0 or more and below 1, got {self.delta!r}")
+            raise InvalidDelta(
+                f"delta must be 0 or more and below 1, got {self.delta!r}", field="delta"
+            )
 
     def pure(self) -> Generic:
         """The same without δ0."""

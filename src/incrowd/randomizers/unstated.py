@@ -25,7 +25,9 @@ class Unstated(Randomizer, frozen=True, kw_only=True, tag="unstated"):
     def __post_init__(self) -> None:
         """Refuse an ε0: whoever knows one knows the randomizer."""
         if self.epsilon != math.inf:
-            raise InvalidParameter("epsilon of an unstated randomizer is infinite: name another")
+            raise InvalidParameter(
+                "epsilon of an unstated randomizer is infinite: name another", field="epsilon"
+            )
 
     @property
     def report_bytes(self) -> int:

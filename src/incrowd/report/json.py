@@ -16,7 +16,8 @@ from incrowd._version import __version__
 from incrowd.blocks import DataTable, Fact, Figure, Section, chapters
 from incrowd.errors import NumericalFloor
 from incrowd.privacy.guarantee import Guarantee
-from incrowd.protocols.base import Cost, Protocol, Run
+from incrowd.protocols.api import Cost, Protocol
+from incrowd.protocols.run import Run
 from incrowd.protocols.runtime.actor import is_device
 from incrowd.tasks.base import Task
 

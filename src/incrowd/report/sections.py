@@ -14,7 +14,9 @@ from typing import Any
 
 from incrowd.blocks import HEAD, Fact, Figure, Section, Text, arranged
 from incrowd.privacy.guarantee import Guarantee, Notion, view_of
-from incrowd.protocols.base import Protocol, Run
+from incrowd.protocols.api import Protocol
+from incrowd.protocols.capabilities import Anytime, drawing_of
+from incrowd.protocols.run import Run
 from incrowd.randomizers.base import FloatArray
 from incrowd.report.format import count, plain, several, small, up
 from incrowd.report.json import (
@@ -79,7 +81,7 @@ class Document:
     @cached_property
     def details(self) -> dict[str, Any]:
         """Facts of the run that the protocol alone has to tell, as plain data."""
-        return self.protocol.details(self.run.collected, self.delta)
+        return self.protocol.run_diagnostics(self.run.collected, self.delta)
 
     @cached_property
     def budgeted(self) -> Guarantee:
@@ -88,7 +90,7 @@ class Document:
         for each in self.about("dp"):
             if each.view == wanted:
                 return each
-        return self.protocol.realised(self.run.collected).guarantee(self.view)
+        return self.protocol.conditional_on(self.run.collected).guarantee(self.view)
 
     @property
     def shares(self) -> bool:
@@ -156,7 +158,8 @@ def _question(document: Document) -> Section:
     sampled = document.run.collected.sampled
     took = "answered"
     if sampled:
-        drawn = "a random crowd of them in each round" if protocol.refines else "drawn one by one"
+        each_round = isinstance(protocol, Anytime)
+        drawn = "a random crowd of them in each round" if each_round else "drawn one by one"
         took = f"took part, {drawn},"
     lede = (
         f"{count(answer.people)} people {took} through the {protocol.kind} protocol: "
@@ -222,7 +225,7 @@ def _data(document: Document) -> Section:
 
 def _plan(document: Document) -> tuple[Section, ...]:
     """The plan of who sends to whom; nothing where there is none to draw."""
-    drawn = document.protocol.drawing()
+    drawn = drawing_of(document.protocol)
     found = []
     if document.explain is not None:
         told = {"text": drawn.text, "explanation": list(drawn.told)} if drawn else None

@@ -78,12 +78,15 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         for name in ("delay", "downtime", "outages"):
             if checks.number(getattr(self, name), name) < 0:
                 unit = "per hour" if name == "outages" else "seconds"
-                raise InvalidParameter(f"{name} must be at least 0 {unit}")
+                raise InvalidParameter(f"{name} must be at least 0 {unit}", field=name)
         if self.crash == 1:
-            raise InvalidParameter("crash must be below 1: no party would ever finish a call")
+            raise InvalidParameter(
+                "crash must be below 1: no party would ever finish a call", field="crash"
+            )
         if self.spread not in ("constant", "exponential", "heavy"):
             raise InvalidParameter(
-                f"spread must be constant, exponential or heavy, got {self.spread!r}"
+                f"spread must be constant, exponential or heavy, got {self.spread!r}",
+                field="spread",
             )
 
     def plan(self, rng: np.random.Generator, until: float) -> tuple[Outage, ...]:

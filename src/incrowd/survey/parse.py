@@ -14,7 +14,8 @@ silence. An error of a description itself keeps its own kind, and so its own exi
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,12 +26,13 @@ from incrowd.errors import IncrowdError, InvalidConfig
 from incrowd.graphs import names_family
 from incrowd.live.options import LiveOptions
 from incrowd.privacy.guarantee import view_of
+from incrowd.protocols.settings import fields_of
 from incrowd.survey.data import read_numbers
-from incrowd.survey.fields import fields_of
 
-__all__ = ["Budget", "Section", "SurveyFile", "read"]
+__all__ = ["Budget", "Origin", "Section", "SurveyFile", "read"]
 
 T = TypeVar("T")
+Error = TypeVar("Error", bound=IncrowdError)
 _TABLES = ("task", "budget", "protocol", "randomizer", "limits", "live")
 _OPTIONAL = ("randomizer", "limits", "live")
 
@@ -55,17 +57,56 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
             checks.epsilon(self.local_epsilon, "local_epsilon")
 
 
-class Section:
-    """One table of a survey file; knows where it stands, for its error messages."""
+class Origin:
+    """Source of a survey's settings: a file, whose tables and keys its errors name."""
 
-    def __init__(self, file: str, name: str, values: Mapping[str, Any]) -> None:
+    def __init__(self, file: str) -> None:
         self.file = file
+
+    def key(self, table: str, key: str) -> str:
+        """Name of a setting."""
+        return f"{table}.{key}"
+
+    def locate(self, error: Error, table: str | None = None) -> Error:
+        """Put file, table and key in front of an error, unless they are there already.
+
+        Args:
+            error: Error to locate; a text that begins with its field names the key itself.
+            table: Table that holds the field; none where the survey as a whole is wrong.
+
+        Returns:
+            The same error.
+
+        """
+        if error.where[:1] == (self.file,):
+            return error
+        if table is None:
+            return error.located(self.file)
+        if error.field is None or error.opens_with_field or error.where:
+            return error.located(self.file, table)
+        return error.located(self.file, self.key(table, error.field))
+
+    @contextmanager
+    def located(self, table: str | None = None) -> Iterator[None]:
+        """Locate every error that is raised inside."""
+        try:
+            yield
+        except IncrowdError as error:
+            self.locate(error, table)
+            raise
+
+
+class Section:
+    """One table of a survey; knows where it stands, for its error messages."""
+
+    def __init__(self, origin: Origin, name: str, values: Mapping[str, Any]) -> None:
+        self.origin = origin
         self.name = name
         self.values = dict(values)
 
     def fail(self, key: str, problem: str) -> InvalidConfig:
         """The error to raise for one key."""
-        return InvalidConfig(f"{self.file}: {self.name}.{key}: {problem}")
+        return self.origin.locate(InvalidConfig(problem, field=key), self.name)
 
     def take(self, key: str, kind: type[T], default: T | None = None) -> T:
         """Remove one key that belongs to the survey rather than to the description."""
@@ -92,10 +133,15 @@ class Section:
     def build(self, description: type[T], **more: Any) -> T:
         """The description that this table holds, with ``more`` filled in by the survey."""
         values = self.values | more
-        try:
-            return msgspec.convert(values, description)
-        except msgspec.ValidationError as error:
-            raise self._explained(error, description, values) from error
+        with self.origin.located(self.name):
+            try:
+                return msgspec.convert(values, description)
+            except msgspec.ValidationError as error:
+                # msgspec wraps what a description's own checks raise; their kind decides the exit
+                # code.
+                if isinstance(error.__cause__, IncrowdError):
+                    raise error.__cause__ from None
+                raise _explained(error, description, values) from error
 
     def resolve(self, folder: Path, description: type[msgspec.Struct]) -> None:
         """Let the fields that name files name them from this folder.
@@ -110,47 +156,40 @@ class Section:
             if field.path and value and isinstance(value, str) and not names_family(value):
                 self.values[name] = str(folder / value)
 
-    def _explained(
-        self, error: msgspec.ValidationError, description: type, values: Mapping[str, Any]
-    ) -> IncrowdError:
-        # msgspec wraps what a description's own checks raise; their kind decides the exit code.
-        cause = error.__cause__
-        if isinstance(cause, IncrowdError):
-            return type(cause)(f"{self.file}: {self.name}: {cause}")
-        where, problem = toml.explain(error)
-        field = fields_of(description).get(where.removeprefix("."))
-        if field is not None and field.chosen and field.name in values:
-            problem = f"expected {field.expected}, got {values[field.name]!r}"
-        return InvalidConfig(f"{self.file}: {self.name}{where}: {problem}")
-
 
 class SurveyFile:
     """The tables of one file; what is asked and how is still to be built."""
 
-    def __init__(self, path: Path, text: str) -> None:
-        """Parse the text; what is no TOML is refused with its line and column."""
+    def __init__(self, path: Path, text: str, origin: Origin | None = None) -> None:
+        """Parse the text; what is no TOML is refused with its line and column.
+
+        Args:
+            path: Name of the file; other files are named from its folder.
+            text: Its text.
+            origin: Source of the settings, where that is not the file.
+
+        """
         self.path = path
         self.text = text
-        name = str(path)
-        tables = toml.parse(name, text)
+        self.origin = origin = origin or Origin(str(path))
+        tables = toml.parse(str(path), text)
         for key, value in tables.items():
             if key not in _TABLES:
-                raise InvalidConfig(
-                    f"{name}: {key}: unknown key; {checks.did_you_mean(key, _TABLES)}"
-                )
+                hint = checks.did_you_mean(key, _TABLES)
+                raise origin.locate(InvalidConfig(f"unknown key; {hint}"), key)
             if not isinstance(value, dict):
-                raise InvalidConfig(f"{name}: {key}: expected a table, written as [{key}]")
+                raise origin.locate(InvalidConfig(f"expected a table, written as [{key}]"), key)
         for key in _TABLES:
             if key not in tables and key not in _OPTIONAL:
-                raise InvalidConfig(f"{name}: {key}: missing; add a table [{key}]")
-        self.task = Section(name, "task", tables["task"])
-        self.protocol = Section(name, "protocol", tables["protocol"])
-        self.randomizer = Section(name, "randomizer", tables.get("randomizer", {}))
-        self.limits = Section(name, "limits", tables.get("limits", {}))
-        budget = Section(name, "budget", tables["budget"])
+                raise origin.locate(InvalidConfig(f"missing; add a table [{key}]"), key)
+        self.task = Section(origin, "task", tables["task"])
+        self.protocol = Section(origin, "protocol", tables["protocol"])
+        self.randomizer = Section(origin, "randomizer", tables.get("randomizer", {}))
+        self.limits = Section(origin, "limits", tables.get("limits", {}))
+        budget = Section(origin, "budget", tables["budget"])
         budget.known(fields_of(Budget))
         self.budget = budget.build(Budget)
-        live = Section(name, "live", tables.get("live", {}))
+        live = Section(origin, "live", tables.get("live", {}))
         live.known(fields_of(LiveOptions))
         self.live = live.build(LiveOptions)
 
@@ -169,6 +208,18 @@ def files_named(path: Path, text: str, description: type[msgspec.Struct]) -> tup
 def read(path: Path) -> SurveyFile:
     """Read and parse a survey file."""
     return SurveyFile(path, toml.read_text(path, "survey"))
+
+
+def _explained(
+    error: msgspec.ValidationError, description: type, values: Mapping[str, Any]
+) -> InvalidConfig:
+    """The same problem in the words of TOML."""
+    where, problem = toml.explain(error)
+    key = where.removeprefix(".")
+    field = fields_of(description).get(key)
+    if field is not None and field.chosen and field.name in values:
+        problem = f"expected {field.expected}, got {values[field.name]!r}"
+    return InvalidConfig(problem, field=key or None)
 
 
 def _named(kind: type) -> str:

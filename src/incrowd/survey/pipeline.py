@@ -24,11 +24,12 @@ from incrowd.errors import (
 from incrowd.graphs import Graph
 from incrowd.protocols import PROTOCOLS
 from incrowd.protocols import load as load_protocol
-from incrowd.protocols.base import Protocol
+from incrowd.protocols.api import Protocol
+from incrowd.protocols.capabilities import Tunable, bound_to, planned
+from incrowd.protocols.settings import fields_of
 from incrowd.randomizers import RANDOMIZERS, Generic
 from incrowd.randomizers.base import Randomizer
 from incrowd.survey.calibrate import LOCAL_EPSILON, Goal, Unknown, calibrate, unknowns
-from incrowd.survey.fields import fields_of
 from incrowd.survey.parse import Budget, Section, SurveyFile
 from incrowd.tasks import TASKS
 from incrowd.tasks.base import Task
@@ -105,7 +106,9 @@ def goal_of(budget: Budget) -> Goal:
 def _query(section: Section, folder: Path) -> Query:
     section.known(("kind", "data", "schema", "sql", "question"))
     schema = Schema.load(folder / section.take("schema", str))
-    return Query(sql=section.take("sql", str), table=schema.table, columns=schema.columns)
+    sql = section.take("sql", str)
+    with section.origin.located(section.name):
+        return Query(sql=sql, table=schema.table, columns=schema.columns)
 
 
 def _task(section: Section) -> Task:
@@ -145,7 +148,7 @@ def protocol_of(
     say: Progress,
 ) -> tuple[Protocol, bool]:
     """The protocol of the survey, planned, and whether its ε0 was solved for."""
-    section = file.protocol
+    section, origin = file.protocol, file.origin
     stretched = _stretched(section, kind)
     if stretched is None:
         section.build(kind.parameters_type, n=people)
@@ -158,25 +161,25 @@ def protocol_of(
     def build(eps0: Any, **more: Any) -> Protocol:
         drawn = eps0 if isinstance(eps0, Randomizer) else randomizer(eps0)
         parameters = section.build(kind.parameters_type, n=people, **more)
-        try:
-            made = kind.make(parameters, drawn, graph).asking(task)
-            return made.planned(
-                goal.delta, progress=lambda done, total: say(stage, done=done, total=total)
+        with origin.located(section.name):
+            made = bound_to(kind.make(parameters, drawn, graph), task)
+            return planned(
+                made, goal.delta, progress=lambda done, total: say(stage, done=done, total=total)
             )
-        except IncrowdError as error:
-            raise type(error)(f"{file.path}: protocol: {error}") from error
 
     if task.kind == QUERY:
         # Lies and dummies are the protocol's own: there is no ε0 to solve for.
-        lies = kind.implied(section.build(kind.parameters_type, n=people))
         advice = "raise sampling or dummies, or leave all three out to have them chosen"
-        told = "protocol: this choice of sampling, sources and dummies"
-        return _met(file, build(lies), goal, told, advice), chosen
+        with origin.located(section.name):
+            lies = kind.implied(section.build(kind.parameters_type, n=people))
+            told = "this choice of sampling, sources and dummies"
+            return _met(file, build(lies), goal, told, advice=advice), chosen
     if stretched is None and not file.randomizer.values:
         stated = _stated(section, kind, people)
         if stated is not None:
             _check_local(file, stated)
-            return _met(file, build(stated), goal, f"protocol: {stated.kind} noise"), chosen
+            with origin.located(section.name):
+                return _met(file, build(stated), goal, f"{stated.kind} noise"), chosen
     given = file.randomizer.values.get("epsilon")
     if given is None and stretched is not None:
         raise section.fail(
@@ -184,44 +187,53 @@ def protocol_of(
         )
     if given is None:
         unknown = replace(LOCAL_EPSILON, cap=file.budget.local_epsilon)
-        _, protocol = calibrate(build, unknown, goal)
+        with origin.located("budget"):
+            _, protocol = calibrate(build, unknown, goal)
         return protocol, True
     _check_local(file, randomizer(given))
     if stretched is not None:
         name, whole = stretched.name, stretched.whole
-        try:
-            _, protocol = calibrate(
-                lambda value: build(given, **{name: int(value) if whole else value}),
-                stretched,
-                goal,
-            )
-        except BudgetInfeasible as error:
-            raise BudgetInfeasible(
-                f"{file.path}: protocol.{name}: {error}; lower randomizer.epsilon, or raise the "
-                "budget"
-            ) from error
+        with origin.located(section.name):
+            try:
+                _, protocol = calibrate(
+                    lambda value: build(given, **{name: int(value) if whole else value}),
+                    stretched,
+                    goal,
+                )
+            except BudgetInfeasible as error:
+                if error.where:
+                    raise  # of one trial rather than of all
+                advice = "lower randomizer.epsilon, or raise the budget"
+                raise BudgetInfeasible(f"{error}; {advice}", field=name) from error
         return protocol, False
-    return _met(file, build(given), goal, f"randomizer.epsilon: {given:g}"), False
+    with origin.located(file.randomizer.name):
+        return _met(file, build(given), goal, f"{given:g}", field="epsilon"), False
 
 
 def _fitted(file: SurveyFile, kind: type[Protocol], task: Task, people: int, say: Progress) -> bool:
     """Fill in what the table of the protocol leaves out, where the protocol can choose it."""
-    limits = None
-    if kind.limits_type is not None:
-        file.limits.known(fields_of(kind.limits_type))
-        limits = file.limits.build(kind.limits_type)
-    elif file.limits.values:
-        raise InvalidConfig(f"{file.path}: limits: {kind.kind} chooses nothing that they limit")
+    if not issubclass(kind, Tunable):
+        if file.limits.values:
+            problem = f"{kind.kind} chooses nothing that they limit"
+            raise file.origin.locate(InvalidConfig(problem), file.limits.name)
+        return False
+    limited = fields_of(kind.limits_type)
+    file.limits.known(limited)
+    limits = file.limits.build(kind.limits_type)
     say("choosing parameters for the budget")
     budget = file.budget
-    try:
-        found = kind.fitted(
-            file.protocol.values, task=task, people=people, epsilon=budget.epsilon,
-            delta=budget.delta, view=budget.view, limits=limits,
-        )  # fmt: skip
-    except IncrowdError as error:
-        limited = str(error).split(" ", 1)[0] in file.limits.values
-        raise type(error)(f"{file.path}: {'limits.' if limited else ''}{error}") from error
+    with file.origin.located(file.protocol.name):
+        try:
+            found = kind.fitted(
+                file.protocol.values, task=task, people=people, epsilon=budget.epsilon,
+                delta=budget.delta, view=budget.view, limits=limits,
+            )  # fmt: skip
+        except IncrowdError as error:
+            # A protocol speaks of its limits and of its parameters alike.
+            if error.field is not None and error.field in limited:
+                error.called(file.origin.key(file.limits.name, error.field))
+                file.origin.locate(error)
+            raise
     file.protocol.values |= found
     return bool(found)
 
@@ -230,19 +242,22 @@ def _check_local(file: SurveyFile, randomizer: Randomizer) -> None:
     """Refuse reports that alone reveal more than the budget allows."""
     cap = file.budget.local_epsilon
     if cap is not None and randomizer.epsilon > cap:
-        raise BudgetInfeasible(
-            f"{file.path}: randomizer.epsilon: {randomizer.epsilon:g} exceeds "
-            f"budget.local_epsilon {cap:g}; lower it, or leave it out to have it solved"
+        error = BudgetInfeasible(
+            f"{randomizer.epsilon:g} exceeds {file.origin.key('budget', 'local_epsilon')} {cap:g}; "
+            "lower it, or leave it out to have it solved",
+            field="epsilon",
         )
+        raise file.origin.locate(error, file.randomizer.name)
 
 
 def check_alone(file: SurveyFile, protocol: Protocol) -> None:
     """Refuse a cap on what a report reveals alone where reports have no noise of their own."""
     if file.budget.local_epsilon is not None:
-        try:
-            protocol.guarantee("everyone")
-        except NotProven as error:
-            raise BudgetInfeasible(f"{file.path}: budget.local_epsilon: {error}") from error
+        with file.origin.located("budget"):
+            try:
+                protocol.guarantee("everyone")
+            except NotProven as error:
+                raise BudgetInfeasible(str(error), field="local_epsilon") from error
 
 
 def _met(
@@ -250,14 +265,17 @@ def _met(
     protocol: Protocol,
     goal: Goal,
     given: str,
+    *,
+    field: str | None = None,
     advice: str = "lower it, or leave it out to have it solved",
 ) -> Protocol:
     """The protocol, if what was given meets the budget."""
     reached = goal.reached(protocol)
     if reached > goal.epsilon:
         raise BudgetInfeasible(
-            f"{file.path}: {given} gives epsilon {reached:.4g} at delta {goal.delta:g} against "
-            f"{goal.view}, above budget.epsilon {goal.epsilon:g}; {advice}"
+            f"{given} gives epsilon {reached:.4g} at delta {goal.delta:g} against {goal.view}, "
+            f"above {file.origin.key('budget', 'epsilon')} {goal.epsilon:g}; {advice}",
+            field=field,
         )
     return protocol
 
@@ -334,7 +352,7 @@ def _randomizer(
     filled = shared | section.values
 
     def build(eps0: Any) -> Randomizer:
-        made = Section(section.file, section.name, filled).build(kind, epsilon=eps0)
+        made = Section(section.origin, section.name, filled).build(kind, epsilon=eps0)
         try:
             task.require(made)
         except InvalidParameter as error:

@@ -27,7 +27,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from incrowd.errors import (
-    IncrowdError,
     InvalidCrowd,
     InvalidParameter,
     MissingExtra,
@@ -35,10 +34,11 @@ from incrowd.errors import (
 )
 from incrowd.live.options import LiveOptions
 from incrowd.privacy.guarantee import view_of
-from incrowd.protocols.base import Protocol, Run
+from incrowd.protocols.api import Protocol
+from incrowd.protocols.run import Run
+from incrowd.protocols.settings import fields_of
 from incrowd.randomizers.base import FloatArray, Randomizer
 from incrowd.survey.data import read_columns
-from incrowd.survey.fields import fields_of
 from incrowd.survey.parse import Budget, SurveyFile, files_named, read
 from incrowd.survey.pipeline import (
     Progress,
@@ -115,7 +115,7 @@ class Survey:
         for guarantee in run.guarantees:
             if guarantee.notion == "dp" and guarantee.view == view:
                 return guarantee.epsilon(goal.delta) <= goal.epsilon
-        return goal.reached(self.protocol.realised(run.collected)) <= goal.epsilon
+        return goal.reached(self.protocol.conditional_on(run.collected)) <= goal.epsilon
 
     def run(
         self,
@@ -160,7 +160,8 @@ class Survey:
         if chosen.min_crowd > len(self.values):
             raise InvalidCrowd(
                 f"min_crowd must be at most the {len(self.values)} people who are asked, got "
-                f"{chosen.min_crowd}"
+                f"{chosen.min_crowd}",
+                field="min_crowd",
             )
         try:
             from incrowd.live.run import run_live
@@ -208,10 +209,8 @@ def build(file: SurveyFile, say: Progress, *, people: int | None = None) -> Surv
     kind = protocol_kind(file, task)
     graph = None
     if people is not None:
-        try:
+        with file.origin.located():
             kept, graph = part_of(kind.parameters_type, file.protocol.values, people, len(values))
-        except IncrowdError as error:
-            raise type(error)(f"{file.path}: {error}") from error
         values = values[kept]
     protocol, solved = protocol_of(file, kind, task, len(values), graph, say)
     check_alone(file, protocol)

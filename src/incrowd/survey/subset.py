@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from incrowd import checks, graphs
-from incrowd.errors import GraphInvalid, InvalidCrowd
+from incrowd.errors import InvalidCrowd, located
 from incrowd.graphs import Graph
-from incrowd.survey.fields import fields_of
+from incrowd.protocols.settings import fields_of
 
 __all__ = ["Part", "part_of"]
 
@@ -38,10 +38,8 @@ def part_of(description: type[Any], values: dict[str, Any], people: int, rows: i
             f"{path} has {graph.n} people, but the data have {rows} rows: each row of the data is "
             "one person of the graph"
         )
-    try:
+    with located(str(path)):
         kept = graphs.connected_part(graph, people)
-    except GraphInvalid as error:
-        raise GraphInvalid(f"{path}: {error}") from error
     return kept, graph.subgraph(kept)
 
 

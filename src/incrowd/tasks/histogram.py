@@ -41,13 +41,15 @@ class Histogram(Task, frozen=True, kw_only=True, tag="histogram"):
         if isinstance(self.categories, str | bytes) or not isinstance(self.categories, Iterable):
             raise InvalidParameter(
                 f"categories must be a list of names, got {self.categories!r}: "
-                'write categories=("yes", "no")'
+                'write categories=("yes", "no")',
+                field="categories",
             )
         checks.instance(self.complete, bool, "complete", "True")
         names = tuple(str(name) for name in self.categories)
         if len(names) < 2 or len(set(names)) != len(names):
             raise InvalidParameter(
-                f"categories must be at least two different names, got {_listed(names)}"
+                f"categories must be at least two different names, got {_listed(names)}",
+                field="categories",
             )
         if not self.complete and NO_ANSWER in names:
             raise InvalidParameter(

@@ -51,11 +51,14 @@ class Mean(Task, frozen=True, kw_only=True, tag="mean"):
         try:
             first, last = self.bounds
         except (TypeError, ValueError) as shape:
-            raise InvalidParameter(f"bounds must be (low, high), got {self.bounds!r}") from shape
+            raise InvalidParameter(
+                f"bounds must be (low, high), got {self.bounds!r}", field="bounds"
+            ) from shape
         low, high = checks.number(first, "low of bounds"), checks.number(last, "high of bounds")
         if not (math.isfinite(high - low) and low < high):
             raise InvalidParameter(
-                f"bounds must be two finite numbers with low < high, got {self.bounds!r}"
+                f"bounds must be two finite numbers with low < high, got {self.bounds!r}",
+                field="bounds",
             )
         msgspec.structs.force_setattr(self, "bounds", (low, high))
 

@@ -211,14 +211,16 @@ class Release(Histogram, frozen=True, kw_only=True, tag="release"):
         if isinstance(self.coordinates, str) or len(self.coordinates) > _MOST_AXES:
             raise InvalidParameter(
                 f"coordinates must be a list of at most {_MOST_AXES} names of columns, got "
-                f"{self.coordinates!r}"
+                f"{self.coordinates!r}",
+                field="coordinates",
             )
         if self.coordinates and self.groups:
             raise InvalidParameter(
-                "coordinates and groups both say where people are: name only one of them"
+                "coordinates and groups both say where people are: name only one of them",
+                field="coordinates",
             )
         if len(set(self.coordinates)) != len(self.coordinates):
-            raise InvalidParameter("coordinates must be different columns")
+            raise InvalidParameter("coordinates must be different columns", field="coordinates")
 
     @property
     def places(self) -> PlaceKind:

@@ -120,7 +120,8 @@ def any_randomizer(randomizer: Randomizer) -> Generic:
         raise NotProven(
             f"adaptive shuffling is proven for pure randomizers only, and {randomizer.kind} has "
             f"delta = {randomizer.delta:g}: choose adaptive = false, or the generic randomizer "
-            "with the same epsilon and delta"
+            "with the same epsilon and delta",
+            field="adaptive",
         )
     return Generic(epsilon=randomizer.epsilon)
 

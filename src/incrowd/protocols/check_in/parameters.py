@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from incrowd import checks
 from incrowd.errors import InvalidCrowd, InvalidParameter
-from incrowd.protocols.base import RoundParameters, parameter
+from incrowd.protocols.settings import RoundParameters, parameter
 
 __all__ = ["CheckInParameters"]
 
@@ -59,14 +59,15 @@ class CheckInParameters(RoundParameters, frozen=True, kw_only=True, forbid_unkno
         if len(self.rates):
             if self.rate:
                 raise InvalidParameter(
-                    "rates are in place of one rate for all: give only one of them"
+                    "rates are in place of one rate for all: give only one of them", field="rates"
                 )
             if len(self.rates) != self.n:
                 raise InvalidCrowd(
-                    f"rates has {len(self.rates)} entries for n = {self.n} people: give one each"
+                    f"rates has {len(self.rates)} entries for n = {self.n} people: give one each",
+                    field="rates",
                 )
             own = tuple(
-                checks.rate(each, f"rates (of person {person})")
+                checks.rate(each, f"rates (of person {person})", "rates")
                 for person, each in enumerate(self.rates)
             )
             msgspec.structs.force_setattr(self, "rates", own)
@@ -75,15 +76,19 @@ class CheckInParameters(RoundParameters, frozen=True, kw_only=True, forbid_unkno
         least = checks.number(self.least, "least")
         if least < 0 or (least >= 1 and least != round(least)):
             raise InvalidParameter(
-                f"least must be a whole number of people or a share of them below 1, got {least:g}"
+                f"least must be a whole number of people or a share of them below 1, got {least:g}",
+                field="least",
             )
         if least and not self.dummies:
             raise InvalidParameter(
                 "least needs dummies: without them nobody can tell who stayed away from who was "
-                "not there"
+                "not there",
+                field="least",
             )
         if least > self.n:
-            raise InvalidCrowd(f"least must be at most the n = {self.n} people, got {least:g}")
+            raise InvalidCrowd(
+                f"least must be at most the n = {self.n} people, got {least:g}", field="least"
+            )
 
     @property
     def fewest(self) -> int:

@@ -254,7 +254,8 @@ class NetworkCover(CoverPlan):
             return []
         if timing.settle < 1:
             raise InvalidParameter(
-                "cover needs settle of at least 1, so that the last answers come before hand-in"
+                "cover needs settle of at least 1, so that the last answers come before hand-in",
+                field="cover",
             )
         person = person_of(address)
         clock, at = Clock.of(self.rounds, timing), phase(person) * timing.round_seconds
@@ -307,7 +308,8 @@ def plan(
             raise BudgetInfeasible(
                 f"cover would take more than {MOST_CELLS} cells per neighbour and round, where "
                 f"one report takes {sizes.hop_cells(1)}: choose a randomizer with smaller reports, "
-                "or give everyone random peers so that fewer reports go the same way"
+                "or give everyone random peers so that fewer reports go the same way",
+                field="cover",
             )
         low, high = high, 2 * high
     while high - low > 1:

@@ -9,8 +9,8 @@ import msgspec
 from incrowd import checks
 from incrowd.errors import InvalidParameter
 from incrowd.graphs.specs import names_family
-from incrowd.protocols.base import Parameters, parameter
 from incrowd.protocols.network_shuffle.simulate import Mode
+from incrowd.protocols.settings import Parameters, parameter
 
 __all__ = ["NetworkShuffleParameters", "Rounds"]
 
@@ -69,16 +69,20 @@ class NetworkShuffleParameters(Parameters, frozen=True, kw_only=True, forbid_unk
         if self.rounds != "auto":
             if isinstance(self.rounds, str):
                 raise InvalidParameter(
-                    f"rounds must be a whole number or auto, got {self.rounds!r}"
+                    f"rounds must be a whole number or auto, got {self.rounds!r}", field="rounds"
                 )
             msgspec.structs.force_setattr(self, "rounds", checks.integer(self.rounds, "rounds", 0))
         checks.probability(self.laziness, "laziness")
         if self.laziness == 1:
-            raise InvalidParameter("laziness must be below 1: nothing would ever move")
+            raise InvalidParameter(
+                "laziness must be below 1: nothing would ever move", field="laziness"
+            )
         if self.mode not in ("all", "single"):
-            raise InvalidParameter(f"mode must be all or single, got {self.mode!r}")
+            raise InvalidParameter(f"mode must be all or single, got {self.mode!r}", field="mode")
         msgspec.structs.force_setattr(self, "peers", checks.integer(self.peers, "peers", 0))
         if checks.number(self.within, "within") <= 1:
-            raise InvalidParameter(f"within must be a factor above 1, got {self.within!r}")
+            raise InvalidParameter(
+                f"within must be a factor above 1, got {self.within!r}", field="within"
+            )
         if checks.probability(self.share, "share") == 0:
-            raise InvalidParameter(f"share must be above 0, got {self.share!r}")
+            raise InvalidParameter(f"share must be above 0, got {self.share!r}", field="share")

@@ -43,7 +43,8 @@ class Mechanism:
         """Refuse an order of other people."""
         if len(self.order.people) != self.grouping.n:
             raise InvalidCrowd(
-                f"order has {len(self.order.people)} people, but the groups have {self.grouping.n}"
+                f"order has {len(self.order.people)} people, but the groups have {self.grouping.n}",
+                field="order",
             )
 
     @cached_property

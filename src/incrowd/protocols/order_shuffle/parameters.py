@@ -8,7 +8,7 @@ import msgspec
 
 from incrowd import checks
 from incrowd.errors import InvalidParameter
-from incrowd.protocols.base import Parameters, parameter
+from incrowd.protocols.settings import Parameters, parameter
 
 __all__ = ["Distance", "Method", "Metric", "OrderShuffleParameters", "Shape"]
 
@@ -113,37 +113,47 @@ class OrderShuffleParameters(Parameters, frozen=True, kw_only=True, forbid_unkno
             if getattr(self, name) not in get_args(words):
                 known = ", ".join(get_args(words))
                 raise InvalidParameter(
-                    f"{name} must be one of {known}, got {getattr(self, name)!r}"
+                    f"{name} must be one of {known}, got {getattr(self, name)!r}", field=name
                 )
         for name in ("alpha", "theta", "radius"):
             value = getattr(self, name)
             if value is not None:
                 if checks.number(value, name) < 0:
-                    raise InvalidParameter(f"{name} must be at least 0, got {value!r}")
+                    raise InvalidParameter(f"{name} must be at least 0, got {value!r}", field=name)
                 msgspec.structs.force_setattr(self, name, float(value))
         for name in ("few_values", "exact"):
             checks.instance(getattr(self, name), bool, name, "True")
         if self.alpha is None and self.theta is None:
             raise InvalidParameter(
-                "alpha must be given: how much may be told about the order inside a group"
+                "alpha must be given: how much may be told about the order inside a group",
+                field="alpha",
             )
         if self.alpha is not None and self.theta is not None:
-            raise InvalidParameter("theta follows from alpha and the groups: give only one of them")
+            raise InvalidParameter(
+                "theta follows from alpha and the groups: give only one of them", field="theta"
+            )
         self._check_places()
 
     def _check_places(self) -> None:
         if self.groups and self.graph:
-            raise InvalidParameter("groups and graph both say who is near whom: give only one")
+            raise InvalidParameter(
+                "groups and graph both say who is near whom: give only one", field="groups"
+            )
         if (self.groups or self.graph) and (self.shape, self.metric) != ("ball", "euclidean"):
             odd = "shape" if self.shape != "ball" else "metric"
-            raise InvalidParameter(f"{odd} is for coordinates, not for groups or a graph")
+            raise InvalidParameter(
+                f"{odd} is for coordinates, not for groups or a graph", field=odd
+            )
         if self.groups and self.radius is not None:
-            raise InvalidParameter("radius is not for given groups: leave it out")
+            raise InvalidParameter("radius is not for given groups: leave it out", field="radius")
         if self.graph and self.radius is not None and self.radius != int(self.radius):
             raise InvalidParameter(
-                f"radius must be a whole number of steps in a graph, got {self.radius!r}"
+                f"radius must be a whole number of steps in a graph, got {self.radius!r}",
+                field="radius",
             )
         if self.shape == "square" and not self.radius:
-            raise InvalidParameter("radius must be above 0 for squares: how wide they are")
+            raise InvalidParameter(
+                "radius must be above 0 for squares: how wide they are", field="radius"
+            )
         if self.order and self.method != "best":
-            raise InvalidParameter("method is not for a given order: leave it out")
+            raise InvalidParameter("method is not for a given order: leave it out", field="method")

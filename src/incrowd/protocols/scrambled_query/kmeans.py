@@ -99,7 +99,7 @@ class ScrambledKMeans:
         if not checks.number(self.low, "low") < checks.number(self.high, "high"):
             raise InvalidParameter(f"low = {self.low!r} must be below high = {self.high!r}")
         if checks.number(self.radius, "radius") <= 0:
-            raise InvalidParameter(f"radius must be positive, got {self.radius!r}")
+            raise InvalidParameter(f"radius must be positive, got {self.radius!r}", field="radius")
         if not self.low <= 0 <= self.high:
             raise InvalidParameter(
                 "low and high must have 0 between them, from which the radius is measured: "
@@ -107,7 +107,8 @@ class ScrambledKMeans:
             )
         if self.sources > self.n:
             raise InvalidCrowd(
-                f"n = {self.n} people are fewer than the {self.sources} that a scrambler needs"
+                f"n = {self.n} people are fewer than the {self.sources} that a scrambler needs",
+                field="n",
             )
         if self.release is not None:
             checks.epsilon(self.release, "release")

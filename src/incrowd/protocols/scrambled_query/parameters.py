@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, get_args
+from typing import Annotated, ClassVar, Literal, get_args
 
 import msgspec
 
 from incrowd import checks
 from incrowd.errors import InvalidCrowd, InvalidParameter
-from incrowd.protocols.base import Parameters, parameter
+from incrowd.protocols.settings import Parameters, parameter
 
 __all__ = ["Answers", "Mode", "ScramblerParameters"]
 
@@ -23,6 +23,8 @@ _MOST_SETS = 1000
 
 class ScramblerParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The parameters of :class:`~incrowd.protocols.scrambled_query.ScrambledQuery`."""
+
+    any_crowd: ClassVar[bool] = True
 
     n: Annotated[
         int, parameter("people who have a tuple", default="as many as one scrambler takes")
@@ -78,7 +80,7 @@ class ScramblerParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_
             if getattr(self, name) not in get_args(words):
                 known = ", ".join(get_args(words))
                 raise InvalidParameter(
-                    f"{name} must be one of {known}, got {getattr(self, name)!r}"
+                    f"{name} must be one of {known}, got {getattr(self, name)!r}", field=name
                 )
         for name, least in (
             ("targets", 0),
@@ -90,12 +92,18 @@ class ScramblerParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_
             whole = checks.integer(getattr(self, name), name, least)
             most = _MOST_SETS if name == "grouping_sets" else _MOST
             if whole > most:
-                raise InvalidParameter(f"{name} must be at most {most:,}, got {whole:,}")
+                raise InvalidParameter(
+                    f"{name} must be at most {most:,}, got {whole:,}", field=name
+                )
             msgspec.structs.force_setattr(self, name, whole)
         if not 0 <= checks.number(self.sampling, "sampling") <= 1:
-            raise InvalidParameter(f"sampling must be between 0 and 1, got {self.sampling!r}")
+            raise InvalidParameter(
+                f"sampling must be between 0 and 1, got {self.sampling!r}", field="sampling"
+            )
         if checks.number(self.release, "release") < 0:
-            raise InvalidParameter(f"release must not be negative, got {self.release!r}")
+            raise InvalidParameter(
+                f"release must not be negative, got {self.release!r}", field="release"
+            )
         if self.n:
             Parameters.__post_init__(self)
         self._check_together()
@@ -103,19 +111,25 @@ class ScramblerParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_
     def _check_together(self) -> None:
         if self.mode == "local":
             if self.sources:
-                raise InvalidParameter("sources are for scramblers: with mode local there are none")
+                raise InvalidParameter(
+                    "sources are for scramblers: with mode local there are none", field="sources"
+                )
             if self.spares:
-                raise InvalidParameter("spares are for scramblers: with mode local there are none")
+                raise InvalidParameter(
+                    "spares are for scramblers: with mode local there are none", field="spares"
+                )
             if self.targets and self.dummies >= max(2, self.targets):
                 raise InvalidParameter(
                     f"dummies must be at most targets − 1 = {self.targets - 1} with mode local: "
-                    "each goes to a compute node of its own"
+                    "each goes to a compute node of its own",
+                    field="dummies",
                 )
             return
         if self.n and self.sources > self.n:
             raise InvalidCrowd(
                 f"n = {self.n} people are fewer than the {self.sources} that a scrambler needs: "
-                "lower sources, or ask more people"
+                "lower sources, or ask more people",
+                field="n",
             )
 
     @property

@@ -70,7 +70,8 @@ def laplace_noise(sensitivity: int, epsilon: float) -> Noise:
     if rate < 1:
         raise InvalidEpsilon(
             f"release leaves ε = {epsilon:.2e} for each number: it must leave at least "
-            f"{1 / _FINEST:.1e}"
+            f"{1 / _FINEST:.1e}",
+            field="release",
         )
     scale = sensitivity * _FINEST
     common = math.gcd(scale, rate)

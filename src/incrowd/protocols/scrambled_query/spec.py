@@ -24,20 +24,15 @@ from incrowd import checks
 from incrowd.errors import InvalidParameter, NotProven, ProtocolFailed
 from incrowd.graphs.graph import Graph
 from incrowd.privacy.guarantee import Guarantee, view_of
-from incrowd.protocols.base import (
-    Colluders,
-    Cost,
-    Drawing,
-    Parameters,
-    Protocol,
-    check_colluders,
-    check_randomizer,
-)
+from incrowd.protocols.api import Colluders, Cost, Protocol, check_colluders, check_randomizer
+from incrowd.protocols.capabilities import Drawable, Drawing, Routed, TaskBound, Tunable
+from incrowd.protocols.run import check_crowd
 from incrowd.protocols.runtime.actor import CURATOR, Actor, Address
 from incrowd.protocols.runtime.context import ActorContext, Timing
 from incrowd.protocols.scrambled_query.parameters import Answers, Mode, ScramblerParameters
 from incrowd.protocols.scrambled_query.release import check_release
 from incrowd.protocols.scrambled_query.tuning import Limits, fit
+from incrowd.protocols.settings import Parameters
 from incrowd.randomizers import Redirect
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomness import Seeds
@@ -52,15 +47,15 @@ __all__ = ["ScrambledQuery"]
 
 
 @dataclass(frozen=True, init=False, eq=False)
-class ScrambledQuery(Protocol):
+class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable):
     """Tuples on their way to compute nodes, through scramblers and among dummies."""
 
     kind: ClassVar[str] = "scrambler"
     summary: ClassVar[str] = "tuples go through scramblers, among dummies, to compute nodes"
     parameters_type: ClassVar[type[Parameters]] = ScramblerParameters
-    collects: ClassVar[type[Collected]] = Tabulated
+    collected_type: ClassVar[type[Collected]] = Tabulated
     view: ClassVar[str] = "network"
-    limits_type: ClassVar[type[msgspec.Struct] | None] = Limits
+    limits_type: ClassVar[type[msgspec.Struct]] = Limits
     usual: ClassVar[Mapping[str, str]] = MappingProxyType({"query": "redirect"})
 
     randomizer: Randomizer
@@ -96,9 +91,14 @@ class ScrambledQuery(Protocol):
         check_randomizer(randomizer)
         if isinstance(randomizer, Redirect):
             if randomizer != self.implied(parameters):
-                raise InvalidParameter("sampling and the randomizer both say how often people lie")
+                raise InvalidParameter(
+                    "sampling and the randomizer both say how often people lie", field="sampling"
+                )
         elif parameters.grouping_sets > 1:
-            raise InvalidParameter("grouping_sets must be 1 with a randomizer other than sampling")
+            raise InvalidParameter(
+                "grouping_sets must be 1 with a randomizer other than sampling",
+                field="grouping_sets",
+            )
         elif parameters.sampling or parameters.mode != "scrambler":
             raise InvalidParameter(
                 "randomizer is for mode scrambler without sampling, which says the same: its "
@@ -121,7 +121,9 @@ class ScrambledQuery(Protocol):
         """The lies that the parameters speak of."""
         _check_sources(parameters)
         if not parameters.targets:
-            raise InvalidParameter("targets must be at least 1: a query needs compute nodes")
+            raise InvalidParameter(
+                "targets must be at least 1: a query needs compute nodes", field="targets"
+            )
         return Redirect(targets=parameters.targets, sampling=parameters.sampling)
 
     @classmethod
@@ -130,7 +132,7 @@ class ScrambledQuery(Protocol):
         del given
         return False
 
-    def asking(self, task: Task) -> Self:
+    def bound_to(self, task: Task) -> Self:
         """The protocol for one query, which says how many grouping sets there are."""
         query = checks.instance(task, Query, "task", "Query(sql=…, columns=…)")
         same = self._with()
@@ -163,7 +165,9 @@ class ScrambledQuery(Protocol):
     ) -> dict[str, Any]:
         """Lies, groups and dummies for the budget, unless some of them are given."""
         if "grouping_sets" in given:
-            raise InvalidParameter("grouping_sets follow from the query: leave the key out")
+            raise InvalidParameter(
+                "grouping_sets follow from the query: leave the key out", field="grouping_sets"
+            )
         travel = {name: given[name] for name in ("sampling", "sources", "dummies") if name in given}
         if len(travel) == 3 or given.get("mode", "scrambler") != "scrambler":
             if limits != Limits():
@@ -257,7 +261,7 @@ class ScrambledQuery(Protocol):
             self.routings, chosen.people, answers=chosen.answers, release=chosen.release
         )
 
-    def drawing(self) -> Drawing | None:
+    def drawing(self) -> Drawing:
         """The plan."""
         plan = self.plan
         return Drawing(plan.svg(), plan.text(), tuple(plan.explain()))
@@ -302,30 +306,30 @@ class ScrambledQuery(Protocol):
 
         return topology.contacts(self, person)
 
-    def question(self, task: Task | None) -> Task:
-        """The task, or the query that the protocol was made for."""
-        return super().question(self.asked if task is None else task)
+    def default_task(self) -> Task:
+        """The query that the protocol was made for."""
+        return self.asked
 
     def collect(self, values: NDArray[Any], seeds: Seeds) -> Collected:
         """All tuples at once, in memory."""
         from incrowd.protocols.scrambled_query.simulate import collect
 
-        self.check_crowd(values)
+        check_crowd(self, values)
         return collect(self, values, seeds)
 
-    def party(self, address: Address, context: ActorContext) -> Actor:
+    def actor(self, address: Address, context: ActorContext) -> Actor:
         """One person's device, a scrambler, a compute node, or the curator."""
-        from incrowd.protocols.scrambled_query.roles.source import party
+        from incrowd.protocols.scrambled_query.roles.source import make_actor
 
-        return party(self, address, context)
+        return make_actor(self, address, context)
 
-    def lasts(self, timing: Timing) -> float:
+    def duration(self, timing: Timing) -> float:
         """Until the compute nodes have stopped waiting for the last scrambler."""
         from incrowd.protocols.scrambled_query.topology import deadlines
 
         return deadlines(timing).result
 
-    def realised(self, collected: Collected) -> Self:
+    def conditional_on(self, collected: Collected) -> Self:
         """As many messages as the scramblers really sent.
 
         That is as planned, whoever was absent: each of them is replaced by a dummy, which hides the
@@ -342,7 +346,7 @@ class ScrambledQuery(Protocol):
         fewest = min((int(each) for each in sent if each), default=chosen.sources + chosen.dummies)
         return self._with(dummies=min(chosen.dummies, max(0, fewest - chosen.sources)))
 
-    def among(self, people: Sequence[int]) -> Self:
+    def subset(self, people: Sequence[int]) -> Self:
         """A query among fewer people; dummies take the place of those that a scrambler misses."""
         chosen = self.parameters
         missing = max(0, chosen.sources - len(people))
@@ -356,18 +360,13 @@ class ScrambledQuery(Protocol):
             same._ask(self.query)
         return same
 
-    def check_crowd(self, values: NDArray[Any]) -> None:
-        """Refuse tuples of another crowd than the one that was accounted for."""
-        if self.parameters.n:
-            super().check_crowd(values)
-
     def cost(self) -> Cost:
         """What one person sends, and who must help besides."""
         from incrowd.protocols.scrambled_query.cost import cost_of
 
         return cost_of(self)
 
-    def particulars(
+    def diagnostics(
         self, delta: float, guarantee: Guarantee, colluders: Colluders = 0
     ) -> dict[str, Any]:
         """What a message reveals alone, how many tuples arrive, the load, and older bounds."""
@@ -376,7 +375,7 @@ class ScrambledQuery(Protocol):
         del guarantee, colluders
         return compared(self, delta) | {"unprotected": self.unprotected}
 
-    def details(self, collected: Collected, delta: float) -> dict[str, Any]:
+    def run_diagnostics(self, collected: Collected, delta: float) -> dict[str, Any]:
         """How many tuples stand behind the answer."""
         del delta
         from incrowd.protocols.scrambled_query.cost import Load
@@ -402,4 +401,6 @@ class ScrambledQuery(Protocol):
 
 def _check_sources(parameters: ScramblerParameters) -> None:
     if parameters.mode != "local" and not parameters.sources:
-        raise InvalidParameter("sources must be at least 1: a scrambler mixes messages")
+        raise InvalidParameter(
+            "sources must be at least 1: a scrambler mixes messages", field="sources"
+        )

@@ -26,9 +26,9 @@ import numpy as np
 
 from incrowd import checks
 from incrowd.errors import BudgetInfeasible, InvalidParameter
-from incrowd.protocols.base import parameter
 from incrowd.protocols.scrambled_query.cost import query_messages
 from incrowd.protocols.scrambled_query.parameters import Answers
+from incrowd.protocols.settings import parameter
 from incrowd.randomizers import Redirect
 
 if TYPE_CHECKING:
@@ -99,7 +99,9 @@ def fit(
         release=release,
     )
     if not asked.targets:
-        raise InvalidParameter("targets must name the compute nodes of at least one grouping set")
+        raise InvalidParameter(
+            "targets must name the compute nodes of at least one grouping set", field="targets"
+        )
     if sources is None and dummies is None:
         if sampling is None:
             sampling = asked.least_sampling()
@@ -125,7 +127,9 @@ def _checked(limits: Limits) -> Limits:
     if limits.load is not None:
         checks.integer(limits.load, "load", 0)
     if limits.consents is not None and checks.number(limits.consents, "consents") < 0:
-        raise InvalidParameter(f"consents must not be negative, got {limits.consents!r}")
+        raise InvalidParameter(
+            f"consents must not be negative, got {limits.consents!r}", field="consents"
+        )
     return limits
 
 
@@ -205,7 +209,8 @@ class _Asked:
             if not self.met(lies, sources, _MOST):
                 raise BudgetInfeasible(
                     f"dummies cannot keep epsilon {self.epsilon:g} at delta {self.delta:g} with "
-                    f"sampling {lies:g} and sources {sources:,}: raise one of them"
+                    f"sampling {lies:g} and sources {sources:,}: raise one of them",
+                    field="dummies",
                 )
             return lies, _first(partial(self.margin, lies, sources), 0, _MOST)
         if sampling is not None or self.met(0.0, sources, dummies):
@@ -219,7 +224,8 @@ class _Asked:
             reached = self.profile(sampling, sources, dummies).epsilon(self.delta)
             raise BudgetInfeasible(
                 f"epsilon {self.epsilon:g} at delta {self.delta:g} is not kept by sampling "
-                f"{sampling:g}, sources {sources:,} and dummies {dummies:,}: it is {_up(reached)}"
+                f"{sampling:g}, sources {sources:,} and dummies {dummies:,}: it is {_up(reached)}",
+                field="epsilon",
             )
         costs = {
             "load": self.messages(sources, dummies),
@@ -231,7 +237,8 @@ class _Asked:
             if most is not None and cost > most:
                 raise BudgetInfeasible(
                     f"{name} would be {cost:,.6g}, above the limit of {most:,.6g}: raise it, or "
-                    "leave sampling, sources and dummies out"
+                    "leave sampling, sources and dummies out",
+                    field=name,
                 )
 
     # Groups and dummies.
@@ -258,7 +265,8 @@ class _Asked:
         if most < 1:
             raise BudgetInfeasible(
                 f"channels must be at least {max(self.targets) + 1}: a scrambler talks to "
-                f"{max(self.targets)} compute nodes and to one person or more"
+                f"{max(self.targets)} compute nodes and to one person or more",
+                field="channels",
             )
         return most
 
@@ -320,7 +328,8 @@ class _Asked:
         if not shapes:
             return BudgetInfeasible(
                 f"load must be at least {self._least_possible():,} messages: so many it takes "
-                f"without any dummy, with {self.limits.channels:,} channels"
+                f"without any dummy, with {self.limits.channels:,} channels",
+                field="load",
             )
         most = self.most_steps / _STEPS if sampling is None else sampling
         nearest = min(self.profile(most, *shape).epsilon(self.delta) for shape in shapes)
@@ -329,7 +338,8 @@ class _Asked:
             told = "at this delta none is, as some compute node may get no dummy;"
         return BudgetInfeasible(
             f"epsilon {self.epsilon:g} at delta {self.delta:g} cannot be kept within these limits: "
-            f"{told} {self._helpful()}"
+            f"{told} {self._helpful()}",
+            field="epsilon",
         )
 
     def _least_possible(self) -> int:

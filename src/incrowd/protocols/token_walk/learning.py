@@ -67,11 +67,15 @@ class TokenNoise(Channel):
         check_cap(self.cap)
         noise_apart(self.sigma)
         if self.path not in ("hidden", "public"):
-            raise InvalidParameter(f"path must be hidden or public, got {self.path!r}")
+            raise InvalidParameter(
+                f"path must be hidden or public, got {self.path!r}", field="path"
+            )
         checks.instance(self.published, bool, "published", "True")
         if self.path == "public" and self.cap is None:
             raise InvalidParameter(
-                "cap must be given with a public path: how often one person adds a gradient at most"
+                "cap must be given with a public path: how often one person adds a gradient at "
+                "most",
+                field="cap",
             )
         self.protocol(Crowd(people=3, rate=1 / 3, size=1, one=True), rounds=1)
 
@@ -160,7 +164,8 @@ class TokenSGD(SGD):
             if kept:
                 raise InvalidParameter(
                     f"{name} is not proven with a public path, where only the model itself may "
-                    "travel: leave it out, or hide the path"
+                    "travel: leave it out, or hide the path",
+                    field=name,
                 )
         if callable(self.learning_rate):
             raise InvalidParameter(

@@ -9,7 +9,7 @@ import msgspec
 from incrowd import checks
 from incrowd.errors import InvalidCrowd, InvalidParameter
 from incrowd.graphs.specs import names_family
-from incrowd.protocols.base import Parameters, parameter
+from incrowd.protocols.settings import Parameters, parameter
 
 __all__ = ["FEWEST", "Path", "Purpose", "TokenWalkParameters", "Topology"]
 
@@ -117,28 +117,33 @@ class TokenWalkParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_
             if getattr(self, name) not in get_args(words):
                 known = ", ".join(get_args(words))
                 raise InvalidParameter(
-                    f"{name} must be one of {known}, got {getattr(self, name)!r}"
+                    f"{name} must be one of {known}, got {getattr(self, name)!r}", field=name
                 )
         on_graph = self.topology == "graph"
         if self.n or not on_graph or names_family(self.graph):
             Parameters.__post_init__(self)
             if on_graph and self.n > _MOST_ON_GRAPH:
-                raise InvalidCrowd(f"n must be at most {_MOST_ON_GRAPH:,} on a graph")
+                raise InvalidCrowd(f"n must be at most {_MOST_ON_GRAPH:,} on a graph", field="n")
             if self.n < FEWEST:
                 raise InvalidCrowd(
                     f"n must be at least {FEWEST}: among {self.n} people whoever gets the token "
-                    "knows who held it before"
+                    "knows who held it before",
+                    field="n",
                 )
         for name, least in (("steps", 0), ("laps", 0), ("cap", 0), ("tokens", 1)):
             whole = checks.integer(getattr(self, name), name, least)
             msgspec.structs.force_setattr(self, name, whole)
         for name in ("sigma", "sensitivity", "lipschitz"):
             if checks.number(getattr(self, name), name) < 0:
-                raise InvalidParameter(f"{name} must not be negative, got {getattr(self, name)!r}")
+                raise InvalidParameter(
+                    f"{name} must not be negative, got {getattr(self, name)!r}", field=name
+                )
         for name in ("published", "spread"):
             checks.instance(getattr(self, name), bool, name, "True")
         if not 0 < checks.number(self.available, "available") <= 1:
-            raise InvalidParameter(f"available must be above 0 and up to 1, got {self.available!r}")
+            raise InvalidParameter(
+                f"available must be above 0 and up to 1, got {self.available!r}", field="available"
+            )
         self._check_length()
         self._check_together()
         self._check_pair()
@@ -146,70 +151,97 @@ class TokenWalkParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_
     def _check_length(self) -> None:
         if self.topology == "ring":
             if not self.laps:
-                raise InvalidParameter("laps must be at least 1 on a ring")
+                raise InvalidParameter("laps must be at least 1 on a ring", field="laps")
             if self.steps:
-                raise InvalidParameter("steps are not for a ring: give laps, each of n steps")
+                raise InvalidParameter(
+                    "steps are not for a ring: give laps, each of n steps", field="steps"
+                )
         elif not self.steps:
-            raise InvalidParameter("steps must be at least 1")
+            raise InvalidParameter("steps must be at least 1", field="steps")
         elif self.laps:
-            raise InvalidParameter("laps are for a ring: give steps, or topology ring")
+            raise InvalidParameter(
+                "laps are for a ring: give steps, or topology ring", field="laps"
+            )
         if self.steps > _MOST_STEPS:
-            raise InvalidParameter(f"steps must be at most {_MOST_STEPS:,}, got {self.steps:,}")
+            raise InvalidParameter(
+                f"steps must be at most {_MOST_STEPS:,}, got {self.steps:,}", field="steps"
+            )
         if self.length > _MOST_STEPS:
             raise InvalidCrowd(
-                f"n must be at most {_MOST_STEPS // self.laps:,} for {self.laps:,} laps"
+                f"n must be at most {_MOST_STEPS // self.laps:,} for {self.laps:,} laps", field="n"
             )
 
     def _check_together(self) -> None:
         ring, graph = self.topology == "ring", self.topology == "graph"
         if self.graph and not graph:
-            raise InvalidParameter("graph needs topology graph: elsewhere nobody is a neighbour")
+            raise InvalidParameter(
+                "graph needs topology graph: elsewhere nobody is a neighbour", field="graph"
+            )
         if self.path == "hidden" and (ring or graph):
             raise InvalidParameter(
                 f"path cannot be hidden on a {self.topology}: who can be next is known there; a "
-                "hidden path is proven where the next one is drawn among all people"
+                "hidden path is proven where the next one is drawn among all people",
+                field="path",
             )
         if ring and self.task == "sgd":
             raise InvalidParameter(
                 "task sgd is not proven on a ring: a step would read contributions that have no "
-                "noise yet; use topology complete"
+                "noise yet; use topology complete",
+                field="task",
             )
         if self.spread and not ring:
-            raise InvalidParameter("spread is for a ring: elsewhere everyone adds all their noise")
+            raise InvalidParameter(
+                "spread is for a ring: elsewhere everyone adds all their noise", field="spread"
+            )
         if not self.cap and (graph or (self.task == "sgd" and self.path == "public")):
             raise InvalidParameter(
                 "cap must be at least 1 here: with a public path the promise of steps, and on a "
-                "graph, rests on how often one person contributes at most"
+                "graph, rests on how often one person contributes at most",
+                field="cap",
             )
         if self.cap and ring:
-            raise InvalidParameter("cap is not for a ring: there everyone contributes once a lap")
+            raise InvalidParameter(
+                "cap is not for a ring: there everyone contributes once a lap", field="cap"
+            )
         if self.cap and self.path_known == "hidden":
             raise InvalidParameter(
                 "cap needs a public path: counting visits that others cannot see would tell them "
-                "apart; set path to public, or leave cap out"
+                "apart; set path to public, or leave cap out",
+                field="cap",
             )
         if self.available < 1 and self.topology != "complete":
-            raise InvalidParameter("available is for topology complete, where another can be drawn")
+            raise InvalidParameter(
+                "available is for topology complete, where another can be drawn", field="available"
+            )
         if self.task != "sgd" and self.lipschitz:
-            raise InvalidParameter("lipschitz is for task sgd: give sensitivity")
+            raise InvalidParameter("lipschitz is for task sgd: give sensitivity", field="lipschitz")
         if self.task == "sgd" and self.sigma and not (self.lipschitz or self.sensitivity):
             raise InvalidParameter(
-                "lipschitz must be above 0 with task sgd: the length that gradients are clipped to"
+                "lipschitz must be above 0 with task sgd: the length that gradients are clipped to",
+                field="lipschitz",
             )
         if self.lipschitz and self.sensitivity:
-            raise InvalidParameter("lipschitz and sensitivity say the same: give only one of them")
+            raise InvalidParameter(
+                "lipschitz and sensitivity say the same: give only one of them", field="lipschitz"
+            )
 
     def _check_pair(self) -> None:
         if self.pair is None:
             return
         if self.topology != "graph":
-            raise InvalidParameter("pair is for a graph: elsewhere all pairs are alike or stated")
+            raise InvalidParameter(
+                "pair is for a graph: elsewhere all pairs are alike or stated", field="pair"
+            )
         named = self.pair if isinstance(self.pair, tuple | list) else ()
         whole = tuple(checks.integer(each, "pair (a person)", 0) for each in named)
         if len(whole) != 2 or whole[0] == whole[1]:
-            raise InvalidParameter(f"pair must be two different people, got {self.pair!r}")
+            raise InvalidParameter(
+                f"pair must be two different people, got {self.pair!r}", field="pair"
+            )
         if self.n and max(whole) >= self.n:
-            raise InvalidCrowd(f"pair names person {max(whole)}, but people are 0 to {self.n - 1}")
+            raise InvalidCrowd(
+                f"pair names person {max(whole)}, but people are 0 to {self.n - 1}", field="pair"
+            )
         msgspec.structs.force_setattr(self, "pair", whole)
 
     @property

@@ -385,5 +385,6 @@ def noise_apart(sigma: float) -> Gaussian:
     except InvalidParameter as error:
         raise InvalidParameter(
             f"sigma of {sigma!r} times the clipping length cannot be used for gradients that are "
-            f"up to twice that apart: {error}"
+            f"up to twice that apart: {error}",
+            field="sigma",
         ) from error

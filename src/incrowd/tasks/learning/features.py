@@ -62,7 +62,9 @@ class Bounds:
         """Refuse bounds without room between them."""
         low, high = np.asarray(self.low, np.float64), np.asarray(self.high, np.float64)
         if not (np.isfinite(low).all() and np.isfinite(high).all() and np.all(low < high)):
-            raise InvalidParameter(f"bounds must be finite with low < high, got {low}, {high}")
+            raise InvalidParameter(
+                f"bounds must be finite with low < high, got {low}, {high}", field="bounds"
+            )
 
     def transform(self, records: NDArray[Any]) -> FloatArray:
         """The same rows between −1 and 1."""
@@ -143,4 +145,4 @@ def _rows(records: NDArray[Any]) -> FloatArray:
 
 def _positive(value: float, name: str) -> None:
     if checks.number(value, name) <= 0:
-        raise InvalidParameter(f"{name} must be above 0, got {value!r}")
+        raise InvalidParameter(f"{name} must be above 0, got {value!r}", field=name)

@@ -72,7 +72,9 @@ class LocalSGD(SGD):
             return LocalNoise(self.clip, self.sigma, self.cap)
         if self.epsilon0 is not None and self.sigma is None:
             if self.cap is not None:
-                raise InvalidParameter("cap is for Gaussian noise: give sigma, not epsilon0")
+                raise InvalidParameter(
+                    "cap is for Gaussian noise: give sigma, not epsilon0", field="cap"
+                )
             return LocalReports(self.clip, self.epsilon0, self.projection)
         raise InvalidParameter(
             "give epsilon0, for reports by PrivUnit, or sigma, for gradients with Gaussian noise: "

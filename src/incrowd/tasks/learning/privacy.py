@@ -56,11 +56,13 @@ class SubsampledGaussian(Profile):
         checks.rate(self.rate)
         if checks.number(self.sigma, "sigma") < _LEAST_SIGMA:
             raise InvalidParameter(
-                f"sigma must be at least {_LEAST_SIGMA}, got {self.sigma!r}: less hides nobody"
+                f"sigma must be at least {_LEAST_SIGMA}, got {self.sigma!r}: less hides nobody",
+                field="sigma",
             )
         if self.sigma > _MOST_SIGMA:
             raise InvalidParameter(
-                f"sigma must be at most {_MOST_SIGMA:g}, got {self.sigma!r}: more leaves nothing"
+                f"sigma must be at most {_MOST_SIGMA:g}, got {self.sigma!r}: more leaves nothing",
+                field="sigma",
             )
 
     def delta(self, epsilon: float) -> float:

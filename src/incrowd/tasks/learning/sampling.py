@@ -33,7 +33,8 @@ def check_rate(rate: Rate) -> float | None:
         if rate != "one":
             raise InvalidParameter(
                 f"rate must be a number above 0 and at most 1, or 'one' for one person each "
-                f"round, got {rate!r}"
+                f"round, got {rate!r}",
+                field="rate",
             )
         return None
     return checks.rate(rate)

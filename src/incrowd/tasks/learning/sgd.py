@@ -125,7 +125,7 @@ class SGD(ABC):
         check_rate(self.rate)
         checks.integer(self.every, "every", 1)
         if self.radius is not None and not checks.number(self.radius, "radius") > 0:
-            raise InvalidParameter(f"radius must be above 0, got {self.radius!r}")
+            raise InvalidParameter(f"radius must be above 0, got {self.radius!r}", field="radius")
         if not 0 <= checks.number(self.momentum, "momentum") < 1:
             raise InvalidParameter(f"momentum must be at least 0 and below 1, got {self.momentum}")
         if self.seed is not None:
@@ -366,7 +366,8 @@ class SGD(ABC):
         if self.budget is None and state.rounds + more > planned:
             raise InvalidParameter(
                 f"rounds = {planned} were planned before the first, and {state.rounds} were held: "
-                f"hold at most {planned - state.rounds} more, or fit anew with more rounds"
+                f"hold at most {planned - state.rounds} more, or fit anew with more rounds",
+                field="rounds",
             )
         return min(planned, state.rounds + more)
 

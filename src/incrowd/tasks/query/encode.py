@@ -30,7 +30,9 @@ def encode(rows: Any, columns: Sequence[Column]) -> NDArray[Any]:
     raw = _by_name(rows, columns)
     people = {len(each) for each in raw}
     if len(people) > 1:
-        raise InvalidParameter(f"columns must be of one length, got lengths {sorted(people)}")
+        raise InvalidParameter(
+            f"columns must be of one length, got lengths {sorted(people)}", field="columns"
+        )
     if not people or not max(people):
         raise EmptyData("the data have no rows: at least one person must answer")
     found = np.empty(max(people), [(each.name, each.dtype) for each in columns])

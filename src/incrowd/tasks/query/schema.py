@@ -130,7 +130,9 @@ class Schema(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         """Refuse a table without a name, without columns, or with a column twice."""
         if not isinstance(self.table, str) or not self.table.strip():
-            raise InvalidParameter(f"table must be the name of the data, got {self.table!r}")
+            raise InvalidParameter(
+                f"table must be the name of the data, got {self.table!r}", field="table"
+            )
         check_columns(self.columns)
 
     @classmethod
@@ -184,14 +186,15 @@ def _column(name: str, described: Any) -> Column:
 def check_columns(columns: Sequence[Column]) -> None:
     """Refuse no columns, and two that SQL cannot tell apart."""
     if not isinstance(columns, tuple) or not columns:
-        raise InvalidParameter("columns must be a tuple of at least one Column")
+        raise InvalidParameter("columns must be a tuple of at least one Column", field="columns")
     seen: dict[str, str] = {}
     for each in columns:
         checks.instance(each, Column, "each of columns", 'Column(name="age", type="number")')
         other = seen.setdefault(each.name.casefold(), each.name)
         if other is not each.name:
             raise InvalidParameter(
-                f"columns {other!r} and {each.name!r} are the same in SQL: rename one of them"
+                f"columns {other!r} and {each.name!r} are the same in SQL: rename one of them",
+                field="columns",
             )
 
 

@@ -43,7 +43,9 @@ class Query(Task, frozen=True, kw_only=True, dict=True, tag="query"):
     def __post_init__(self) -> None:
         """Refuse SQL outside the subset, and columns that are not there."""
         if not isinstance(self.table, str) or not self.table.strip():
-            raise InvalidParameter(f"table must be the name of the data, got {self.table!r}")
+            raise InvalidParameter(
+                f"table must be the name of the data, got {self.table!r}", field="table"
+            )
         check_columns(self.columns)
         _ = self.plan
 

@@ -42,7 +42,7 @@ from incrowd.privacy import (
 from incrowd.privacy.guarantee import Profile
 from incrowd.privacy.renyi import MOST_ORDER, sampled_excess
 from incrowd.privacy.search import crossing
-from incrowd.protocols.base import Cost
+from incrowd.protocols.api import Cost
 from incrowd.randomizers.noise import REAL_NOISE, gaussian_deltas
 from incrowd.randomness import Seeds
 from incrowd.tasks.learning.channels import check_clip
@@ -112,7 +112,7 @@ def crowds_of(n: int, rate: float) -> Crowds:
 
 def _people(n: int) -> int:
     if checks.crowd(n) > _MOST_PEOPLE:
-        raise InvalidCrowd(f"n must be at most {_MOST_PEOPLE:,} people here, got {n}")
+        raise InvalidCrowd(f"n must be at most {_MOST_PEOPLE:,} people here, got {n}", field="n")
     return int(n)
 
 
@@ -170,7 +170,8 @@ class SummedProfile(Profile):
         if not _LEAST_NOISE <= checks.number(self.sigma, "sigma") <= 1 / _LEAST_NOISE:
             raise InvalidParameter(
                 f"sigma must lie between {_LEAST_NOISE:g} and {1 / _LEAST_NOISE:g}, "
-                f"got {self.sigma!r}"
+                f"got {self.sigma!r}",
+                field="sigma",
             )
 
     def delta(self, epsilon: float) -> float:

@@ -31,7 +31,8 @@ class Clock:
         """Refuse rounds that take no time."""
         if checks.number(self.seconds, "round_seconds") <= 0:
             raise InvalidParameter(
-                f"round_seconds must be a positive number of seconds, got {self.seconds!r}"
+                f"round_seconds must be a positive number of seconds, got {self.seconds!r}",
+                field="round_seconds",
             )
         checks.integer(self.rounds, "rounds", 0)
         checks.integer(self.settle, "settle", 0)

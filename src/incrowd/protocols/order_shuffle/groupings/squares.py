@@ -39,14 +39,16 @@ def from_cells(points: ArrayLike, side: float, metric: str = "euclidean") -> Lis
     """
     places = checked_points(points, metric)
     if checks.number(side, "radius") <= 0:
-        raise InvalidParameter(f"radius must be above 0 for squares, got {side!r}")
+        raise InvalidParameter(f"radius must be above 0 for squares, got {side!r}", field="radius")
     if places.shape[1] > 2:
         raise InvalidParameter(
             f"squares are for one or two coordinates, got {places.shape[1]}: use balls"
         )
     squares, middles = (_on_earth if metric == "haversine" else _on_plane)(places, side)
     if np.abs(squares).max() >= 2**52:
-        raise InvalidParameter(f"radius {side:g} is too small for coordinates of this size")
+        raise InvalidParameter(
+            f"radius {side:g} is too small for coordinates of this size", field="radius"
+        )
     distinct, first, square_of = np.unique(
         squares.astype(np.int64), axis=0, return_index=True, return_inverse=True
     )

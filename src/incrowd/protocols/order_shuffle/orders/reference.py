@@ -40,7 +40,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from incrowd import checks
-from incrowd.errors import InvalidCrowd, InvalidParameter
+from incrowd.errors import InvalidCrowd, InvalidParameter, located
 from incrowd.protocols.order_shuffle.groupings.balls import BallGroups
 from incrowd.protocols.order_shuffle.groupings.base import Grouping, Incidence, IntArray, frozen
 from incrowd.protocols.order_shuffle.groupings.files import read_json
@@ -117,7 +117,7 @@ class ReferenceOrder:
         ranks[self.people] = np.arange(self.people.size)
         return frozen(ranks)
 
-    def among(self, people: IntArray) -> ReferenceOrder:
+    def subset(self, people: IntArray) -> ReferenceOrder:
         """What is left of the order among some of the people, renumbered as they are named."""
         return ReferenceOrder(np.argsort(self.ranks[people]), self.method)
 
@@ -135,7 +135,7 @@ def reference_order(
     found = _least(grouping, values, _variants(grouping, incidence, tried))
     if found is None:
         needs = _NEEDS.get(method, "groups with fewer members in all")
-        raise InvalidParameter(f"method {method} needs {needs}; use best")
+        raise InvalidParameter(f"method {method} needs {needs}; use best", field="method")
     if method == "best" and incidence is not None and affordable(incidence):
         return _improved(grouping, incidence, found, values)
     return found
@@ -219,10 +219,8 @@ def read_order(path: str | Path, n: int | None = None) -> ReferenceOrder:
         raise InvalidParameter(f"{path}: must hold {wanted}")
     if max(map(abs, found)) >= 2**62:
         raise InvalidParameter(f"{path}: names a person beyond any crowd")
-    try:
+    with located(str(path)):
         return given_order(found, n)
-    except (InvalidParameter, InvalidCrowd) as error:
-        raise type(error)(f"{path}: {error}") from None
 
 
 def _permutation(people: NDArray[Any]) -> IntArray:

@@ -77,7 +77,8 @@ def exact_pinned(n: int, theta: float, rng: np.random.Generator) -> int:
     if theta > MOST_THETA:
         raise InvalidParameter(
             f"theta = {theta!r} is too large for exact draws of the Hamming law: use at most"
-            f" {MOST_THETA:g}, or inf, which moves nobody"
+            f" {MOST_THETA:g}, or inf, which moves nobody",
+            field="theta",
         )
     drawn, bits = 0, 0
     while True:

@@ -84,7 +84,9 @@ def checked_theta(theta: float) -> float:
     if theta == math.inf:
         return math.inf
     if checks.number(theta, "theta") < 0:
-        raise InvalidParameter(f"theta must be at least 0 (inf moves nobody), got {theta!r}")
+        raise InvalidParameter(
+            f"theta must be at least 0 (inf moves nobody), got {theta!r}", field="theta"
+        )
     return float(theta)
 
 

@@ -203,5 +203,7 @@ def _slope(t: FloatArray | float) -> FloatArray:
 
 def _crowd(n: int) -> int:
     if checks.crowd(n) > _MOST:
-        raise InvalidCrowd(f"n must be at most {_MOST} people to be shuffled at once, got {n}")
+        raise InvalidCrowd(
+            f"n must be at most {_MOST} people to be shuffled at once, got {n}", field="n"
+        )
     return int(n)

@@ -106,7 +106,9 @@ def _alpha(alpha: float) -> float:
 def _amount(value: float, name: str) -> float:
     """A number that is zero or more; it may be infinite."""
     if not isinstance(value, Real) or isinstance(value, bool) or not value >= 0:
-        raise InvalidParameter(f"{name} must be a number ≥ 0, or infinite, got {value!r}")
+        raise InvalidParameter(
+            f"{name} must be a number ≥ 0, or infinite, got {value!r}", field=name
+        )
     return float(value)
 
 

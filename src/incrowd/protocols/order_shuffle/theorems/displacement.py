@@ -65,7 +65,9 @@ def expected_displacement(n: int, theta: float, distance: str = "kendall") -> fl
         # A moved rank goes anywhere else with equal chances, (n + 1)/3 away in the mean.
         return expected_moved(n, theta) / n * (n + 1) / 3
     if distance != "kendall":
-        raise InvalidParameter(f"distance must be kendall or hamming, got {distance!r}")
+        raise InvalidParameter(
+            f"distance must be kendall or hamming, got {distance!r}", field="distance"
+        )
     if math.isinf(theta):
         return 0.0
     if n <= _SUMMED:
@@ -117,7 +119,8 @@ def displacement_law(theta: float) -> FloatArray:
     if checked_theta(theta) < _LEAST_LAW:
         raise InvalidParameter(
             f"theta must be at least {_LEAST_LAW} here, got {theta!r}: below, the displacement is"
-            " logistic with scale 1/theta"
+            " logistic with scale 1/theta",
+            field="theta",
         )
     if math.isinf(theta):
         return np.ones(1)

@@ -67,7 +67,9 @@ def log_hamming_preservation(n: int, size: int, eta: float | str | Fraction, the
     people, held = _set(n, size)
     least = tolerated(held, eta) + 1
     if isinstance(theta, bool) or not theta >= 0:
-        raise InvalidParameter(f"theta must be a number ≥ 0, or infinite, got {theta!r}")
+        raise InvalidParameter(
+            f"theta must be a number ≥ 0, or infinite, got {theta!r}", field="theta"
+        )
     if least > min(held, people - held) or theta == math.inf:
         return -math.inf
     return _log_lost(people, held, least, math.expm1(min(theta, _GREATEST_THETA)))

@@ -292,7 +292,7 @@ def aggregate(
     the data: then every set is answered by people of its own.
     """
     if answers not in get_args(Answers):
-        raise InvalidParameter(f"answers must be one of all, one, got {answers!r}")
+        raise InvalidParameter(f"answers must be one of all, one, got {answers!r}", field="answers")
     if not routings:
         raise InvalidParameter("a query needs at least one grouping set")
     checks.crowd(people, "people")

@@ -61,7 +61,8 @@ def check_capped(targets: int, sampling: float, sources: int, dummies: int) -> f
     if checks.integer(dummies, "dummies", 0) > room and targets > 1:
         raise InvalidParameter(
             f"dummies must be at most (targets − 1)·sources = {room:,}, got {dummies:,}: no target "
-            "takes more messages than there are sources"
+            "takes more messages than there are sources",
+            field="dummies",
         )
     return alone
 

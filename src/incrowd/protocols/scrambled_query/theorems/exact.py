@@ -90,7 +90,8 @@ class ScramblerProfile(Profile):
         """
         if checks.delta(delta) < _FLOOR:
             raise NumericalFloor(
-                f"delta = {delta!r} is below {_FLOOR}, the least that can be certified"
+                f"delta = {delta!r} is below {_FLOOR}, the least that can be certified",
+                field="delta",
             )
         if math.isinf(self.greatest_loss) and self.delta(_GREATEST) > delta:
             return math.inf

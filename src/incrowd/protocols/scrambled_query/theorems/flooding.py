@@ -46,5 +46,6 @@ def _check(targets: int, sampling: float, dummies: int) -> None:
     if checks.integer(dummies, "dummies", 0) > targets - 1:
         raise InvalidParameter(
             f"dummies must be at most targets − 1 = {targets - 1}, got {dummies}: each goes to a "
-            "target of its own"
+            "target of its own",
+            field="dummies",
         )

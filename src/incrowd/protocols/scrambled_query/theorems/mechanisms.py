@@ -187,7 +187,8 @@ class SomeScrambler:
             # spread over outcomes is not in them.
             raise NotProven(
                 f"dummies are drawn from the blanket of a randomizer, which {self.randomizer.kind} "
-                "does not say: choose krr or another concrete one of whole answers, or no dummies"
+                "does not say: choose krr or another concrete one of whole answers, or no dummies",
+                field="dummies",
             )
         return BlanketProfile(law, honest, self.dummies, local)
 
@@ -277,7 +278,8 @@ class BlanketProfile(Profile):
         """The smallest ε the bound allows at this δ, rounded up."""
         if checks.delta(delta) < _FLOOR:
             raise NumericalFloor(
-                f"delta = {delta!r} is below {_FLOOR}, the least that can be certified"
+                f"delta = {delta!r} is below {_FLOOR}, the least that can be certified",
+                field="delta",
             )
         ceiling = self.cap.epsilon(delta)
         guess = self.deviation * math.sqrt(2 * math.log(1 / delta))

@@ -78,7 +78,7 @@ class MomentProfile(Profile):
     def divergence(self, order: float) -> float:
         """The Rényi divergence of this order, from above."""
         if not checks.number(order, "order") > 1:
-            raise InvalidParameter(f"order must be above 1, got {order!r}")
+            raise InvalidParameter(f"order must be above 1, got {order!r}", field="order")
         return self.log_moment(self._lambda(order)) / (order - 1) * _UP
 
     def delta(self, epsilon: float) -> float:
@@ -121,7 +121,8 @@ class MomentProfile(Profile):
         lam = order * (order - 1) * self.mu**2 / 2 * _UP
         if lam > _MOST_EXPONENT:
             raise NumericalFloor(
-                f"order = {order!r} is too large for mu = {self.mu!r}: ask for a smaller order"
+                f"order = {order!r} is too large for mu = {self.mu!r}: ask for a smaller order",
+                field="order",
             )
         return lam
 
@@ -192,7 +193,8 @@ class IteratedProfile(MomentProfile):
         checks.integer(self.colluders, "colluders", 0)
         if checks.crowd(self.n, at_least=2) < self.colluders + 2:
             raise InvalidCrowd(
-                f"n must be at least colluders + 2 = {self.colluders + 2} people, got {self.n}"
+                f"n must be at least colluders + 2 = {self.colluders + 2} people, got {self.n}",
+                field="n",
             )
         if not checks.number(self.mu, "mu") > 0:
             raise InvalidParameter(f"mu must be above 0, got {self.mu!r}")

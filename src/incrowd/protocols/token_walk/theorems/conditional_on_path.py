@@ -143,9 +143,13 @@ def _holders(path: NDArray[np.integer], n: int) -> tuple[NDArray[np.int32], int]
     except ValueError:  # rows of different lengths
         holders = np.empty((0, 0))
     if holders.ndim != 1 or not np.issubdtype(holders.dtype, np.integer):
-        raise InvalidParameter("path must be a row of whole numbers, one person for each step")
+        raise InvalidParameter(
+            "path must be a row of whole numbers, one person for each step", field="path"
+        )
     if holders.size and not (holders.min() >= 0 and holders.max() < n):
-        raise InvalidParameter(f"path must hold people from 0 to n - 1 = {n - 1} only")
+        raise InvalidParameter(
+            f"path must hold people from 0 to n - 1 = {n - 1} only", field="path"
+        )
     return np.ascontiguousarray(holders, np.int32), n
 
 
