@@ -14,7 +14,7 @@ SOURCE = Path(incrowd.__file__).parent
 
 # Lower layers come first; a module may import from its own layer and from those below.
 LAYERS = [
-    {"errors", "checks", "randomness", "toml", "views", "_version"},
+    {"blocks", "errors", "checks", "randomness", "toml", "views", "_version"},
     {"randomizers", "graphs"},
     {"privacy", "tasks"},
     {"protocols"},
@@ -48,6 +48,27 @@ def test_imports_point_downwards(path):
     for name in _imports(path):
         target = name.split(".")[1]
         assert HEIGHT[target] <= HEIGHT[layer], f"{layer} must not import {name}"
+
+
+def test_blocks_import_nothing_of_the_package():
+    assert not _imports(SOURCE / "blocks.py")
+
+
+@pytest.mark.parametrize("folder", ["report", "cli"])
+def test_report_and_cli_ask_no_answer_or_task_what_kind_it_is(folder):
+    from incrowd import tasks
+    from incrowd.tasks.query import QueryAnswer
+
+    concrete = {each.__name__ for each in tasks.TASKS.values()} | {QueryAnswer.__name__, "Released"}
+    for path in sorted((SOURCE / folder).rglob("*.py")):
+        named = {
+            name.id
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance"
+            for name in ast.walk(node.args[1])
+            if isinstance(name, ast.Name)
+        }
+        assert not named & concrete, path
 
 
 OUTSIDE = [path for path in MODULES if path.relative_to(SOURCE).parts[0] != "protocols"]

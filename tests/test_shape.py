@@ -121,19 +121,6 @@ def _recognised(tree: ast.Module, module: Any) -> list[tuple[int, str]]:
     return found
 
 
-TEMPORARILY_ALLOWED = {
-    ("cli/curator.py", "Release"),
-    ("cli/outcome.py", "Release"),
-    ("report/answer.py", "QueryAnswer"),
-    ("report/describe.py", "QueryAnswer"),
-    ("report/describe.py", "Released"),
-    ("report/html.py", "QueryAnswer"),
-    ("report/html.py", "Redirect"),
-    ("report/release.py", "Released"),
-}
-"""Reports that recognise answers, until answers say themselves how they are shown."""
-
-
 def _offences(name: str) -> list[tuple[str, int, str]]:
     module = importlib.import_module(name)
     path = Path(inspect.getfile(module))
@@ -143,17 +130,9 @@ def _offences(name: str) -> list[tuple[str, int, str]]:
 
 def test_no_module_tests_for_a_concrete_class():
     found = [
-        f"{where}:{line}: {kind}"
-        for name in _modules()
-        for where, line, kind in _offences(name)
-        if (where, kind) not in TEMPORARILY_ALLOWED
+        f"{where}:{line}: {kind}" for name in _modules() for where, line, kind in _offences(name)
     ]
     assert not found, "ask a method or a property of the base instead:\n" + "\n".join(found)
-
-
-def test_temporary_exceptions_are_still_needed():
-    found = {(where, kind) for name in _modules() for where, _, kind in _offences(name)}
-    assert found >= TEMPORARILY_ALLOWED
 
 
 def test_concrete_classes_are_known_and_bases_are_not():

@@ -12,7 +12,7 @@ import pytest
 from incrowd.errors import FileUnreadable
 from incrowd.protocols import load
 from incrowd.randomizers import KRR, OneBit, Ternary
-from incrowd.report import Document, render, require_writable, write
+from incrowd.report import Document, render, require_writable, sections_of, write
 from incrowd.report.format import down, percent, up
 from incrowd.tasks import Histogram, Mean
 
@@ -29,13 +29,13 @@ def document(**changes: Any) -> Document:
     run = protocol.simulate(values, task=task, seed=1)
     told = {
         "question": 'How do <people> & "others" travel?',
+        "task": task,
         "protocol": protocol,
         "run": run,
         "epsilon": 1.0,
         "delta": DELTA,
         "view": "curator",
         "met": True,
-        "shares": True,
         "truth": task.truth(values),
         "source": "[task]\n# a <comment>",
         "command": "incrowd run survey.toml --seed 1",
@@ -46,7 +46,11 @@ def document(**changes: Any) -> Document:
 @lru_cache(maxsize=1)
 def usual() -> tuple[Document, str]:
     made = document()
-    return made, render(made)
+    return made, page_of(made)
+
+
+def page_of(made: Document) -> str:
+    return render(sections_of(made))
 
 
 class Page(HTMLParser):
@@ -154,11 +158,11 @@ def test_colours_come_from_the_page() -> None:
 
 
 def test_it_is_repeatable() -> None:
-    assert render(document()) == usual()[1]
+    assert page_of(document()) == usual()[1]
 
 
 def test_a_broken_budget_is_said() -> None:
-    assert "The budget was not kept" in render(document(met=False))
+    assert "The budget was not kept" in page_of(document(met=False))
     assert "The budget was not kept" not in usual()[1]
 
 
@@ -167,7 +171,7 @@ def test_a_mean_without_a_truth() -> None:
     task = Mean(bounds=(0, 60))
     protocol = SHUFFLE(OneBit(epsilon=1.0), n=500)
     run = protocol.simulate(values, task=task, seed=1)
-    text = render(document(protocol=protocol, run=run, shares=False, truth=None))
+    text = page_of(document(protocol=protocol, run=run, task=task, truth=None))
     words = Page(text).words
     assert f"{run.result.value[0]:.4g}" in words
     assert "truth" not in words.split("The answer")[1].split("What each person")[0]
@@ -179,14 +183,14 @@ def test_mean_with_people_who_did_not_answer_shows_their_share() -> None:
     task = Mean(bounds=(0, 60))
     protocol = SHUFFLE(Ternary(epsilon=3.0), n=600)
     run = protocol.simulate(values, task=task, seed=1)
-    made = document(protocol=protocol, run=run, shares=False, truth=task.truth(values))
-    words = Page(render(made)).words
+    made = document(protocol=protocol, run=run, task=task, truth=task.truth(values))
+    words = Page(page_of(made)).words
     assert percent(float(run.result.value[1])) in words
     assert "The mean is over the people who answered" in words
 
 
 def test_a_view_that_the_run_does_not_list() -> None:
-    text = render(document(view="shuffler"))
+    text = page_of(document(view="shuffler"))
     assert "Promise against the shuffler" in Page(text).words
 
 
@@ -194,17 +198,18 @@ def test_many_categories() -> None:
     names = tuple(f"place {index}" for index in range(60))
     values = np.array(names)[np.arange(600) % 60]
     protocol = SHUFFLE(KRR(categories=61, epsilon=3.0), n=600)
-    run = protocol.simulate(values, task=Histogram(categories=names), seed=1)
-    text = render(document(protocol=protocol, run=run, truth=None))
+    task = Histogram(categories=names)
+    run = protocol.simulate(values, task=task, seed=1)
+    text = page_of(document(task=task, protocol=protocol, run=run, truth=None))
     assert Page(text).open == []
     assert "place 59" in text
 
 
 def test_it_is_written(tmp_path: Path) -> None:
-    path = write(document(), tmp_path / "report.html")
+    path = write(sections_of(document()), tmp_path / "report.html")
     assert path.read_text(encoding="utf-8") == usual()[1]
     with pytest.raises(FileUnreadable, match="cannot write the report"):
-        write(document(), tmp_path / "nowhere" / "report.html")
+        write(sections_of(document()), tmp_path / "nowhere" / "report.html")
 
 
 def test_the_page_tells_planned_from_measured() -> None:
@@ -216,7 +221,7 @@ def test_the_page_tells_planned_from_measured() -> None:
     names = made.run.result.labels[:3]
     values = np.array(names)[np.arange(600) % 3]
     played = sim.run(made.protocol, values, Histogram(categories=names), seed=1)
-    assert "Messages, measured" in render(document(run=played))
+    assert "Messages, measured" in page_of(document(run=played))
 
 
 def test_where_a_page_can_be_written(tmp_path: Path) -> None:
@@ -255,20 +260,20 @@ def live(**changes: Any) -> Any:
 
 def test_a_live_run_says_how_it_ran() -> None:
     assert "How it ran" not in usual()[1]
-    page = Page(render(document(run=live())))
+    page = Page(page_of(document(run=live())))
     assert page.open == []
     assert "600 on 1 host, messages went over NATS" in page.words
     assert "120 cells and 122,880 bytes per device, 75.0 % of them dummies" in page.words
     # Only the hub knows what was delivered.
     assert "cells delivered" not in page.words
-    assert "71,998 cells delivered" in Page(render(document(run=live(transport="hub")))).words
+    assert "71,998 cells delivered" in Page(page_of(document(run=live(transport="hub")))).words
     assert "61.5 seconds, rounds of 2" in page.words
     assert "Refused nothing" in page.words
     assert "a live device refuses one" in page.words
     assert "The same seed" not in page.words
     assert "This run was a simulation" not in page.words
     odd = live(cover=False, cells_dummy=0, rejected={"<b>": 3, "late": 0})
-    page = Page(render(document(run=odd)))
+    page = Page(page_of(document(run=odd)))
     assert "Cover traffic off: who sent to whom" in page.words
     assert "per device" in page.words
     assert "dummies" not in page.words

@@ -1,10 +1,12 @@
-"""What a protocol alone has to say, put into words by its names and types."""
+"""Facts of a protocol alone, put into words by their values, bounds and units."""
 
 from typing import Any
 
 import pytest
 
-from incrowd.report.words import facts, said, settings
+from incrowd.blocks import Fact
+from incrowd.report.sections import facts_of
+from incrowd.report.words import lines, said, settings
 
 
 @pytest.mark.parametrize(
@@ -28,8 +30,22 @@ from incrowd.report.words import facts, said, settings
     ],
 )  # fmt: skip
 def test_values(name: str, value: Any, shown: str) -> None:
-    assert said(name, value) == shown
-    assert facts({name: value}) == [(name.replace("_", " "), shown)]
+    (fact,) = facts_of({name: value})
+    assert said(fact) == shown
+    assert lines([fact]) == [(name.replace("_", " "), shown)]
+
+
+@pytest.mark.parametrize(
+    ("bound", "shown"), [("up", "0.1235"), ("down", "0.1234"), (None, "0.1235")]
+)
+def test_bound_of_a_fact_alone_decides_the_side_of_rounding(bound: Any, shown: str) -> None:
+    assert said(Fact("epsilon", 0.12346, bound=bound)) == shown
+    assert said(Fact("epsilon", [0.12346], bound=bound)) == ("0.12346" if not bound else shown)
+
+
+def test_sentences_have_a_line_each_under_one_name() -> None:
+    told = lines([Fact("in_places", ["Half stay.", "The rest move."])])
+    assert told == [("in places", "Half stay."), ("", "The rest move.")]
 
 
 def test_settings_that_say_nothing_are_left_out() -> None:

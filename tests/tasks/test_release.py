@@ -10,6 +10,7 @@ from incrowd.errors import InvalidParameter, ProtocolFailed
 from incrowd.live.party import pack_output, unpack_output
 from incrowd.randomizers import KRR, OUE, RR, Laplace
 from incrowd.tasks import AnyTask, Collected, Histogram, Placed, Release, Released
+from incrowd.tasks.base import AnswerContext
 from incrowd.tasks.release import MOST_GROUP_TEXT, group_names
 
 NAMES = ("bus", "car", "walk")
@@ -188,6 +189,42 @@ def test_a_table_of_groups_and_of_people():
     released = BY_PERSON.estimate(collected(), TRUE)
     assert released.columns == ("person",)
     assert released.rows == [[0, "walk"], [2, "bus"], [4, "car"]]
+
+
+@pytest.mark.parametrize(
+    ("task", "columns"),
+    [
+        (BY_POINT, ("lat", "lon", "how")),
+        (BY_GROUP, ("street", "how")),
+        (BY_PERSON, ("person", "how")),
+        (Histogram(categories=NAMES), ()),
+    ],
+)
+def test_columns_of_a_released_table_are_known_beforehand(task, columns):
+    assert task.releases("how") == columns
+
+
+def shown(released):
+    context = AnswerContext(collected=collected(), randomizer=TRUE, shares=True, column="how")
+    return {each.key: each for each in released.sections(context)}
+
+
+def test_sections_of_a_release_have_its_table_for_a_file():
+    released = BY_GROUP.estimate(collected(groups=("a", "b; c", "d", "e")), TRUE)
+    sections = shown(released)
+    table, fact = sections["release"].blocks
+    assert (table.file, table.columns) == (True, BY_GROUP.releases("how"))
+    assert table.rows == released.rows
+    assert [(each.name, each.value) for each in fact.value] == [("places", ["street"]), ("rows", 3)]
+    assert "map" not in sections
+
+
+def test_sections_of_a_release_on_a_plane_have_a_map():
+    points = np.array([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0], [6.0, 7.0]])
+    _, figure = shown(BY_POINT.estimate(collected(points=points), TRUE))["map"].blocks
+    assert figure.kind == "map"
+    assert figure.data["names"].tolist() == ["walk", "bus", "car"]
+    assert len(figure.data["shares"]["bus"]) == len(figure.data["grid"]) == 3
 
 
 def test_frequencies_are_those_of_a_histogram():

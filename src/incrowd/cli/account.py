@@ -37,10 +37,11 @@ from incrowd.protocols.api import Protocol
 from incrowd.protocols.capabilities import planned
 from incrowd.protocols.settings import Safe, fields_of
 from incrowd.randomizers import Unstated
-from incrowd.report.describe import describe_guarantee, describe_parameters
 from incrowd.report.format import count, guess, percent, round_down, round_up, up
-from incrowd.report.tables import facts_table, guarantees_table
-from incrowd.report.words import facts, order_promise, settings, view_title
+from incrowd.report.json import describe_guarantee, describe_parameters
+from incrowd.report.sections import facts_of
+from incrowd.report.terminal import facts_table, guarantees_table
+from incrowd.report.words import lines, order_promise, settings, view_title
 from incrowd.survey.calibrate import (
     LEAST_DELTA,
     LOCAL_EPSILON,
@@ -279,7 +280,7 @@ def _render(console: Console, payload: Mapping[str, Any], own: Mapping[str, Any]
             if "alpha" in own
             else []
         ),
-        *facts(own),
+        *lines(facts_of(own)),
         ("neighbours", payload["neighbours"]),
         *(("assuming", each) for each in payload["assumptions"]),
         ("protocol", _listed(parameters, "protocol")),

@@ -36,11 +36,13 @@ def check(
     import msgspec
 
     from incrowd import survey as surveys
+    from incrowd.blocks import Fact
     from incrowd.live.options import LiveOptions
     from incrowd.report import words
-    from incrowd.report.describe import describe_cost, describe_guarantee, describe_parameters
     from incrowd.report.format import count, down, plain, small
-    from incrowd.report.tables import facts_table, print_promises
+    from incrowd.report.json import describe_cost, describe_guarantee, describe_parameters
+    from incrowd.report.sections import facts_of
+    from incrowd.report.terminal import facts_table, print_promises
     from incrowd.report.words import said, settings
 
     with progress() as say:
@@ -94,7 +96,7 @@ def check(
                 "budget",
                 f"ε = {budget.epsilon:g} at δ = {small(budget.delta)} against {budget.view}",
             ),
-            ("helpers", said("helpers", payload["helpers"])),
+            ("helpers", said(Fact("helpers", payload["helpers"]))),
             *([("live", settings(payload["live"]))] if survey.live != LiveOptions() else []),
             *([("expected error", f"± {plain(error, 2)} (one standard error)")] if error else []),
         ]
@@ -102,7 +104,7 @@ def check(
         print_promises(console, payload["guarantees"])
         own = {name: each for name, each in payload["particulars"].items() if name not in _PROMISED}
         if own:
-            console.print(facts_table(words.facts(own)))
+            console.print(facts_table(words.lines(facts_of(own))))
 
     warn_alone(payload["particulars"], payload["people"])
     emit(payload, render, format)

@@ -23,9 +23,9 @@ from incrowd.cli.outcome import (
     TableOption,
     check_table,
     page_of,
-    payload_of,
     publish,
     table_of,
+    told_of,
 )
 from incrowd.cli.output import Format, FormatOption, emit, note, progress
 from incrowd.errors import InvalidCrowd, InvalidParameter, MissingExtra
@@ -286,15 +286,13 @@ def _survey(curator: Curator, started: Started) -> Survey:
 def _print(
     survey: Survey, run: Run, page: Path | None, release: Path | None, format: Format
 ) -> None:
-    payload = payload_of(survey, run, "live")
-    from incrowd.tasks.release import Release
-
     # The survey is over: what was asked for by mistake must not cost its result.
-    if release is not None and not isinstance(survey.task, Release):
+    if release is not None and not survey.task.releases(survey.column):
         note(f"--release: a {survey.task.kind} releases no table")
         release = None
     table = table_of(survey, release)
-    publish(survey, run, payload, page, "incrowd curator result", format, table)
+    told = told_of(survey, run, "live", "incrowd curator result")
+    publish(survey, told, page, format, table)
 
 
 def _opened(payload: dict[str, Any]) -> str:

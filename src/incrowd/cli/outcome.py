@@ -1,4 +1,4 @@
-"""What came out of a survey, however it was run: as data, as tables, and as a report."""
+"""Results of a survey, however it was run: where they go, and what is said beside them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from incrowd.cli.output import Format, emit, note
 from incrowd.errors import FileUnreadable, IncrowdError, MissingExtra
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from rich.console import Console
-
+    from incrowd.blocks import Section
     from incrowd.protocols.run import Run
     from incrowd.survey import Survey
+
+    Sections = tuple[Section, ...]
 
 __all__ = [
     "NoReportOption",
@@ -26,9 +27,9 @@ __all__ = [
     "check_inputs",
     "check_table",
     "page_of",
-    "payload_of",
     "publish",
     "table_of",
+    "told_of",
     "warn_alone",
     "write_table",
 ]
@@ -106,9 +107,7 @@ def check_table(table: Path | None) -> None:
 
 def table_of(survey: Survey, table: Path | None) -> Path | None:
     """Where the table of a release goes; none of any other question."""
-    from incrowd.tasks.release import Release
-
-    if not isinstance(survey.task, Release):
+    if not survey.task.releases(survey.column):
         if table is not None:
             raise typer.BadParameter(
                 f"a {survey.task.kind} releases no table", param_hint="'--release'"
@@ -141,100 +140,84 @@ def warn_alone(details: Mapping[str, Any], people: int) -> None:
         )
 
 
-def payload_of(survey: Survey, result: Run, mode: str) -> dict[str, Any]:
-    """The keys of the JSON output."""
-    from incrowd.report import describe
+def told_of(
+    survey: Survey, result: Run, mode: str, command: str, explain: bool | None = None
+) -> Sections:
+    """Everything that there is to tell of a run, for every medium."""
+    from incrowd.report import Document, sections_of
 
-    budget, live = survey.budget, describe.describe_live(result)
-    truth = survey.truth_of(result)
-    return {
-        "question": survey.question,
-        "result": describe.describe_answer(result.result),
-        "interval": describe.describe_interval(result.result),
-        "table": describe.describe_table(result.result),
-        "release": describe.describe_release(result.result),
-        "refined": describe.describe_refined(result, budget.delta, budget.view),
-        "truth": None if truth is None else truth.tolist(),
-        "missing": result.result.missing,
-        "gaps": None if live is not None else describe.describe_gaps(survey.gaps),
-        "people": result.result.people,
-        "reports": {"sent": result.collected.sent, "received": result.collected.received},
-        "guarantees": [
-            describe.describe_guarantee(each, budget.delta) for each in result.guarantees
-        ],
-        "budget": {
-            "epsilon": budget.epsilon,
-            "delta": budget.delta,
-            "view": budget.view,
-            "met": survey.met_by(result),
-        },
-        "parameters": describe.describe_parameters(survey.protocol),
-        "cost": describe.describe_cost(result.cost, survey.task, result.result.people),
-        "measured": describe.describe_measured(result),
-        "details": survey.protocol.run_diagnostics(result.collected, budget.delta),
-        "live": live,
-        "mode": mode if live is None else "live",
-        "seed": result.seed,
-        "versions": describe.describe_versions(),
-    }
-
-
-def _write(
-    survey: Survey, result: Run, payload: Mapping[str, Any], page: Path, command: str
-) -> None:
-    """Write the report."""
-    from incrowd.report import Document
-    from incrowd.report import write as write_page
-
-    write_page(
+    return sections_of(
         Document(
             question=survey.question,
+            task=survey.task,
             protocol=survey.protocol,
             run=result,
             epsilon=survey.budget.epsilon,
             delta=survey.budget.delta,
             view=survey.budget.view,
-            met=payload["budget"]["met"],
-            shares=survey.task.domain == "category",
+            met=survey.met_by(result),
+            column=survey.column,
             truth=survey.truth_of(result),
+            gaps=survey.gaps,
+            mode=mode,
+            explain=explain,
             source=survey.text,
             command=command,
-        ),
-        page,
+        )
     )
 
 
 def publish(
     survey: Survey,
-    result: Run,
-    payload: dict[str, Any],
+    sections: Sections,
     page: Path | None,
-    command: str,
     format: Format,
     table: Path | None = None,
 ) -> None:
     """Write report and table and print everything; what cannot be written costs nothing else."""
+    from incrowd.blocks import Fact, Section
+    from incrowd.report import write
+    from incrowd.report.json import payload
+    from incrowd.report.terminal import draw
+
     failure = None
+    files = []
     if table is not None:
-        payload["release"]["file"] = str(table)
-        try:
-            answer: Any = result.result
-            write_table(table, [*answer.columns, survey.column], answer.rows)
-        except IncrowdError as error:
-            failure, payload["release"]["file"] = error, None
-    payload["report"] = None if page is None else str(page)
-    if page is not None:
-        try:
-            _write(survey, result, payload, page, command)
-        except IncrowdError as error:
-            failure, payload["report"] = failure or error, None
-    if gaps := payload["gaps"]:
+        failure = _tried(lambda: _write_tables(sections, table))
+        file = Fact("file", None if failure else str(table))
+        files.append(Fact("release", (file,)))
+    if page is None:
+        files.append(Fact("report", None))
+    else:
+        unwritten = _tried(lambda: write(sections, page))
+        files.append(Fact("report", None if unwritten else str(page)))
+        failure = failure or unwritten
+    shown = (*sections, Section("files", "", 300, tuple(files)))
+    told = payload(shown)
+    if gaps := told["gaps"]:
         _note_gaps(gaps, len(survey.values))
-    if not payload["budget"]["met"]:
+    if not told["budget"]["met"]:
         note("the budget was not kept: what happened hides each person less than was planned")
-    emit(payload, lambda console: _render(console, payload), format)
+    emit(told, lambda console: draw(console, shown), format)
     if failure is not None:
         raise failure
+
+
+def _tried(action: Callable[[], object]) -> IncrowdError | None:
+    try:
+        action()
+    except IncrowdError as error:
+        return error
+    return None
+
+
+def _write_tables(sections: Sections, path: Path) -> None:
+    """Write the table that is for a file."""
+    from incrowd.blocks import DataTable
+
+    for block in (block for section in sections for block in section.blocks):
+        if isinstance(block, DataTable) and block.file:
+            write_table(path, block.columns, block.rows)
 
 
 def _note_gaps(gaps: Mapping[str, Any], people: int) -> None:
@@ -247,96 +230,3 @@ def _note_gaps(gaps: Mapping[str, Any], people: int) -> None:
             f"of {count(people)} rows {count(gaps['missing'])} have no answer and "
             f"{count(gaps['outside'])} have one outside the domain{first}"
         )
-
-
-def _render(console: Console, payload: Mapping[str, Any]) -> None:
-    """Draw the payload as tables."""
-    from incrowd.report.format import count, small
-    from incrowd.report.tables import (
-        answer_table,
-        facts_table,
-        print_promises,
-        query_table,
-        refined_table,
-    )
-    from incrowd.report.words import treatment
-
-    budget, reports = payload["budget"], payload["reports"]
-    randomizer = payload["parameters"]["randomizer"]
-    console.print(payload["question"], style="bold", markup=False)
-    if plan := payload.get("plan"):
-        console.print()
-        console.print(plan["text"], markup=False, no_wrap=True, overflow="ignore", crop=False)
-        console.print()
-        console.print(facts_table([("•", each) for each in plan["explanation"]]))
-    if payload["table"] is None:
-        console.print(answer_table(payload["result"], payload["interval"], payload["truth"]))
-    else:
-        console.print(query_table(**payload["table"]))
-    if len(payload["refined"]) > 1:
-        labels = [row["label"] for row in payload["result"]]
-        console.print(refined_table(payload["refined"], labels))
-    print_promises(console, payload["guarantees"])
-    kept = "kept" if budget["met"] else "NOT kept"
-    console.print(
-        facts_table(
-            [
-                (
-                    "budget",
-                    f"ε = {budget['epsilon']:g} at δ = {small(budget['delta'])} against "
-                    f"{budget['view']}: {kept}",
-                ),
-                ("people", f"{count(payload['people'])}, {treatment(randomizer)}"),
-                ("no answer", payload["missing"]),
-                *_settings(payload),
-                ("reports", f"{count(reports['received'])} of {count(reports['sent'])} arrived"),
-                ("planned cost", _cost(payload["cost"])),
-                *(
-                    [("measured cost", f"{_cost(measured)}, retries included")]
-                    if (measured := payload["measured"])
-                    else []
-                ),
-                *_told(payload),
-                *([] if payload["seed"] is None else [("seed", str(payload["seed"]))]),
-                *_released(payload["release"]),
-                *([("report", payload["report"])] if payload["report"] else []),
-            ]
-        )
-    )
-
-
-def _told(payload: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What the protocol has to say, and the live run; what both know, the latter says."""
-    from incrowd.report.words import facts, live_facts
-
-    live = live_facts(payload["live"]) if payload["live"] else []
-    said = {name for name, _ in live}
-    return [*(each for each in facts(payload["details"]) if each[0] not in said), *live]
-
-
-def _released(release: Mapping[str, Any] | None) -> list[tuple[str, str]]:
-    from incrowd.report.format import count
-
-    if not release or not release.get("file"):
-        return []
-    return [("release", f"{count(release['rows'])} rows in {release['file']}")]
-
-
-def _settings(payload: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """How the messages of a query travelled, which may have been chosen for it."""
-    from incrowd.report.words import settings
-
-    if payload["table"] is None:
-        return []
-    apart = ("protocol", "randomizer", "n")
-    shown = {name: each for name, each in payload["parameters"].items() if name not in apart}
-    return [("parameters", settings(shown))]
-
-
-def _cost(described: Mapping[str, Any]) -> str:
-    from incrowd.report.format import several
-
-    return (
-        f"{several(described['messages_per_person'], 'message')} and "
-        f"{several(described['bytes_per_person'], 'byte')} per person"
-    )

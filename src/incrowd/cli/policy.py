@@ -137,7 +137,7 @@ def init(
 def check(file: PolicyArgument, format: FormatOption = Format.table) -> None:
     """Say whether a policy can be used, and what its owner may not have meant."""
     from incrowd.report.policy import policy_warnings
-    from incrowd.report.tables import facts_table
+    from incrowd.report.terminal import facts_table
 
     policy = _read(file)
     payload: dict[str, Any] = {
@@ -160,7 +160,7 @@ def check(file: PolicyArgument, format: FormatOption = Format.table) -> None:
 def show(file: PolicyArgument, format: FormatOption = Format.table) -> None:
     """Say in words what each curator could learn at most."""
     from incrowd.report.policy import describe_policy, key_shown
-    from incrowd.report.tables import facts_table
+    from incrowd.report.terminal import facts_table
 
     payload = {"policy": str(file), **describe_policy(_read(file))}
 

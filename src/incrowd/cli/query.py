@@ -26,7 +26,7 @@ from incrowd.cli.options import (
     number_option,
     signed,
 )
-from incrowd.cli.outcome import check_inputs, page_of, payload_of, publish
+from incrowd.cli.outcome import check_inputs, page_of, publish, told_of
 from incrowd.cli.output import Format, FormatOption, note, progress
 from incrowd.cli.run import (
     LIVE_PANEL,
@@ -158,10 +158,9 @@ def query(given: Mapping[str, Any]) -> None:
             say(f"asking {len(survey.values):,} people")
             result = survey.run(seed=given["seed"])
         say("computing the promises")
-        payload = payload_of(survey, result, "simulate")
-    drawn = drawing_of(survey.protocol) if given["explain"] else None
-    payload["plan"] = drawn and {"text": drawn.text, "explanation": list(drawn.told)}
-    publish(survey, result, payload, page, _command(given, result.seed, live), given["format"])
+        command = _command(given, result.seed, live)
+        told = told_of(survey, result, "simulate", command, explain=given["explain"])
+    publish(survey, told, page, given["format"])
 
 
 class _Options(Origin):

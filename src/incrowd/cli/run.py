@@ -29,9 +29,9 @@ from incrowd.cli.outcome import (
     TableOption,
     check_inputs,
     page_of,
-    payload_of,
     publish,
     table_of,
+    told_of,
     warn_alone,
 )
 from incrowd.cli.output import Format, FormatOption, note, progress
@@ -108,6 +108,7 @@ def run_command() -> Callable[..., None]:
 def run(given: Mapping[str, Any]) -> None:
     """Ask, account, report, print."""
     from incrowd import survey as surveys
+    from incrowd.report.json import merged
 
     file, live = given["file"], live_asked(given)
     if live is not None and given["mode"] is not None:
@@ -133,12 +134,11 @@ def run(given: Mapping[str, Any]) -> None:
                 progress=lambda done, total: say(asked, done=done, total=total),
             )
         say("computing the promises")
-        payload = payload_of(survey, result, mode)
-    warn_alone(payload["details"], payload["people"])
+        told = told_of(survey, result, mode, _command(given, result, faults, live))
+    warn_alone(merged(told)["details"], result.result.people)
     if table is not None and live is None:
         note("a simulation protects nobody: the released table is only as private as the seed")
-    command = _command(given, result, faults, live)
-    publish(survey, result, payload, page, command, given["format"], table)
+    publish(survey, told, page, given["format"], table)
 
 
 def live_asked(given: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -348,7 +348,7 @@ def _payload(
     answers: Sequence[str],
     seed: int | None,
 ) -> dict[str, Any]:
-    from incrowd.report.describe import describe_guarantee, describe_parameters, describe_versions
+    from incrowd.report.json import describe_guarantee, describe_parameters, describe_versions
 
     by_point = given["label"] is None and kept.shape[1]
     points = kept.astype(float) if by_point else None
@@ -367,8 +367,9 @@ def _payload(
 
 def _render(console: Console, payload: Mapping[str, Any]) -> None:
     from incrowd.report.format import count
-    from incrowd.report.tables import facts_table, print_promises
-    from incrowd.report.words import facts
+    from incrowd.report.sections import facts_of
+    from incrowd.report.terminal import facts_table, print_promises
+    from incrowd.report.words import lines
 
     apart = ("people", "moved", "stayed", "guarantees", "parameters", "seed", "versions", "file")
     own = {name: each for name, each in payload.items() if name not in apart}
@@ -382,7 +383,7 @@ def _render(console: Console, payload: Mapping[str, Any]) -> None:
                 ("moved", ", ".join(payload["moved"])),
                 ("stayed", ", ".join(payload["stayed"])),
                 ("meaning", _meaning(own)),
-                *facts(own),
+                *lines(facts_of(own)),
                 *(
                     []
                     if stated

@@ -1,6 +1,15 @@
-"""Results for people: tables, figures and the report of a run."""
+"""Results for people and programs: one list of sections, and a page, a terminal and JSON of it."""
 
 from incrowd.report.format import round_down, round_up
-from incrowd.report.html import Document, render, require_writable, write
+from incrowd.report.html import render, require_writable, write
+from incrowd.report.sections import Document, sections_of
 
-__all__ = ["Document", "render", "require_writable", "round_down", "round_up", "write"]
+__all__ = [
+    "Document",
+    "render",
+    "require_writable",
+    "round_down",
+    "round_up",
+    "sections_of",
+    "write",
+]

@@ -10,37 +10,26 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from incrowd.errors import InvalidParameter, MissingExtra, NumericalFloor
+from incrowd.errors import MissingExtra, NumericalFloor
 from incrowd.privacy.guarantee import Guarantee
-from incrowd.report.describe import lower_bound
 from incrowd.report.format import count, plain
+from incrowd.report.json import lower_bound
 from incrowd.report.words import view_title
-from incrowd.tasks.raw import NO_ANSWER
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from incrowd.protocols.run import Refined
     from incrowd.randomizers.base import FloatArray
-    from incrowd.tasks.base import Answer
-    from incrowd.tasks.release import Released
 
-__all__ = [
-    "MOST_ROWS",
-    "answer_figure",
-    "map_figure",
-    "profile_figure",
-    "refined_figure",
-    "require_matplotlib",
-]
+__all__ = ["MOST_ROWS", "require_matplotlib", "svg"]
 
 MOST_ROWS = 40
 """How many labels a figure shows; the largest ones, when there are more."""
@@ -71,12 +60,21 @@ def require_matplotlib() -> None:
         ) from error
 
 
-def answer_figure(answer: Answer, truth: FloatArray | None, *, shares: bool) -> str:
+def svg(kind: str, data: Mapping[str, Any]) -> str | None:
+    """The drawing of a figure of this kind; none where it is not known how to draw it."""
+    return _DRAWN[kind](data) if kind in _DRAWN else None
+
+
+def _answer(data: Mapping[str, Any]) -> str:
     """The estimates with their confidence limits, beside the truth where it is known."""
-    among = rows_in_one_unit(answer, shares=shares)
-    rows = np.sort(among[np.argsort(-answer.value[among], kind="stable")[:MOST_ROWS]])
-    labels = np.asarray(answer.labels)[rows]
-    value, low, high = (100 ** int(shares) * each[rows] for each in _limits(answer))
+    shares, truth = all(data["share"]), data["truth"]
+    names = [row["label"] for row in data["result"]]
+    estimates = np.array([row["estimate"] for row in data["result"]])
+    among = _in_one_unit(data["share"])
+    rows = np.sort(among[np.argsort(-estimates[among], kind="stable")[:MOST_ROWS]])
+    labels = np.asarray(names)[rows]
+    limits = (estimates, data["interval"]["low"], data["interval"]["high"])
+    value, low, high = (100 ** int(shares) * np.asarray(each)[rows] for each in limits)
     places = np.arange(len(labels))
     with _canvas(height=0.9 + 0.42 * len(labels)) as (figure, axes):
         if shares:
@@ -87,7 +85,7 @@ def answer_figure(answer: Answer, truth: FloatArray | None, *, shares: bool) -> 
         )  # fmt: skip
         if truth is not None:
             axes.plot(
-                100 ** int(shares) * truth[rows], places, linestyle="none", marker="|",
+                100 ** int(shares) * np.asarray(truth)[rows], places, linestyle="none", marker="|",
                 markersize=17, markeredgewidth=2.2, color=_TRUTH, label="truth",
             )  # fmt: skip
         axes.set_yticks(places, [_escaped(label) for label in labels])
@@ -99,27 +97,26 @@ def answer_figure(answer: Answer, truth: FloatArray | None, *, shares: bool) -> 
         return _svg(figure, "answer")
 
 
-def rows_in_one_unit(answer: Answer, *, shares: bool) -> NDArray[np.int64]:
+def _in_one_unit(share: Sequence[bool]) -> NDArray[np.int64]:
     """The rows that one axis can show: beside a mean or a sum, the share missing is another."""
-    told = [shares or label != NO_ANSWER for label in answer.labels]
-    return np.flatnonzero(told)
+    return np.flatnonzero([each == all(share) for each in share])
 
 
-def refined_figure(refined: Sequence[Refined], *, shares: bool) -> str:
+def _history(data: Mapping[str, Any]) -> str:
     """The largest estimates after some of the rounds, with their confidence limits as bands."""
-    scale = 100 ** int(shares)
-    last = refined[-1].result
-    rounds = [each.rounds for each in refined]
+    shares, refined, labels = all(data["share"]), data["refined"], data["labels"]
+    last = np.array(refined[-1]["estimate"])
+    rounds = [each["rounds"] for each in refined]
     with _canvas(height=3.6) as (figure, axes):
-        among = rows_in_one_unit(last, shares=shares)
-        largest = among[np.argsort(-last.value[among], kind="stable")]
+        among = _in_one_unit(data["share"])
+        largest = among[np.argsort(-last[among], kind="stable")]
         for marker, row in zip(_SERIES, largest, strict=False):
             value, low, high = (
-                scale * np.array([limit[row] for limit in limits])
-                for limits in zip(*(_limits(each.result) for each in refined), strict=True)
+                100 ** int(shares) * np.array([each[limit][row] for each in refined])
+                for limit in ("estimate", "low", "high")
             )
             axes.fill_between(rounds, low, high, color=marker, alpha=0.15, linewidth=0)
-            label = _escaped(last.labels[row])
+            label = _escaped(labels[row])
             axes.plot(
                 rounds, value, color=marker, linewidth=2.0, marker="o", markersize=4, label=label
             )
@@ -133,8 +130,9 @@ def refined_figure(refined: Sequence[Refined], *, shares: bool) -> str:
         return _svg(figure, "refined")
 
 
-def profile_figure(guarantees: Sequence[Guarantee], delta: float) -> str:
+def _profile(data: Mapping[str, Any]) -> str:
     """ε against δ for each view, with the best known attack beside it and the δ of the budget."""
+    guarantees, delta = data["promised"], data["delta"]
     with _canvas(height=3.9) as (figure, axes):
         for marker, (curve, who) in zip(_SERIES, _curves(guarantees).items(), strict=False):
             name = "; ".join(view_title(each.view) for each in who)
@@ -157,16 +155,16 @@ def profile_figure(guarantees: Sequence[Guarantee], delta: float) -> str:
         return _svg(figure, "profile")
 
 
-def map_figure(
-    released: Released, shares: Mapping[str, FloatArray], grid: FloatArray, *, stretch: float = 1.0
-) -> str:
+def _map(data: Mapping[str, Any]) -> str:
     """The table as dots where its rows are, and then a map of the share of each category.
 
     ``shares`` has the estimated share of a category at each point of ``grid``: the darker, the
     larger, from none to the largest. ``stretch`` is how much longer one unit up is than one to the
     right.
     """
-    up, right = _axes_of(released)
+    shares, grid = data["shares"], data["grid"]
+    # Latitude and longitude, or two numbers in this order.
+    up, right = data["points"].T
     panels = 1 + len(shares)
     columns = 2 if panels == 4 else min(3, panels)
     rows = -(-panels // columns)
@@ -175,7 +173,7 @@ def map_figure(
         whole.remove()
         drawn = [figure.add_subplot(rows, columns, place + 1) for place in range(panels)]
         for marker, name in zip(_SERIES, shares, strict=False):
-            here = np.flatnonzero(released.codes[::every] == released.labels.index(name)) * every
+            here = np.flatnonzero(data["names"][::every] == name) * every
             drawn[0].scatter(right[here], up[here], s=4, color=marker, linewidths=0, alpha=0.8)
         for marker, name, panel in zip(_SERIES, shares, drawn[1:], strict=False):
             share: Any = np.clip(shares[name], 0, None)
@@ -188,15 +186,17 @@ def map_figure(
         drawn[0].set_title("the table", fontsize=10)
         for panel in drawn:
             panel.set(xticks=[], yticks=[], xlim=_around(right), ylim=_around(up))
-            panel.set_aspect(stretch)
+            panel.set_aspect(data["stretch"])
         return _svg(figure, "map")
 
 
-def _axes_of(released: Released) -> tuple[FloatArray, FloatArray]:
-    """What goes up and to the right: latitude and longitude, or the two numbers in this order."""
-    if released.points is None or released.points.shape[1] != 2:
-        raise InvalidParameter("a map needs places with two coordinates")
-    return released.points[:, 0], released.points[:, 1]
+_DRAWN: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "estimates": _answer,
+    "history": _history,
+    "map": _map,
+    "plan": lambda data: str(data["svg"]),
+    "profile": _profile,
+}
 
 
 def _around(values: FloatArray) -> tuple[float, float]:
@@ -208,10 +208,6 @@ def _around(values: FloatArray) -> tuple[float, float]:
 def _escaped(name: str) -> str:
     """A name in which matplotlib sees no formula."""
     return str(name).replace("$", r"\$")
-
-
-def _limits(answer: Answer) -> tuple[FloatArray, FloatArray, FloatArray]:
-    return answer.value, answer.low, answer.high
 
 
 Curve = tuple[tuple[float, float], ...]

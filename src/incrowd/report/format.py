@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from typing import Any
 
 __all__ = [
+    "cell",
     "count",
     "down",
     "guess",
@@ -72,6 +74,15 @@ def count(value: float) -> str:
 def several(value: float, thing: str) -> str:
     """A count with its noun, such as ``1 message`` or ``2 messages``."""
     return f"{count(value)} {thing}{'' if value == 1 else 's'}"
+
+
+def cell(value: Any) -> str:
+    """One cell of a table; empty where there is nothing."""
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return plain(value, 6)
+    return count(value) if isinstance(value, int) else str(value)
 
 
 def percent(value: float) -> str:

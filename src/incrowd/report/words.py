@@ -1,8 +1,8 @@
 """What the numbers mean, in plain English.
 
 Every sentence is true as it stands: what a promise says is put as the success of a guess, which is
-exactly what differential privacy bounds, rather than as a metaphor. What a protocol alone has to
-say is plain data with telling names, and is put into words here by those names and types alone.
+exactly what differential privacy bounds, rather than as a metaphor. Facts are put into words by
+their values, bounds and units alone.
 """
 
 from __future__ import annotations
@@ -10,15 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from incrowd.blocks import Bound, Fact
 from incrowd.privacy.guarantee import EVERYONE, Guarantee
-from incrowd.report.format import count, guess, percent, plain, round_up, several, small, up
+from incrowd.report.format import count, down, guess, percent, plain, round_up, several, small, up
 
 __all__ = [
-    "facts",
-    "live_facts",
+    "capital",
+    "lines",
+    "live_lines",
     "neighbours",
     "order_promise",
     "promise",
+    "randomized",
     "said",
     "settings",
     "treatment",
@@ -26,9 +29,7 @@ __all__ = [
     "view_who",
 ]
 
-_BOUNDS = ("epsilon", "exposure", "alpha")
-"""Numbers whose names end so are promises: they are rounded up."""
-_SIZES = "_sizes"
+_ROUNDED: Final[Mapping[Bound, Callable[[float | None], str]]] = {"up": up, "down": down}
 _MANY = 1000.0
 """From here on numbers are written out, in whole ones."""
 _ASTRONOMIC = 1e15
@@ -85,6 +86,16 @@ def treatment(randomizer: Mapping[str, Any]) -> str:
             return "every message goes where it belongs"
         return f"{percent(lies)} of messages go to a compute node at random, without their tuple"
     return f"ε0 = {up(randomizer['epsilon'])} each"
+
+
+def randomized(randomizer: Mapping[str, Any]) -> str:
+    """A sentence about what was done to each answer before it left a device."""
+    if randomizer["kind"] == "redirect":
+        return f"{capital(treatment(randomizer))}."
+    return (
+        "Each answer was randomized on the person’s own device by "
+        f"{randomizer['kind']} with ε0 = {up(randomizer['epsilon'])}."
+    )
 
 
 def promise(guarantee: Guarantee, delta: float) -> str:
@@ -145,23 +156,22 @@ def order_promise(own: Mapping[str, Any], about: str, who: str) -> str:
     )
 
 
-def facts(values: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Names and values of what a protocol alone has to say; sentences have a line each."""
+def lines(facts: Iterable[Fact]) -> list[tuple[str, str]]:
+    """Names and values; sentences have a line each."""
     found = []
-    for name, value in values.items():
-        if _sentences(value):
-            found += [(_named(name) * (not at), each) for at, each in enumerate(value)]
+    for each in facts:
+        if _sentences(each.value):
+            found += [(_named(each.name) * (not at), told) for at, told in enumerate(each.value)]
         else:
-            found.append((_named(name), said(name, value)))
+            found.append((_named(each.name), said(each)))
     return found
 
 
 def _sentences(value: Any) -> bool:
-    is_list = isinstance(value, Sequence) and not isinstance(value, str)
-    return is_list and any(isinstance(each, str) and " " in each for each in value)
+    return isinstance(value, list) and any(isinstance(each, str) and " " in each for each in value)
 
 
-def live_facts(live: Mapping[str, Any]) -> list[tuple[str, str]]:
+def live_lines(live: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Names and values of what a live run was and sent."""
     sent, dummies = live["cells_sent"], live["cells_dummy"]
     share = f", {percent(dummies / sent)} of them dummies" if sent and dummies else ""
@@ -196,20 +206,21 @@ def settings(parameters: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} = {_setting(value)}" for name, value in stated.items())
 
 
-def said(name: str, value: Any) -> str:
-    """One value in words; ``name`` says what it is."""
+def said(fact: Fact) -> str:
+    """The value of a fact in words."""
+    value = fact.value
     if value is None:
         return "–"
-    if isinstance(value, Mapping):
+    if isinstance(value, tuple):
         # What is known of one thing; the reason, where there is one, comes last.
-        known = ", ".join(f"{_named(k)} {said(k, v)}" for k, v in value.items() if k != "why")
-        return f"{known}: {value['why']}" if "why" in value else known
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        if name.endswith(_SIZES):
-            return _sizes(name.removesuffix(_SIZES), value)
-        return _first(value, up if name.endswith(_BOUNDS) else _setting)
-    if isinstance(value, float) and name.endswith(_BOUNDS):
-        return up(value)
+        known = ", ".join(f"{_named(x.name)} {said(x)}" for x in value if x.name != "why")
+        return ": ".join([known, *(x.value for x in value if x.name == "why")])
+    if isinstance(value, list):
+        if fact.unit:
+            return _sizes(fact.unit, value)
+        return _first(value, _ROUNDED[fact.bound] if fact.bound else _setting)
+    if isinstance(value, float) and fact.bound:
+        return _ROUNDED[fact.bound](value)
     if isinstance(value, float):
         return count(round(value)) if _MANY <= value < _ASTRONOMIC else plain(value)
     return _setting(value)
@@ -256,6 +267,11 @@ def _sizes(thing: str, sizes: Sequence[int]) -> str:
     if alone:
         parts.append("1 person alone" if alone == 1 else f"{count(alone)} people alone")
     return f"{several(len(sizes), _named(thing))}: {', '.join(parts)}"
+
+
+def capital(text: str) -> str:
+    """The text with a capital letter."""
+    return text[:1].upper() + text[1:]
 
 
 def _named(name: str) -> str:

@@ -20,11 +20,12 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from incrowd.blocks import HEAD, Fact, Figure, Section, Text
 from incrowd.errors import EmptyData, InvalidParameter, ProtocolFailed
 from incrowd.randomizers.base import Domain, Estimate, FloatArray, Randomizer, Reports
-from incrowd.tasks.raw import ColumnDomain, Gaps, blank
+from incrowd.tasks.raw import NO_ANSWER, ColumnDomain, Gaps, blank
 
-__all__ = ["Answer", "Collected", "Dummies", "PlaceKind", "Task", "as_sampled"]
+__all__ = ["Answer", "AnswerContext", "Collected", "Dummies", "PlaceKind", "Task", "as_sampled"]
 
 PlaceKind = Literal["points", "groups", "people"]
 """What is known of where people are: coordinates, names of groups, or only who they are."""
@@ -127,6 +128,24 @@ class Collected:
         return estimate
 
 
+@dataclass(frozen=True, eq=False)
+class AnswerContext:
+    """Facts of a run that an answer is shown with.
+
+    ``shares`` says that estimates are shares of people, ``live`` that devices talked over a
+    network, ``geographic`` that places are degrees on the earth. The ``truth`` has one row per
+    label, and is known only where everybody's data are at hand; ``column`` names what was asked.
+    """
+
+    collected: Collected
+    randomizer: Randomizer
+    shares: bool
+    truth: FloatArray | None = None
+    live: bool = False
+    column: str = ""
+    geographic: bool = False
+
+
 @dataclass(frozen=True)
 class Answer:
     """An estimate in the units of the task, one row per label, with confidence limits.
@@ -148,6 +167,87 @@ class Answer:
     def beside(self, truth: FloatArray) -> FloatArray:
         """The truth that stands beside each row, from that about every label of the task."""
         return truth[: len(self.labels)]
+
+    def share(self, *, shares: bool) -> list[bool]:
+        """Whether each row is a share of people; beside a mean or a sum, the one missing is."""
+        return [shares or label == NO_ANSWER for label in self.labels]
+
+    def largest_error(self, *, shares: bool) -> float:
+        """The largest standard error of the rows that have one unit."""
+        errors = zip(self.standard_error, self.share(shares=shares), strict=True)
+        return max(float(error) for error, share in errors if share == shares)
+
+    def data(self, truth: FloatArray | None) -> dict[str, Any]:
+        """The estimates and their limits as plain data, row by row, beside the truth."""
+        rows = zip(self.labels, self.value, self.standard_error, strict=True)
+        return {
+            "result": [
+                {"label": label, "estimate": float(value), "standard_error": float(error)}
+                for label, value, error in rows
+            ],
+            "interval": {
+                "confidence": self.confidence,
+                "low": self.low.tolist(),
+                "high": self.high.tolist(),
+            },
+            "truth": None if truth is None else truth.tolist(),
+        }
+
+    def sections(self, context: AnswerContext) -> tuple[Section, ...]:
+        """The answer to be shown: how precise it is, and the estimates with their limits."""
+        return (
+            Section(HEAD, "", 0, (self._precision(context),)),
+            Section("answer", "The answer", 10, (*self._prose(context), self._figure(context))),
+        )
+
+    def _precision(self, context: AnswerContext) -> Fact:
+        error = self.largest_error(shares=context.shares)
+        luck = " and the luck of who was in" if context.collected.sampled else " alone"
+        return Fact(
+            "typical_error",
+            100 * error if context.shares else error,
+            unit="± points" if context.shares else "±",
+            note=f"one standard error, from the noise{luck}",
+        )
+
+    def _prose(self, context: AnswerContext) -> tuple[Text, ...]:
+        """The way to read the estimates."""
+        told = [
+            "Each person’s report is noisy on purpose; over many people the noise averages out, "
+            "and what it adds is removed."
+        ]
+        if context.truth is not None:
+            told.append(
+                "Everybody’s device ran on one machine, so"
+                if context.live
+                else "This run was a simulation, so"
+            )
+            told.append(
+                "the truth is known and shown beside the estimate. In a real survey nobody sees it."
+            )
+        told.append(
+            "The intervals cover the noise that protects people and the luck of who was in, each "
+            "number on its own."
+            if context.collected.sampled
+            else "The intervals cover the noise that protects people, each number on its own; they "
+            "do not cover how the people were chosen."
+        )
+        if bool((self.value < 0).any()):
+            told.append(
+                "An estimate may fall below zero: nothing was clipped, because clipping would bias "
+                "it."
+            )
+        return Text(" ".join(told)), Text(self.missing)
+
+    def _figure(self, context: AnswerContext) -> Figure:
+        known = context.truth is not None
+        return Figure(
+            "estimates",
+            self.data(context.truth) | {"share": self.share(shares=context.shares)},
+            alt=f"Estimates with confidence limits{' and the truth' if known else ''}",
+            caption=f"Dots are estimates, whiskers the {self.confidence:.0%} interval of each"
+            f"{'; upright marks are the truth.' if known else '.'}",
+        )
 
     def __repr__(self) -> str:
         """The first rows with their limits, for reading."""
@@ -201,6 +301,11 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
 
     def clear_columns(self, column: str) -> tuple[str, ...]:
         """The columns that leave a device unrandomized, readable by others: none, unless stated."""
+        del column
+        return ()
+
+    def releases(self, column: str) -> tuple[str, ...]:
+        """The columns of the table that the answer releases: none, unless stated."""
         del column
         return ()
 

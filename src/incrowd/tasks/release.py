@@ -14,6 +14,7 @@ row of the data; places are never changed otherwise, and say nothing that was no
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -22,9 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from incrowd import checks
+from incrowd.blocks import DataTable, Fact, Figure, Section, Text
 from incrowd.errors import InvalidParameter
 from incrowd.randomizers.base import FloatArray, Randomizer
-from incrowd.tasks.base import Answer, Collected, PlaceKind, check_rows
+from incrowd.tasks.base import Answer, AnswerContext, Collected, PlaceKind, check_rows
 from incrowd.tasks.histogram import Histogram
 from incrowd.tasks.raw import NO_ANSWER, ColumnDomain, Gaps, blank, floats, texts
 
@@ -46,6 +48,11 @@ _MOST_AXES = 8
 _SEPARATOR = ";"
 _EXACT = 2.0**53
 """Below it a double that is whole is that number and no other."""
+_MOST_MAPS = 4
+_ACROSS = 24
+"""Squares of a map from one side to the other."""
+_AROUND, _LEAST = 0.03, 30
+"""The share of people whom a square of a map is estimated from, and the fewest."""
 
 
 def group_names(text: str) -> tuple[str, ...]:
@@ -114,6 +121,53 @@ class Released(Answer):
         else:
             places = [[person] for person in self.who.tolist()]
         return sorted([*place, name] for place, name in zip(places, names, strict=True))
+
+    def sections(self, context: AnswerContext) -> tuple[Section, ...]:
+        """The frequencies, the table for a file, and a map where places are on a plane."""
+        table = DataTable("release", (*self.columns, context.column), self.rows, file=True)
+        about = Fact("release", (Fact("places", list(self.columns)), Fact("rows", len(self.codes))))
+        released = Section("release", "", 200, (table, about))
+        return (*Answer.sections(self, context), *self._map(context), released)
+
+    def _map(self, context: AnswerContext) -> tuple[Section, ...]:
+        points = self.points
+        if points is None or points.shape[1] != 2:
+            return ()
+        nearest = min(len(points), max(_LEAST, math.ceil(_AROUND * len(points))))
+        grid = _squares(points)
+        estimated = local_shares(self, context.randomizer, grid, nearest)
+        largest = np.argsort(-self.value, kind="stable")[:_MOST_MAPS]
+        # One degree of longitude is shorter than one of latitude, away from the equator.
+        middle = math.radians(float(points[:, 0].mean()))
+        data = {
+            "points": points,
+            "names": np.array(self.labels)[self.codes],
+            "shares": {self.labels[each]: estimated[:, each] for each in largest},
+            "grid": grid,
+            "stretch": 1 / max(math.cos(middle), 0.1) if context.geographic else 1.0,
+        }
+        told = (
+            "The released table has one report for each place. It need not be that of the person "
+            "who is there: it may be that of somebody near. On the left the reports as they are; "
+            "beside them the share of each answer around every square, from the "
+            f"{nearest:,} nearest rows, with the noise of randomizing removed. What shuffling "
+            "has mixed stays mixed: details are gone up to how far reports have moved."
+        )
+        drawn = Figure(
+            "map",
+            data,
+            alt="Maps of the released reports. Estimated shares by place",
+            caption="The darker, the larger the estimated share; one below zero is drawn as none.",
+        )
+        return (Section("map", "Where it is", 20, (Text(told), drawn)),)
+
+
+def _squares(points: FloatArray) -> FloatArray:
+    """The middles of squares that have somebody in them, in a regular grid over all points."""
+    low, high = points.min(axis=0), points.max(axis=0)
+    step = np.where(high > low, (high - low) / _ACROSS, 1.0)
+    cells = np.unique(np.minimum((points - low) // step, _ACROSS - 1), axis=0)
+    return np.asarray(low + (cells + 0.5) * step)
 
 
 def local_shares(
@@ -212,6 +266,14 @@ class Release(Histogram, frozen=True, kw_only=True, tag="release"):
         """The columns of the place, which travel and are released as they are."""
         return self.asks(column)[1:]
 
+    def releases(self, column: str) -> tuple[str, ...]:
+        """The parts of a place, and the category that stands there."""
+        return (*self._place, column)
+
+    @property
+    def _place(self) -> tuple[str, ...]:
+        return self.asks("")[1:] or ("person",)
+
     def domains(self, column: str) -> Mapping[str, ColumnDomain]:
         """The categories of the answer; coordinates are any numbers, groups any text."""
         place = ColumnDomain("number" if self.coordinates else "text")
@@ -273,7 +335,7 @@ class Release(Histogram, frozen=True, kw_only=True, tag="release"):
             codes=placed.pooled().astype(np.int64),
             points=None if placed.points is None else placed.points[kept],
             groups=None if placed.groups is None else tuple(placed.groups[row] for row in kept),
-            columns=self.asks("")[1:] or ("person",),
+            columns=self._place,
         )
 
 

@@ -27,8 +27,9 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from incrowd import checks
+from incrowd.blocks import HEAD, DataTable, Fact, Figure, Section, Text
 from incrowd.randomizers.base import FloatArray
-from incrowd.tasks.base import Answer
+from incrowd.tasks.base import Answer, AnswerContext
 from incrowd.tasks.query.collected import Folded, Tabulated
 from incrowd.tasks.query.grid import Grid
 from incrowd.tasks.query.grouping import GroupingSet
@@ -83,6 +84,38 @@ class QueryAnswer(Answer):
         """The truth of the cells that have a row."""
         found: FloatArray = truth[self.positions]
         return found
+
+    def sections(self, context: AnswerContext) -> tuple[Section, ...]:
+        """The table that SQL would give, with the tuples behind each row; no limits are drawn."""
+        table = DataTable(
+            "table",
+            (*self.columns, "tuples"),
+            tuple((*row.values, row.tuples) for row in self.rows),
+            caption="The answer",
+            facts=(Fact("lost", list(self.lost), note=_unknown(sum(self.lost))),),
+        )
+        told = (
+            "One row per group, as SQL gives it; a column by which a row is not grouped is empty. "
+            "The last column counts the tuples that reached the compute node of the group: where "
+            "some messages are misdirected, counts and sums are scaled up to everybody who took "
+            "part, and the least and the greatest are those of the tuples that arrived."
+        )
+        shown = (Text(told), Text(self.missing), table, Figure("cells", self.data(context.truth)))
+        return (
+            Section(HEAD, "", 0, (self._precision(context),)),
+            Section("answer", "The answer", 10, shown),
+        )
+
+    def _precision(self, context: AnswerContext) -> Fact:
+        name, collected = "tuples_behind_the_answer", context.collected
+        if any(getattr(collected, "noise", ())):
+            return Fact(name, "not told", note="the result has noise")
+        return Fact(name, min(collected.crowds), note=f"or more, of {self.people:,} people")
+
+
+def _unknown(groups: int) -> str:
+    """A sentence on groups of which nothing is known, where there are any."""
+    return f"{groups:,} groups are unknown: their compute nodes fell silent" if groups else ""
 
 
 def labels(plan: Parsed) -> tuple[str, ...]:

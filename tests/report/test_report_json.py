@@ -10,8 +10,8 @@ from incrowd import sim
 from incrowd.privacy.guarantee import Guarantee, Profile
 from incrowd.protocols import load
 from incrowd.randomizers import OneBit
-from incrowd.report import describe
-from incrowd.report.tables import guarantees_table
+from incrowd.report import json
+from incrowd.report.terminal import guarantees_table
 from incrowd.tasks import Mean
 
 SHUFFLE: Any = load("shuffle")
@@ -50,32 +50,32 @@ def test_an_attack_that_found_nothing_is_not_stated(
     proven: float, attained: float | None, stated: float | None, shown: str
 ) -> None:
     promise = Guarantee(Flat(proven, attained), frozenset({"curator"}), "a theorem", ())
-    described = describe.describe_guarantee(promise, 1e-6)
+    described = json.describe_guarantee(promise, 1e-6)
     assert described["lower_bound"] == stated
     assert list(guarantees_table([described]).columns[3].cells) == [shown]
 
 
 def test_an_epsilon_that_is_known_is_stated() -> None:
     promise = Guarantee(Flat(1.0, 0.5), frozenset({"curator"}), "a theorem", ())
-    described = describe.describe_guarantee(promise, 0.0, epsilon=3.0)
+    described = json.describe_guarantee(promise, 0.0, epsilon=3.0)
     assert (described["epsilon"], described["lower_bound"]) == (3.0, None)
 
 
 def test_the_expected_error_has_the_units_of_the_task() -> None:
     cost = LOCAL(OneBit(epsilon=1.0), n=100).cost()
-    minutes = describe.describe_cost(cost, Mean(bounds=(-60, 60)), 100)
+    minutes = json.describe_cost(cost, Mean(bounds=(-60, 60)), 100)
     assert minutes["expected_error"] == 120 * cost.expected_error
 
 
 def test_only_what_was_played_is_measured() -> None:
     protocol, values = SHUFFLE(OneBit(epsilon=1.0), n=50), np.linspace(0, 1, 50)
-    assert describe.describe_measured(protocol.simulate(values, seed=1)) is None
-    measured = describe.describe_measured(sim.run(protocol, values, seed=1))
+    assert json.describe_measured(protocol.simulate(values, seed=1)) is None
+    measured = json.describe_measured(sim.run(protocol, values, seed=1))
     assert measured is not None
     assert measured["messages_per_person"] == protocol.cost().messages_per_person
     assert measured["messages_lost"] == 0
     # Devices that are switched off send nothing and do not lower the mean.
-    fewer = describe.describe_measured(
+    fewer = json.describe_measured(
         sim.run(protocol, values, faults=sim.Faults(dropout=0.5), seed=1)
     )
     assert fewer is not None

@@ -1,4 +1,4 @@
-"""Results as plain data: the keys of the JSON output, which tables and the report draw from.
+"""Results as plain data: the keys of the JSON output, from sections and from what was computed.
 
 Every number is the full double that was computed; bounds already err on the safe side. Nothing here
 rounds.
@@ -7,35 +7,75 @@ rounds.
 from __future__ import annotations
 
 import platform
-from dataclasses import asdict
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
 
 from incrowd._version import __version__
+from incrowd.blocks import DataTable, Fact, Figure, Section, chapters
 from incrowd.errors import NumericalFloor
 from incrowd.privacy.guarantee import Guarantee
 from incrowd.protocols.api import Cost, Protocol
 from incrowd.protocols.run import Run
 from incrowd.protocols.runtime.actor import is_device
-from incrowd.tasks.base import Answer, Task
-from incrowd.tasks.query import QueryAnswer
-from incrowd.tasks.raw import Gaps
-from incrowd.tasks.release import Released
+from incrowd.tasks.base import Task
 
 __all__ = [
-    "describe_answer",
     "describe_cost",
     "describe_guarantee",
-    "describe_interval",
     "describe_live",
     "describe_measured",
     "describe_parameters",
-    "describe_release",
-    "describe_table",
+    "describe_refined",
     "describe_versions",
     "lower_bound",
+    "merged",
+    "payload",
 ]
+
+_KEYS = (
+    *("question", "result", "interval", "table", "release", "refined", "truth", "missing", "gaps"),
+    *("people", "reports", "guarantees", "budget", "parameters", "cost", "measured", "details"),
+    *("live", "mode", "seed", "versions"),
+)
+"""Keys that every result has, null where there is nothing to say."""
+_ASKED = ("plan", "report")
+"""Keys of results that were asked for them."""
+
+
+def payload(sections: Sequence[Section]) -> dict[str, Any]:
+    """The keys of the JSON output; what chapters hold beyond them follows."""
+    found = merged(sections)
+    own = [
+        block.name
+        for section in chapters(sections)
+        for block in section.blocks
+        if isinstance(block, Fact | DataTable)
+    ]
+    further = [key for key in (*own, *_ASKED) if key in found]
+    return {key: found.get(key) for key in dict.fromkeys((*_KEYS, *further))}
+
+
+def merged(sections: Iterable[Section]) -> dict[str, Any]:
+    """All data that the sections hold, by their names; groups of one name are joined."""
+    found: dict[str, Any] = {}
+    for block in (block for section in sections for block in section.blocks):
+        match block:
+            case Fact(name, value):
+                data = _value(value)
+                joined = isinstance(value, tuple) and name in found
+                found[name] = found[name] | data if joined else data
+            case Figure(_, data):
+                found |= data
+            case DataTable(name, columns, rows, file=False):
+                cells = {"columns": list(columns), "rows": [list(row) for row in rows]}
+                found[name] = cells | _value(block.facts)
+    return found
+
+
+def _value(value: Any) -> Any:
+    return {each.name: _value(each.value) for each in value} if isinstance(value, tuple) else value
 
 
 def lower_bound(guarantee: Guarantee, delta: float) -> float | None:
@@ -85,51 +125,6 @@ def describe_parameters(protocol: Protocol) -> dict[str, Any]:
     return {"protocol": protocol.kind} | parameters | {"randomizer": randomizer}
 
 
-def describe_answer(answer: Answer) -> list[dict[str, Any]]:
-    """The estimate, one row per label."""
-    return [
-        {"label": label, "estimate": float(value), "standard_error": float(error)}
-        for label, value, error in zip(
-            answer.labels, answer.value, answer.standard_error, strict=True
-        )
-    ]
-
-
-def describe_gaps(gaps: Gaps | None) -> dict[str, Any] | None:
-    """Counts of rows without an answer, and with one outside the domain, of data at hand."""
-    return None if gaps is None else asdict(gaps)
-
-
-def describe_table(answer: Answer) -> dict[str, Any] | None:
-    """The answer of a query as the table that SQL would give; none of any other question.
-
-    The last column counts the tuples behind each row.
-    """
-    if not isinstance(answer, QueryAnswer):
-        return None
-    return {
-        "columns": [*answer.columns, "tuples"],
-        "rows": [[*row.values, row.tuples] for row in answer.rows],
-        "lost": list(answer.lost),
-    }
-
-
-def describe_release(answer: Answer) -> dict[str, Any] | None:
-    """What the released table has, without its rows; none of any other question."""
-    if not isinstance(answer, Released):
-        return None
-    return {"places": list(answer.columns), "rows": len(answer.codes)}
-
-
-def describe_interval(answer: Answer) -> dict[str, Any]:
-    """The confidence limits, in the order of the result's rows."""
-    return {
-        "confidence": answer.confidence,
-        "low": answer.low.tolist(),
-        "high": answer.high.tolist(),
-    }
-
-
 def describe_refined(run: Run, delta: float, view: str) -> list[dict[str, Any]]:
     """The answer after some of the rounds, and the ε of a run of which no more had been planned.
 
@@ -157,16 +152,15 @@ def describe_cost(cost: Cost, task: Task, people: int) -> dict[str, Any]:
 
 def describe_measured(run: Run) -> dict[str, Any] | None:
     """What each device that took part really sent, on average; none where none was played."""
-    from incrowd.sim import PlayedRun
-
-    if not isinstance(run, PlayedRun):
+    played = getattr(run, "played", None)
+    if played is None:
         return None
-    sent = [each for party, each in run.played.traffic.items() if is_device(party)]
+    sent = [each for party, each in played.traffic.items() if is_device(party)]
     people = max(1, len(sent))
     return {
         "messages_per_person": sum(each.messages for each in sent) / people,
         "bytes_per_person": sum(each.bytes for each in sent) / people,
-        "messages_lost": run.played.statistics.lost,
+        "messages_lost": played.statistics.lost,
     }
 
 

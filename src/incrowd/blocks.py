@@ -1,0 +1,119 @@
+"""Blocks: data to be shown to people and programs, apart from how any medium shows it.
+
+A result is one list of sections, each of some blocks. A page, a terminal and a program are given
+the same list: values are the full doubles that were computed, and only a renderer rounds them. This
+module knows of nothing else, so that whatever has something to tell can return blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+__all__ = [
+    "HEAD",
+    "Block",
+    "Bound",
+    "DataTable",
+    "Fact",
+    "Figure",
+    "Section",
+    "Text",
+    "arranged",
+    "chapters",
+    "facts",
+]
+
+HEAD = "question"
+"""The key of the section that heads all others; its title is what was asked."""
+
+Bound = Literal["up", "down"]
+"""The side to which a number is rounded: a promise up, what an attack attains down."""
+Style = Literal["paragraph", "heading", "item", "small", "code", "good", "bad"]
+
+
+@dataclass(frozen=True)
+class Text:
+    """Prose for a reader; consecutive items are one list."""
+
+    text: str
+    style: Style = "paragraph"
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One value under its name, as in ``median_epsilon``; a tuple of facts is a group of them.
+
+    A ``bound`` says to which side the number, or each number of a list, may be rounded; nearest
+    without one. The ``unit`` is that of the value, or what a list counts the sizes of; a ``note``
+    says what the value means.
+    """
+
+    name: str
+    value: Any
+    bound: Bound | None = None
+    unit: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class DataTable:
+    """Rows of cells under the names of their columns, and ``facts`` about the whole.
+
+    A table for a ``file`` is written there, and drawn nowhere.
+    """
+
+    name: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    caption: str = ""
+    facts: tuple[Fact, ...] = ()
+    file: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Figure:
+    """Data that each medium draws in its own way, by the ``kind``; unknown kinds are not drawn.
+
+    Programs read the data itself. ``alt`` tells in words what a drawing shows.
+    """
+
+    kind: str
+    data: Mapping[str, Any] = field(repr=False)
+    alt: str = ""
+    caption: str = ""
+
+
+Block = Text | Fact | DataTable | Figure
+
+
+@dataclass(frozen=True)
+class Section:
+    """Blocks under a title, at a place among other sections; without a title it is no chapter."""
+
+    key: str
+    title: str
+    order: int
+    blocks: tuple[Block, ...]
+
+
+def arranged(sections: Iterable[Section]) -> tuple[Section, ...]:
+    """Sections in their order, with the blocks of those that share a key joined."""
+    found: dict[str, Section] = {}
+    for each in sorted(sections, key=lambda each: each.order):
+        before = found.get(each.key, replace(each, blocks=()))
+        title, blocks = before.title or each.title, (*before.blocks, *each.blocks)
+        found[each.key] = replace(before, title=title, blocks=blocks)
+    return tuple(found.values())
+
+
+def chapters(sections: Iterable[Section]) -> list[Section]:
+    """The sections that have a title, but for the head."""
+    return [each for each in sections if each.title and each.key != HEAD]
+
+
+def facts(sections: Iterable[Section]) -> Iterator[Fact]:
+    """All facts, in the order of the sections."""
+    for section in sections:
+        yield from (each for each in section.blocks if isinstance(each, Fact))

@@ -1,0 +1,190 @@
+"""Blocks, and one list of them on a page, on a terminal and as data."""
+
+import dataclasses
+import json
+from io import StringIO
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from incrowd.blocks import DataTable, Fact, Figure, Section, Text, arranged, facts
+from incrowd.protocols import load
+from incrowd.randomizers import KRR
+from incrowd.report import Document, render, sections_of
+from incrowd.report.figures import svg
+from incrowd.report.json import merged, payload
+from incrowd.report.terminal import draw
+from incrowd.tasks import Answer, Histogram
+from incrowd.tasks.base import AnswerContext
+
+ESTIMATES = {
+    "result": [{"label": "bus", "estimate": 0.123456, "standard_error": 0.01}],
+    "interval": {"confidence": 0.95, "low": [0.1], "high": [0.2]},
+    "truth": None,
+    "share": [True],
+}
+SECTIONS = arranged(
+    (
+        Section(
+            "harbour",
+            "In the harbour",
+            20,
+            (
+                Text("Boats <float>."),
+                Text("One.", "item"),
+                Text("Two.", "item"),
+                Fact("worst_epsilon", 0.123411, bound="up"),
+                Fact("attained", 0.123499, bound="down"),
+                DataTable(
+                    "boats",
+                    ("name", "length"),
+                    (("<Ann>", 3.5), ("Bo", None)),
+                    facts=(Fact("sunk", [1], note="1 boat is unknown"),),
+                ),
+                DataTable("crew", ("name",), (("Eve",),), file=True),
+                Figure("sonar", {"depth": 7}),
+            ),
+        ),
+        Section("question", "Who sails?", 0, (Text("9 people."), Fact("people", 9, note="all"))),
+        Section("answer", "The answer", 10, (Figure("estimates", ESTIMATES, "Estimates"),)),
+    )
+)
+
+
+def on_terminal(sections: tuple[Section, ...]) -> str:
+    out = StringIO()
+    draw(Console(file=out, width=100), sections)
+    return out.getvalue()
+
+
+def test_blocks_are_frozen() -> None:
+    text: Any = Text("a")
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        text.text = "b"
+
+
+def test_sections_are_arranged_by_order_and_joined_by_key() -> None:
+    one, two = Fact("one", 1), Fact("two", 2)
+    found = arranged(
+        (
+            Section("b", "Second", 2, (two,)),
+            Section("a", "", 1, (one,)),
+            Section("a", "First", 3, (two,)),
+        )
+    )
+    assert [(each.key, each.title, each.order) for each in found] == [
+        ("a", "First", 1),
+        ("b", "Second", 2),
+    ]
+    assert list(facts(found)) == [one, two, two]
+
+
+def test_page_draws_the_list() -> None:
+    page = render(SECTIONS)
+    titles = [page.index(each) for each in ("<h1>Who sails?", "<h2>The answer", "<h2>In the harb")]
+    assert titles == sorted(titles)
+    assert "Boats &lt;float&gt;." in page
+    assert "<ul><li>One.</li><li>Two.</li></ul>" in page
+    assert "<dt>Worst epsilon</dt><dd>0.1235 " in page
+    assert "<dt>Attained</dt><dd>0.1234 " in page
+    assert "&lt;Ann&gt;" in page
+    assert "1 boat is unknown." in page
+    assert 'aria-label="Estimates: bus 12.3 % (10.0 % to 20.0 %)"' in page
+    assert "Eve" not in page
+
+
+def test_terminal_draws_the_list() -> None:
+    shown = on_terminal(SECTIONS)
+    assert shown.startswith("Who sails?\n")
+    assert "95% low" in shown
+    assert "worst epsilon  0.1235" in shown
+    assert "attained       0.1234" in shown
+    assert "<Ann>" in shown
+    assert "1 boat is unknown" in " ".join(shown.split())
+    # Prose is for the page, and the crew for a file.
+    assert "float" not in shown
+    assert "Eve" not in shown
+
+
+def test_json_has_full_doubles_of_the_list() -> None:
+    found = merged(SECTIONS)
+    assert found["worst_epsilon"] == 0.123411
+    assert found["boats"] == {
+        "columns": ["name", "length"],
+        "rows": [["<Ann>", 3.5], ["Bo", None]],
+        "sunk": [1],
+    }
+    assert found["depth"] == 7
+    assert "crew" not in found
+    told = payload(SECTIONS)
+    assert list(told)[-3:] == ["worst_epsilon", "attained", "boats"]
+    assert told["result"] == ESTIMATES["result"]
+    assert told["people"] == 9
+    assert told["live"] is None
+    assert "report" not in told
+    assert json.loads(json.dumps(told)) == told
+
+
+def test_groups_of_one_name_are_joined_in_json() -> None:
+    one = Section("a", "", 1, (Fact("release", (Fact("rows", 3),)),))
+    two = Section("b", "", 2, (Fact("release", (Fact("file", "x.csv"),)),))
+    assert payload((one, two))["release"] == {"rows": 3, "file": "x.csv"}
+    assert payload((Section("a", "", 1, (Fact("details", ()),)),))["details"] == {}
+
+
+def test_figure_of_an_unknown_kind_is_not_drawn() -> None:
+    assert svg("sonar", {"depth": 7}) is None
+    assert "sonar" not in render(SECTIONS)
+
+
+def test_rows_of_another_unit_are_not_on_the_axis() -> None:
+    rows = [
+        {"label": name, "estimate": value, "standard_error": 1.0}
+        for name, value in (("mean", 40.0), ("no answer", 0.25))
+    ]
+    limits = {"confidence": 0.95, "low": [30.0, 0.2], "high": [50.0, 0.3]}
+    data = {"result": rows, "interval": limits, "truth": None, "share": [False, True]}
+    drawn = svg("estimates", data)
+    assert drawn is not None
+    assert ">mean<" in drawn
+    assert ">no answer<" not in drawn
+    page = render((SECTIONS[0], Section("a", "Mean", 1, (Figure("estimates", data),))))
+    assert "25.0 %" in page
+
+
+@dataclasses.dataclass(frozen=True)
+class Tide(Answer):
+    """An answer of somebody else's task, which no renderer knows."""
+
+    def sections(self, context: AnswerContext) -> tuple[Section, ...]:
+        level = Fact("tide_level", 2.34567, bound="up", note="above zero")
+        return (*super().sections(context), Section("tide", "The tide", 15, (level,)))
+
+
+def test_sections_of_a_foreign_answer_reach_every_medium() -> None:
+    task = Histogram(categories=("bus", "car"), complete=True)
+    shuffle: Any = load("shuffle")
+    protocol = shuffle(KRR(categories=2, epsilon=1.5), n=400)
+    run = protocol.simulate(np.array(["bus", "car"] * 200), task=task, seed=1)
+    run = dataclasses.replace(run, result=Tide(**vars(run.result)))
+    sections = sections_of(
+        Document(
+            question="How high?",
+            task=task,
+            protocol=protocol,
+            run=run,
+            epsilon=1.0,
+            delta=1e-6,
+            view="curator",
+            met=True,
+        )
+    )
+    page = render(sections)
+    assert "<h2>The tide</h2>" in page
+    assert '<dt>Tide level</dt><dd>2.346 <span class="muted small">above zero</span>' in page
+    assert page.index("The answer") < page.index("The tide") < page.index("What each person")
+    assert "tide level    2.346" in on_terminal(sections)
+    assert payload(sections)["tide_level"] == 2.34567
+    assert payload(sections)["people"] == 400
