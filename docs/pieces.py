@@ -31,7 +31,6 @@ os.environ |= {
 }
 
 import numpy as np
-import typer
 from words import KEYS, PUBLISHED, REASONS
 
 import incrowd as ic
@@ -460,7 +459,7 @@ def faults() -> str:
 
 def commands(group: Any = None, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     """Every command, the groups included, in the order of the help."""
-    group = group or typer.main.get_command(build())
+    group = group or build()
     yield path
     for name, command in getattr(group, "commands", {}).items():
         yield from commands(command, (*path, name))

@@ -24,10 +24,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from incrowd import checks
-from incrowd.randomizers.base import FloatArray
+from incrowd.randomizers.base import FloatArray, normal_half_width
 from incrowd.tasks.base import Answer
 from incrowd.tasks.query.collected import Folded, Tabulated
 from incrowd.tasks.query.grid import Grid
@@ -127,7 +126,7 @@ def answered(
         ]
         before += group.cells * width
     values, errors = np.concatenate(value), np.sqrt(np.concatenate(variance))
-    half = ndtri(0.5 + confidence / 2) * errors
+    half = normal_half_width(confidence) * errors
     return QueryAnswer(
         labels=tuple(names),
         value=values,
