@@ -39,12 +39,11 @@ from incrowd.cli.app import build
 from incrowd.live.options import LiveOptions
 from incrowd.protocols import PROTOCOLS
 from incrowd.protocols import load as load_protocol
-from incrowd.randomizers import RANDOMIZERS
 from incrowd.randomizers._lattice import keep_probability, truth_probability
+from incrowd.randomizers.registry import RANDOMIZERS, answer_plugins
 from incrowd.report.format import count, guess, percent, plain, round_up, up
 from incrowd.survey.fields import Field, fields_of
-from incrowd.survey.pipeline import COLUMN_TASKS
-from incrowd.tasks import TASKS
+from incrowd.tasks.registry import TASKS, column_tasks
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -282,7 +281,8 @@ def randomizers() -> str:
         "vector": "a unit vector",
     }
     rows = []
-    for kind, each in RANDOMIZERS.items():
+    for kind in answer_plugins():
+        each = RANDOMIZERS.load(kind)
         more = [f"`{name}`" for name in fields_of(each) if name != "epsilon"]
         accepts = "anything" if kind == "generic" else takes[each.domain]
         name = f"`ic.{each.__name__}`"
@@ -298,7 +298,7 @@ def randomizer_errors() -> str:
     for kind in ("krr", "oue", "sue", "hadamard", "olh"):
         errors, epsilons, size = [], [], ""
         for k in sizes:
-            randomizer = RANDOMIZERS[kind](epsilon=1.0, categories=k)  # type: ignore[call-arg]
+            randomizer = RANDOMIZERS.load(kind)(epsilon=1.0, categories=k)
             protocol = ic.TrustedShuffle(randomizer, n=n)
             errors.append(up(protocol.cost().expected_error, 2))
             epsilons.append(up(protocol.guarantee().epsilon(DELTA), 2))
@@ -405,7 +405,7 @@ def survey_keys() -> str:
             default = default or _default(fields[name])
             rows.append((f"`[{section}]`", f"`{name}`", kind, default, meaning))
 
-    tasks = {name: field for kind in COLUMN_TASKS for name, field in _fields(TASKS[kind])}
+    tasks = {name: field for kind in column_tasks() for name, field in _fields(TASKS.load(kind))}
     say("task", ["kind", "data", "column", "question", *tasks, "sql", "schema"], tasks)
     budget = fields_of(ic.survey.Budget)
     say("budget", budget, budget)
@@ -422,12 +422,12 @@ def survey_keys() -> str:
         rows.append(("`[protocol]`", name, type_, default, f"{', '.join(kinds)}: {meaning}"))
     chosen = ", ".join(f"`{kind}` for a {task}" for task, kind in ic.Protocol.usual.items())
     rows.append(("`[randomizer]`", "`kind`", "text", chosen, "see [randomizers](randomizers.md)"))
-    domains = {TASKS[task].domain for task in COLUMN_TASKS}
+    domains = {task.domain for task in column_tasks().values()}
     fields = {
         name: field
-        for each in RANDOMIZERS.values()
+        for kind, each in answer_plugins().items()
         if each.domain in domains
-        for name, field in _fields(each)
+        for name, field in _fields(RANDOMIZERS.load(kind))
     }
     say("randomizer", ("epsilon", *sorted(fields.keys() - {"epsilon"})), fields)
     for kind in PROTOCOLS:

@@ -6,7 +6,7 @@ so that the tables stay complete.
 
 from __future__ import annotations
 
-from incrowd.survey.pipeline import COLUMN_TASKS, QUERY
+from incrowd.tasks.registry import survey_tasks
 
 PUBLISHED = (
     (
@@ -41,7 +41,7 @@ PUBLISHED = (
 """The published protocols: name, how reports travel (while it is planned), paper."""
 
 KEYS = {
-    ("task", "kind"): ("text", "required", "what is asked: " + " or ".join((*COLUMN_TASKS, QUERY))),
+    ("task", "kind"): ("text", "required", "what is asked: " + " or ".join(survey_tasks())),
     ("task", "data"): ("text", "required", "a CSV file with a header, beside the survey file"),
     ("task", "column"): ("text", "required", "the column of that file to ask about"),
     ("task", "sql"): ("text", "required", "query: the SQL aggregate, over the table of the schema"),

@@ -14,7 +14,7 @@ SOURCE = Path(incrowd.__file__).parent
 
 # Lower layers come first; a module may import from its own layer and from those below.
 LAYERS = [
-    {"errors", "checks", "randomness", "toml", "views", "_version"},
+    {"errors", "checks", "plugins", "randomness", "toml", "views", "_version"},
     {"randomizers", "graphs"},
     {"privacy", "tasks"},
     {"protocols"},

@@ -13,14 +13,15 @@ import os
 import sys
 from collections.abc import Sequence
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from incrowd._version import __version__
-from incrowd.cli.lazy import Deferred, LazyGroup, target
+from incrowd.cli.lazy import Deferred, LazyGroup
 from incrowd.errors import FileUnreadable, IncrowdError
+from incrowd.plugins import target
 
 __all__ = ["build", "main"]
 
@@ -105,8 +106,13 @@ def build() -> TyperGroup:
     root = typer.main.get_command(app)
     assert isinstance(root, LazyGroup)  # noqa: S101 - typer's own types do not say so
     for name, (place, line) in _COMMANDS.items():
-        root.add_command(Deferred(name, line, partial(target, place)))
+        root.add_command(Deferred(name, line, partial(_made, place)))
     return root
+
+
+def _made(place: str) -> Any:
+    found = target(place.removesuffix("()"))
+    return found() if place.endswith("()") else found
 
 
 def _version(wanted: bool) -> None:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from importlib import import_module
 from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-__all__ = ["Deferred", "LazyGroup", "command_of", "target"]
+__all__ = ["Deferred", "LazyGroup", "command_of"]
 
 
 class Deferred(TyperCommand):
@@ -42,13 +41,6 @@ class LazyGroup(TyperGroup):
         """The command that is named, loaded, and the words that remain for it."""
         name, command, rest = super().resolve_command(ctx, args)
         return name, command.loaded if isinstance(command, Deferred) else command, rest
-
-
-def target(place: str) -> Any:
-    """The object at ``module:name``, imported now; ``module:name()`` is what a function makes."""
-    module, name = place.split(":")
-    found = getattr(import_module(module), name.removesuffix("()"))
-    return found() if name.endswith("()") else found
 
 
 def command_of(made: Any, name: str) -> Any:

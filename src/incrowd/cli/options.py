@@ -24,8 +24,8 @@ import typer
 
 from incrowd.errors import FileUnreadable, IncrowdError, InvalidParameter
 from incrowd.protocols.base import Colluders, Protocol
-from incrowd.randomizers import RANDOMIZERS
 from incrowd.randomizers.base import Randomizer
+from incrowd.randomizers.registry import RANDOMIZERS, answer_plugins
 from incrowd.survey.data import read_numbers
 from incrowd.survey.fields import Field, fields_of
 
@@ -61,9 +61,6 @@ _HELP = {
 _RANDOMIZER_PANEL = "Randomizer"
 _MOST_DIGITS = 40
 """Enough for every count and every seed of 128 bits."""
-
-RandomizerKind = Enum("RandomizerKind", {kind: kind for kind in RANDOMIZERS}, type=str)  # type: ignore[misc]
-
 
 ColludersOption = Annotated[
     str,
@@ -179,8 +176,9 @@ def protocol_options(kind: type[Protocol]) -> list[inspect.Parameter]:
 
 def randomizer_options() -> list[inspect.Parameter]:
     """``--randomizer`` and one option per field that any randomizer has."""
+    kinds = Enum("RandomizerKind", {kind: kind for kind in answer_plugins()}, type=str)  # type: ignore[misc]
     chosen = Annotated[
-        RandomizerKind | None,
+        kinds | None,
         typer.Option(
             "--randomizer",
             help="What each person does to their answer; generic covers every pure one. "
@@ -190,8 +188,8 @@ def randomizer_options() -> list[inspect.Parameter]:
         ),
     ]
     options = {"randomizer": keyword("randomizer", chosen, None)}
-    for kind in RANDOMIZERS.values():
-        for field in fields_of(kind).values():
+    for kind in answer_plugins():
+        for field in fields_of(RANDOMIZERS.load(kind)).values():
             name = _RENAMED.get(field.name, field.name)
             options.setdefault(name, field_option(field, name, _HELP.get(name), _RANDOMIZER_PANEL))
     return list(options.values())
@@ -254,7 +252,7 @@ def build_randomizer(given: Mapping[str, Any], implied: str | Randomizer) -> Ran
     kind = str(given["randomizer"].value) if given["randomizer"] is not None else implied
     whole = isinstance(kind, Randomizer)
     named = kind.kind if isinstance(kind, Randomizer) else kind
-    fields = {} if whole else fields_of(RANDOMIZERS[named])
+    fields = {} if whole else fields_of(RANDOMIZERS.load(named))
     values: dict[str, Any] = {}
     for parameter in randomizer_options()[1:]:
         name = {short: long for long, short in _RENAMED.items()}.get(parameter.name, parameter.name)
@@ -273,7 +271,7 @@ def build_randomizer(given: Mapping[str, Any], implied: str | Randomizer) -> Ran
     if isinstance(kind, Randomizer):
         return kind
     with named_by_flag(values, _RENAMED):
-        randomizer: Randomizer = _convert(values, RANDOMIZERS[kind])
+        randomizer: Randomizer = _convert(values, RANDOMIZERS.load(kind))
     return randomizer
 
 

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from incrowd.errors import EmptyData, InvalidParameter, ProtocolFailed
 from incrowd.randomizers.base import Domain, Estimate, FloatArray, Randomizer, Reports
+from incrowd.randomizers.registry import drawable_kinds
 from incrowd.tasks.raw import ColumnDomain, Gaps, blank
 
 __all__ = ["Answer", "Collected", "Dummies", "Task", "as_sampled"]
@@ -308,13 +309,7 @@ def _larger(one: FloatArray | None, other: FloatArray | None) -> FloatArray | No
 
 
 def _fitting(domain: Domain) -> str:
-    from incrowd.randomizers import RANDOMIZERS, Generic
-
-    # The generic one stands for all of them in accounting; nobody can draw from it.
-    kinds = sorted(
-        name for name, kind in RANDOMIZERS.items() if kind.domain == domain and kind is not Generic
-    )
-    return "one of " + ", ".join(kinds)
+    return "one of " + ", ".join(sorted(drawable_kinds(domain)))
 
 
 def check_rows(column: NDArray[Any], axes: int) -> NDArray[Any]:
