@@ -39,10 +39,10 @@ from incrowd.cli.app import build
 from incrowd.live.options import LiveOptions
 from incrowd.protocols import PROTOCOLS
 from incrowd.protocols import load as load_protocol
+from incrowd.protocols.settings import Field, fields_of
 from incrowd.randomizers._lattice import keep_probability, truth_probability
 from incrowd.randomizers.registry import RANDOMIZERS, answer_plugins
 from incrowd.report.format import count, guess, percent, plain, round_up, up
-from incrowd.survey.fields import Field, fields_of
 from incrowd.tasks.registry import TASKS, column_tasks
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -195,7 +195,7 @@ def worst_table(size: Size) -> Table:
     graph = size.store.graph(case)
     protocol = NetworkShuffle(graph, Generic(epsilon=EPSILON), rounds=LOOKED_AT)
     guarantee = protocol.guarantee()
-    facts = protocol.particulars(DELTA, guarantee)
+    facts = protocol.diagnostics(DELTA, guarantee)
     worst = facts["worst_person"]
     degrees = graph.degrees[graph.neighbours(worst["person"])]
     printed = PRINTED[case.name]

@@ -15,8 +15,8 @@ from cli_helpers import EXAMPLES, Call
 
 from incrowd._version import __version__
 from incrowd.protocols import PROTOCOLS, load
+from incrowd.protocols.settings import fields_of
 from incrowd.randomizers import KRR, Generic
-from incrowd.survey.fields import fields_of
 
 COMMAND = Path(sys.executable).parent / "incrowd"
 CROWD = ("--n", "1e4", "--delta", "1e-6")

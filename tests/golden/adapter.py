@@ -18,12 +18,13 @@ from incrowd import graphs
 from incrowd.errors import IncrowdError, NotProven
 from incrowd.graphs.graph import Graph
 from incrowd.live.accounting import CELLS
-from incrowd.protocols.base import Protocol, Run
+from incrowd.protocols.api import Protocol
 from incrowd.protocols.check_in import CheckIn
 from incrowd.protocols.local import Local
 from incrowd.protocols.network_shuffle import NetworkShuffle
 from incrowd.protocols.network_shuffle.parameters import NetworkShuffleParameters
 from incrowd.protocols.order_shuffle import OrderShuffle, groupings
+from incrowd.protocols.run import Run
 from incrowd.protocols.runtime.actor import CURATOR, device
 from incrowd.protocols.runtime.context import Timing
 from incrowd.protocols.scrambled_query import ScrambledQuery
@@ -82,7 +83,7 @@ def built(case: Case) -> tuple[Protocol, Task | None, Any]:
     task = QUESTIONS[case.question]() if case.question else None
     protocol = MAKERS[case.protocol](case, randomizer, task, settings)
     if task is not None:
-        protocol = protocol.asking(task)
+        protocol = protocol.bound_to(task)
     return protocol, task, values_of(case, protocol, task)
 
 
@@ -264,7 +265,7 @@ def evaluate(case: Case) -> dict[str, Any]:
     """Everything that is recorded of a case, as plain data under plain names."""
     protocol, task, values = built(case)
     if isinstance(protocol, OrderShuffle) and task is not None:
-        planned: Protocol = protocol.foreseen(task.encode(values))
+        planned: Protocol = protocol.prospective(task.encode(values))
     else:
         planned = protocol
     found: dict[str, Any] = {
@@ -272,7 +273,7 @@ def evaluate(case: Case) -> dict[str, Any]:
         "cost": outcome(lambda: cost_of(planned)),
         "parties": [str(each) for each in planned.helpers],
         "views": list(planned.views),
-        "lasts": outcome(lambda: planned.lasts(Timing())),
+        "lasts": outcome(lambda: planned.duration(Timing())),
     }
     if has_facts(case):
         found["facts"] = outcome(lambda: facts_of(case, planned))
@@ -364,13 +365,13 @@ def has_facts(case: Case) -> bool:
 
 
 def facts_of(case: Case, protocol: Protocol) -> Any:
-    return protocol.particulars(case.delta, protocol.guarantee(case.views[0]))
+    return protocol.diagnostics(case.delta, protocol.guarantee(case.views[0]))
 
 
 def fewer(case: Case, protocol: Protocol) -> dict[str, Any]:
     """The same among all people but the first and the last, counted backwards."""
     kept = list(range(protocol.parameters.n))[-2:0:-1]
-    return stated(case, protocol.among(kept))
+    return stated(case, protocol.subset(kept))
 
 
 def stated(case: Case, protocol: Protocol) -> dict[str, Any]:
@@ -414,7 +415,7 @@ def run_of(case: Case, protocol: Protocol, run: Run) -> dict[str, Any]:
         ],
     }
     if has_facts(case):
-        found["facts"] = outcome(lambda: protocol.details(run.collected, case.delta))
+        found["facts"] = outcome(lambda: protocol.run_diagnostics(run.collected, case.delta))
     if run.refined:
         found["after fewer rounds"] = [
             [each.rounds, each.result.value, cost_of(each.protocol)] for each in run.refined
@@ -452,7 +453,7 @@ def played(case: Case, protocol: Protocol, task: Any, values: Any, weather: str)
 
 
 def happened(case: Case, protocol: Protocol, collected: Any) -> dict[str, Any]:
-    return stated(case, protocol.realised(collected))
+    return stated(case, protocol.conditional_on(collected))
 
 
 def answer_of(answer: Any) -> dict[str, Any]:

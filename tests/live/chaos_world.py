@@ -40,11 +40,12 @@ from incrowd.live.party import unpack_output
 from incrowd.live.policy_write import policy_text, survey_policy
 from incrowd.live.service import JOURNAL_FILE
 from incrowd.live.store import Counts, SqliteStore
-from incrowd.protocols.base import Protocol, Run
+from incrowd.protocols.api import Protocol
 from incrowd.protocols.check_in.spec import CheckIn
 from incrowd.protocols.local.spec import Local
 from incrowd.protocols.network_shuffle.roles.device import HandedIn
 from incrowd.protocols.network_shuffle.spec import NetworkShuffle
+from incrowd.protocols.run import Run, resolve_task
 from incrowd.protocols.runtime.actor import CURATOR
 from incrowd.protocols.trusted_shuffle.spec import TrustedShuffle
 from incrowd.randomizers import KRR
@@ -234,7 +235,7 @@ class Stage:
     ) -> None:
         self.folder = folder
         self.protocol = protocol
-        self.task = protocol.question(task)
+        self.task = resolve_task(protocol, task)
         self.n = protocol.parameters.n
         self.rng = random.Random(seed)
         self.opened: asyncio.Future[float] = asyncio.get_running_loop().create_future()

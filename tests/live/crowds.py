@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +25,26 @@ from incrowd.live.keys import CERTIFICATE_FILE, KeyRecord, PrivateKeys, Role
 from incrowd.live.ledger import Line
 from incrowd.live.options import LiveOptions
 from incrowd.live.policy import Policy
-from incrowd.protocols.base import Protocol, Run
+from incrowd.protocols.api import Protocol
 from incrowd.protocols.network_shuffle import NetworkShuffle
+from incrowd.protocols.run import Run
 from incrowd.protocols.runtime.actor import CURATOR
 from incrowd.randomizers import KRR
 from incrowd.tasks.histogram import Histogram
 from tests.live.policies import wide
 from tests.live.worlds import LIMIT, LiveHub
 
-__all__ = ["DELTA", "QUESTION", "Crowd", "HeldBack", "Process", "crowd", "until", "walk"]
+__all__ = [
+    "DELTA",
+    "QUESTION",
+    "Crowd",
+    "HeldBack",
+    "Pace",
+    "Process",
+    "crowd",
+    "until",
+    "walk",
+]
 
 DELTA = 0.05
 """Large enough for a handful of people to hide anyone."""
@@ -55,6 +66,53 @@ async def until(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0.02)
 
 
+class Pace:
+    """The time of a crowd, which passes while its event loop turns.
+
+    By its protocol a device that is held up for a whole round has missed that round, and drops its
+    report if it was the first. A busy machine holds this process up for longer than the short
+    rounds of tests, and with it everybody in it at once. Such a pause does not count here: it makes
+    a survey take longer, and nobody miss a round.
+    """
+
+    _TURN = 0.02
+    _MOST = 0.05
+    """Seconds that count of those between two turns."""
+
+    def __init__(self) -> None:
+        self._passed = self._turned = time.monotonic()
+        self._since = time.time() - self._passed
+        self._rate = 1.0
+
+    def passing(self) -> float:
+        """Seconds since any moment."""
+        return self._passed + self._rate * min(time.monotonic() - self._turned, self._MOST)
+
+    def wall(self) -> float:
+        """Seconds since 1970, as far as they count."""
+        return self._since + self.passing()
+
+    async def turn(self) -> None:
+        """Let time pass, until cancelled."""
+        while True:
+            self._turn()
+            await asyncio.sleep(self._TURN)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Let the time all but stand still; what is due now must still become due."""
+        self._turn()
+        self._rate = 1e-3
+        try:
+            yield
+        finally:
+            self._turn()
+            self._rate = 1.0
+
+    def _turn(self) -> None:
+        self._passed, self._turned = self.passing(), time.monotonic()
+
+
 class Process:
     """Some of the devices, as one process would host them; it can stop and start again."""
 
@@ -68,24 +126,26 @@ class Process:
         policy: Callable[[bytes], Policy] = wide,
         answers: Callable[[int], Answers] = lambda person: YES,
         connection: type[Connection] | None = None,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] | None = None,
         folder: Path | None = None,
     ) -> None:
         """``hub`` and ``connection`` are how these see the hub, when it lies to them.
 
         ``policy`` is made for the curator of the crowd; ``answers`` are those of each person.
-        ``clock`` is the wall clock of their machine, and ``folder`` the place of their journal.
+        ``clock`` is the wall clock of their machine, by default the crowd's; ``folder`` is the
+        place of their journal.
         """
         self.crowd, self.people = crowd, people
         self._policy, self._answers = policy, answers
         self.path = (folder or crowd.folder) / f"{name}.sqlite"
-        self._hub, self._connection, self._clock = hub, connection, clock
+        self._hub, self._connection = hub, connection
+        self._clock = clock or crowd.pace.wall
         self.control = Control(self.path.parent)
         self.devices: dict[int, Device] = {}
 
     async def open(self) -> None:
         self.journal = Journal(self.path)
-        self.host = Host(self.crowd.network, self.journal, clock=self._clock)
+        self.host = self.crowd.made_host(self.journal, self._clock)
         if self._hub is not None:
             await self.host.hub.close()
             self.host.hub = self._hub(self.crowd.network.hub, self.host.tls)
@@ -122,6 +182,13 @@ class Process:
             if entry.owner == self.devices[person].identity and entry.survey == line.survey
         ]
 
+    def begun(self, survey: bytes) -> bool:
+        """Whether everybody has begun, or gone on after a restart, who does not decline."""
+        return all(
+            survey in each.declined or (survey in each.parties and each.parties[survey].begun)
+            for each in self.devices.values()
+        )
+
     def refusals(self, survey: bytes) -> list[str | None]:
         """Why each of these does not take part."""
         return [each.declined.get(survey) for each in self.devices.values()]
@@ -147,6 +214,7 @@ class Crowd:
         self.paths = [folder / "keys" / each.name for each in self.keys]
         for keys, path in zip(self.keys, self.paths, strict=True):
             keys.save(path)
+        self.pace = Pace()
         self.processes: list[Process] = []
         self.guests: list[Connection] = []
         """Connections that a test made by itself, to be closed at its end."""
@@ -155,11 +223,17 @@ class Crowd:
         name = f"curator-{self.number}-"
         (keys,) = self.hub.deployment.parties(1, Role.curator, name)
         self._journal = Journal(self.folder / "curator.sqlite")
-        self.host = Host(self.network, self._journal)
+        self.host = self.made_host(self._journal, self.pace.wall)
         await self.host.__aenter__()
         self.curator = Curator(keys, self.host)
         await patiently(self.curator.enrol)
         await self.curator.open()
+
+    def made_host(self, journal: Journal, clock: Callable[[], float]) -> Host:
+        """A host for which time passes as for the whole crowd."""
+        host = Host(self.network, journal, clock=clock)
+        host.clocks.passing = self.pace.passing
+        return host
 
     async def close(self) -> None:
         for each in (*self.guests, *self.processes):
@@ -200,6 +274,17 @@ class Crowd:
     async def start(self, proposal: Proposal, *, wait: float = 20.0) -> Started:
         return await self.curator.gather(proposal.survey, wait=wait, lead=LEAD)
 
+    async def begin(self, proposal: Proposal, *, wait: float = 20.0) -> Started:
+        """Start, and wait until everyone has compared notes and begun, or declined.
+
+        The time hardly passes meanwhile: whoever has not begun by the end of the first round never
+        does, and on a busy machine so many signatures take longer than that.
+        """
+        started = await self.start(proposal, wait=wait)
+        with self.pace.held():
+            await until(lambda: all(each.begun(proposal.survey) for each in self.processes))
+        return started
+
     async def joined(self, proposal: Proposal) -> tuple[Offer, list[tasks.Join]]:
         """The offer as the curator sees it, once everyone has joined."""
         offer = await self.host.offer(proposal.survey)
@@ -220,11 +305,14 @@ async def crowd(
     """A crowd for one test, which is ended when it hangs."""
     made = Crowd(hub, folder, people)
     async with asyncio.timeout(limit):
+        turning = asyncio.create_task(made.pace.turn())
         await made.open()
         try:
             yield made
         finally:
             await made.close()
+            turning.cancel()
+            await asyncio.gather(turning, return_exceptions=True)
 
 
 class HeldBack(Connection):

@@ -20,7 +20,7 @@ from incrowd.live.keys import KeyRecord, PrivateKeys, Role
 from incrowd.live.options import LiveOptions
 from incrowd.live.reasons import Reason, Rejected
 from incrowd.live.task import Join, Start
-from incrowd.protocols.base import Protocol
+from incrowd.protocols.api import Protocol
 from incrowd.protocols.network_shuffle import NetworkShuffle
 from incrowd.protocols.runtime.actor import CURATOR
 from incrowd.protocols.runtime.context import Timing
@@ -93,7 +93,7 @@ class Office:
 
     def start(self, offer: Offer, places: list[int], **changes: Any) -> bytes:
         """A start with these people, as an honest curator would sign it, but for the changes."""
-        few = offer.protocol if len(places) == PEOPLE else offer.protocol.among(places)
+        few = offer.protocol if len(places) == PEOPLE else offer.protocol.subset(places)
         if len(places) < PEOPLE and offer.plan is not None:
             few = few.covered(DELTA, CELLS)[0]
         fields: dict[str, Any] = {

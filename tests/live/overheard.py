@@ -11,15 +11,15 @@ from typing import Any
 from incrowd.live.answers import Answers, Secret
 from incrowd.live.cells import DATA, Header
 from incrowd.live.client import Connection
-from incrowd.live.curator import propose, timing_of
-from incrowd.live.host import Host, patiently
+from incrowd.live.curator import Proposal, propose, timing_of
+from incrowd.live.host import patiently
 from incrowd.live.journal import Journal
 from incrowd.live.keys import PrivateKeys, Role
 from incrowd.live.member import Helper
 from incrowd.live.options import LiveOptions
 from incrowd.live.policy_write import survey_policy
 from incrowd.live.reasons import Reason
-from incrowd.protocols.base import Protocol
+from incrowd.protocols.api import Protocol
 from incrowd.protocols.runtime.actor import CURATOR, SHUFFLER, device
 from incrowd.tasks.base import Task
 from tests.live.crowds import DELTA, Crowd, crowd, until
@@ -88,8 +88,9 @@ async def overhear_shuffle(
         for each, own in zip(devices.devices.values(), answers, strict=True):
             each._answers = Answers({name: Secret(text) for name, text in own.items()})
         async with _shuffler(people) as keys:
-            survey = await _offer(people, protocol, question, keys)
-            started = await people.curator.gather(survey, wait=20.0, lead=1.0)
+            proposal = await _offer(people, protocol, question, keys)
+            # Whoever begins after the first tick has missed it, and that would show.
+            started = await people.begin(proposal)
             run = await people.curator.receive(started)
             heard: list[Any] = [each.connection for each in devices.devices.values()]
             assert started.plan is not None
@@ -97,7 +98,7 @@ async def overhear_shuffle(
             planned = sum(sum(tick.cells.values()) for tick in ticks)
             # The last ticks come after everything is in; they belong to the picture.
             await until(lambda: all(each.sent >= planned for each in heard))
-            await people.curator.close_survey(survey)
+            await people.curator.close_survey(proposal.survey)
     return heard, run.collected
 
 
@@ -106,7 +107,7 @@ async def _shuffler(people: Crowd) -> AsyncIterator[PrivateKeys]:
     """The keys of a shuffler that is up."""
     (keys,) = people.hub.deployment.parties(1, Role.helper, f"{SHUFFLER}-{people.number}-")
     with Journal(people.folder / "shuffler.sqlite") as journal:
-        async with Host(people.network, journal) as host:
+        async with people.made_host(journal, people.pace.wall) as host:
             shuffler = Helper(keys, host)
             await patiently(shuffler.enrol)
             await shuffler.open()
@@ -116,15 +117,17 @@ async def _shuffler(people: Crowd) -> AsyncIterator[PrivateKeys]:
                 await shuffler.close()
 
 
-async def _offer(people: Crowd, protocol: Protocol, question: Task, shuffler: PrivateKeys) -> bytes:
+async def _offer(
+    people: Crowd, protocol: Protocol, question: Task, shuffler: PrivateKeys
+) -> Proposal:
     """Offer a survey under cover."""
     curator = people.curator
     options = LiveOptions(cover=True, round_seconds=SECONDS, settle=2, patience=30.0)
     proposal = propose(
-        protocol.asking(question), question, question="Do you cycle?", column="cycles",
+        protocol.bound_to(question), question, question="Do you cycle?", column="cycles",
         delta=DELTA, roster=people.records, keys=curator.keys, options=options,
         timing=timing_of(options), expires=people.host.time() + 600,
         helpers={CURATOR: curator.keys.record(), SHUFFLER: shuffler.record()},
     )  # fmt: skip
     await curator.open_survey(proposal)
-    return proposal.survey
+    return proposal

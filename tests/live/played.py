@@ -84,7 +84,7 @@ class Cast:
         return Party(
             address,
             SURVEY,
-            lambda: self.protocol.party(address, seat),
+            lambda: self.protocol.actor(address, seat),
             self.links(address),
             origin=self.origin,
             round_seconds=1.0,

@@ -10,6 +10,7 @@ import itertools
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from urllib.parse import quote
@@ -49,6 +50,9 @@ class Server:
         options = (
             f"-k {self.home} -c listen_addresses= -c shared_buffers=16MB -c log_statement=none"
         )
+        if sys.platform == "linux":
+            # After a crash it would flush each of its thousand files by itself, for seconds.
+            options += " -c recovery_init_sync_method=syncfs"
         self._call("pg_ctl", "start", "--wait", "-o", options, "-l", str(self.home / "log"))
 
     def stop(self, mode: str = "fast") -> None:

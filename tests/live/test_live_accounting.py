@@ -11,7 +11,7 @@ from incrowd.live.accounting import Request, recompute
 from incrowd.live.admission import Offer
 from incrowd.live.keys import Role
 from incrowd.live.reasons import Reason
-from incrowd.protocols.base import Protocol
+from incrowd.protocols.api import Protocol
 from incrowd.protocols.local import Local
 from incrowd.protocols.runtime.actor import CURATOR
 from incrowd.protocols.token_walk import TokenWalk

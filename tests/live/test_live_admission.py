@@ -23,7 +23,7 @@ from incrowd.live.curator import Proposal
 from incrowd.live.keys import KeyRecord, PrivateKeys, Role
 from incrowd.live.reasons import Reason, Rejected
 from incrowd.live.task import Join, Promise, Spec, Start
-from incrowd.protocols.base import Protocol
+from incrowd.protocols.api import Protocol
 from incrowd.protocols.local import Local
 from incrowd.protocols.runtime.actor import CURATOR
 from incrowd.protocols.runtime.context import Timing

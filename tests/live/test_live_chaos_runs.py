@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from incrowd.protocols.base import Protocol
+from incrowd.protocols.api import Protocol
 from tests.live.chaos_world import (
     TROUBLE,
     Outcome,

@@ -269,7 +269,7 @@ class Pair:
         protocol = NetworkShuffle(families.ring(4), KRR(categories=2, epsilon=1.0), rounds=3)
 
         def make() -> object:
-            self.actor = protocol.party(device(0), seat)
+            self.actor = protocol.actor(device(0), seat)
             return self.actor
 
         self.party = Party(

@@ -23,7 +23,7 @@ from incrowd.live.hub.messages import Survey
 from incrowd.live.journal import Fact
 from incrowd.live.keys import PrivateKeys, Role
 from incrowd.live.task import Start
-from incrowd.protocols.base import Run
+from incrowd.protocols.run import Run
 from tests.live.crowds import DELTA, ROUND, Crowd, HeldBack, crowd, until, walk
 from tests.live.policies import wide
 from tests.live.worlds import LiveHub

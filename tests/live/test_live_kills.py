@@ -18,7 +18,8 @@ import pytest
 
 from incrowd.live.options import LiveOptions
 from incrowd.live.run import run_live
-from incrowd.protocols.base import Protocol
+from incrowd.protocols.api import Protocol
+from incrowd.protocols.capabilities import graph_of
 from tests.live.chaos_world import (
     DELTA,
     Doom,
@@ -99,7 +100,7 @@ def test_those_who_never_come_back_are_not_waited_for_in_vain(tmp_path):
     async def survey(protocol: Protocol) -> np.ndarray:
         async def vanish(stage: Stage) -> None:
             started = await stage.started
-            if protocol.graph is not None:
+            if graph_of(protocol) is not None:
                 # Without the word of most neighbours nobody begins to walk.
                 await stage.until(0)
             assert len(started.start.joins) == 6
@@ -112,7 +113,7 @@ def test_those_who_never_come_back_are_not_waited_for_in_vain(tmp_path):
             outcome = await stage.ask(patience=5.0, settling=3.0)
             await vanishing
         collected: Any = outcome.run.collected
-        if protocol.graph is not None:
+        if graph_of(protocol) is not None:
             assert collected.silent.tolist() == 3 * [False] + 3 * [True]
         return np.bincount(collected.rounds[0], minlength=6)
 

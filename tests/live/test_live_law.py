@@ -15,7 +15,7 @@ from incrowd.live.hub.limits import Limits
 from incrowd.live.keys import Role
 from incrowd.live.options import LiveOptions
 from incrowd.live.run import LiveRun, run_live
-from incrowd.protocols.base import Protocol
+from incrowd.protocols.api import Protocol
 from incrowd.protocols.local.spec import Local
 from incrowd.protocols.network_shuffle.spec import NetworkShuffle
 from incrowd.protocols.runtime.actor import CURATOR
@@ -38,7 +38,7 @@ def _happened(protocol: Protocol, run: LiveRun) -> Protocol:
     collected: Any = run.collected
     if getattr(collected, "away", None) is None:
         return protocol
-    return protocol.realised(collected)
+    return protocol.conditional_on(collected)
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ class Line(Cast):
             timing=Timing(backoff=QUICK),
         )
         return Party(
-            address, SURVEY, lambda: self.protocol.party(address, seat), self.links(address),
+            address, SURVEY, lambda: self.protocol.actor(address, seat), self.links(address),
             origin=self.origin, round_seconds=1.0, **options,
         )  # fmt: skip
 

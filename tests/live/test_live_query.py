@@ -90,7 +90,7 @@ def test_a_live_query_has_the_exact_answer(tmp_path, monkeypatch):
     assert collected.traffic[0].sum(axis=1).tolist() == [70, 70]
     assert run.live.rejected == {}
     assert run.live.cells_per_device == 1
-    asked = protocol.asking(QUERY)
+    asked = protocol.bound_to(QUERY)
     simulated = protocol.simulate(values, task=QUERY, seed=1)
     assert run.cost == simulated.cost
     np.testing.assert_allclose(run.result.value, simulated.result.value, rtol=1e-12)
@@ -177,7 +177,7 @@ def test_live_and_simulated_queries_have_the_same_law(tmp_path, monkeypatch):
         )
         for _ in range(runs)
     ]
-    asked = protocol.asking(query)
+    asked = protocol.bound_to(query)
     encoded = query.encode(values)
     simulated = [statistics(asked.collect(encoded, Seeds(seed))) for seed in range(100 * runs)]
     for one, other in zip(np.transpose(live), np.transpose(simulated), strict=True):

@@ -65,7 +65,7 @@ def assert_walked(stage: Stage, outcome: Outcome) -> None:
     held = stage.outputs(Held)
     for person, each in held.items():
         assert each.contributions >= total[person]
-    happened = protocol.realised(collected)
+    happened = protocol.conditional_on(collected)
     stated = {each.view_name: each for each in outcome.run.guarantees}
     assert stated["peer"].epsilon(DELTA) == happened.guarantee("peer").epsilon(DELTA)
     assert happened.parameters.n == collected.crowd

@@ -21,7 +21,8 @@ from scipy.stats import binom, chisquare
 
 from incrowd.errors import InvalidCrowd, InvalidParameter, ProtocolFailed
 from incrowd.protocols import load
-from incrowd.protocols.base import Protocol, Run
+from incrowd.protocols.api import Protocol
+from incrowd.protocols.run import Run, make_actors
 from incrowd.protocols.runtime import delivery, wire
 from incrowd.protocols.runtime.actor import (
     CURATOR,
@@ -164,7 +165,7 @@ def executed(
     seeds = Seeds(seed)
     if execution == "simulate":
         return protocol.collect(values, seeds)
-    return play(protocol.actors(values, seeds), seeds, faults).outputs[CURATOR]
+    return play(make_actors(protocol, values, seeds), seeds, faults).outputs[CURATOR]
 
 
 def assert_as_planned(protocol: Protocol, one: Run, other: Run) -> None:
@@ -290,7 +291,7 @@ class ProtocolContract:
     def check_delivery(self, faults: Faults, seed: int, n: int = 7, rounds: int = 2) -> Any:
         protocol = self.make(KRR(categories=n, epsilon=30.0), n, rounds)
         seeds = Seeds(seed)
-        played = play(protocol.actors(np.arange(n), seeds), seeds, faults)
+        played = play(make_actors(protocol, np.arange(n), seeds), seeds, faults)
         assert played.finished
         collected = played.outputs[CURATOR]
         for number, reports in enumerate(collected.rounds):
@@ -370,7 +371,10 @@ class ProtocolContract:
         collected = protocol.collect(np.zeros(10, int), Seeds(1))
         first, second, third = collected.rounds
         cut = type(collected)((first, second[:4], third[:0]), sent=30)
-        assert (protocol.realised(cut).parameters.n, protocol.realised(cut).parameters.rounds) == (
+        assert (
+            protocol.conditional_on(cut).parameters.n,
+            protocol.conditional_on(cut).parameters.rounds,
+        ) == (
             4,
             2,
         )
@@ -485,7 +489,7 @@ class ProtocolContract:
 
     def cast(self, n: int = 3, rounds: int = 2) -> Any:
         protocol = self.make(KRR(categories=n, epsilon=1.0), n, rounds)
-        return protocol.actors(np.arange(n), Seeds(3))
+        return make_actors(protocol, np.arange(n), Seeds(3))
 
     def test_malformed_bytes_change_nothing(self):
         cast = self.cast()
@@ -549,7 +553,7 @@ class ProtocolContract:
         n = 5
         protocol = self.make(KRR(categories=n, epsilon=30.0), n)
         seeds = Seeds(1)
-        makers = protocol.actors(np.arange(n), seeds)
+        makers = make_actors(protocol, np.arange(n), seeds)
         honest = makers[device(2)]
 
         def spoiler():

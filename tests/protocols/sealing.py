@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from incrowd.live import cells
 from incrowd.live.links import HpkeSealer
-from incrowd.protocols.base import Protocol
+from incrowd.protocols.api import Protocol
 from incrowd.protocols.runtime.actor import Address, device
 
 

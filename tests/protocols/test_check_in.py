@@ -28,6 +28,7 @@ from incrowd.live.accounting import CELLS
 from incrowd.protocols.check_in import CheckIn, roles
 from incrowd.protocols.check_in.cover import CheckInCover, closes
 from incrowd.protocols.check_in.simulate import CheckedIn
+from incrowd.protocols.run import make_actors
 from incrowd.protocols.runtime import wire
 from incrowd.protocols.runtime.actor import (
     CURATOR,
@@ -63,7 +64,7 @@ class TestCheckIn(ProtocolContract):
         """Every report at most once in its round, and those of whom it was said so exactly once."""
         protocol = self.make(KRR(categories=n, epsilon=30.0), n, rounds)
         seeds = Seeds(seed)
-        played = play(protocol.actors(np.arange(n), seeds), seeds, faults)
+        played = play(make_actors(protocol, np.arange(n), seeds), seeds, faults)
         assert played.finished
         collected = played.outputs[CURATOR]
         receipts = [played.outputs.get(device(person)) for person in range(n)]
@@ -101,7 +102,7 @@ class TestCheckIn(ProtocolContract):
         nobody = np.zeros(0, np.int64)
         rounds = (nobody, nobody, np.ones(3, np.int64))
         collected = CheckedIn(rounds, sent=3, present=(9, 4, 10), unheld=2)
-        happened = protocol.realised(collected).parameters
+        happened = protocol.conditional_on(collected).parameters
         assert (happened.crowd, happened.rounds) == (4, 5)
 
     def test_bites_on_a_curator_that_counts_every_batch(self, monkeypatch):
@@ -203,7 +204,7 @@ class TestExecutionsAgree:
         rates = (1.0, 0.5, 0.01)
         protocol = CheckIn(KRR(categories=3, epsilon=30.0), n=3, rates=rates, rounds=300)
         seeds = Seeds(1)
-        collected = play(protocol.actors(np.arange(3), seeds), seeds).outputs[CURATOR]
+        collected = play(make_actors(protocol, np.arange(3), seeds), seeds).outputs[CURATOR]
         counts = np.bincount(collected.pooled(), minlength=3)
         for count, rate in zip(counts, rates, strict=True):
             assert 1e-3 < binom.cdf(count, 300, rate) <= 1
@@ -233,7 +234,7 @@ class TestDevice:
     def device(self, seed=0, person=0, sealer=None, **parameters):
         chosen = {"n": 5, "rate": 0.5, "rounds": 6} | parameters
         protocol = CheckIn(RR(epsilon=1.0), **chosen)
-        return protocol.party(device(person), context(seed, sealer=sealer))
+        return protocol.actor(device(person), context(seed, sealer=sealer))
 
     def messages(self, actor):
         """Everything it sends when every message is answered at once, with the times."""
@@ -273,7 +274,7 @@ class TestDevice:
     def test_void_and_real_messages_are_of_one_length(self, rounds, rate, randomizer, seed):
         protocol = CheckIn(randomizer, n=3, rate=rate, rounds=rounds)
         (value, *_) = values_for(randomizer, 3)
-        actor = protocol.party(device(0), context(seed, value))
+        actor = protocol.actor(device(0), context(seed, value))
         actor.start(0.0)
         drawn = self.later(actor)
         assert len(drawn) == rounds
@@ -381,7 +382,7 @@ class HpkeLength:
 class TestShuffler:
     def shuffler(self, seed=0, n=3, timing=TIMING, **parameters):
         protocol = CheckIn(KRR(categories=4, epsilon=1.0), n=n, **{"rate": 0.5} | parameters)
-        made = protocol.party(SHUFFLER, context(seed, timing=timing, stream=("shuffler",)))
+        made = protocol.actor(SHUFFLER, context(seed, timing=timing, stream=("shuffler",)))
         made.start(0.0)
         return made
 
@@ -445,7 +446,7 @@ class TestShuffler:
     def test_asks_to_be_woken_when_a_round_is_over(self):
         protocol = CheckIn(RR(epsilon=1.0), n=3, rate=0.5, rounds=3)
         for begins in (-5.0, 0.0, 12.0):
-            shuffler = protocol.party(SHUFFLER, context(stream=("shuffler",)))
+            shuffler = protocol.actor(SHUFFLER, context(stream=("shuffler",)))
             assert shuffler.start(begins)[-1].at == 30.0
 
     @pytest.mark.parametrize(
@@ -519,7 +520,7 @@ class TestShuffler:
 class TestCurator:
     def curator(self, rounds=2):
         protocol = CheckIn(KRR(categories=4, epsilon=1.0), n=5, rate=0.5, rounds=rounds)
-        return protocol.party(CURATOR, context(stream=("curator",)))
+        return protocol.actor(CURATOR, context(stream=("curator",)))
 
     @staticmethod
     def gathering(round_, present, payloads):
@@ -563,13 +564,13 @@ class TestWhatHappened:
     def test_no_round_was_held(self):
         protocol = CheckIn(RR(epsilon=1.0), n=5, rate=0.5, least=3)
         with pytest.raises(ProtocolFailed, match="no round was held"):
-            protocol.realised(CheckedIn((), sent=0))
+            protocol.conditional_on(CheckedIn((), sent=0))
 
     def test_rounds_with_too_few_people_are_dropped_and_charged(self):
         """Of two rounds one is dropped, which could follow from what the first one told."""
         protocol = CheckIn(KRR(categories=4, epsilon=30.0), n=4, rate=1.0, rounds=2, least=3)
         seeds = Seeds(1)
-        makers = protocol.actors(np.arange(4), seeds)
+        makers = make_actors(protocol, np.arange(4), seeds)
 
         def forgetful(make):
             def made():
@@ -586,16 +587,16 @@ class TestWhatHappened:
         assert collected.present == (4,)
         assert collected.crowds == (4,)
         assert collected.unheld == 1
-        assert protocol.realised(collected).parameters == protocol.parameters
+        assert protocol.conditional_on(collected).parameters == protocol.parameters
 
     def test_empty_rounds_are_spent_without_dummies_too(self):
         """A round of nobody is an outcome of the coins: leaving it out would be no worst case."""
         protocol = CheckIn(RR(epsilon=1.0), n=3, rate=0.05, rounds=20, dummies=False)
         seeds = Seeds(2)
-        collected = play(protocol.actors(np.zeros(3, int), seeds), seeds).outputs[CURATOR]
+        collected = play(make_actors(protocol, np.zeros(3, int), seeds), seeds).outputs[CURATOR]
         assert 0 in collected.crowds
         assert collected.received > 0
-        assert protocol.realised(collected).parameters.rounds == 20
+        assert protocol.conditional_on(collected).parameters.rounds == 20
 
 
 class TestCover:
@@ -611,7 +612,7 @@ class TestCover:
         assert "docs/theory/cover.md" in covered.guarantee("curator+hub").theorem
         assert plain.guarantee("curator+hub").epsilon(DELTA) > curator
         assert plan.overflow == 0
-        happened = covered.realised(covered.collect(np.zeros(200, int), Seeds(1)))
+        happened = covered.conditional_on(covered.collect(np.zeros(200, int), Seeds(1)))
         assert happened.guarantee("curator+hub").epsilon(DELTA) == curator
 
     @pytest.mark.parametrize("randomizer", CONCRETE, ids=lambda randomizer: randomizer.kind)
@@ -628,7 +629,7 @@ class TestCover:
     def test_the_cells_of_a_round_hold_its_message(self, randomizer):
         protocol, plan = CheckIn(randomizer, n=3, rate=0.5, rounds=300).covered(DELTA, CELLS)
         (value, *_) = values_for(randomizer, 3)
-        actor = protocol.party(device(1), context(value=value, sealer=HpkeLength()))
+        actor = protocol.actor(device(1), context(value=value, sealer=HpkeLength()))
         sent = bodies(actor.start(0.0))
         assert [SAID.decode(body).round for body in sent] == [0]
         later = msgspec.msgpack.decode(actor.state())[1].values()
@@ -638,7 +639,7 @@ class TestCover:
         """Whatever happens at the tick itself, what is to leave with it has been handed over."""
         protocol, plan = CheckIn(RR(epsilon=1.0), n=30, rate=0.5, rounds=3).covered(DELTA, CELLS)
         for person in range(30):
-            actor = protocol.party(device(person), context())
+            actor = protocol.actor(device(person), context())
             for number, tick in enumerate(plan.ticks(device(person), TIMING)[:3]):
                 opens, closed = actor.window(number)
                 assert opens == number * 10.0 < tick.at < (number + 1) * 10.0 < closed
@@ -651,4 +652,4 @@ class TestCover:
 
 def test_lasts_until_the_last_round_is_over_for_good():
     protocol = CheckIn(RR(epsilon=1.0), n=3, rate=0.5, rounds=7)
-    assert protocol.lasts(TIMING) == closes(6, TIMING) + TIMING.patience
+    assert protocol.duration(TIMING) == closes(6, TIMING) + TIMING.patience

@@ -20,7 +20,7 @@ def counted(protocol, counts, colluders=0):
     """The guarantee of a run with these numbers of reports."""
     rounds = tuple(np.zeros(count, np.int64) for count in counts)
     present = (protocol.parameters.n,) * len(counts)
-    happened = protocol.realised(CheckedIn(rounds, sent=sum(counts), present=present))
+    happened = protocol.conditional_on(CheckedIn(rounds, sent=sum(counts), present=present))
     return happened.guarantee("curator", colluders)
 
 

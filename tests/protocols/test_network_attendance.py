@@ -8,6 +8,7 @@ import pytest
 from incrowd.graphs import line
 from incrowd.protocols.network_shuffle import NetworkShuffle
 from incrowd.protocols.network_shuffle.roles.device import Device
+from incrowd.protocols.run import make_actors
 from incrowd.protocols.runtime import wire
 from incrowd.protocols.runtime.actor import CURATOR, Message, NullSealer, Wake, device
 from incrowd.protocols.runtime.context import ROUND_SECONDS, Timing
@@ -85,7 +86,7 @@ class TestEachHopHasItsOwnPauses:
         """Person 1, between the two others, comes back at 304 of 360 seconds."""
         protocol = NetworkShuffle(line(3), KRR(categories=3, epsilon=30.0), rounds=2)
         seeds = Seeds(seed)
-        makers = protocol.actors(np.arange(3), seeds)
+        makers = make_actors(protocol, np.arange(3), seeds)
         wrap = asleep({1: (0.1, 304.0)})
         slow = Faults(delay=0.5, spread="constant")
         outcome = play({each: wrap(each, make) for each, make in makers.items()}, seeds, slow)

@@ -30,6 +30,7 @@ from incrowd.protocols.network_shuffle.theorems.attendance import (
     from_record,
     on_to_the_end,
 )
+from incrowd.protocols.run import make_actors, resolve_task
 from incrowd.protocols.runtime.actor import CURATOR, device
 from incrowd.protocols.runtime.context import ROUND_SECONDS, SETTLE, Connection, Connections, Timing
 from incrowd.randomizers import KRR, RR
@@ -66,7 +67,7 @@ class TestWhoComesBackLate:
     def test_hand_in_when_a_device_comes_back_late_holds_no_reports(self, seed):
         """Else it would hand in report 0 and hardly another one."""
         protocol, seeds = own_buckets(tied(12), 4), Seeds(seed)
-        makers = protocol.actors(np.arange(12), seeds)
+        makers = make_actors(protocol, np.arange(12), seeds)
         outcome = play(makers, seeds, outages=self.outages(4))
         collected = outcome.outputs[CURATOR]
         assert outcome.finished
@@ -83,7 +84,7 @@ class TestWhoComesBackLate:
         assert promise.per_person(0.01)[0] == 0.0
         assert promise.profile.person(0).delta(-0.5) == pytest.approx(-math.expm1(-0.5))
         assert promise.epsilon(0.01) >= promise.per_person(0.01).max() - 1e-12
-        groups = protocol.details(played.collected, 0.01)
+        groups = protocol.run_diagnostics(played.collected, 0.01)
         assert groups["doubtful"]["people"] == 1
         assert groups["handed_in"]["people"] == 39
         assert (
@@ -106,11 +107,11 @@ class TestRecordOfTheCurator:
     def stated(self, protocol, off, **changes):
         """The record and the promise of a run in which person 1 is off for some time."""
         seeds = Seeds(3)
-        makers = protocol.actors(np.zeros(self.N, int), seeds)
+        makers = make_actors(protocol, np.zeros(self.N, int), seeds)
         outcome = play(makers, seeds, outages={device(1): [off]})
         output = pack_output(replace(outcome.outputs[CURATOR], **changes))
         spec = SimpleNamespace(min_crowd=2, timing=Timing())
-        offer = SimpleNamespace(spec=spec, task=protocol.question(None))
+        offer = SimpleNamespace(spec=spec, task=resolve_task(protocol, None))
         concluded = conclude(SimpleNamespace(protocol=protocol, offer=offer), output)
         return concluded.collected, concluded.guarantees[0]
 
@@ -188,9 +189,9 @@ class TestRecordOfTheCurator:
             found, attendance=table, silent=silent, away=np.tile(silent, (4, 1)), lost=lost
         )
         always = Connections({device(7): [Connection(-math.inf, math.inf, math.inf)]})
-        known = protocol.with_attendance(collected, always, Timing())
+        known = protocol.attested(collected, always, Timing())
         assert (known.attendance == ON).all()
-        happened = protocol.realised(known)
+        happened = protocol.conditional_on(known)
         assert happened.doubt
         assert happened.attendance.doubtful.tolist() == silent.tolist()
         promise = happened.guarantee()
@@ -241,12 +242,12 @@ class TestAttendance:
     def test_own_report_when_the_first_round_was_missed_is_dropped(self):
         protocol, seeds = own_buckets(complete(6), 3), Seeds(2)
         outages = {device(4): [(-1.0, 1.5 * ROUND_SECONDS)]}
-        outcome = play(protocol.actors(np.arange(6), seeds), seeds, outages=outages)
+        outcome = play(make_actors(protocol, np.arange(6), seeds), seeds, outages=outages)
         collected = outcome.outputs[CURATOR]
         assert sorted(collected.pooled().tolist()) == [0, 1, 2, 3, 5]
         assert collected.lost == 1
         assert collected.silent is None
-        promise = protocol.realised(collected).guarantee()
+        promise = protocol.conditional_on(collected).guarantee()
         assert promise.per_person(0.01)[4] == 0.0
 
     def test_own_report_when_there_are_no_rounds_is_not_dropped(self):
@@ -282,7 +283,7 @@ class TestFallbacks:
         return replace(found, **changes)
 
     def stated(self, protocol, collected, **options):
-        return protocol.realised(collected).guarantee(**options).epsilon(1e-3)
+        return protocol.conditional_on(collected).guarantee(**options).epsilon(1e-3)
 
     def protocol(self, **options):
         return NetworkShuffle(complete(60), RANDOMIZER, rounds=4, **options)
@@ -296,7 +297,7 @@ class TestFallbacks:
     def test_promise_when_attendance_is_known_is_better_than_the_randomizer(self):
         protocol = self.protocol()
         collected = self.collected(protocol, **self.doubtful())
-        happened = protocol.realised(collected).guarantee()
+        happened = protocol.conditional_on(collected).guarantee()
         assert happened.per_person(1e-3)[:7].max() < 0.9
         named = " ".join(happened.assumptions)
         assert all(name in named for name in ("(I)", "(F)", "(N)"))
@@ -332,7 +333,7 @@ class TestFallbacks:
             if code is not None:
                 table[:4, 7] = code
             collected = self.collected(protocol, **(known | {"attendance": table}))
-            found.append(protocol.realised(collected).guarantee().per_person(1e-3)[0])
+            found.append(protocol.conditional_on(collected).guarantee().per_person(1e-3)[0])
         assert found == sorted(found)
 
 
@@ -346,7 +347,7 @@ def test_worst_person_who_handed_in_when_devices_leave_is_promised_nearly_the_pl
     outages = {device(int(each)): [(8.5 * ROUND_SECONDS, FOR_EVER)] for each in who}
     played = run(protocol, np.zeros(1000, int), outages=outages, seed=1)
     assert protocol.guarantee().epsilon(1e-6) < 0.155
-    groups = protocol.details(played.collected, 1e-6)
+    groups = protocol.run_diagnostics(played.collected, 1e-6)
     print(doubtful, groups, played.guarantees[0].epsilon(1e-6))
     assert groups["handed_in"]["people"] == 1000 - doubtful
     assert groups["handed_in"]["epsilon"] <= most

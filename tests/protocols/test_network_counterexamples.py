@@ -20,6 +20,7 @@ from incrowd.protocols.network_shuffle import NetworkShuffle
 from incrowd.protocols.network_shuffle.roles.timetable import Clock
 from incrowd.protocols.network_shuffle.simulate import Walked
 from incrowd.protocols.network_shuffle.theorems.attendance import AWAY, EITHER, ON, UNKNOWN
+from incrowd.protocols.run import make_actors
 from incrowd.protocols.runtime.actor import device
 from incrowd.protocols.runtime.context import ROUND_SECONDS
 from incrowd.randomizers import RR
@@ -85,7 +86,7 @@ class TestReportsThatWaitForSomebodyWhoIsOff:
             rounds=found.rounds, sent=n, holders=found.holders, away=away, silent=None, lost=lost
         )
         for collected in (before, with_unknown(protocol, 1, lost)):
-            yield protocol.realised(collected).guarantee()
+            yield protocol.conditional_on(collected).guarantee()
 
     @pytest.mark.parametrize(("n", "rounds", "lost", "delta", "truth"), ROWS)
     def test_attack_when_what_came_first_is_read_attains_the_printed_epsilon(
@@ -143,7 +144,7 @@ class TestReportsThatWaitForSomebodyWhoIsOff:
         truth = attained(lambda t: place_attack(1.0, others, t, ODDS), delta)
         assert truth >= 0.5976
         protocol = NetworkShuffle(graph, RANDOMIZER, rounds=23)
-        promise = protocol.realised(with_unknown(protocol, hub, 126)).guarantee()
+        promise = protocol.conditional_on(with_unknown(protocol, hub, 126)).guarantee()
         stated = promise.per_person(delta)[999]
         assert stated >= truth
         assert promise.epsilon(delta) >= stated
@@ -244,7 +245,7 @@ class TestAbsencesThatFollowTheWalk:
         protocol, cases, there = self.five(), 0, 0
         for seed in range(8000):
             seeds = Seeds(seed)
-            makers = protocol.actors(np.arange(5), seeds)
+            makers = make_actors(protocol, np.arange(5), seeds)
             # Where a device sends its own report first is drawn when it starts.
             chosen = next(each.to for each in makers[device(0)]().start(0.0) if hasattr(each, "to"))
             outages = play(makers, seeds, self.FAULTS, until=3 * ROUND_SECONDS).outages
@@ -262,7 +263,7 @@ class TestAbsencesThatFollowTheWalk:
         compared = 0
         for seed in range(20):
             seeds = Seeds(seed)
-            outcome = play(self.five().actors(np.arange(5), seeds), seeds, self.FAULTS)
+            outcome = play(make_actors(self.five(), np.arange(5), seeds), seeds, self.FAULTS)
             for person in range(5):
                 if (handed_in := outcome.outputs.get(device(person))) is None:
                     continue

@@ -19,6 +19,7 @@ from incrowd.privacy import LocalProfile
 from incrowd.privacy.shifted import ShiftedProfile
 from incrowd.protocols.network_shuffle.cover import SHARE, Sizes, plan
 from incrowd.protocols.network_shuffle.theorems.walk import Walk
+from incrowd.protocols.run import make_actors
 from incrowd.protocols.runtime import wire
 from incrowd.protocols.runtime.actor import CURATOR, SHUFFLER, Done, Message, Send, Wake, device
 from incrowd.protocols.runtime.context import SETTLE, Timing
@@ -212,14 +213,14 @@ def test_a_run_is_charged_for_who_was_away(walked):
     _, covered, drawn = walked
     away = np.zeros((8, 60), bool)
     away[:7, :30] = True
-    happened = covered.realised(
+    happened = covered.conditional_on(
         replace(covered.collect(np.zeros(60, int), Seeds(0)), away=away, silent=None)
     )
     assert happened.cover is drawn
     assert happened.overflow > 10 * drawn.overflow
     both = happened.guarantee("curator+hub")
     assert both.profile.chance == happened.overflow
-    assert covered.among(range(50)).cover is None
+    assert covered.subset(range(50)).cover is None
 
 
 def test_colluders_must_not_flood(walked):
@@ -288,7 +289,7 @@ def test_a_covered_shuffler_owes_the_hub_nothing():
     assert drawn.ticks(SHUFFLER, timing) == []
     assert drawn.paced(timing).backoff.first == 10
     collected = covered.collect(np.zeros(1000, int), Seeds(0))
-    assert covered.realised(collected).cover is drawn
+    assert covered.conditional_on(collected).cover is drawn
 
 
 # Devices that keep to the timetable
@@ -309,8 +310,8 @@ def covered_run(protocol, drawn, values, seed, timing):
     """Real actors and real cells: who sent how many cells to whom when, and what was collected."""
     actors = {
         address: make()
-        for address, make in protocol.actors(
-            values, Seeds(seed), defaultdict(FixedSeal), drawn.paced(timing)
+        for address, make in make_actors(
+            protocol, values, Seeds(seed), defaultdict(FixedSeal), drawn.paced(timing)
         ).items()
     }
     order, events, transcript = count(), [], []

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from incrowd import NetworkShuffle, graphs
+from incrowd.protocols.run import resolve_task
 from incrowd.randomizers import KRR, OneBit, PrivUnit, Ternary
 
 GRAPH = graphs.barabasi_albert(1500, 4, np.random.default_rng(1))
@@ -28,7 +29,7 @@ def _answer(protocol, values, seed):
     """The answer alone: the promise of every run is the same, and takes longer."""
     from incrowd.randomness import Seeds
 
-    task = protocol.question(None)
+    task = resolve_task(protocol, None)
     return task.estimate(protocol.collect(task.encode(values), Seeds(seed)), protocol.randomizer)
 
 
@@ -87,7 +88,7 @@ def test_single_on_vectors_does_not_forget_its_dummies():
 def test_load_is_what_was_held():
     protocol = NetworkShuffle(GRAPH, KRR(categories=3, epsilon=2.0), rounds=30, mode="single")
     run = protocol.simulate(CODES.astype(str), seed=3)
-    details = protocol.details(run.collected, 1e-6)
+    details = protocol.run_diagnostics(run.collected, 1e-6)
     assert details["load"]["mean"] == 1
     assert details["load"]["max"] == run.collected.load.max() >= details["load"]["p99"]
     assert run.collected.received == 1500

@@ -147,7 +147,7 @@ def test_bipartite_sides_hide_only_each_other():
     side = blanket_profile(GENERIC, 20).epsilon(0.01)
     assert stuck.guarantee().epsilon(0.01) == pytest.approx(side, rel=1e-3)
     assert lazy.guarantee().epsilon(0.01) < side
-    assert "laziness" in stuck.particulars(0.01, stuck.guarantee())["worst_person"]["why"]
+    assert "laziness" in stuck.diagnostics(0.01, stuck.guarantee())["worst_person"]["why"]
     with pytest.raises(BudgetInfeasible, match="laziness"):
         NetworkShuffle(graph, GENERIC).planned(0.01)
 
@@ -156,7 +156,7 @@ def test_alone_in_a_component():
     graph = graphs.from_edges([0, 1, 2], [1, 2, 0], 4)
     protocol = NetworkShuffle(graph, GENERIC, rounds=30)
     assert protocol.guarantee().epsilon(DELTA) == pytest.approx(1.0, rel=1e-5)
-    told = protocol.particulars(DELTA, protocol.guarantee())
+    told = protocol.diagnostics(DELTA, protocol.guarantee())
     assert told["component_sizes"] == [3, 1]
     assert told["worst_person"]["person"] == 3
     assert "alone" in told["worst_person"]["why"]

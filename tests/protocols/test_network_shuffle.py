@@ -30,6 +30,7 @@ from incrowd.protocols.network_shuffle.theorems.attendance import (
     from_record,
     on_to_the_end,
 )
+from incrowd.protocols.run import make_actors
 from incrowd.protocols.runtime import wire
 from incrowd.protocols.runtime.actor import CURATOR, Actor, Done, Message, NullSealer, Wake, device
 from incrowd.protocols.runtime.context import ROUND_SECONDS, SETTLE, Timing
@@ -77,7 +78,7 @@ def own_buckets(graph, **options):
 def played(protocol, seed, faults=None, wrap=None):
     """Play once over own buckets; what the curator collected, and the play."""
     seeds = Seeds(seed)
-    makers = protocol.actors(np.arange(protocol.parameters.n), seeds)
+    makers = make_actors(protocol, np.arange(protocol.parameters.n), seeds)
     if wrap is not None:
         makers = {address: wrap(address, make) for address, make in makers.items()}
     outcome = play(makers, seeds, faults)
@@ -288,10 +289,10 @@ class TestNetworkShuffle(ProtocolContract):
         protocol = NetworkShuffle(complete(30), KRR(categories=3, epsilon=1.0), rounds=4)
         seeds = Seeds(3)
         outages = {5: (0.5 * ROUND_SECONDS, 2.5 * ROUND_SECONDS), 9: (1.0, 1e9)}
-        makers = protocol.actors(np.arange(30) % 3, seeds)
+        makers = make_actors(protocol, np.arange(30) % 3, seeds)
         wrap = asleep(outages)
         outcome = play({address: wrap(address, make) for address, make in makers.items()}, seeds)
-        realised = protocol.realised(outcome.outputs[CURATOR])
+        realised = protocol.conditional_on(outcome.outputs[CURATOR])
         assert realised.walk.away[:, 5].tolist() == [False, True, False, False]
         # The curator cannot know that 9 was there for a second.
         assert realised.walk.away[:, 9].all()
@@ -473,7 +474,7 @@ class TestRuns:
         stated, planned = happened.guarantees[0], protocol.guarantee()
         assert stated.epsilon(DELTA) != planned.epsilon(DELTA)
         assert set(planned.assumptions) < set(stated.assumptions)
-        realised = protocol.realised(happened.collected).guarantee()
+        realised = protocol.conditional_on(happened.collected).guarantee()
         assert stated.epsilon(DELTA) == realised.epsilon(DELTA)
 
     def test_played_and_simulated_absences_are_promised_the_same(self):
@@ -533,7 +534,9 @@ class TestRuns:
         protocol = own_buckets(ring(5), rounds=3)
         seeds, heard = Seeds(4), []
         parties = [CURATOR, *map(device, range(5))]
-        makers = protocol.actors(np.arange(5), seeds, {each: Labels(each) for each in parties})
+        makers = make_actors(
+            protocol, np.arange(5), seeds, {each: Labels(each) for each in parties}
+        )
 
         def listen(address, make):
             class Ear(Sleeper):

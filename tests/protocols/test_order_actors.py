@@ -18,6 +18,7 @@ from incrowd.protocols.order_shuffle.messages import (
     PlacedBatch,
     PlacedReport,
 )
+from incrowd.protocols.run import make_actors
 from incrowd.protocols.runtime import wire
 from incrowd.protocols.runtime.actor import CURATOR, SHUFFLER, Message, device
 from incrowd.protocols.runtime.context import ActorContext, Timing
@@ -61,7 +62,7 @@ class TestContract(ProtocolContract):
         assert 0 < collected.received < 60
         assert collected.dropped == 60 - collected.received
         assert played.result.people == collected.received
-        expected = protocol.among(collected.who)
+        expected = protocol.subset(collected.who)
         assert played.cost == expected.cost()
         for stated, proven in zip(played.guarantees, expected.guarantees(), strict=True):
             assert (stated.view, stated.notion, stated.digest) == (
@@ -109,9 +110,9 @@ def bench(kind: str = "people", n: int = 3, seed: int = 0, **settings: Any) -> t
         generator=lambda *number: Seeds(seed).generator("shuffler", *number),
         timing=Timing(patience=60.0),
     )
-    shuffler = protocol.party(SHUFFLER, context)
+    shuffler = protocol.actor(SHUFFLER, context)
     shuffler.start(0.0)
-    makers = protocol.actors(values, Seeds(seed))
+    makers = make_actors(protocol, values, Seeds(seed))
     sent = [makers[device(person)]().start(0.0)[0].body for person in range(n)]
     return shuffler, [msgspec.msgpack.decode(body, type=PlacedReport) for body in sent]
 
@@ -221,7 +222,7 @@ def test_the_batch_does_not_depend_on_the_order_of_arrival():
 @pytest.mark.parametrize("kind", KINDS)
 def test_forgets_who_sent_what_when_it_shuffles_and_all_reports_when_they_are_safe(kind):
     protocol, values = placed(kind)
-    makers = protocol.actors(values, Seeds(1), {device(p): Marked(p) for p in range(7)})
+    makers = make_actors(protocol, values, Seeds(1), {device(p): Marked(p) for p in range(7)})
     shuffler = makers[SHUFFLER]()
     shuffler.start(0.0)
     for person in range(7):
@@ -275,7 +276,7 @@ def test_a_restart_repeats_the_batch_and_draws_nothing():
     def never(*numbers: int) -> Any:
         raise AssertionError("a shuffle is drawn twice")
 
-    copy = protocol.party(SHUFFLER, ActorContext(generator=never, timing=Timing(patience=60.0)))
+    copy = protocol.actor(SHUFFLER, ActorContext(generator=never, timing=Timing(patience=60.0)))
     copy.resume(shuffler.state())
     for now in (10.0, 61.0, 100.0):
         assert batches(copy.wake(now)) == [batch]
@@ -291,7 +292,7 @@ def test_each_shuffle_is_drawn_from_the_stream_of_its_seat():
         return Seeds(5).generator("shuffler", *numbers)
 
     protocol, _ = placed("people", 3)
-    shuffler = protocol.party(SHUFFLER, ActorContext(generator=stream))
+    shuffler = protocol.actor(SHUFFLER, ActorContext(generator=stream))
     shuffler.start(0.0)
     assert asked == []
     for person, report in enumerate(bench()[1]):
@@ -325,7 +326,7 @@ def test_draws_exactly_where_that_is_asked_for(monkeypatch, exact):
 
 def curator(kind: str = "points", n: int = 3) -> Any:
     protocol, _ = placed(kind, n)
-    made = protocol.party(CURATOR, ActorContext(generator=Seeds(0).generator))
+    made = protocol.actor(CURATOR, ActorContext(generator=Seeds(0).generator))
     made.start(0.0)
     return made
 
@@ -418,14 +419,14 @@ def test_an_impossible_batch_changes_nothing(impossible):
 def test_no_byte_can_be_cut_off_or_added(kind):
     """Whatever kind of place is said in it."""
     protocol, values = placed(kind, 3)
-    seen = taken_by(deliver_cut(protocol.actors(values, Seeds(3))))
+    seen = taken_by(deliver_cut(make_actors(protocol, values, Seeds(3))))
     assert seen == {SHUFFLER: 4, "device": 3, CURATOR: 1}
 
 
 @pytest.mark.parametrize("kind", ["points", "groups"])
 def test_arbitrary_bytes_cause_nothing(kind):
     protocol, values = placed(kind, 3)
-    cast = protocol.actors(values, Seeds(3))
+    cast = make_actors(protocol, values, Seeds(3))
     for make in cast.values():
         actor = make()
         actor.start(0.0)
@@ -441,11 +442,11 @@ def test_played_and_simulated_are_one_protocol(kind):
     simulated, shuffled = protocol.collect(values, Seeds(1)), Shuffled(protocol, 1, values=values)
     for found in (simulated, shuffled.found):
         check(protocol, found)
-        happened = protocol.realised(found)
+        happened = protocol.conditional_on(found)
         assert happened.mechanism.alpha <= 1.0
         assert happened.mechanism.sensitivity > 0
         assert happened.cost() == protocol.cost()
-    one, other = (protocol.realised(each) for each in (simulated, shuffled.found))
+    one, other = (protocol.conditional_on(each) for each in (simulated, shuffled.found))
     assert one.grouping == other.grouping
     for stated, due in zip(one.guarantees(), other.guarantees(), strict=True):
         assert (stated.view, stated.theorem, stated.digest, stated.epsilon(DELTA)) == (
@@ -467,10 +468,10 @@ def test_who_is_near_whom_can_be_a_graph():
     )
     shuffled = Shuffled(protocol)
     check(protocol, shuffled.found)
-    assert protocol.realised(shuffled.found).grouping == protocol.grouping
+    assert protocol.conditional_on(shuffled.found).grouping == protocol.grouping
 
 
 def test_device_without_a_value_cannot_start():
-    made = own(3).party(device(0), ActorContext(generator=lambda: Seeds(0).generator("device", 0)))
+    made = own(3).actor(device(0), ActorContext(generator=lambda: Seeds(0).generator("device", 0)))
     with pytest.raises(InvalidParameter, match="its owner's value"):
         made.start(0.0)

@@ -47,7 +47,7 @@ def test_no_order_is_less_sensitive_and_the_line_is_the_one_that_is_kept():
 def test_squares_do_not_depend_on_who_comes():
     points = town()
     kept = np.flatnonzero(np.arange(600) % 3)
-    fewer, again = from_cells(points, 1.0).among(kept), from_cells(points[kept], 1.0)
+    fewer, again = from_cells(points, 1.0).subset(kept), from_cells(points[kept], 1.0)
     assert sorted(members(fewer)) == sorted(members(again))
 
 

@@ -375,7 +375,7 @@ def makers():
 @pytest.mark.parametrize("whole", list(makers()), ids=lambda found: found.words)
 def test_groups_among_some_people_are_what_is_left_of_all(whole):
     people = np.random.default_rng(6).permutation(40)[:13]
-    part = whole.among(people)
+    part = whole.subset(people)
     number = {int(person): index for index, person in enumerate(people)}
     left = {frozenset(number[p] for p in group if p in number) for group in family(whole)}
     assert family(part) == left - {frozenset()}
@@ -387,16 +387,16 @@ def test_groups_among_some_people_are_what_is_left_of_all(whole):
             own = whole.group(whole.group_of(int(person)))
             expected = sorted(number[p] for p in own.tolist() if p in number)
             assert part.group(part.group_of(index)).tolist() == expected
-    again = part.among([2, 0])
+    again = part.subset([2, 0])
     small = {frozenset({2: 0, 0: 1}[p] for p in group if p in {0, 2}) for group in family(part)}
     assert family(again) == small - {frozenset()}
-    assert whole.among(np.arange(40)) == whole
+    assert whole.subset(np.arange(40)) == whole
 
 
 @pytest.mark.parametrize("people", [[], [0, 0], [-1], [40], [0.5], [[1]]])
 def test_people_who_take_part_are_checked(people):
     with pytest.raises(InvalidParameter):
-        from_points(np.arange(40.0), 1).among(people)
+        from_points(np.arange(40.0), 1).subset(people)
 
 
 # Incidence and stars.

@@ -227,11 +227,11 @@ def test_whatever_fits_can_be_shuffled(survey):
     task = Release(categories=("a", "b"), coordinates=tuple("abcdefgh"[: len(form.bounds)]))
     protocol = OrderShuffle(
         KRR(categories=2, epsilon=1.0), n=len(places), alpha=1.0, radius=radius, metric=metric
-    ).asking(task)
+    ).bound_to(task)
     values = np.zeros(len(places), task.dtype)
     values["point"] = places
     found = protocol.collect(values, Seeds(1))
     assert found.received == len(places)
-    mechanism = protocol.realised(found).mechanism
+    mechanism = protocol.conditional_on(found).mechanism
     assert mechanism is not None
     assert mechanism.alpha <= 1.0

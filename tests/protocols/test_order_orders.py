@@ -309,7 +309,7 @@ def test_a_search_needs_no_list_of_groups(name, monkeypatch):
     monkeypatch.setattr("incrowd.protocols.order_shuffle.groupings.balls.MOST_HELD", 0)
     assert grouping.incidence() is None
     assert np.array_equal(reference_order(grouping, "bfs").people, expected)
-    part = grouping.among(np.arange(0, grouping.n, 3))
+    part = grouping.subset(np.arange(0, grouping.n, 3))
     assert np.array_equal(np.sort(part.breadth_first()), np.arange(part.n))
 
 

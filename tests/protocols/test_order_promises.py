@@ -140,15 +140,15 @@ class TestFewValues:
         )
         assert protocol.order_guarantee().alpha == 2.0
         assert protocol.order_guarantee(colluders=1).alpha == 3.0
-        assert protocol.realised(placed([0, 1, 2])).order_guarantee().alpha == 2.0
-        assert 3.0 in protocol.particulars(0.0, protocol.guarantee(), 1)["group_alpha"]
-        happened = protocol.realised(placed([0, 1, 2], unread=1))
+        assert protocol.conditional_on(placed([0, 1, 2])).order_guarantee().alpha == 2.0
+        assert 3.0 in protocol.diagnostics(0.0, protocol.guarantee(), 1)["group_alpha"]
+        happened = protocol.conditional_on(placed([0, 1, 2], unread=1))
         assert happened.order_guarantee().alpha == 3.0
-        assert 3.0 in happened.particulars(0.0, happened.guarantee())["group_alpha"]
+        assert 3.0 in happened.diagnostics(0.0, happened.guarantee())["group_alpha"]
 
     def test_without_them_nothing_of_that_matters(self):
         protocol = ic.OrderShuffle(ic.KRR(categories=2, epsilon=9.0), PAIRS, alpha=2.0)
-        for happened in (protocol, protocol.realised(placed([0, 1, 2], unread=1))):
+        for happened in (protocol, protocol.conditional_on(placed([0, 1, 2], unread=1))):
             assert happened.order_guarantee(colluders=1).alpha <= 2.0
 
 
@@ -163,12 +163,12 @@ class TestWhoComes:
             )
             planned = shuffle(grouping=grouping, alpha=None, theta=1.0)
             who = np.sort(rng.choice(n, n - 2, replace=False))
-            happened = planned.realised(placed(who))
+            happened = planned.conditional_on(placed(who))
             assert happened.order_guarantee().alpha <= planned.order_guarantee().alpha
 
     def test_nobody_is_no_release(self):
         with pytest.raises(ProtocolFailed, match="none"):
-            shuffle().realised(placed([]))
+            shuffle().conditional_on(placed([]))
 
     def test_a_given_theta_is_for_one_machine(self):
         with pytest.raises(InvalidParameter, match="give alpha"):
@@ -181,16 +181,16 @@ class TestWhoComes:
         values = task.encode(
             np.array([["a", "e;d;a"], ["a", "b;d;c"], ["a", "c;b;d"], *(["a", x] for x in "eac")])
         )
-        asked = ic.OrderShuffle(KRR(categories=2, epsilon=1.0), n=6, theta=0.1).asking(task)
-        before = asked.foreseen(values).order_guarantee()
+        asked = ic.OrderShuffle(KRR(categories=2, epsilon=1.0), n=6, theta=0.1).bound_to(task)
+        before = asked.prospective(values).order_guarantee()
         assert any("everybody comes" in each for each in before.assumptions)
         worst = max(
-            asked.among(range(5)).foreseen(np.delete(values, away)).order_guarantee().alpha
+            asked.subset(range(5)).prospective(np.delete(values, away)).order_guarantee().alpha
             for away in range(6)
         )
         assert worst > before.alpha
-        sure = ic.OrderShuffle(KRR(categories=2, epsilon=1.0), n=6, alpha=1.0).asking(task)
-        assert not any("comes" in x for x in sure.foreseen(values).order_guarantee().assumptions)
+        sure = ic.OrderShuffle(KRR(categories=2, epsilon=1.0), n=6, alpha=1.0).bound_to(task)
+        assert not any("comes" in x for x in sure.prospective(values).order_guarantee().assumptions)
 
     @pytest.mark.parametrize(
         "randomizer", [Gaussian(epsilon=1.0, delta=1e-6), Generic(epsilon=1.0, delta=1e-6)]
@@ -254,10 +254,10 @@ class TestGroups:
         task = ic.Release(categories=("a", "b"), coordinates=("x",))
         plan = ic.OrderShuffle(
             ic.KRR(categories=2, epsilon=1.0), n=4, alpha=1.0, radius=1.0
-        ).asking(task)
+        ).bound_to(task)
         values = task.encode(np.array([["a", "0"], ["b", "1"], ["a", "5"], ["a", "9"]]))
         assert plan.order_guarantee("everyone").alpha == 4.0
-        assert plan.foreseen(values).order_guarantee("everyone").alpha == 2.0
+        assert plan.prospective(values).order_guarantee("everyone").alpha == 2.0
 
     @pytest.mark.parametrize(
         ("settings", "columns", "said"),
@@ -275,7 +275,7 @@ class TestGroups:
             ic.KRR(categories=2, epsilon=1.0), n=4, alpha=1.0, radius=1.0, **settings
         )
         with pytest.raises(InvalidParameter, match=said):
-            plan.asking(task)
+            plan.bound_to(task)
 
     def test_hamming_looks_for_no_order(self):
         assert shuffle(distance="hamming").mechanism.order.method == "any"

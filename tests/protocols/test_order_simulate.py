@@ -153,7 +153,7 @@ def test_a_million_people():
     values["value"], values["point"] = points[:, 0] > 500, points
     protocol = OrderShuffle(
         RR(epsilon=30.0), n=n, alpha=1.0, radius=1.0, method="coordinate"
-    ).asking(task)
+    ).bound_to(task)
     found = protocol.collect(values, Seeds(1))
     assert found.pooled().sum() == values["value"].sum()
-    assert protocol.realised(found).mechanism.alpha <= 1.0
+    assert protocol.conditional_on(found).mechanism.alpha <= 1.0

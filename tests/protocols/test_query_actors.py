@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 
 from incrowd.errors import InvalidParameter
+from incrowd.protocols.run import make_actors
 from incrowd.protocols.runtime import wire
 from incrowd.protocols.runtime.actor import CURATOR, Done, Message, NullSealer, Send, device
 from incrowd.protocols.runtime.context import ActorContext
@@ -47,7 +48,7 @@ def made(protocol, address, sealer=None, value=None, seed=1):
     context = ActorContext(
         generator=generator, value=value, sealer=sealer or NullSealer(), timing=TIMING
     )
-    return protocol.party(address, context)
+    return protocol.actor(address, context)
 
 
 def tell(actor, sender, message, now=1.0):
@@ -124,7 +125,7 @@ def test_who_has_no_place_is_refused(address):
 
 
 def test_source_without_a_tuple_cannot_start():
-    source = own().party(device(1), ActorContext(generator=Seeds(1).generator))
+    source = own().actor(device(1), ActorContext(generator=Seeds(1).generator))
     with pytest.raises(InvalidParameter, match="its owner's value"):
         source.start(0.0)
 
@@ -134,7 +135,7 @@ def test_deadlines_follow_each_other():
     order = [until.people, until.scramblers, until.replaced, until.spares, until.compute]
     order += [until.counted, until.result]
     assert order == sorted(set(order))
-    assert own().lasts(TIMING) == until.result
+    assert own().duration(TIMING) == until.result
 
 
 # A source.
@@ -233,7 +234,7 @@ def test_without_a_scrambler_messages_go_to_distinct_nodes_in_random_order():
     rng = np.random.default_rng(1)
     context = ActorContext(generator=lambda *_: rng, value=tuples(protocol)[:1], timing=TIMING)
     for _ in range(1200):
-        posts = sends(protocol.party(device(0), context).start(0.0))
+        posts = sends(protocol.actor(device(0), context).start(0.0))
         assert len(posts) == len({each.to for each in posts}) == 2
         first[posts[0].to] += 1
         for place, each in enumerate(posts):
@@ -694,7 +695,9 @@ def test_what_is_played_has_the_law_of_what_is_simulated(options):
         found = Counter()
         for seed in range(PLAYS):
             if play:
-                tabulated = Desk(protocol.actors(values, Seeds(seed), timing=TIMING)).run().found
+                tabulated = (
+                    Desk(make_actors(protocol, values, Seeds(seed), timing=TIMING)).run().found
+                )
             else:
                 tabulated = protocol.collect(values, Seeds(10_000 + seed))
             seen = tabulated.traffic[0].sum(axis=0)

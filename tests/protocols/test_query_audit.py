@@ -56,10 +56,10 @@ def observed(
     granted = Message(CURATOR, wire.encode(messages.Granted(0)))
     found = np.zeros((plays, TARGETS), np.int64)
     for play in range(plays):
-        scrambler = chosen.party("scrambler/0", helper)
+        scrambler = chosen.actor("scrambler/0", helper)
         scrambler.start(0.0)
         for person, context in enumerate(contexts):
-            sent = chosen.party(device(person), context).start(0.0)[0]
+            sent = chosen.actor(device(person), context).start(0.0)[0]
             assert isinstance(sent, Send)
             scrambler.receive(Message(device(person), sent.body), 0.0)
         if absent:

@@ -39,7 +39,7 @@ def collected(protocol, crowds):
 def stated(protocol, delta, crowd):
     """The ε after each number of rounds, all with this crowd."""
     return [
-        protocol.realised(collected(protocol, (crowd,) * held)).guarantee().epsilon(delta)
+        protocol.conditional_on(collected(protocol, (crowd,) * held)).guarantee().epsilon(delta)
         for held in range(1, protocol.parameters.rounds + 1)
     ]
 
@@ -83,7 +83,7 @@ def test_token_walk_when_stopped_by_the_loss_states_enough():
             rounds=(), sent=held, total=np.zeros(()), reports=held, noise=held, steps=held,
             crowd=3, losses=None, drawn=True,
         )  # fmt: skip
-        after.append(protocol.realised(home).guarantee("everyone").epsilon(DELTA))
+        after.append(protocol.conditional_on(home).guarantee("everyone").epsilon(DELTA))
     assert stopped_gaussian(SHIFT, after, rate=1 / 3) <= DELTA * (1 + 1e-2)
 
 
@@ -93,9 +93,9 @@ def test_realised_when_stopped_with_people_away_counts_on_no_crowd(kind):
     more = {"rate": 0.5} if kind is CheckIn else {}
     protocol = kind(RR(epsilon=1.0), n=20, rounds=4, **more)
     alone = kind(RR(epsilon=1.0), n=1, rounds=4, **more).guarantee().epsilon(DELTA)
-    happened = protocol.realised(collected(protocol, (19, 20)))
+    happened = protocol.conditional_on(collected(protocol, (19, 20)))
     assert happened.guarantee().epsilon(DELTA) == alone
-    whole = protocol.realised(collected(protocol, (20, 20)))
+    whole = protocol.conditional_on(collected(protocol, (20, 20)))
     assert whole.guarantee().epsilon(DELTA) == protocol.guarantee().epsilon(DELTA)
 
 
@@ -110,7 +110,9 @@ def test_check_in_when_the_next_crowd_is_picked_states_the_least_one():
     large, small, delta = 60, 20, 0.01
     protocol = CheckIn(RR(epsilon=1.0), n=large, rate=1.0, rounds=2, least=small)
     after = {
-        crowd: protocol.realised(collected(protocol, (large, crowd))).guarantee().epsilon(delta)
+        crowd: protocol.conditional_on(collected(protocol, (large, crowd)))
+        .guarantee()
+        .epsilon(delta)
         for crowd in (small, 40, large)
     }
     assert set(after.values()) == {protocol.guarantee().epsilon(delta)}
@@ -128,7 +130,7 @@ def test_check_in_when_the_next_crowd_is_picked_states_the_least_one():
 
 def test_check_in_when_attendance_alone_decides_counts_those_heard_of():
     protocol = CheckIn(RR(epsilon=1.0), n=60, rate=0.5, rounds=3)
-    happened = protocol.realised(collected(protocol, (60, 45, 50)))
+    happened = protocol.conditional_on(collected(protocol, (60, 45, 50)))
     assert (happened.parameters.crowd, happened.parameters.rounds) == (45, 3)
     assert any("earlier rounds gave" in each for each in happened.guarantee().assumptions)
     once = CheckIn(RR(epsilon=1.0), n=60, rate=0.5)
@@ -142,5 +144,5 @@ def test_partial_answers_state_what_a_plan_of_so_many_rounds_would():
     for each in run.refined:
         assert each.protocol.parameters.rounds == each.rounds
     assert run.refined[-1].protocol.guarantee().epsilon(DELTA) == run.guarantees[0].epsilon(DELTA)
-    stopped = protocol.realised(run.collected.first(2))
+    stopped = protocol.conditional_on(run.collected.first(2))
     assert stopped.guarantee().epsilon(DELTA) == protocol.guarantee().epsilon(DELTA)

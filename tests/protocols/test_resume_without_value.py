@@ -13,6 +13,7 @@ from incrowd.graphs import families
 from incrowd.protocols.check_in.spec import CheckIn
 from incrowd.protocols.local.spec import Local
 from incrowd.protocols.network_shuffle.spec import NetworkShuffle
+from incrowd.protocols.run import make_actors
 from incrowd.protocols.runtime.actor import CURATOR, Actor, is_device
 from incrowd.protocols.token_walk.spec import TokenWalk
 from incrowd.protocols.trusted_shuffle.spec import TrustedShuffle
@@ -70,7 +71,7 @@ class Forgetful(Actor):
 )
 def test_devices_that_crash_resume_without_a_value_and_end_alike(protocol, values):
     resumed: Counter[str] = Counter()
-    makers = protocol.actors(values, Seeds(3))
+    makers = make_actors(protocol, values, Seeds(3))
     forgetful = {
         to: partial(Forgetful, make, resumed) if is_device(to) else make
         for to, make in makers.items()

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from incrowd.errors import InvalidParameter
+from incrowd.protocols.run import make_actors
 from incrowd.protocols.runtime import wire
 from incrowd.protocols.runtime.actor import (
     COURIER,
@@ -55,7 +56,7 @@ class Talking:
             timing=TIMING,
         )
         self.person = person
-        self.actor = self.protocol.party(device(person), self.context)
+        self.actor = self.protocol.actor(device(person), self.context)
         self.actor.start(0.0)
         self.keys = self.tell(messages.Restock(0)).keys
 
@@ -90,7 +91,7 @@ def test_a_repeated_request_gets_the_same_answer_and_nothing_is_added():
     first = device_.tell(asked)
     state = device_.actor.state()
     assert device_.tell(asked) == first
-    copy = device_.protocol.party(device(2), device_.context)
+    copy = device_.protocol.actor(device(2), device_.context)
     copy.resume(state)
     device_.actor = copy
     assert device_.tell(asked) == first
@@ -188,7 +189,7 @@ def test_only_the_courier_is_heard():
 
 def test_arbitrary_bytes_cause_nothing():
     protocol, seeds = walk(), Seeds(1)
-    makers = protocol.actors(np.arange(N), seeds, timing=TIMING)
+    makers = make_actors(protocol, np.arange(N), seeds, timing=TIMING)
     for address in (device(0), COURIER, CURATOR):
         actor = makers[address]()
         actor.start(0.0)
@@ -213,7 +214,7 @@ def test_on_a_ring_nobody_takes_anothers_turn():
 def test_a_model_is_not_played():
     protocol = TokenWalk(Gaussian.with_sigma(1.0), n=N, steps=6, task="sgd")
     with pytest.raises(InvalidParameter, match="TokenSGD"):
-        protocol.party(COURIER, ActorContext(generator=Seeds(1).generator))
+        protocol.actor(COURIER, ActorContext(generator=Seeds(1).generator))
 
 
 # Sealing.
@@ -244,7 +245,9 @@ def test_a_sum_can_be_opened_by_the_next_holder_alone():
 def test_a_walk_with_real_seals_has_the_same_result(tokens):
     protocol = walk(steps=20, tokens=tokens)
     plain, sealed = (
-        play(protocol.actors(np.arange(N), Seeds(4), chosen, TIMING), Seeds(4)).outputs[CURATOR]
+        play(make_actors(protocol, np.arange(N), Seeds(4), chosen, TIMING), Seeds(4)).outputs[
+            CURATOR
+        ]
         for chosen in (None, sealers(protocol))
     )
     assert sealed.reports == 20 * tokens
@@ -256,7 +259,7 @@ def test_every_token_has_the_same_size():
     for categories, steps in ((4, 6), (4000, 6)):
         protocol = TokenWalk(KRR(categories=categories, epsilon=1.0), n=N, steps=steps)
         sizes = set()
-        makers = protocol.actors(np.arange(N) % 4, Seeds(1), sealers(protocol), TIMING)
+        makers = make_actors(protocol, np.arange(N) % 4, Seeds(1), sealers(protocol), TIMING)
         honest = makers[COURIER]
 
         def watched(honest=honest, sizes=sizes):
@@ -280,12 +283,12 @@ def test_every_token_has_the_same_size():
 def test_vectors_and_numbers_come_home():
     vectors = np.eye(3)[np.arange(N) % 3]
     protocol = TokenWalk(GaussianVector(epsilon=30.0, delta=0.1, dimension=3), n=N, steps=40)
-    total = play(protocol.actors(vectors, Seeds(1)), Seeds(1)).outputs[CURATOR].total
+    total = play(make_actors(protocol, vectors, Seeds(1)), Seeds(1)).outputs[CURATOR].total
     assert total.shape == (3,)
     assert total.sum() == pytest.approx(40, abs=6 * protocol.randomizer.sigma * 120**0.5)
     for path in ("hidden", "public"):
         protocol = TokenWalk(Gaussian.with_sigma(0.25), n=N, steps=40, path=path)
-        collected = play(protocol.actors(np.ones(N), Seeds(1)), Seeds(1)).outputs[CURATOR]
+        collected = play(make_actors(protocol, np.ones(N), Seeds(1)), Seeds(1)).outputs[CURATOR]
         assert collected.total.shape == ()
         assert float(collected.total) == pytest.approx(40, abs=6 * 0.25 * 40**0.5)
         # Of a path that is hidden nothing may be told.
@@ -297,7 +300,7 @@ def test_vectors_and_numbers_come_home():
 
 def stocked(protocol):
     """A courier with everybody's keys, what each of them sent it, and what it did at the last."""
-    courier = protocol.party(
+    courier = protocol.actor(
         COURIER, ActorContext(generator=partial(Seeds(1).generator, "courier"), timing=TIMING)
     )
     courier.start(0.0)
@@ -357,7 +360,7 @@ def test_devices_hold_to_the_cap_themselves():
 
 
 def test_who_is_asked_gets_the_same_bytes_until_a_round_is_over():
-    courier = walk().party(
+    courier = walk().actor(
         COURIER, ActorContext(generator=partial(Seeds(1).generator, "courier"), timing=TIMING)
     )
     courier.start(0.0)
@@ -368,7 +371,7 @@ def test_who_is_asked_gets_the_same_bytes_until_a_round_is_over():
     (asked,) = (each for each in effects if isinstance(each, Send))
     assert [each for each in courier.wake(1.0) if isinstance(each, Send)] == [asked]
     state = courier.state()
-    copy = walk().party(
+    copy = walk().actor(
         COURIER, ActorContext(generator=partial(Seeds(1).generator, "courier"), timing=TIMING)
     )
     copy.resume(state)
@@ -394,7 +397,7 @@ def test_who_is_asked_gets_the_same_bytes_until_a_round_is_over():
 )
 def test_a_token_that_is_none_counts_as_lost(sealed, reports):
     protocol = walk()
-    curator = protocol.party(CURATOR, ActorContext(generator=Seeds(1).generator))
+    curator = protocol.actor(CURATOR, ActorContext(generator=Seeds(1).generator))
     told = messages.Homecoming(0, sealed, reports, float(reports), 6, N, None)
     answer, done = curator.receive(Message(COURIER, wire.encode(told)), 1.0)
     assert answer == Send(COURIER, wire.encode(messages.Arrived(0)))
@@ -403,7 +406,7 @@ def test_a_token_that_is_none_counts_as_lost(sealed, reports):
 
 
 def test_a_token_counts_once():
-    curator = walk(tokens=2).party(CURATOR, ActorContext(generator=Seeds(1).generator))
+    curator = walk(tokens=2).actor(CURATOR, ActorContext(generator=Seeds(1).generator))
     sealed = np.array([1, 2, 0, 0, 0], "<u4").tobytes()
     told = [messages.Homecoming(each, sealed, 3, 3.0, 5, N - each, 0.5) for each in (0, 1)]
     bodies = [Message(COURIER, wire.encode(each)) for each in told]

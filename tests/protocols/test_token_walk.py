@@ -20,6 +20,7 @@ from incrowd.privacy.gaussian import GaussianProfile
 from incrowd.privacy.repeated import RepeatedProfile
 from incrowd.privacy.sampled import SampledProfile
 from incrowd.protocols import load
+from incrowd.protocols.run import make_actors
 from incrowd.protocols.runtime.actor import COURIER, CURATOR, Message, device
 from incrowd.protocols.token_walk import TokenWalk, TokenWalkParameters
 from incrowd.protocols.token_walk.roles.token import Carried
@@ -237,7 +238,7 @@ class TestWhatHappened:
 
     def test_turns_of_noise_alone_are_no_contributions(self):
         protocol = TokenWalk(NOISE, n=3, steps=12, path="public", cap=1)
-        happened = protocol.realised(protocol.collect(np.zeros(3), Seeds(1)))
+        happened = protocol.conditional_on(protocol.collect(np.zeros(3), Seeds(1)))
         stated = happened.guarantee("peer")
         assert stated.epsilon(1e-5) <= happened.guarantee("everyone").epsilon(1e-5)
         assert stated.lower(1e-5) is None
@@ -253,7 +254,7 @@ class TestWhatHappened:
             rounds=(), sent=500, total=np.full(3, 150.0), reports=450, noise=450, steps=500,
             crowd=21, losses=None, drawn=True,
         )  # fmt: skip
-        happened = protocol.realised(home)
+        happened = protocol.conditional_on(home)
         assert (happened.parameters.n, happened.parameters.steps) == (21, 600)
         assert happened.guarantee().epsilon(DELTA) > protocol.guarantee().epsilon(DELTA)
 
@@ -262,8 +263,8 @@ class TestWhatHappened:
         """Who goes away because of a token they saw decides which losses there are."""
         protocol = TokenWalk(NOISE, n=30, steps=600, path="public")
         whole = protocol.collect(np.zeros(30), Seeds(3))
-        assert "realised walk" in protocol.realised(whole).guarantee("peer").theorem
-        cut = protocol.realised(replace(whole, **missing))
+        assert "realised walk" in protocol.conditional_on(whole).guarantee("peer").theorem
+        cut = protocol.conditional_on(replace(whole, **missing))
         assert "realised walk" not in cut.guarantee("peer").theorem
         planned = protocol.guarantee("peer").epsilon(DELTA)
         assert cut.guarantee("peer").epsilon(DELTA) >= planned
@@ -274,7 +275,7 @@ class TestWhatHappened:
             losses=None, drawn=True,
         )  # fmt: skip
         with pytest.raises(ProtocolFailed, match="no token"):
-            TokenWalk(RESPONSE, n=9, steps=9).realised(home)
+            TokenWalk(RESPONSE, n=9, steps=9).conditional_on(home)
         with pytest.raises(ProtocolFailed, match="nothing to estimate"):
             home.estimate(RESPONSE)
 
@@ -282,7 +283,7 @@ class TestWhatHappened:
         protocol = TokenWalk(RESPONSE, n=60, steps=120)
         played = run(protocol, np.arange(60) % 3, faults=Faults(dropout=0.5), seed=1)
         assert 0 < played.collected.crowd < 60
-        happened = protocol.realised(played.collected)
+        happened = protocol.conditional_on(played.collected)
         assert happened.parameters.n == played.collected.crowd == played.result.people
         for stated, proven in zip(played.guarantees, happened.guarantees(), strict=True):
             assert stated.view == proven.view
@@ -389,8 +390,8 @@ class TestRefusals:
 
 class TestActors:
     def cast(self):
-        return TokenWalk(KRR(categories=3, epsilon=1.0), n=3, steps=6).actors(
-            np.arange(3), Seeds(3)
+        return make_actors(
+            TokenWalk(KRR(categories=3, epsilon=1.0), n=3, steps=6), np.arange(3), Seeds(3)
         )
 
     def test_everybody_is_cast(self):
@@ -419,7 +420,7 @@ class TestWhatWasLost:
 
     def happened(self, lost):
         home = self.PROTOCOL.collect(np.linspace(0, 1, 20), Seeds(3))
-        return self.PROTOCOL.realised(
+        return self.PROTOCOL.conditional_on(
             replace(home, reports=200 - lost, noise=200.0 - lost, losses=None)
         )
 

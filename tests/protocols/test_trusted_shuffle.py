@@ -11,6 +11,7 @@ from scipy.stats import chisquare
 
 from incrowd.errors import InvalidCrowd, NotProven
 from incrowd.protocols.local import simulate
+from incrowd.protocols.run import make_actors
 from incrowd.protocols.runtime import wire
 from incrowd.protocols.runtime.actor import CURATOR, SHUFFLER, Message, device
 from incrowd.protocols.runtime.context import Timing
@@ -141,8 +142,8 @@ class TestWhoSeesWhat:
         protocol = TrustedShuffle(KRR(categories=self.N, epsilon=30.0), n=self.N, rounds=2)
         seeds = Seeds(2)
         parties = [CURATOR, SHUFFLER, *map(device, range(self.N))]
-        makers = protocol.actors(
-            np.arange(self.N), seeds, {party: LabelSealer(party) for party in parties}
+        makers = make_actors(
+            protocol, np.arange(self.N), seeds, {party: LabelSealer(party) for party in parties}
         )
         heard = []
 
@@ -194,8 +195,8 @@ class TestWhoSeesWhat:
         protocol = TrustedShuffle(KRR(categories=self.N, epsilon=30.0), n=self.N)
         seeds = Seeds(2)
         parties = [CURATOR, SHUFFLER, *map(device, range(self.N))]
-        makers = protocol.actors(
-            np.arange(self.N), seeds, {party: LabelSealer(party) for party in parties}
+        makers = make_actors(
+            protocol, np.arange(self.N), seeds, {party: LabelSealer(party) for party in parties}
         )
         honest = makers[device(4)]
 

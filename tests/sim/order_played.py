@@ -65,7 +65,7 @@ def placed(kind: str, n: int = 7, **settings: Any) -> tuple[OrderShuffle, Any]:
         task = Release(categories=categories, groups="near", complete=True)
         cells = [[str(person), labels(person)] for person in range(n)]
         protocol = OrderShuffle(truthful(n), n=n, **chosen)
-    return protocol.asking(task), task.encode(task.rows(cells))
+    return protocol.bound_to(task), task.encode(task.rows(cells))
 
 
 # The law.

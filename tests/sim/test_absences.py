@@ -25,7 +25,7 @@ def test_token_walk_with_a_dead_branch_is_broken():
         (walk,) = walked.walks
         branches = len(walk.visits) - len(list(line(walk.visits, walk.head)))
         dead += branches
-        happened = protocol.realised(collected)
+        happened = protocol.conditional_on(collected)
         assert happened.broken == (branches > 0 or len(walk.visits) < 30)
         assert happened.parameters.steps == 30
         stated = happened.guarantee("peer+hub").epsilon(DELTA)
@@ -38,7 +38,7 @@ def test_scrambled_query_with_people_away_states_what_was_planned(gone):
     """Dummies take their places, so that every scrambler sends as many messages as planned."""
     protocol = own(sampling=0.3)
     queried = Queried(protocol, gone, change=without(*(device(2 * each) for each in range(gone))))
-    happened = protocol.realised(queried.found)
+    happened = protocol.conditional_on(queried.found)
     assert set(queried.found.traffic[0].sum(axis=1).tolist()) == {10}
     assert happened.parameters == protocol.parameters
     stated, planned = (each.guarantee("network").epsilon(DELTA) for each in (happened, protocol))
@@ -50,8 +50,8 @@ def test_order_shuffle_with_people_away_states_it_among_those_present(kind):
     protocol, values = placed(kind)
     there = [0, 1, 3, 4, 6]
     shuffled = Shuffled(protocol, 1, change=without(device(2), device(5)), values=values)
-    happened = protocol.realised(shuffled.found)
-    few, few_values = (protocol.among(there), values[there])
-    expected = few.realised(Shuffled(few, 1, values=few_values).found)
+    happened = protocol.conditional_on(shuffled.found)
+    few, few_values = (protocol.subset(there), values[there])
+    expected = few.conditional_on(Shuffled(few, 1, values=few_values).found)
     found, due = happened.mechanism, expected.mechanism
     assert (found.alpha, found.theta, found.sensitivity) == (due.alpha, due.theta, due.sensitivity)

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from incrowd.protocols.check_in import CheckIn, roles
+from incrowd.protocols.run import make_actors
 from incrowd.protocols.runtime import wire
 from incrowd.protocols.runtime.actor import CURATOR, SHUFFLER, device
 from incrowd.protocols.runtime.context import Timing
@@ -43,7 +44,7 @@ def survey(seed, faults, **parameters):
         KRR(categories=N, epsilon=30.0), n=N, rounds=ROUNDS, **{"rate": 0.5} | parameters
     )
     seeds = Seeds(seed)
-    makers = protocol.actors(np.arange(N), seeds, timing=TIMING)
+    makers = make_actors(protocol, np.arange(N), seeds, timing=TIMING)
     return protocol, makers, play(makers, seeds, faults)
 
 
@@ -69,7 +70,7 @@ def check(seed, faults, **parameters):
     assert collected.sent == collected.received
     assert len(held) + collected.unheld == ROUNDS
     if held:
-        happened = protocol.realised(collected)
+        happened = protocol.conditional_on(collected)
         assert happened.parameters.rounds == ROUNDS
         assert happened.parameters.crowd == (protocol.parameters.fewest or min(held))
         counted = None if protocol.parameters.dummies else collected.crowds

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from incrowd.errors import ProtocolFailed
 from incrowd.protocols.order_shuffle import OrderShuffle
 from incrowd.protocols.order_shuffle.messages import PlacedBatch, PlacedReport
+from incrowd.protocols.run import make_actors
 from incrowd.protocols.runtime import wire
 from incrowd.protocols.runtime.actor import (
     CURATOR,
@@ -23,6 +24,7 @@ from incrowd.protocols.runtime.actor import (
     Message,
     Send,
     device,
+    devices,
     is_device,
 )
 from incrowd.randomizers import KRR
@@ -62,7 +64,9 @@ def tables(protocol: OrderShuffle, runs: int, faults: Faults | None = None) -> C
     seen: Counter[Any] = Counter()
     for seed in range(runs):
         seeds = Seeds(seed)
-        found = play(protocol.actors(people, seeds, timing=TIMING), seeds, faults).outputs[CURATOR]
+        found = play(make_actors(protocol, people, seeds, timing=TIMING), seeds, faults).outputs[
+            CURATOR
+        ]
         seen[tuple(found.pooled().tolist())] += 1
     return seen
 
@@ -138,7 +142,7 @@ def test_a_crash_in_any_call_changes_nothing(victim):
     protocol, values = placed("points")
 
     def makers() -> Any:
-        return protocol.actors(values, Seeds(5), timing=TIMING)
+        return make_actors(protocol, values, Seeds(5), timing=TIMING)
 
     calm = Desk(makers()).run()
     expected = calm.outputs[CURATOR].pooled().tolist()
@@ -186,21 +190,21 @@ def test_who_is_absent_is_not_in_the_table_nor_in_the_promise(kind):
     check(protocol, found)
     assert found.who.tolist() == [0, 1, 3, 4, 6]
     assert (found.received, found.dropped) == (5, 2)
-    happened = protocol.realised(found)
+    happened = protocol.conditional_on(found)
     assert happened.parameters.n == happened.grouping.n == 5
     assert happened.mechanism.alpha <= 1.0
     # The shuffle was that of these five: its sensitivity is less than with everybody there.
-    everybody = protocol.realised(Shuffled(protocol, 1, values=values).found)
+    everybody = protocol.conditional_on(Shuffled(protocol, 1, values=values).found)
     assert happened.mechanism.sensitivity < everybody.mechanism.sensitivity
     assert happened.mechanism.theta > everybody.mechanism.theta
     if kind == "people":
-        assert happened.grouping == protocol.grouping.among([0, 1, 3, 4, 6])
+        assert happened.grouping == protocol.grouping.subset([0, 1, 3, 4, 6])
 
 
 def test_a_given_order_is_that_of_those_who_came():
     protocol = own(5, [range(5)], order=[3, 1, 4, 0, 2], theta=30.0)
     shuffled = Shuffled(protocol, 1, change=without(device(1)))
-    happened = protocol.realised(shuffled.found)
+    happened = protocol.conditional_on(shuffled.found)
     # Persons 0, 2, 3 and 4 are now 0 to 3.
     assert happened.mechanism.order.people.tolist() == [2, 3, 0, 1]
     assert shuffled.found.pooled().tolist() == [0, 2, 3, 4]
@@ -223,7 +227,7 @@ def test_one_or_two_who_came_have_a_table(kind, there):
     found = Shuffled(protocol, 1, change=without(*gone), values=values).found
     check(protocol, found)
     assert found.who.tolist() == list(there)
-    assert protocol.realised(found).mechanism.alpha <= (1.0 if len(there) > 1 else 0.0)
+    assert protocol.conditional_on(found).mechanism.alpha <= (1.0 if len(there) > 1 else 0.0)
 
 
 # What is left with the shuffler.
@@ -248,7 +252,7 @@ class Signed:
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_of_a_report_is_left_after_the_curator_has_it(kind, faults):
     protocol, values = placed(kind)
-    sealers = {each: Signed() for each in (*protocol.roster, CURATOR)}
+    sealers = {each: Signed() for each in (*devices(protocol.parameters.n), CURATOR)}
     for seed in range(3):
         shuffled = Shuffled(protocol, seed, faults, values=values, sealers=sealers)
         check(protocol, shuffled.found)
@@ -257,12 +261,17 @@ def test_nothing_of_a_report_is_left_after_the_curator_has_it(kind, faults):
         state = shuffled.last[SHUFFLER].state()
         assert Signed.SIGN not in state
         (_, [(ids, payloads, closed)]), (pending, *_) = msgspec.msgpack.decode(state)
-        assert (sorted(ids), payloads, closed, pending) == (list(protocol.roster), {}, True, {})
+        assert (sorted(ids), payloads, closed, pending) == (
+            list(devices(protocol.parameters.n)),
+            {},
+            True,
+            {},
+        )
 
 
 def test_neither_who_sent_a_report_nor_its_identifier_travels():
     protocol, values = placed("points")
-    sealers = {each: Signed() for each in (*protocol.roster, CURATOR)}
+    sealers = {each: Signed() for each in (*devices(protocol.parameters.n), CURATOR)}
     shuffled = Shuffled(protocol, 3, values=values, sealers=sealers)
     reports = [
         msgspec.msgpack.decode(message.body, type=PlacedReport)
@@ -369,7 +378,7 @@ def test_a_report_that_cannot_be_read_leaves_one_place_empty(payload):
     assert found.at.tolist() == found.pooled().tolist() == [0, 1, 2, 4, 5, 6]
     assert found.points.tolist() == [[2.0 * person, -1.5] for person in range(7)]
     # The promise is for all seven whose reports were shuffled.
-    assert protocol.realised(found).grouping.n == 7
+    assert protocol.conditional_on(found).grouping.n == 7
     task = Release(categories=tuple("0123456"), coordinates=("x", "y"), complete=True)
     released = task.estimate(found, protocol.randomizer)
     assert released.rows == [[2.0 * each, -1.5, str(each)] for each in (0, 1, 2, 4, 5, 6)]
@@ -382,7 +391,7 @@ def test_somebody_who_is_in_every_group_costs_closeness_and_no_privacy():
     found = Shuffled(
         protocol, 1, change=lambda makers: makers | {device(3): lambda: liar}, values=values
     ).found
-    honest = protocol.realised(Shuffled(protocol, 1, values=values).found).mechanism
-    happened = protocol.realised(found).mechanism
+    honest = protocol.conditional_on(Shuffled(protocol, 1, values=values).found).mechanism
+    happened = protocol.conditional_on(found).mechanism
     assert happened.alpha <= 1.0
     assert happened.theta < honest.theta

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from incrowd.errors import ProtocolFailed
+from incrowd.protocols.run import conclude, make_actors
 from incrowd.protocols.runtime.actor import CURATOR, Send, device
 from incrowd.protocols.scrambled_query import ScrambledQuery
 from incrowd.protocols.scrambled_query import messages as wired
@@ -90,7 +91,7 @@ def test_everybody_is_done_in_time():
     for gone in everything:
         queried = Queried(protocol, 1, change=without(*gone, device(3)))
         assert queried.played.finished
-        assert queried.played.statistics.duration <= protocol.lasts(TIMING)
+        assert queried.played.statistics.duration <= protocol.duration(TIMING)
 
 
 @common
@@ -115,7 +116,7 @@ def test_also_while_scramblers_die_and_are_replaced(faults, seed):
 
 
 def _crashes(protocol, victim):
-    calm = Desk(protocol.actors(tuples(protocol), Seeds(5), timing=TIMING)).run()
+    calm = Desk(make_actors(protocol, tuples(protocol), Seeds(5), timing=TIMING)).run()
     for call in range(1, calm.calls[victim] + 1):
         for when in ("before", "after"):
             yield victim, call, when
@@ -133,7 +134,7 @@ def test_a_crash_in_any_call_changes_nothing(mode, victim):
     crashes = list(_crashes(protocol, victim))
     assert len(crashes) >= 4
     for crash in crashes:
-        desk = Desk(protocol.actors(tuples(protocol), Seeds(5), timing=TIMING), crash).run()
+        desk = Desk(make_actors(protocol, tuples(protocol), Seeds(5), timing=TIMING), crash).run()
         assert desk.found.folded[0].count.tolist() == [1] * 6, crash
         assert desk.found.present == (6,), crash
         if mode == "scrambler":
@@ -145,7 +146,9 @@ def test_nor_while_a_spare_takes_over(victim):
     protocol = own(6)
 
     def makers():
-        return without("scrambler/0")(protocol.actors(tuples(protocol), Seeds(5), timing=TIMING))
+        return without("scrambler/0")(
+            make_actors(protocol, tuples(protocol), Seeds(5), timing=TIMING)
+        )
 
     calm = Desk(makers()).run()
     for call in range(1, calm.calls[victim] + 1):
@@ -181,7 +184,7 @@ def test_people_send_the_same_bytes_to_a_spare():
             sent.setdefault(sender, set()).add(send.body)
         return mute(sender, send)
 
-    makers = protocol.actors(tuples(protocol), Seeds(1), timing=TIMING)
+    makers = make_actors(protocol, tuples(protocol), Seeds(1), timing=TIMING)
     desk = Desk(makers, held=held).run()
     assert desk.found.present == (12,)
     assert len(sent) == 6
@@ -213,7 +216,7 @@ def test_a_scrambler_that_dies_after_its_grant_is_an_absence():
         return send.to != "compute/0"
 
     protocol = own()
-    desk = Desk(protocol.actors(tuples(protocol), Seeds(1), timing=TIMING), held=held).run()
+    desk = Desk(make_actors(protocol, tuples(protocol), Seeds(1), timing=TIMING), held=held).run()
     assert arrived[0] > 0
     assert check(protocol, desk.found, 12) == 6
     assert desk.found.folded[0].count.tolist() == [0, 1] * 6
@@ -225,9 +228,9 @@ class Away:
 
     def __init__(self, protocol):
         self.protocol, self.answers = protocol, set()
-        makers = protocol.actors(tuples(protocol), Seeds(1), timing=TIMING)
+        makers = make_actors(protocol, tuples(protocol), Seeds(1), timing=TIMING)
         self.desk = Desk(makers, held=self.held)
-        self.desk.run(protocol.lasts(TIMING))
+        self.desk.run(protocol.duration(TIMING))
 
     def held(self, sender, send):
         if (sender, send.to) == (CURATOR, "scrambler/0"):
@@ -272,7 +275,7 @@ def test_when_nothing_came_there_is_no_answer():
         found = Queried(protocol, 1, change=change).found
         assert found.present == (0,)
         with pytest.raises(ProtocolFailed, match="came through"):
-            protocol.conclude(found, protocol.asked, 1)
+            conclude(protocol, found, protocol.asked, 1)
 
 
 class TestBites:
@@ -341,7 +344,9 @@ class TestBites:
         monkeypatch.setattr(curator.Curator, "_units", units)
         monkeypatch.setattr(curator.Curator, "_ask_for", ask)
         protocol = own()
-        desk = Desk(protocol.actors(tuples(protocol), Seeds(1), timing=TIMING), held=held).run()
+        desk = Desk(
+            make_actors(protocol, tuples(protocol), Seeds(1), timing=TIMING), held=held
+        ).run()
         with pytest.raises(AssertionError):
             check(protocol, desk.found, 12)
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from incrowd.protocols.check_in import CheckIn, roles
+from incrowd.protocols.run import make_actors
 from incrowd.protocols.runtime.actor import CURATOR, Done
 from incrowd.randomizers import RR
 from incrowd.randomness import Seeds
@@ -37,7 +38,7 @@ class Stopper(roles.Curator):
 
 def once(seed, protocol, held_curve):
     seeds = Seeds(seed)
-    makers = protocol.actors(np.ones(1, int), seeds)
+    makers = make_actors(protocol, np.ones(1, int), seeds)
     honest = makers[CURATOR]()
     makers[CURATOR] = lambda: Stopper(
         held_curve, honest._people, honest._reports, ROUNDS, sealer=honest._sealer
@@ -56,7 +57,7 @@ def test_adaptive_stopper_when_played_states_the_planned_rounds(least):
     for seed in range(40):
         collected = once(seed, protocol, held)
         rounds = len(collected.rounds)
-        found = protocol.realised(collected).guarantee().epsilon(DELTA)
+        found = protocol.conditional_on(collected).guarantee().epsilon(DELTA)
         stated[rounds] = found
         ones = np.count_nonzero(collected.pooled())
         loss = EPSILON0 * (2 * ones - rounds)

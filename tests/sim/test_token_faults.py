@@ -127,7 +127,7 @@ def test_too_few_people_walk_no_token(people):
     assert walked.played.finished
     assert walked.collected.reports == walked.collected.steps == 0
     with pytest.raises(ProtocolFailed, match="no token came home"):
-        walked.protocol.realised(walked.collected)
+        walked.protocol.conditional_on(walked.collected)
 
 
 class TestBites:

@@ -12,6 +12,7 @@ from scipy.stats import chisquare, ks_2samp
 
 from incrowd import graphs
 from incrowd.errors import ProtocolFailed
+from incrowd.protocols.run import make_actors
 from incrowd.protocols.runtime import wire
 from incrowd.protocols.runtime.actor import COURIER, CURATOR, Message, device
 from incrowd.protocols.runtime.context import Timing
@@ -69,7 +70,7 @@ def test_what_is_played_is_what_is_simulated():
 
     def walked(seed):
         protocol = TokenWalk(Gaussian.with_sigma(0.5), n=4, steps=6)
-        makers = protocol.actors(values, Seeds(seed))
+        makers = make_actors(protocol, values, Seeds(seed))
         return float(play(makers, Seeds(seed)).outputs[CURATOR].total)
 
     found = [walked(seed) for seed in range(300)]
@@ -86,7 +87,7 @@ def test_the_promise_is_that_of_what_happened():
         if stated.view == {"peer"}:
             assert stated.epsilon(1e-5) == due.epsilon(1e-5)
     walked = Walked(protocol, 2, change=vanishing(3, 1))
-    happened = protocol.realised(walked.collected)
+    happened = protocol.conditional_on(walked.collected)
     assert (happened.parameters.n, happened.parameters.steps) == (5, 50)
     assert happened.guarantee().epsilon(1e-5) > found.guarantees[0].epsilon(1e-5)
 
@@ -219,9 +220,9 @@ def test_a_ring_waits_for_everyone_and_gives_up_at_the_end():
     walked = Walked(protocol, 1, change=vanishing(3, 0))
     assert walked.played.finished
     assert walked.collected.reports == 0
-    assert walked.played.statistics.duration <= protocol.lasts(TIMING)
+    assert walked.played.statistics.duration <= protocol.duration(TIMING)
     with pytest.raises(ProtocolFailed):
-        protocol.realised(walked.collected)
+        protocol.conditional_on(walked.collected)
 
 
 @pytest.mark.parametrize("party", [COURIER, CURATOR, device(0)])
@@ -229,7 +230,7 @@ def test_every_state_survives_a_round_trip(party):
     walked = Walked(own_buckets(tokens=2), 1, Faults(loss=0.2))
     state = walked.last[party].state()
     seeds = Seeds(1)
-    copy = own_buckets(tokens=2).actors(np.arange(N), seeds, timing=TIMING)[party]()
+    copy = make_actors(own_buckets(tokens=2), np.arange(N), seeds, timing=TIMING)[party]()
     copy.resume(state)
     assert copy.state() == state
     assert copy.wake(1.0) == walked.last[party].wake(1.0)

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from incrowd.protocols.run import make_actors
 from incrowd.protocols.runtime.actor import COURIER, CURATOR, Message, Send, device, is_device
 from incrowd.protocols.runtime.context import Timing
 from incrowd.protocols.token_walk import TokenWalk
@@ -50,8 +51,8 @@ class Walked:
         self.last: dict[str, Any] = {}
         seeds = Seeds(seed)
         values = np.arange(n) if protocol.randomizer.domain == "category" else np.arange(n) / n
-        makers = change(protocol.actors(values, seeds, timing=timing))
-        until = protocol.lasts(timing) + 86_400
+        makers = change(make_actors(protocol, values, seeds, timing=timing))
+        until = protocol.duration(timing) + 86_400
         watched = {each: self.watch(each, make) for each, make in makers.items()}
         self.played = play(watched, seeds, faults, until=until)
         self.collected = self.played.outputs.get(CURATOR)

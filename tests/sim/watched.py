@@ -4,7 +4,8 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from incrowd.protocols.base import Protocol
+from incrowd.protocols.api import Protocol
+from incrowd.protocols.run import make_actors
 from incrowd.protocols.runtime.actor import CURATOR, Actor, Address, Maker, Message, Send
 from incrowd.protocols.runtime.context import Timing
 from incrowd.randomness import Seeds
@@ -59,9 +60,9 @@ class WatchedPlay:
         self.said: dict[Address, list[Send]] = defaultdict(list)
         self.last: dict[Address, Any] = {}
         seeds = Seeds(seed)
-        makers = change(protocol.actors(values, seeds, sealers, timing))
+        makers = change(make_actors(protocol, values, seeds, sealers, timing))
         watched = {each: self.watch(each, make) for each, make in makers.items()}
-        self.played = play(watched, seeds, faults, until=protocol.lasts(timing) + 86_400)
+        self.played = play(watched, seeds, faults, until=protocol.duration(timing) + 86_400)
         self.found: Any = self.played.outputs[CURATOR]
 
     def watch(self, address: Address, make: Maker) -> Maker:

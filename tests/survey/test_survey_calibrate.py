@@ -6,7 +6,7 @@ import pytest
 
 from incrowd.errors import BudgetInfeasible, InvalidCrowd, InvalidDelta, InvalidEpsilon
 from incrowd.protocols import PROTOCOLS, load
-from incrowd.protocols.base import Protocol
+from incrowd.protocols.api import Protocol
 from incrowd.randomizers import KRR, Generic
 from incrowd.survey import Goal, Unknown, calibrate, calibrate_delta, unknowns
 

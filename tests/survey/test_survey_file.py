@@ -165,7 +165,7 @@ def test_files_are_found_from_the_survey_and_open_rounds_are_planned(
     assert loaded.protocol.guarantee().epsilon(1e-6) <= 1
     run = loaded.run(seed=1)
     assert loaded.met_by(run)
-    assert loaded.protocol.details(run.collected, 1e-6)["load"]["mean"] == 1
+    assert loaded.protocol.run_diagnostics(run.collected, 1e-6)["load"]["mean"] == 1
 
 
 def test_a_graph_of_other_people(write: Write, tmp_path: Path) -> None:

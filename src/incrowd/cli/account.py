@@ -32,7 +32,9 @@ from incrowd.cli.options import (
 from incrowd.cli.output import Format, FormatOption, emit, progress
 from incrowd.errors import InvalidParameter
 from incrowd.protocols import PROTOCOLS, load
-from incrowd.protocols.base import Protocol, Safe
+from incrowd.protocols.api import Protocol
+from incrowd.protocols.capabilities import planned
+from incrowd.protocols.settings import Safe, fields_of
 from incrowd.randomizers import Unstated
 from incrowd.report.describe import describe_guarantee, describe_parameters
 from incrowd.report.format import count, guess, percent, round_down, round_up, up
@@ -46,7 +48,6 @@ from incrowd.survey.calibrate import (
     calibrate_delta,
     unknowns,
 )
-from incrowd.survey.fields import fields_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -171,7 +172,8 @@ def _planned(
 ) -> Protocol:
     """The protocol with everything chosen that its parameters leave open."""
     say(stage)
-    return protocol.planned(
+    return planned(
+        protocol,
         delta,
         colluders=given["colluders"],
         progress=lambda done, total: say(stage, done=done, total=total),
@@ -257,7 +259,7 @@ def _promised(
     promised = describe_guarantee(guarantee, delta, epsilon)
     # Nothing more can be said at δ = 0, except where no promise needs any.
     sayable = delta or protocol.slack == delta
-    own = protocol.particulars(delta, guarantee, given["colluders"]) if sayable else {}
+    own = protocol.diagnostics(delta, guarantee, given["colluders"]) if sayable else {}
     return promised, own
 
 

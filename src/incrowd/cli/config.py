@@ -9,6 +9,7 @@ import typer
 
 from incrowd.cli.outcome import warn_alone
 from incrowd.cli.output import Format, FormatOption, emit, progress
+from incrowd.protocols.capabilities import prospective
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -46,7 +47,7 @@ def check(
         survey = surveys.load(file, progress=say)
         say("computing the promises")
         protocol, budget = (
-            survey.protocol.foreseen(survey.task.encode(survey.values)),
+            prospective(survey.protocol, survey.task.encode(survey.values)),
             survey.budget,
         )
         payload: dict[str, Any] = {
@@ -64,7 +65,7 @@ def check(
             "guarantees": [
                 describe_guarantee(each, budget.delta) for each in protocol.guarantees()
             ],
-            "particulars": protocol.particulars(budget.delta, protocol.guarantee(budget.view)),
+            "particulars": protocol.diagnostics(budget.delta, protocol.guarantee(budget.view)),
             "cost": describe_cost(protocol.cost(), survey.task, protocol.parameters.n),
             "helpers": list(protocol.helpers),
             "live": msgspec.to_builtins(survey.live),

@@ -34,7 +34,7 @@ from incrowd.live.options import LiveOptions
 if TYPE_CHECKING:
     from incrowd.live.admission import Started
     from incrowd.live.curator import Curator
-    from incrowd.protocols.base import Run
+    from incrowd.protocols.run import Run
     from incrowd.survey import Survey
 
 __all__ = ["app"]

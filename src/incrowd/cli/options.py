@@ -23,11 +23,11 @@ import msgspec
 import typer
 
 from incrowd.errors import FileUnreadable, IncrowdError, InvalidParameter
-from incrowd.protocols.base import Colluders, Protocol
+from incrowd.protocols.api import Colluders, Protocol
+from incrowd.protocols.settings import Field, fields_of
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomizers.registry import RANDOMIZERS, answer_plugins
 from incrowd.survey.data import read_numbers
-from incrowd.survey.fields import Field, fields_of
 
 __all__ = [
     "ColludersOption",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from incrowd.protocols.base import Run
+    from incrowd.protocols.run import Run
     from incrowd.survey import Survey
 
 __all__ = [
@@ -171,7 +171,7 @@ def payload_of(survey: Survey, result: Run, mode: str) -> dict[str, Any]:
         "parameters": describe.describe_parameters(survey.protocol),
         "cost": describe.describe_cost(result.cost, survey.task, result.result.people),
         "measured": describe.describe_measured(result),
-        "details": survey.protocol.details(result.collected, budget.delta),
+        "details": survey.protocol.run_diagnostics(result.collected, budget.delta),
         "live": live,
         "mode": mode if live is None else "live",
         "seed": result.seed,

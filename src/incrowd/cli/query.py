@@ -30,7 +30,8 @@ from incrowd.cli.run import (
 )
 from incrowd.errors import IncrowdError
 from incrowd.protocols import load
-from incrowd.survey.fields import Field, fields_of
+from incrowd.protocols.capabilities import Tunable, drawing_of
+from incrowd.protocols.settings import Field, fields_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -151,7 +152,7 @@ def query(given: Mapping[str, Any]) -> None:
             result = survey.run(seed=given["seed"])
         say("computing the promises")
         payload = payload_of(survey, result, "simulate")
-    drawn = survey.protocol.drawing() if given["explain"] else None
+    drawn = drawing_of(survey.protocol) if given["explain"] else None
     payload["plan"] = drawn and {"text": drawn.text, "explanation": list(drawn.told)}
     publish(survey, result, payload, page, _command(given, result.seed, live), given["format"])
 
@@ -190,8 +191,8 @@ def _travel() -> dict[str, Field]:
 
 
 def _limits() -> dict[str, Field]:
-    limits = load(_KIND).limits_type
-    return {} if limits is None else fields_of(limits)
+    kind = load(_KIND)
+    return fields_of(kind.limits_type) if issubclass(kind, Tunable) else {}
 
 
 def _limit(name: str) -> str:
@@ -227,7 +228,7 @@ def _value(value: Any) -> str:
 
 
 def _draw(survey: Survey, path: Path) -> None:
-    drawn = survey.protocol.drawing()
+    drawn = drawing_of(survey.protocol)
     if drawn is not None:
         path.write_text(drawn.svg, encoding="utf-8")
         note(f"the plan is drawn in {path}")

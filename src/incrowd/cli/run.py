@@ -34,13 +34,13 @@ from incrowd.cli.outcome import (
     warn_alone,
 )
 from incrowd.cli.output import Format, FormatOption, note, progress
-from incrowd.survey.fields import fields_of
+from incrowd.protocols.settings import fields_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from incrowd.live.options import LiveOptions
-    from incrowd.protocols.base import Run
+    from incrowd.protocols.run import Run
     from incrowd.sim import Faults
     from incrowd.survey import Survey
     from incrowd.survey.prepared import Progress

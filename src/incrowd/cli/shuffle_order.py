@@ -32,14 +32,14 @@ from incrowd.cli.output import Format, FormatOption, emit, note, progress
 from incrowd.cli.run import SeedOption
 from incrowd.errors import IncrowdError, InvalidParameter, MissingColumn
 from incrowd.protocols import load
-from incrowd.survey.fields import Field, fields_of
+from incrowd.protocols.settings import Field, fields_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from rich.console import Console
 
-    from incrowd.protocols.base import Protocol
+    from incrowd.protocols.api import Protocol
     from incrowd.randomizers.base import Randomizer
 
 __all__ = ["shuffle_order_command"]
@@ -319,7 +319,7 @@ def _check_places(given: Mapping[str, Any], protocol: Any, kept: np.ndarray[Any,
     else:
         # What is asked does not matter here, only that people have coordinates.
         with _located(given["data"]):
-            asked = protocol.asking(Release(categories=("yes", "no"), coordinates=names))
+            asked = protocol.bound_to(Release(categories=("yes", "no"), coordinates=names))
         fitting = asked.place_format.inside(floats(kept))
     if not fitting.all():
         row = int(np.argmin(fitting))

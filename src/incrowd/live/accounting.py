@@ -27,7 +27,8 @@ from incrowd.live.links import SEAL
 from incrowd.live.reasons import Reason, Rejected
 from incrowd.live.sandbox import CPU_SECONDS, MEMORY_BYTES, Ended, Sandbox
 from incrowd.live.task import Promise, Spec
-from incrowd.protocols.base import VIEWS, Protocol
+from incrowd.protocols.api import VIEWS, Protocol
+from incrowd.protocols.capabilities import contacts_of, covered, guarantee_against_any
 from incrowd.protocols.runtime.cover import CellFormat, CoverPlan
 from incrowd.tasks.base import Task
 from incrowd.views import view_name
@@ -164,7 +165,7 @@ def subset(built: Built, spec: Spec, people: Sequence[int]) -> Built:
     if len(people) == spec.people:
         return built
     try:
-        fewer = built.protocol.among(people)
+        fewer = built.protocol.subset(people)
     except IncrowdError as error:
         raise Rejected(Reason.malformed, str(error)) from error
     protocol, plan = _covered(fewer, spec, built.delta)
@@ -214,8 +215,8 @@ def _check_playable(spec: Spec, protocol: Protocol) -> None:
         # Else the walk could be over before anybody's report has left.
         raise Rejected(Reason.malformed, "the rounds are too short to be kept")
     try:
-        protocol.contacts(0)
-        lasts = protocol.lasts(spec.timing)
+        contacts_of(protocol, 0)
+        lasts = protocol.duration(spec.timing)
     except (ArithmeticError, IncrowdError) as error:
         raise Rejected(Reason.malformed, str(error)) from error
     if not lasts < FAR:
@@ -238,7 +239,7 @@ def _covered(protocol: Protocol, spec: Spec, delta: float) -> tuple[Protocol, Co
     if not spec.cover:
         return protocol, None
     try:
-        return protocol.covered(delta, CELLS)
+        return covered(protocol, delta, CELLS)
     except (ArithmeticError, IncrowdError) as error:
         raise Rejected(Reason.unproven, str(error)) from error
 
@@ -348,7 +349,7 @@ def _collusive(
     found = {}
     for each in promises:
         try:
-            guarantee = protocol.guarantee_against_any(each.view, colluders)
+            guarantee = guarantee_against_any(protocol, each.view, colluders)
             found[view_name(each.view)] = guarantee.epsilon(each.delta), each.delta
         except (ArithmeticError, IncrowdError):
             # What is not proven is charged as the randomizer alone (``decide``).

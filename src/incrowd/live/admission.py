@@ -37,7 +37,7 @@ from incrowd.live.cells import number
 from incrowd.live.keys import KeyRecord, Role, check
 from incrowd.live.reasons import Reason, Rejected
 from incrowd.live.task import Spec, Start
-from incrowd.protocols.base import Protocol
+from incrowd.protocols.api import Protocol
 from incrowd.protocols.runtime.actor import CURATOR, Address, device
 from incrowd.protocols.runtime.cover import CoverPlan
 from incrowd.tasks.base import Task
@@ -170,7 +170,7 @@ class Started:
     @property
     def ends(self) -> float:
         """When everyone may leave, in seconds since 1970, if nobody says so before."""
-        return self.start.at + self.protocol.lasts(self.offer.spec.timing) + _LAST_WORDS
+        return self.start.at + self.protocol.duration(self.offer.spec.timing) + _LAST_WORDS
 
 
 def examine(

@@ -35,7 +35,10 @@ from incrowd.live.options import LiveOptions
 from incrowd.live.party import Party, unpack_output
 from incrowd.live.reasons import Rejected
 from incrowd.live.task import Join, Signed, Spec, Start
-from incrowd.protocols.base import Protocol, Run
+from incrowd.protocols.api import Protocol
+from incrowd.protocols.capabilities import attested, covered, graph_of
+from incrowd.protocols.run import Run
+from incrowd.protocols.run import conclude as conclude_run
 from incrowd.protocols.runtime.actor import CURATOR, Address
 from incrowd.protocols.runtime.context import Connection, Connections, Timing
 from incrowd.protocols.runtime.delivery import Backoff
@@ -113,11 +116,11 @@ def propose(
             f"only {len(roster)} people are enrolled and min_crowd is {options.min_crowd}: wait "
             "for more, or lower it"
         )
-    promised = protocol.covered(delta, CELLS)[0] if options.cover else protocol
+    promised = covered(protocol, delta, CELLS)[0] if options.cover else protocol
     people, committed = tasks.encode_roster(roster)
     graph, shown = None, None
-    if protocol.graph is not None:
-        graph, shown = tasks.encode_graph(protocol.graph)
+    if (edges := graph_of(protocol)) is not None:
+        graph, shown = tasks.encode_graph(edges)
     spec = Spec(
         survey=secrets.token_bytes(16),
         question=question,
@@ -258,9 +261,9 @@ class Curator(Member):
 
     @staticmethod
     def _promises(offer: Offer, people: list[int]) -> list[tasks.Promise]:
-        protocol = offer.protocol.among(people)
+        protocol = offer.protocol.subset(people)
         if offer.spec.cover:
-            protocol, _ = protocol.covered(offer.delta, CELLS)
+            protocol, _ = covered(protocol, offer.delta, CELLS)
         return promises_of(protocol, offer.delta)
 
     async def receive(
@@ -290,7 +293,7 @@ class Curator(Member):
         survey = started.offer.spec.survey
         await self.host.note(Fact(self.identity, survey, _OUTPUT, party.output))
         connections = None
-        if unpack_output(party.output, started.protocol.collects).vanished:
+        if unpack_output(party.output, started.protocol.collected_type).vanished:
             connections = await self._connections(started)
         return conclude(started, party.output, connections)
 
@@ -345,14 +348,14 @@ def conclude(started: Started, output: bytes, connections: bytes | None = None) 
     output nothing is known.
     """
     protocol, least = started.protocol, started.offer.spec.min_crowd
-    collected = unpack_output(output, protocol.collects)
+    collected = unpack_output(output, protocol.collected_type)
     if connections is not None:
         seen = msgspec.msgpack.decode(connections, type=dict[Address, list[Connection]])
         timing = started.offer.spec.timing
-        collected = protocol.with_attendance(collected, Connections(seen), timing)
+        collected = attested(protocol, collected, Connections(seen), timing)
     if collected.smallest_crowd < least:
         raise ProtocolFailed(
             f"{collected.smallest_crowd} reports arrived and the task asks for a crowd of at least "
             f"{least}: there is no result"
         )
-    return protocol.conclude(collected, started.offer.task, None)
+    return conclude_run(protocol, collected, started.offer.task, None)

@@ -48,6 +48,7 @@ from incrowd.live.party import Party
 from incrowd.live.playing import Spend
 from incrowd.live.reasons import Reason, Rejected
 from incrowd.live.supervisor import TRANSIENT, Service
+from incrowd.protocols.capabilities import absence_message, contacts_of
 from incrowd.protocols.runtime.actor import (
     CURATOR,
     Actor,
@@ -231,11 +232,11 @@ class Member:
         seat = ActorContext(generator=system_generator, sealer=sealer, timing=timing)
 
         def make() -> Actor:
-            return started.protocol.party(address, seat)
+            return started.protocol.actor(address, seat)
 
         def first() -> Actor:
             value = None if read is None else read()
-            return started.protocol.party(address, replace(seat, value=value))
+            return started.protocol.actor(address, replace(seat, value=value))
 
         self._seen[spec.survey] = {}
         self._heard[spec.survey] = asyncio.Event()
@@ -272,7 +273,7 @@ class Member:
 
     async def _excuse(self, started: Started, party: Party) -> None:
         """Let the curator know that nothing of this party is on its way, nor ever was."""
-        body = started.protocol.excuse
+        body = absence_message(started.protocol)
         if body is not None and not party.begun and is_device(party.address):
             party.excuse(body, self.host.clocks.now(party.survey))
             self.host.player.mark(party)
@@ -377,9 +378,10 @@ def contacts(started: Started, address: Address) -> list[Address]:
     if address == CURATOR:
         return []
     if is_device(address):
-        return [peer for peer in started.protocol.contacts(person_of(address)) if peer != CURATOR]
+        near = contacts_of(started.protocol, person_of(address))
+        return [peer for peer in near if peer != CURATOR]
     people = range(len(started.start.joins))
-    return [device(each) for each in people if address in started.protocol.contacts(each)]
+    return [device(each) for each in people if address in contacts_of(started.protocol, each)]
 
 
 def latest_beginning(started: Started, address: Address) -> float:

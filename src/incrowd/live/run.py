@@ -56,7 +56,9 @@ from incrowd.live.keys import CERTIFICATE_FILE, PrivateKeys, Role, private_direc
 from incrowd.live.options import LiveOptions
 from incrowd.live.policy import NetworkRule
 from incrowd.live.policy_write import policy_text, survey_policy
-from incrowd.protocols.base import Protocol, Run
+from incrowd.protocols.api import Protocol
+from incrowd.protocols.capabilities import bound_to, contacts_of
+from incrowd.protocols.run import Run, check_crowd, resolve_task
 from incrowd.protocols.runtime.actor import CURATOR, Address
 from incrowd.protocols.runtime.context import Timing
 from incrowd.tasks.base import Task
@@ -128,10 +130,10 @@ def run_live(
     ``values`` are raw, one per person. ``hosts`` says over how many processes the devices are
     spread. With ``keep`` the files of the run stay in that directory.
     """
-    asked = protocol.question(task)
-    protocol = protocol.asking(asked)
+    asked = resolve_task(protocol, task)
+    protocol = bound_to(protocol, asked)
     asked.encode(values)
-    protocol.check_crowd(values)
+    check_crowd(protocol, values)
     folder = keep or Path(tempfile.mkdtemp(prefix="incrowd-"))
     run = _Local(
         protocol, values, asked, options or LiveOptions(), question or "?", column, delta,
@@ -239,7 +241,7 @@ class _Local:
         return self._concluded(run, started, counts, told, seconds)
 
     def _propose(self, curator: Curator, roster: Any, helpers: Any, timing: Timing) -> Proposal:
-        ends = time.time() + 3 * _START_WITHIN + self._lead() + self.protocol.lasts(timing)
+        ends = time.time() + 3 * _START_WITHIN + self._lead() + self.protocol.duration(timing)
         return propose(
             self.protocol, self.task, question=self.question, column=self.column,
             delta=self.delta, roster=roster, helpers=helpers, keys=curator.keys,
@@ -260,7 +262,7 @@ class _Local:
         return max(_SHORTEST_ROUND, n * _DEVICE_SECONDS + cells * _CELL_SECONDS)
 
     def _links(self) -> int:
-        return sum(len(self.protocol.contacts(person)) for person in range(len(self.values)))
+        return sum(len(contacts_of(self.protocol, person)) for person in range(len(self.values)))
 
     def _concluded(
         self, run: Run, started: Started, counts: Any, told: Sequence[Any], seconds: float

@@ -32,7 +32,8 @@ from incrowd.live.reasons import Reason, Rejected
 from incrowd.plugins import Registry
 from incrowd.protocols import PROTOCOLS
 from incrowd.protocols import load as load_protocol
-from incrowd.protocols.base import Protocol
+from incrowd.protocols.api import Protocol
+from incrowd.protocols.capabilities import bound_to
 from incrowd.protocols.runtime.context import Timing
 from incrowd.randomizers.registry import RANDOMIZERS
 from incrowd.tasks.base import Task
@@ -275,7 +276,7 @@ def offered_protocol(spec: Spec, graph: Graph | None) -> tuple[Protocol, Task]:
         task = _described(spec.task, TASKS)
         task.require(randomizer)
         task.asks(spec.column)
-        protocol = kind.make(parameters, randomizer, graph).asking(task)
+        protocol = bound_to(kind.make(parameters, randomizer, graph), task)
         if protocol.published() != parameters:
             raise Rejected(Reason.malformed, "an offer has only public parameters")
         return protocol, task

@@ -10,7 +10,9 @@ from importlib import import_module
 from typing import Final
 
 from incrowd.errors import InvalidParameter
-from incrowd.protocols.base import Cost, Parameters, Protocol, Run
+from incrowd.protocols.api import Cost, Protocol
+from incrowd.protocols.run import Run
+from incrowd.protocols.settings import Parameters
 
 __all__ = ["PROTOCOLS", "Cost", "Parameters", "Protocol", "Run", "load"]
 

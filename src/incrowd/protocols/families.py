@@ -20,13 +20,14 @@ import msgspec
 
 from incrowd.graphs.graph import Graph
 from incrowd.privacy.guarantee import Guarantee, view_of
-from incrowd.protocols.base import Colluders, Cost, Protocol, RoundParameters
+from incrowd.protocols.api import Colluders, Cost, Protocol
 from incrowd.protocols.expected_error import expected_error
 from incrowd.protocols.runtime.actor import CURATOR, SHUFFLER, Address
 from incrowd.protocols.runtime.context import ActorContext
 from incrowd.protocols.runtime.cover import COVERED, CoverPlan, against_hub
 from incrowd.protocols.runtime.delivery import Reporter
 from incrowd.protocols.runtime.wire import envelope_bytes
+from incrowd.protocols.settings import RoundParameters
 from incrowd.randomizers.base import Randomizer
 from incrowd.tasks.base import Collected
 
@@ -54,11 +55,11 @@ class ReportingProtocol(Protocol):
             expected_error=expected_error(self.randomizer, self.parameters.n * rounds),
         )
 
-    def realised(self, collected: Collected) -> Self:
+    def conditional_on(self, collected: Collected) -> Self:
         """The rounds that brought reports, with the smallest of their crowds."""
-        return self.make(self.parameters.realised(collected), self.randomizer)
+        return self.make(self.parameters.conditional_on(collected), self.randomizer)
 
-    def among(self, people: Sequence[int]) -> Self:
+    def subset(self, people: Sequence[int]) -> Self:
         """A smaller crowd."""
         fewer = msgspec.structs.replace(self.parameters, n=len(people))
         return self.make(fewer, self.randomizer)

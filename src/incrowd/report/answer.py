@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from incrowd.protocols.base import Run
+from incrowd.protocols.run import Run
 from incrowd.randomizers.base import FloatArray
 from incrowd.report.describe import describe_live
 from incrowd.report.figures import MOST_ROWS, answer_figure

@@ -15,7 +15,8 @@ import msgspec
 from incrowd._version import __version__
 from incrowd.errors import NumericalFloor
 from incrowd.privacy.guarantee import Guarantee
-from incrowd.protocols.base import Cost, Protocol, Run
+from incrowd.protocols.api import Cost, Protocol
+from incrowd.protocols.run import Run
 from incrowd.protocols.runtime.actor import is_device
 from incrowd.tasks.base import Answer, Task
 from incrowd.tasks.query import QueryAnswer

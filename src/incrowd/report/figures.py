@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from incrowd.protocols.base import Refined
+    from incrowd.protocols.run import Refined
     from incrowd.randomizers.base import FloatArray
     from incrowd.tasks.base import Answer
     from incrowd.tasks.release import Released

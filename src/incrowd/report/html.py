@@ -16,7 +16,9 @@ from typing import Any
 
 from incrowd.errors import FileUnreadable
 from incrowd.privacy.guarantee import Guarantee, Notion, view_of
-from incrowd.protocols.base import Protocol, Run
+from incrowd.protocols.api import Protocol
+from incrowd.protocols.capabilities import Anytime
+from incrowd.protocols.run import Run
 from incrowd.randomizers import Redirect
 from incrowd.randomizers.base import FloatArray
 from incrowd.report.answer import answer_section
@@ -77,7 +79,7 @@ class Document:
     @cached_property
     def details(self) -> dict[str, Any]:
         """What the protocol alone has to say of the run."""
-        return self.protocol.details(self.run.collected, self.delta)
+        return self.protocol.run_diagnostics(self.run.collected, self.delta)
 
 
 def require_writable(path: Path, what: str = "report") -> None:
@@ -153,7 +155,8 @@ def _header(document: Document) -> str:
     )
     took = "answered"
     if sampled:
-        drawn = "a random crowd of them in each round" if protocol.refines else "drawn one by one"
+        each_round = isinstance(protocol, Anytime)
+        drawn = "a random crowd of them in each round" if each_round else "drawn one by one"
         took = f"took part, {drawn},"
     made = "".join(
         f'<div class="tile"><dt>{escape(name)}</dt><dd>{escape(big)}</dd>'
@@ -431,7 +434,7 @@ def _budgeted(document: Document) -> Guarantee:
     for each in _about(document, "dp"):
         if each.view == wanted:
             return each
-    return document.protocol.realised(document.run.collected).guarantee(document.view)
+    return document.protocol.conditional_on(document.run.collected).guarantee(document.view)
 
 
 def _about(document: Document, notion: Notion) -> list[Guarantee]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from html import escape
 
-from incrowd.protocols.base import Protocol
+from incrowd.protocols.api import Protocol
+from incrowd.protocols.capabilities import drawing_of
 from incrowd.report.parts import figure, section, table
 from incrowd.report.tables import cell_text, lost_text
 from incrowd.tasks.query import QueryAnswer
@@ -29,7 +30,7 @@ def query_section(answer: QueryAnswer) -> str:
 
 def plan_section(protocol: Protocol) -> str:
     """Who sends to whom, and what that tells; nothing where there is no plan to draw."""
-    drawn = protocol.drawing()
+    drawn = drawing_of(protocol)
     if drawn is None:
         return ""
     items = "".join(f"<li>{escape(each)}</li>" for each in drawn.told)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from incrowd.protocols.base import Protocol
+from incrowd.protocols.api import Protocol
 from incrowd.report.figures import map_figure
 from incrowd.report.format import count, percent
 from incrowd.report.parts import figure, section

@@ -10,7 +10,9 @@ from typing import Any
 from numpy.typing import NDArray
 
 from incrowd.errors import ProtocolFailed
-from incrowd.protocols.base import Protocol, Run
+from incrowd.protocols.api import Protocol
+from incrowd.protocols.capabilities import attested, bound_to
+from incrowd.protocols.run import Run, conclude, make_actors, resolve_task
 from incrowd.protocols.runtime.actor import CURATOR, Address
 from incrowd.protocols.runtime.context import Connection, Connections, Timing
 from incrowd.randomness import Seeds
@@ -46,11 +48,11 @@ def run(
     ``outages`` says when some parties are off; when the others are is drawn. A run whose curator
     never finished fails; one that lost people concludes with the guarantee of what happened.
     """
-    asked = protocol.question(task)
-    protocol = protocol.asking(asked)
+    asked = resolve_task(protocol, task)
+    protocol = bound_to(protocol, asked)
     seeds = Seeds(seed)
-    actors = protocol.actors(asked.encode(values), seeds)
-    until = protocol.lasts(Timing()) + _ONE_DAY
+    actors = make_actors(protocol, asked.encode(values), seeds)
+    until = protocol.duration(Timing()) + _ONE_DAY
     played = play(actors, seeds, faults, until=until, outages=outages, progress=progress)
     if CURATOR not in played.outputs:
         raise ProtocolFailed(
@@ -60,8 +62,8 @@ def run(
         )
     spans = {address: _between(off) for address, off in played.outages.items()}
     connections = Connections(spans, certain=True)
-    collected = protocol.with_attendance(played.outputs[CURATOR], connections, Timing())
-    concluded = protocol.conclude(collected, asked, seeds.root)
+    collected = attested(protocol, played.outputs[CURATOR], connections, Timing())
+    concluded = conclude(protocol, collected, asked, seeds.root)
     return PlayedRun(**vars(concluded), played=played)
 
 

@@ -24,9 +24,9 @@ from incrowd.errors import (
     NumericalFloor,
 )
 from incrowd.privacy.guarantee import Guarantee
-from incrowd.protocols.base import Colluders, Protocol, Safe
+from incrowd.protocols.api import Colluders, Protocol
+from incrowd.protocols.settings import Safe, fields_of
 from incrowd.report.format import round_down, round_up, up
-from incrowd.survey.fields import fields_of
 
 __all__ = [
     "LEAST_DELTA",

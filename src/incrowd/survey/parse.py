@@ -25,8 +25,8 @@ from incrowd.errors import IncrowdError, InvalidConfig
 from incrowd.graphs import names_family
 from incrowd.live.options import LiveOptions
 from incrowd.privacy.guarantee import view_of
+from incrowd.protocols.settings import fields_of
 from incrowd.survey.data import read_numbers
-from incrowd.survey.fields import fields_of
 
 __all__ = ["Budget", "Section", "SurveyFile", "read"]
 

@@ -24,11 +24,12 @@ from incrowd.errors import (
 from incrowd.graphs import Graph
 from incrowd.protocols import PROTOCOLS
 from incrowd.protocols import load as load_protocol
-from incrowd.protocols.base import Protocol
+from incrowd.protocols.api import Protocol
+from incrowd.protocols.capabilities import Tunable, bound_to, planned
+from incrowd.protocols.settings import fields_of
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomizers.registry import RANDOMIZERS, drawable_kinds
 from incrowd.survey.calibrate import LOCAL_EPSILON, Goal, Unknown, calibrate, unknowns
-from incrowd.survey.fields import fields_of
 from incrowd.survey.parse import Budget, Section, SurveyFile
 from incrowd.tasks.base import Task
 from incrowd.tasks.query import Query, Schema
@@ -152,9 +153,9 @@ def protocol_of(
         drawn = eps0 if isinstance(eps0, Randomizer) else randomizer(eps0)
         parameters = section.build(kind.parameters_type, n=people, **more)
         try:
-            made = kind.make(parameters, drawn, graph).asking(task)
-            return made.planned(
-                goal.delta, progress=lambda done, total: say(stage, done=done, total=total)
+            made = bound_to(kind.make(parameters, drawn, graph), task)
+            return planned(
+                made, goal.delta, progress=lambda done, total: say(stage, done=done, total=total)
             )
         except IncrowdError as error:
             raise type(error)(f"{file.path}: protocol: {error}") from error
@@ -199,12 +200,12 @@ def protocol_of(
 
 def _fitted(file: SurveyFile, kind: type[Protocol], task: Task, people: int, say: Progress) -> bool:
     """Fill in what the table of the protocol leaves out, where the protocol can choose it."""
-    limits = None
-    if kind.limits_type is not None:
-        file.limits.known(fields_of(kind.limits_type))
-        limits = file.limits.build(kind.limits_type)
-    elif file.limits.values:
-        raise InvalidConfig(f"{file.path}: limits: {kind.kind} chooses nothing that they limit")
+    if not issubclass(kind, Tunable):
+        if file.limits.values:
+            raise InvalidConfig(f"{file.path}: limits: {kind.kind} chooses nothing that they limit")
+        return False
+    file.limits.known(fields_of(kind.limits_type))
+    limits = file.limits.build(kind.limits_type)
     say("choosing parameters for the budget")
     budget = file.budget
     try:

@@ -35,10 +35,11 @@ from incrowd.errors import (
 )
 from incrowd.live.options import LiveOptions
 from incrowd.privacy.guarantee import view_of
-from incrowd.protocols.base import Protocol, Run
+from incrowd.protocols.api import Protocol
+from incrowd.protocols.run import Run
+from incrowd.protocols.settings import fields_of
 from incrowd.randomizers.base import FloatArray, Randomizer
 from incrowd.survey.data import read_columns
-from incrowd.survey.fields import fields_of
 from incrowd.survey.parse import Budget, SurveyFile, files_named, read
 from incrowd.survey.pipeline import (
     Progress,
@@ -115,7 +116,7 @@ class Survey:
         for guarantee in run.guarantees:
             if guarantee.notion == "dp" and guarantee.view == view:
                 return guarantee.epsilon(goal.delta) <= goal.epsilon
-        return goal.reached(self.protocol.realised(run.collected)) <= goal.epsilon
+        return goal.reached(self.protocol.conditional_on(run.collected)) <= goal.epsilon
 
     def run(
         self,

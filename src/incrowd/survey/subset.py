@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from incrowd import checks, graphs
 from incrowd.errors import GraphInvalid, InvalidCrowd
 from incrowd.graphs import Graph
-from incrowd.survey.fields import fields_of
+from incrowd.protocols.settings import fields_of
 
 __all__ = ["Part", "part_of"]
 

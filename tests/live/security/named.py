@@ -11,8 +11,8 @@ from incrowd.graphs import families
 from incrowd.live.answers import Answers, Secret
 from incrowd.live.curator import Proposal
 from incrowd.live.policy import ColumnRule
-from incrowd.protocols.base import Run
 from incrowd.protocols.network_shuffle import NetworkShuffle
+from incrowd.protocols.run import Run
 from incrowd.randomizers import KRR
 from incrowd.tasks.histogram import Histogram
 from tests.live.crowds import Crowd, Process

@@ -25,7 +25,7 @@ from incrowd.live.curator import Proposal, propose, timing_of
 from incrowd.live.keys import Role
 from incrowd.live.options import LiveOptions
 from incrowd.live.policy import ColumnRule, Policy
-from incrowd.protocols.base import Protocol
+from incrowd.protocols.api import Protocol
 from incrowd.protocols.runtime.actor import CURATOR
 from incrowd.tasks.base import Task
 from tests.live.crowds import DELTA, Crowd, Process, crowd, until

@@ -44,8 +44,6 @@ _LOOK = 0.1
 _NOTICED = 5.0
 """Seconds that a transaction waits for a lock before anybody hears of it."""
 _SHORT = 10.0
-_SLACK = 8.0
-"""Seconds for a busy machine: to start a database, and to catch up."""
 _DISK_MEGABYTES = 96
 
 
@@ -224,6 +222,9 @@ class Played:
     """None where the survey ended without a result."""
     reason: str
     """Why there is no result."""
+    grace: float
+    lasted: float
+    """Seconds from the strike until the store could be written again, which starting may delay."""
     not_ready: float
     """Seconds in which the hub, or the host that was struck, said that it was not ready."""
     named: frozenset[str]
@@ -291,7 +292,7 @@ def play(fault: Fault, folder: Path, *, people: int = 24, grace: float | None = 
     ``grace`` is how long after the last round late reports still count, by default longer than the
     fault.
     """
-    allowed = 1.25 * fault.seconds + _SLACK if grace is None else grace
+    allowed = 1.25 * fault.seconds + 3.0 if grace is None else grace
     with _staged(fault, folder) as (hub, place, server):
         return asyncio.run(_survey(fault, folder, (hub, place, server), people, allowed))
 
@@ -323,7 +324,7 @@ async def _survey(
             people, rounds=ROUNDS, round_seconds=ROUND, settle=settle,
             patience=max(1.0, grace), min_crowd=round(0.95 * count),
         )  # fmt: skip
-        started = await people.start(proposal)
+        started = await people.begin(proposal)
         receiving = asyncio.create_task(people.conclude(started))
         begins = ROUNDS + settle - 0.5 if fault.where == "curator" else 1.5
         moment = started.start.at + begins * ROUND
@@ -332,6 +333,7 @@ async def _survey(
         stage = Stage(hub, struck, server)
         readiness = Readiness(fault, stage)
         with contextlib.ExitStack() as stack:
+            strikes = time.monotonic()
             await asyncio.to_thread(stack.enter_context, fault.strike(stage))
             struck_at = time.monotonic()
             if known := fault.where == "device" and fault.seconds > _NOTICED:
@@ -340,6 +342,7 @@ async def _survey(
             await asyncio.sleep(struck_at + fault.seconds - time.monotonic())
             meanwhile = puts[0] - before if known else 0
             await asyncio.to_thread(stack.close)
+            lasted = time.monotonic() - strikes
         found, reason = None, ""
         try:
             found = outcome(people, await receiving)
@@ -348,7 +351,7 @@ async def _survey(
         await readiness.stop()
         named = frozenset(readiness.named)
         once = spent_once(hosts, proposal.survey)
-        return Played(found, reason, readiness.seconds, named, once, meanwhile)
+        return Played(found, reason, grace, lasted, readiness.seconds, named, once, meanwhile)
 
 
 def _idle(process: Process) -> bool:

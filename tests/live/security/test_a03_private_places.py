@@ -29,7 +29,7 @@ def asking(**place: object) -> tuple[OrderShuffle, Release, str]:
     task = Release(categories=VOTES, **place)
     randomizer = KRR(categories=len(task.labels), epsilon=1.0)
     chosen = OrderShuffle(randomizer, n=PEOPLE, alpha=1.0, **_grouping(task))
-    return chosen.asking(task), task, "vote"
+    return chosen.bound_to(task), task, "vote"
 
 
 def _grouping(task: Release) -> dict[str, object]:

@@ -16,8 +16,8 @@ from tests.live.security.named import offer, outcome, owners, spent_once
 from tests.live.security.store_faults import FAULTS, Outcome, over_quota, play, read_only
 from tests.live.worlds import LiveHub
 
-PEOPLE = 12
-QUICK = ["hub sqlite disk full 6 s", "device sqlite disk full 6 s"]
+PEOPLE = 24
+QUICK = ["hub sqlite disk full 6 s", "hub postgresql stopped 2 s", "device sqlite disk full 6 s"]
 """The others are slow."""
 CASES = [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in FAULTS]
 
@@ -28,6 +28,7 @@ def test_survey_with_grace_beyond_the_fault_loses_and_doubles_nothing(
 ) -> None:
     fault = FAULTS[name]
     played = play(fault, tmp_path, people=PEOPLE)
+    assert played.lasted < played.grace
     assert played.outcome == Outcome(sent=PEOPLE, lost=0, doubled=0), played
     assert played.spent_once
     assert played.sent_meanwhile == 0
@@ -94,7 +95,7 @@ async def stopped_while_read_only(hub: LiveHub, folder: Path) -> None:
         struck = await people.process("struck", range(3), **owners(9))
         await people.process("others", range(3, 9), **owners(9))
         proposal = await offer(people, rounds=4, settle=20, patience=30.0)
-        started = await people.start(proposal)
+        started = await people.begin(proposal)
         receiving = asyncio.create_task(people.conclude(started))
         second = started.start.at + 1.5 * ROUND
         await until(lambda: people.host.clocks.now(proposal.survey) > second)

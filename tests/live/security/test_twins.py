@@ -27,12 +27,12 @@ from incrowd.live.journal import Batch
 from incrowd.live.keys import KeyRecord, PrivateKeys, Role
 from incrowd.live.links import SEAL, Links
 from incrowd.live.party import Party
-from incrowd.protocols.base import Protocol
+from incrowd.protocols.api import Protocol
 from incrowd.protocols.check_in.spec import CheckIn
 from incrowd.protocols.local.spec import Local
 from incrowd.protocols.network_shuffle.spec import NetworkShuffle
 from incrowd.protocols.order_shuffle.spec import OrderShuffle
-from incrowd.protocols.runtime.actor import CURATOR, Address, device, is_device
+from incrowd.protocols.runtime.actor import CURATOR, Address, device, devices, is_device
 from incrowd.protocols.runtime.context import ActorContext, Timing
 from incrowd.protocols.token_walk.spec import TokenWalk
 from incrowd.protocols.trusted_shuffle.spec import TrustedShuffle
@@ -148,7 +148,7 @@ class Theatre:
         if self.cover:
             protocol, plan = protocol.covered(0.05, CELLS)
         timing = TIMING if plan is None else plan.paced(TIMING)
-        addresses = [*protocol.roster, *protocol.helpers]
+        addresses = [*devices(protocol.parameters.n), *protocol.helpers]
         records = {cells.number(each): self.keys[each].record() for each in addresses}
         parties = {}
         for address in addresses:
@@ -241,7 +241,10 @@ def cases() -> Iterator[Any]:
     yield pytest.param(CheckIn(COIN, n=PEOPLE, rounds=3, rate=0.7), VOTES, False, id="check-in")
     yield pytest.param(TokenWalk(COIN, n=PEOPLE, steps=12), VOTES, False, id="token-walk")
     yield pytest.param(
-        OrderShuffle(COIN, n=PEOPLE, alpha=1.0).asking(grouped), grouped, False, id="order-shuffle"
+        OrderShuffle(COIN, n=PEOPLE, alpha=1.0).bound_to(grouped),
+        grouped,
+        False,
+        id="order-shuffle",
     )
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from incrowd import checks
 from incrowd.errors import InvalidCrowd, InvalidParameter
-from incrowd.protocols.base import RoundParameters, parameter
+from incrowd.protocols.settings import RoundParameters, parameter
 
 __all__ = ["CheckInParameters"]
 

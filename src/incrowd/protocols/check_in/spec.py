@@ -18,22 +18,19 @@ from numpy.typing import NDArray
 from incrowd.errors import NotProven, ProtocolFailed
 from incrowd.graphs.graph import Graph
 from incrowd.privacy.guarantee import Guarantee
-from incrowd.protocols.base import (
-    Colluders,
-    Cost,
-    Parameters,
-    check_colluders,
-    check_randomizer,
-)
+from incrowd.protocols.api import Colluders, Cost, check_colluders, check_randomizer
+from incrowd.protocols.capabilities import Anytime, Coverable
 from incrowd.protocols.check_in import accountant, simulate
 from incrowd.protocols.check_in.cover import check_in_cover, closes
 from incrowd.protocols.check_in.parameters import CheckInParameters
 from incrowd.protocols.expected_error import expected_error
 from incrowd.protocols.families import ShufflerProtocol
-from incrowd.protocols.runtime.actor import CURATOR, SHUFFLER, Actor, Address, person_of
+from incrowd.protocols.run import check_crowd
+from incrowd.protocols.runtime.actor import CURATOR, SHUFFLER, Actor, Address, devices, person_of
 from incrowd.protocols.runtime.context import ActorContext, Timing
 from incrowd.protocols.runtime.cover import CellFormat, CoverPlan, phase
 from incrowd.protocols.runtime.wire import ReportFormat, check_in_bytes
+from incrowd.protocols.settings import Parameters
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomness import Seeds
 from incrowd.tasks.base import Collected
@@ -42,14 +39,13 @@ __all__ = ["CheckIn"]
 
 
 @dataclass(frozen=True, init=False)
-class CheckIn(ShufflerProtocol):
+class CheckIn(ShufflerProtocol, Coverable, Anytime):
     """In each of ``rounds`` rounds everyone takes part with probability ``rate``."""
 
     kind: ClassVar[str] = "check-in"
     summary: ClassVar[str] = "a random crowd each round, through a shuffler"
     parameters_type: ClassVar[type[Parameters]] = CheckInParameters
-    collects: ClassVar[type[Collected]] = simulate.CheckedIn
-    refines: ClassVar[bool] = True
+    collected_type: ClassVar[type[Collected]] = simulate.CheckedIn
 
     randomizer: Randomizer
     parameters: CheckInParameters
@@ -100,14 +96,14 @@ class CheckIn(ShufflerProtocol):
             attended=self.attended,
         )
 
-    def particulars(
+    def diagnostics(
         self, delta: float, guarantee: Guarantee, colluders: Colluders = 0
     ) -> dict[str, Any]:
         """How many people a round is expected to have."""
         del delta, guarantee, colluders
         return {"participants_expected": self.parameters.participants_expected}
 
-    def details(self, collected: Collected, delta: float) -> dict[str, Any]:
+    def run_diagnostics(self, collected: Collected, delta: float) -> dict[str, Any]:
         """How many people took part in the rounds that were held, and how many were heard of."""
         del delta
         crowds = collected.crowds
@@ -136,11 +132,11 @@ class CheckIn(ShufflerProtocol):
 
     def collect(self, values: NDArray[Any], seeds: Seeds) -> Collected:
         """Everyone's rounds at once."""
-        self.check_crowd(values)
+        check_crowd(self, values)
         rates, rounds = self.parameters.each_rate(), self.parameters.rounds
         return simulate.collect(self.randomizer, values, rates, rounds, seeds)
 
-    def realised(self, collected: Collected) -> Self:
+    def conditional_on(self, collected: Collected) -> Self:
         """All planned rounds, each with the smallest number of people that any is sure to have had.
 
         Fewer rounds than planned are charged as planned: whoever stops may have seen why. How many
@@ -181,11 +177,11 @@ class CheckIn(ShufflerProtocol):
         stopped = len(held.present) + held.unheld < planned.rounds
         return 1 if stopped and fewest < planned.n else fewest
 
-    def lasting(self, rounds: int) -> Self:
+    def with_rounds(self, rounds: int) -> Self:
         """The same check-in, planned with another number of rounds."""
         return self._under(self.cover, msgspec.structs.replace(self.parameters, rounds=rounds))
 
-    def among(self, people: Sequence[int]) -> Self:
+    def subset(self, people: Sequence[int]) -> Self:
         """A smaller crowd, each with their own rate."""
         rates = tuple(self.parameters.rates[person] for person in people if self.parameters.rates)
         fewer = msgspec.structs.replace(self.parameters, n=len(people), rates=rates)
@@ -216,11 +212,11 @@ class CheckIn(ShufflerProtocol):
         object.__setattr__(same, "attended", attended)
         return same
 
-    def lasts(self, timing: Timing) -> float:
+    def duration(self, timing: Timing) -> float:
         """Until the last round is over for good, and the curator has got it."""
-        return closes(self.parameters.rounds - 1, timing) + super().lasts(timing)
+        return closes(self.parameters.rounds - 1, timing) + super().duration(timing)
 
-    def party(self, address: Address, context: ActorContext) -> Actor:
+    def actor(self, address: Address, context: ActorContext) -> Actor:
         """One person's device, the shuffler, or the curator."""
         from incrowd.protocols.check_in.roles import Curator, Device, Shuffler
 
@@ -229,7 +225,7 @@ class CheckIn(ShufflerProtocol):
             return Curator(chosen.n, reports, chosen.rounds, sealer=context.sealer)
         if address == SHUFFLER:
             return Shuffler(
-                self.roster,
+                devices(self.parameters.n),
                 reports.nbytes,
                 chosen.rounds,
                 least=chosen.fewest,

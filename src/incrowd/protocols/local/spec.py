@@ -13,18 +13,14 @@ from numpy.typing import NDArray
 
 from incrowd.privacy.guarantee import Guarantee, view_of
 from incrowd.privacy.mechanisms.local import local_guarantee
-from incrowd.protocols.base import (
-    Colluders,
-    Parameters,
-    RoundParameters,
-    check_colluders,
-    check_randomizer,
-)
+from incrowd.protocols.api import Colluders, check_colluders, check_randomizer
 from incrowd.protocols.families import ReportingProtocol
 from incrowd.protocols.local import simulate
-from incrowd.protocols.runtime.actor import CURATOR, Actor, Address
+from incrowd.protocols.run import check_crowd
+from incrowd.protocols.runtime.actor import CURATOR, Actor, Address, devices
 from incrowd.protocols.runtime.context import ActorContext
 from incrowd.protocols.runtime.wire import ReportFormat
+from incrowd.protocols.settings import Parameters, RoundParameters
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomness import Seeds
 from incrowd.tasks.base import Collected
@@ -62,14 +58,14 @@ class Local(ReportingProtocol):
 
     def collect(self, values: NDArray[Any], seeds: Seeds) -> Collected:
         """Everyone's reports at once."""
-        self.check_crowd(values)
+        check_crowd(self, values)
         return simulate.collect(self.randomizer, values, self.parameters.rounds, seeds)
 
-    def party(self, address: Address, context: ActorContext) -> Actor:
+    def actor(self, address: Address, context: ActorContext) -> Actor:
         """One person's device, or the curator."""
         from incrowd.protocols.local.roles import Curator, Device
 
         if address == CURATOR:
-            reports = ReportFormat.of(self.randomizer)
-            return Curator(self.roster, reports, self.parameters.rounds, timing=context.timing)
+            people, reports = devices(self.parameters.n), ReportFormat.of(self.randomizer)
+            return Curator(people, reports, self.parameters.rounds, timing=context.timing)
         return self.device(Device, context)

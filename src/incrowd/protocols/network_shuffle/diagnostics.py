@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from incrowd.privacy.guarantee import Guarantee
 from incrowd.privacy.mechanisms.shuffle import blanket_profile
-from incrowd.protocols.base import Colluders, check_colluders
+from incrowd.protocols.api import Colluders, check_colluders
 from incrowd.protocols.network_shuffle.simulate import Mode, Walked
 from incrowd.protocols.network_shuffle.theorems.attendance import AWAY
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from incrowd.protocols.network_shuffle.spec import NetworkShuffle
     from incrowd.protocols.network_shuffle.theorems.walk import Walk
 
-__all__ = ["attendance_summary", "load_summary", "particulars"]
+__all__ = ["attendance_summary", "diagnostics", "load_summary"]
 
 _QUANTILES = (0.5, 0.9, 0.99)
 _CLOSE = 1.05
 """Within this factor of the trusted shuffler a person counts as mixed."""
 
 
-def particulars(
+def diagnostics(
     protocol: NetworkShuffle, delta: float, guarantee: Guarantee, colluders: Colluders = 0
 ) -> dict[str, Any]:
     """The keys that ``account`` adds to the common ones."""

@@ -9,8 +9,8 @@ import msgspec
 from incrowd import checks
 from incrowd.errors import InvalidParameter
 from incrowd.graphs.specs import names_family
-from incrowd.protocols.base import Parameters, parameter
 from incrowd.protocols.network_shuffle.simulate import Mode
+from incrowd.protocols.settings import Parameters, parameter
 
 __all__ = ["NetworkShuffleParameters", "Rounds"]
 

@@ -25,16 +25,23 @@ from incrowd.graphs.graph import Graph
 from incrowd.privacy.guarantee import Guarantee, Profile, view_of
 from incrowd.privacy.mechanisms.local import local_guarantee
 from incrowd.privacy.mechanisms.shuffle import blanket_profile
-from incrowd.protocols.base import (
+from incrowd.protocols.api import (
     Colluders,
     Cost,
-    Parameters,
     Progress,
     Protocol,
-    Run,
     check_colluders,
     check_randomizer,
     colluding,
+)
+from incrowd.protocols.capabilities import (
+    Attested,
+    Coverable,
+    Exposable,
+    OnGraph,
+    Plannable,
+    Routed,
+    SampleCorrected,
 )
 from incrowd.protocols.expected_error import expected_error
 from incrowd.protocols.named_graph import befriended, graph_named
@@ -47,8 +54,8 @@ from incrowd.protocols.network_shuffle.cover import (
 )
 from incrowd.protocols.network_shuffle.diagnostics import (
     attendance_summary,
+    diagnostics,
     load_summary,
-    particulars,
 )
 from incrowd.protocols.network_shuffle.parameters import NetworkShuffleParameters, Rounds
 from incrowd.protocols.network_shuffle.roles.timetable import Clock
@@ -63,13 +70,15 @@ from incrowd.protocols.network_shuffle.theorems.conditional_on_attendance import
 )
 from incrowd.protocols.network_shuffle.theorems.mixing import Mixing
 from incrowd.protocols.network_shuffle.theorems.walk import Walk
+from incrowd.protocols.run import check_crowd
 from incrowd.protocols.runtime.actor import Actor, Address, device
 from incrowd.protocols.runtime.context import ActorContext, Connections, Timing
 from incrowd.protocols.runtime.cover import COVERED, CellFormat
 from incrowd.protocols.runtime.wire import Absent, encode
+from incrowd.protocols.settings import Parameters
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomness import Seeds
-from incrowd.tasks.base import Collected, Task
+from incrowd.tasks.base import Collected
 
 if TYPE_CHECKING:
     from incrowd.privacy.mixed import PeopleProfile
@@ -81,13 +90,15 @@ _FAIR = 0.01
 
 
 @dataclass(frozen=True, init=False, eq=False)
-class NetworkShuffle(Protocol):
+class NetworkShuffle(
+    Protocol, Coverable, OnGraph, Routed, Plannable, Attested, SampleCorrected, Exposable
+):
     """Everyone sends one report, which walks over a graph before it is handed in."""
 
     kind: ClassVar[str] = "network-shuffle"
     summary: ClassVar[str] = "reports walk from person to person over a graph, then are handed in"
     parameters_type: ClassVar[type[Parameters]] = NetworkShuffleParameters
-    collects: ClassVar[type[Collected]] = Walked
+    collected_type: ClassVar[type[Collected]] = Walked
 
     randomizer: Randomizer
     parameters: NetworkShuffleParameters
@@ -369,17 +380,17 @@ class NetworkShuffle(Protocol):
 
     def collect(self, values: NDArray[Any], seeds: Seeds) -> Walked:
         """Everyone's reports at once, walked and handed in."""
-        self.check_crowd(values)
+        check_crowd(self, values)
         return simulate.collect(
             self.randomizer, values, self._described(), self.rounds, self.parameters.mode, seeds
         )
 
-    def party(self, address: Address, context: ActorContext) -> Actor:
+    def actor(self, address: Address, context: ActorContext) -> Actor:
         """One person's device, or the curator."""
-        from incrowd.protocols.network_shuffle.roles.device import make
+        from incrowd.protocols.network_shuffle.roles.device import make_actor
 
         walk, mode = self._described(), self.parameters.mode
-        return make(address, context, walk, self.rounds, mode, self.randomizer)
+        return make_actor(address, context, walk, self.rounds, mode, self.randomizer)
 
     @property
     def graph(self) -> Graph | None:
@@ -388,17 +399,15 @@ class NetworkShuffle(Protocol):
             return None
         return self.walk.graphs[0]
 
-    def with_attendance(
-        self, collected: Collected, connections: Connections, timing: Timing
-    ) -> Collected:
+    def attested(self, collected: Collected, connections: Connections, timing: Timing) -> Collected:
         """With what the hub knows: for those who vanished that is all there is."""
         if not isinstance(collected, Walked):
             return collected
         return with_connections(self.rounds, collected, connections, timing)
 
     @property
-    def excuse(self) -> bytes | None:
-        """What a device tells the curator when it will not begin after all."""
+    def absence_message(self) -> bytes:
+        """Word to the curator that a device will not begin after all."""
         return encode(Absent())
 
     def published(self) -> NetworkShuffleParameters:
@@ -411,7 +420,7 @@ class NetworkShuffle(Protocol):
         near = np.unique(np.concatenate([graph.neighbours(person) for graph in graphs]))
         return tuple(device(other) for other in near.tolist() if other != person)
 
-    def among(self, people: Sequence[int]) -> Self:
+    def subset(self, people: Sequence[int]) -> Self:
         """On the graphs that remain when everyone else is taken out."""
         walk = self._described()
         kept = np.asarray(people, np.intp)
@@ -438,9 +447,9 @@ class NetworkShuffle(Protocol):
         walk = self._described()
         return self.cover.overflow if walk is self.cover.walk else self.cover.overflow_on(walk)
 
-    def lasts(self, timing: Timing) -> float:
+    def duration(self, timing: Timing) -> float:
         """As long as the rounds take, and until people have handed in."""
-        return super().lasts(timing) + Clock.of(self.rounds, timing).hand_in
+        return super().duration(timing) + Clock.of(self.rounds, timing).hand_in
 
     def _described(self) -> Walk:
         if self.walk is None or self.parameters.stationary:
@@ -449,14 +458,14 @@ class NetworkShuffle(Protocol):
             )
         return self.walk
 
-    def conclude(self, collected: Collected, task: Task, seed: int | None) -> Run:
-        """Estimate, once it is known how many dummies to expect in what really happened.
+    def corrected(self, collected: Collected) -> Collected:
+        """With the dummies that are to be expected in what really happened.
 
         Reports that ``single`` keeps are a fair sample of everyone's only once the walks have
         mixed: before that no unbiased estimate is known.
         """
         if self.parameters.mode == "single" and isinstance(collected, Walked):
-            happened = self.realised(collected)
+            happened = self.conditional_on(collected)
             walk = happened._described()
             mixing = routes.mix(walk, self.rounds)
             if float(mixing.variation.mean()) > _FAIR:
@@ -466,9 +475,9 @@ class NetworkShuffle(Protocol):
                 )
             dummies = simulate.expected_dummies(self.randomizer, walk, self.rounds)
             collected = replace(collected, dummies=dummies)
-        return super().conclude(collected, task, seed)
+        return collected
 
-    def realised(self, collected: Collected) -> Self:
+    def conditional_on(self, collected: Collected) -> Self:
         """The walk that happened: who was away when, who handed in no reports, what was lost."""
         # One release, which the clock ends: nothing seen before can have decided who is in it.
         walk = self._described()
@@ -487,15 +496,15 @@ class NetworkShuffle(Protocol):
             self.parameters, self.randomizer, happened, collected.lost, self.cover, seen
         )
 
-    def particulars(
+    def diagnostics(
         self, delta: float, guarantee: Guarantee, colluders: Colluders = 0
     ) -> dict[str, Any]:
         """The keys that ``account`` adds: how people differ, and by which route that is known."""
-        return particulars(self, delta, guarantee, colluders)
+        return diagnostics(self, delta, guarantee, colluders)
 
-    def details(self, collected: Collected, delta: float) -> dict[str, Any]:
+    def run_diagnostics(self, collected: Collected, delta: float) -> dict[str, Any]:
         """The keys that ``run`` adds: load, dummies and losses, and ε by who was on to the end."""
         if not isinstance(collected, Walked):
             return {}
-        groups = attendance_summary(self.realised(collected), delta)
+        groups = attendance_summary(self.conditional_on(collected), delta)
         return load_summary(collected, self.parameters.mode) | groups

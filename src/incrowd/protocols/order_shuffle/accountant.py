@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from incrowd.errors import NotProven
 from incrowd.privacy.guarantee import Guarantee
 from incrowd.privacy.pure import PureProfile
-from incrowd.protocols.base import Colluders
+from incrowd.protocols.api import Colluders
 from incrowd.protocols.order_shuffle.groupings import Grouping
 from incrowd.protocols.order_shuffle.mechanism import Mechanism
 from incrowd.protocols.order_shuffle.parameters import Distance
@@ -36,7 +36,7 @@ from incrowd.protocols.order_shuffle.utility import meaning
 if TYPE_CHECKING:
     from incrowd.protocols.order_shuffle.spec import OrderShuffle
 
-__all__ = ["details", "particulars", "randomized_guarantee", "shuffled_guarantee"]
+__all__ = ["diagnostics", "randomized_guarantee", "run_diagnostics", "shuffled_guarantee"]
 
 
 _WHO_CAME = "who takes part does not depend on the data"
@@ -136,7 +136,7 @@ _SHUFFLED_ALPHA = ("median_alpha", "group_alpha")
 _UNCHANGED = "nothing: everybody is alone in their groups, so there is no order to hide"
 
 
-def particulars(protocol: OrderShuffle, view: str, colluders: Colluders) -> dict[str, Any]:
+def diagnostics(protocol: OrderShuffle, view: str, colluders: Colluders) -> dict[str, Any]:
     """The promise about the order, and the shuffle that keeps it."""
     promised = protocol.order_guarantee(view, colluders)
     found: dict[str, Any] = {"alpha": None}
@@ -156,7 +156,7 @@ def particulars(protocol: OrderShuffle, view: str, colluders: Colluders) -> dict
     return found | described
 
 
-def details(protocol: OrderShuffle, points: NDArray[Any] | None) -> dict[str, Any]:
+def run_diagnostics(protocol: OrderShuffle, points: NDArray[Any] | None) -> dict[str, Any]:
     """The shuffle of known groups, and how far reports move in it."""
     mechanism = protocol.mechanism
     if mechanism is None:

@@ -8,7 +8,7 @@ import msgspec
 
 from incrowd import checks
 from incrowd.errors import InvalidParameter
-from incrowd.protocols.base import Parameters, parameter
+from incrowd.protocols.settings import Parameters, parameter
 
 __all__ = ["Distance", "Method", "Metric", "OrderShuffleParameters", "Shape"]
 

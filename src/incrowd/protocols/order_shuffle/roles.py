@@ -42,6 +42,7 @@ from incrowd.protocols.runtime.actor import (
     Message,
     Sealer,
     Send,
+    devices,
     person_of,
 )
 from incrowd.protocols.runtime.context import ActorContext, Timing
@@ -53,12 +54,12 @@ from incrowd.tasks.release import Placed
 if TYPE_CHECKING:
     from incrowd.protocols.order_shuffle.spec import OrderShuffle
 
-__all__ = ["Curator", "Device", "Shuffler", "party"]
+__all__ = ["Curator", "Device", "Shuffler", "make_actor"]
 
 _TO_SHUFFLER = msgspec.msgpack.Decoder(PlacedReport)
 
 
-def party(protocol: OrderShuffle, address: Address, context: ActorContext) -> Actor:
+def make_actor(protocol: OrderShuffle, address: Address, context: ActorContext) -> Actor:
     """One person's device, the shuffler, or the curator."""
     reports = wire.ReportFormat.of(protocol.randomizer)
     p = protocol.parameters
@@ -133,7 +134,7 @@ class Shuffler(shuffle.Shuffler):
         generator: Callable[[int], np.random.Generator],
         timing: Timing,
     ) -> None:
-        roster = protocol.roster
+        roster = devices(protocol.parameters.n)
         super().__init__(roster, report_bytes, 1, generator=generator, timing=timing)
         self._protocol = protocol
         self._places = places

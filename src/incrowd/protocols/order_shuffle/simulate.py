@@ -57,7 +57,7 @@ def shuffle_of(
     """The shuffle of these people at their places: the one that a run is accounted for."""
     nothing = np.zeros(0, np.int64)
     came = Placed(rounds=(), sent=len(who), who=who, at=nothing, points=points, groups=groups)
-    found = protocol.realised(came).mechanism
+    found = protocol.conditional_on(came).mechanism
     if found is None:
         raise ProtocolFailed("the groups of these people are not known")
     return found

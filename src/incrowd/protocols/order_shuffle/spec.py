@@ -28,21 +28,16 @@ from incrowd.graphs.graph import Graph
 from incrowd.privacy.guarantee import Guarantee, view_of
 from incrowd.privacy.local import LocalProfile
 from incrowd.privacy.mechanisms.local import local_guarantee
-from incrowd.protocols.base import (
-    Colluders,
-    Cost,
-    Parameters,
-    check_colluders,
-    check_randomizer,
-)
+from incrowd.protocols.api import Colluders, Cost, check_colluders, check_randomizer
+from incrowd.protocols.capabilities import Coverable, OnGraph, OrderPrivate, TaskBound
 from incrowd.protocols.expected_error import expected_error
 from incrowd.protocols.families import ShufflerProtocol
 from incrowd.protocols.named_graph import graph_named
 from incrowd.protocols.order_shuffle import groupings, simulate
 from incrowd.protocols.order_shuffle.accountant import (
-    details,
-    particulars,
+    diagnostics,
     randomized_guarantee,
+    run_diagnostics,
     shuffled_guarantee,
 )
 from incrowd.protocols.order_shuffle.groupings import Grouping
@@ -53,9 +48,11 @@ from incrowd.protocols.order_shuffle.orders.reference import ReferenceOrder
 from incrowd.protocols.order_shuffle.parameters import OrderShuffleParameters
 from incrowd.protocols.order_shuffle.simulate import parts
 from incrowd.protocols.order_shuffle.theorems.alpha import local_alpha
+from incrowd.protocols.run import check_crowd
 from incrowd.protocols.runtime.actor import SHUFFLER, Actor, Address
 from incrowd.protocols.runtime.context import ActorContext
 from incrowd.protocols.runtime.cover import CellFormat, ReportCover, against_hub
+from incrowd.protocols.settings import Parameters
 from incrowd.randomizers import Unstated
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomness import Seeds
@@ -69,13 +66,13 @@ _NO_RADIUS = "radius is missing: say how far a person's group reaches"
 
 
 @dataclass(frozen=True, init=False, eq=False)
-class OrderShuffle(ShufflerProtocol):
+class OrderShuffle(ShufflerProtocol, Coverable, OnGraph, TaskBound, OrderPrivate):
     """Everyone's report goes to a shuffler, and comes out near the place it came from."""
 
     kind: ClassVar[str] = "order-shuffle"
     summary: ClassVar[str] = "a trusted shuffler releases reports near the places they came from"
     parameters_type: ClassVar[type[Parameters]] = OrderShuffleParameters
-    collects: ClassVar[type[Collected]] = Placed
+    collected_type: ClassVar[type[Collected]] = Placed
     usual: ClassVar[Mapping[str, str]] = MappingProxyType({"release": "krr"})
     unsaid: ClassVar[Randomizer | None] = Unstated()
     slack: ClassVar[float | None] = 0.0
@@ -198,7 +195,7 @@ class OrderShuffle(ShufflerProtocol):
 
     # Who is near whom.
 
-    def asking(self, task: Task) -> Self:
+    def bound_to(self, task: Task) -> Self:
         """With the places that the question says people have."""
         if not isinstance(task, Release):
             return self
@@ -256,7 +253,7 @@ class OrderShuffle(ShufflerProtocol):
         """With a given order as it is when people are numbered anew, in this order."""
         if self.given is None:
             return self
-        return self._but(given=self.given.among(np.asarray(people, np.int64)))
+        return self._but(given=self.given.subset(np.asarray(people, np.int64)))
 
     def mechanism_for(self, grouping: Grouping) -> Mechanism:
         """The shuffle of these groups: its order is found once, whoever asks."""
@@ -352,21 +349,21 @@ class OrderShuffle(ShufflerProtocol):
             *(each for each in about if each is not None),
         )
 
-    def particulars(
+    def diagnostics(
         self, delta: float, guarantee: Guarantee, colluders: Colluders = 0
     ) -> dict[str, Any]:
         """The shuffle and its groups."""
         del delta
-        return particulars(self, "+".join(sorted(guarantee.view)), colluders)
+        return diagnostics(self, "+".join(sorted(guarantee.view)), colluders)
 
-    def details(self, collected: Collected, delta: float) -> dict[str, Any]:
+    def run_diagnostics(self, collected: Collected, delta: float) -> dict[str, Any]:
         """The shuffle that took place, and what it meant for places."""
         del delta
-        return self.realised(collected).shuffled(getattr(collected, "points", None))
+        return self.conditional_on(collected).shuffled(getattr(collected, "points", None))
 
     def shuffled(self, points: NDArray[Any] | None = None) -> dict[str, Any]:
         """The shuffle of known groups, and what it means for places where these have points."""
-        return details(self, points)
+        return run_diagnostics(self, points)
 
     # What it costs.
 
@@ -414,17 +411,17 @@ class OrderShuffle(ShufflerProtocol):
                 )
         return msgspec.structs.replace(self.parameters, graph="")
 
-    def among(self, people: Sequence[int]) -> Self:
+    def subset(self, people: Sequence[int]) -> Self:
         """A smaller crowd, in the groups that remain."""
         kept = np.asarray(people, np.int64)
-        fewer = None if self.grouping is None else self.grouping.among(kept)
+        fewer = None if self.grouping is None else self.grouping.subset(kept)
         order = self.given
         if order is None and self.parameters.theta is not None and self.mechanism is not None:
             # An order that was found anew for fewer people could be worse; what is left of this
             # one is not, so that the promise of a given θ holds whoever stays away.
             order = self.mechanism.order
         return self._but(
-            n=kept.size, grouping=fewer, given=None if order is None else order.among(kept)
+            n=kept.size, grouping=fewer, given=None if order is None else order.subset(kept)
         )
 
     @property
@@ -433,14 +430,14 @@ class OrderShuffle(ShufflerProtocol):
         p = self.parameters
         return PlaceFormat.of(self.places, self.axes, p.metric, p.radius)
 
-    def foreseen(self, values: NDArray[Any]) -> Self:
+    def prospective(self, values: NDArray[Any]) -> Self:
         """In the groups of these people, should all of them come."""
         if self.grouping is not None:
             return self
         _, points, names = parts(values, self.place_format)
         return self.at(self.grouping_at(points, names))._but(hoped=True)
 
-    def realised(self, collected: Collected) -> Self:
+    def conditional_on(self, collected: Collected) -> Self:
         """The shuffle of the people whose reports the shuffler had.
 
         There is one release, so that attendance and the clock alone decide who is in it.
@@ -451,21 +448,21 @@ class OrderShuffle(ShufflerProtocol):
                 "more time"
             )
         who = collected.who
-        found = self if len(who) == self.parameters.n else self.among(who.tolist())
+        found = self if len(who) == self.parameters.n else self.subset(who.tolist())
         if found.grouping is None:
             found = found.at(self.grouping_at(collected.points, collected.groups))
         return found._but(marked=len(collected.at) < len(who), hoped=False)
 
     def collect(self, values: NDArray[Any], seeds: Seeds) -> Collected:
         """Everyone's reports at once."""
-        self.check_crowd(values)
+        check_crowd(self, values)
         return simulate.collect(self, values, seeds)
 
-    def party(self, address: Address, context: ActorContext) -> Actor:
+    def actor(self, address: Address, context: ActorContext) -> Actor:
         """One person's device, the shuffler, or the curator."""
-        from incrowd.protocols.order_shuffle.roles import party
+        from incrowd.protocols.order_shuffle.roles import make_actor
 
-        return party(self, address, context)
+        return make_actor(self, address, context)
 
 
 def _check_method(parameters: OrderShuffleParameters, axes: int) -> None:

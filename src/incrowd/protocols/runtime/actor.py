@@ -46,6 +46,7 @@ __all__ = [
     "Send",
     "Wake",
     "device",
+    "devices",
     "is_device",
     "owned",
     "person_of",
@@ -61,6 +62,11 @@ COURIER: Final[Address] = "courier"
 NUMBERED: Final = ("scrambler", "spare", "compute")
 """Helpers of which there are several: their addresses are such as ``"scrambler/3"``."""
 _DEVICE, _SPARE = "device/", "spare/"
+
+
+def devices(people: int) -> tuple[Address, ...]:
+    """Addresses of everyone's device."""
+    return tuple(map(device, range(people)))
 
 
 def device(person: int) -> Address:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from incrowd.protocols.base import Cost
+from incrowd.protocols.api import Cost
 from incrowd.protocols.runtime import wire
 from incrowd.protocols.scrambled_query.messages import RecordFormat, Through, post
 from incrowd.protocols.scrambled_query.parameters import Answers

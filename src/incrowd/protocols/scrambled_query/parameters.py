@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, get_args
+from typing import Annotated, ClassVar, Literal, get_args
 
 import msgspec
 
 from incrowd import checks
 from incrowd.errors import InvalidCrowd, InvalidParameter
-from incrowd.protocols.base import Parameters, parameter
+from incrowd.protocols.settings import Parameters, parameter
 
 __all__ = ["Answers", "Mode", "ScramblerParameters"]
 
@@ -23,6 +23,8 @@ _MOST_SETS = 1000
 
 class ScramblerParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The parameters of :class:`~incrowd.protocols.scrambled_query.ScrambledQuery`."""
+
+    any_crowd: ClassVar[bool] = True
 
     n: Annotated[
         int, parameter("people who have a tuple", default="as many as one scrambler takes")

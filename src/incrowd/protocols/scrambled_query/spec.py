@@ -24,20 +24,15 @@ from incrowd import checks
 from incrowd.errors import InvalidParameter, NotProven, ProtocolFailed
 from incrowd.graphs.graph import Graph
 from incrowd.privacy.guarantee import Guarantee, view_of
-from incrowd.protocols.base import (
-    Colluders,
-    Cost,
-    Drawing,
-    Parameters,
-    Protocol,
-    check_colluders,
-    check_randomizer,
-)
+from incrowd.protocols.api import Colluders, Cost, Protocol, check_colluders, check_randomizer
+from incrowd.protocols.capabilities import Drawable, Drawing, Routed, TaskBound, Tunable
+from incrowd.protocols.run import check_crowd
 from incrowd.protocols.runtime.actor import CURATOR, Actor, Address
 from incrowd.protocols.runtime.context import ActorContext, Timing
 from incrowd.protocols.scrambled_query.parameters import Answers, Mode, ScramblerParameters
 from incrowd.protocols.scrambled_query.release import check_release
 from incrowd.protocols.scrambled_query.tuning import Limits, fit
+from incrowd.protocols.settings import Parameters
 from incrowd.randomizers import Redirect
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomness import Seeds
@@ -52,15 +47,15 @@ __all__ = ["ScrambledQuery"]
 
 
 @dataclass(frozen=True, init=False, eq=False)
-class ScrambledQuery(Protocol):
+class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable):
     """Tuples on their way to compute nodes, through scramblers and among dummies."""
 
     kind: ClassVar[str] = "scrambler"
     summary: ClassVar[str] = "tuples go through scramblers, among dummies, to compute nodes"
     parameters_type: ClassVar[type[Parameters]] = ScramblerParameters
-    collects: ClassVar[type[Collected]] = Tabulated
+    collected_type: ClassVar[type[Collected]] = Tabulated
     view: ClassVar[str] = "network"
-    limits_type: ClassVar[type[msgspec.Struct] | None] = Limits
+    limits_type: ClassVar[type[msgspec.Struct]] = Limits
     usual: ClassVar[Mapping[str, str]] = MappingProxyType({"query": "redirect"})
 
     randomizer: Randomizer
@@ -130,7 +125,7 @@ class ScrambledQuery(Protocol):
         del given
         return False
 
-    def asking(self, task: Task) -> Self:
+    def bound_to(self, task: Task) -> Self:
         """The protocol for one query, which says how many grouping sets there are."""
         query = checks.instance(task, Query, "task", "Query(sql=…, columns=…)")
         same = self._with()
@@ -257,7 +252,7 @@ class ScrambledQuery(Protocol):
             self.routings, chosen.people, answers=chosen.answers, release=chosen.release
         )
 
-    def drawing(self) -> Drawing | None:
+    def drawing(self) -> Drawing:
         """The plan."""
         plan = self.plan
         return Drawing(plan.svg(), plan.text(), tuple(plan.explain()))
@@ -302,30 +297,30 @@ class ScrambledQuery(Protocol):
 
         return topology.contacts(self, person)
 
-    def question(self, task: Task | None) -> Task:
-        """The task, or the query that the protocol was made for."""
-        return super().question(self.asked if task is None else task)
+    def default_task(self) -> Task:
+        """The query that the protocol was made for."""
+        return self.asked
 
     def collect(self, values: NDArray[Any], seeds: Seeds) -> Collected:
         """All tuples at once, in memory."""
         from incrowd.protocols.scrambled_query.simulate import collect
 
-        self.check_crowd(values)
+        check_crowd(self, values)
         return collect(self, values, seeds)
 
-    def party(self, address: Address, context: ActorContext) -> Actor:
+    def actor(self, address: Address, context: ActorContext) -> Actor:
         """One person's device, a scrambler, a compute node, or the curator."""
-        from incrowd.protocols.scrambled_query.roles.source import party
+        from incrowd.protocols.scrambled_query.roles.source import make_actor
 
-        return party(self, address, context)
+        return make_actor(self, address, context)
 
-    def lasts(self, timing: Timing) -> float:
+    def duration(self, timing: Timing) -> float:
         """Until the compute nodes have stopped waiting for the last scrambler."""
         from incrowd.protocols.scrambled_query.topology import deadlines
 
         return deadlines(timing).result
 
-    def realised(self, collected: Collected) -> Self:
+    def conditional_on(self, collected: Collected) -> Self:
         """As many messages as the scramblers really sent.
 
         That is as planned, whoever was absent: each of them is replaced by a dummy, which hides the
@@ -342,7 +337,7 @@ class ScrambledQuery(Protocol):
         fewest = min((int(each) for each in sent if each), default=chosen.sources + chosen.dummies)
         return self._with(dummies=min(chosen.dummies, max(0, fewest - chosen.sources)))
 
-    def among(self, people: Sequence[int]) -> Self:
+    def subset(self, people: Sequence[int]) -> Self:
         """A query among fewer people; dummies take the place of those that a scrambler misses."""
         chosen = self.parameters
         missing = max(0, chosen.sources - len(people))
@@ -356,18 +351,13 @@ class ScrambledQuery(Protocol):
             same._ask(self.query)
         return same
 
-    def check_crowd(self, values: NDArray[Any]) -> None:
-        """Refuse tuples of another crowd than the one that was accounted for."""
-        if self.parameters.n:
-            super().check_crowd(values)
-
     def cost(self) -> Cost:
         """What one person sends, and who must help besides."""
         from incrowd.protocols.scrambled_query.cost import cost_of
 
         return cost_of(self)
 
-    def particulars(
+    def diagnostics(
         self, delta: float, guarantee: Guarantee, colluders: Colluders = 0
     ) -> dict[str, Any]:
         """What a message reveals alone, how many tuples arrive, the load, and older bounds."""
@@ -376,7 +366,7 @@ class ScrambledQuery(Protocol):
         del guarantee, colluders
         return compared(self, delta) | {"unprotected": self.unprotected}
 
-    def details(self, collected: Collected, delta: float) -> dict[str, Any]:
+    def run_diagnostics(self, collected: Collected, delta: float) -> dict[str, Any]:
         """How many tuples stand behind the answer."""
         del delta
         from incrowd.protocols.scrambled_query.cost import Load

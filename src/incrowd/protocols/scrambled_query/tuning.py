@@ -26,9 +26,9 @@ import numpy as np
 
 from incrowd import checks
 from incrowd.errors import BudgetInfeasible, InvalidParameter
-from incrowd.protocols.base import parameter
 from incrowd.protocols.scrambled_query.cost import query_messages
 from incrowd.protocols.scrambled_query.parameters import Answers
+from incrowd.protocols.settings import parameter
 from incrowd.randomizers import Redirect
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import msgspec
 from incrowd import checks
 from incrowd.errors import InvalidCrowd, InvalidParameter
 from incrowd.graphs.specs import names_family
-from incrowd.protocols.base import Parameters, parameter
+from incrowd.protocols.settings import Parameters, parameter
 
 __all__ = ["FEWEST", "Path", "Purpose", "TokenWalkParameters", "Topology"]
 

@@ -24,19 +24,21 @@ from incrowd import checks
 from incrowd.errors import InvalidCrowd, InvalidParameter, ProtocolFailed
 from incrowd.graphs.graph import Graph
 from incrowd.privacy.guarantee import Guarantee, view_of
-from incrowd.protocols.base import (
+from incrowd.protocols.api import (
     VIEWS,
     Colluders,
     Cost,
-    Parameters,
     Protocol,
     check_colluders,
     check_randomizer,
 )
+from incrowd.protocols.capabilities import OnGraph, TaskBound
 from incrowd.protocols.expected_error import expected_error
 from incrowd.protocols.named_graph import graph_named
+from incrowd.protocols.run import check_crowd
 from incrowd.protocols.runtime.actor import COURIER, CURATOR, Actor, Address
 from incrowd.protocols.runtime.context import ActorContext, Timing
+from incrowd.protocols.settings import Parameters
 from incrowd.protocols.token_walk import accountant
 from incrowd.protocols.token_walk.parameters import (
     FEWEST,
@@ -56,13 +58,13 @@ __all__ = ["TokenWalk"]
 
 
 @dataclass(frozen=True, init=False, eq=False)
-class TokenWalk(Protocol):
+class TokenWalk(Protocol, OnGraph, TaskBound):
     """A token that people hand on, each adding a contribution."""
 
     kind: ClassVar[str] = "token-walk"
     summary: ClassVar[str] = "a token goes from person to person, and each adds a noisy answer"
     parameters_type: ClassVar[type[Parameters]] = TokenWalkParameters
-    collects: ClassVar[type[Collected]] = Carried
+    collected_type: ClassVar[type[Collected]] = Carried
     view: ClassVar[str] = "peer"
     usual: ClassVar[Mapping[str, str]] = MappingProxyType(
         {"histogram": "krr", "mean": "gaussian", "sum": "gaussian"}
@@ -230,7 +232,7 @@ class TokenWalk(Protocol):
         chosen = self.parameters
         return chosen.topology != "ring" or chosen.spread or isinstance(self.randomizer, KRR)
 
-    def particulars(
+    def diagnostics(
         self, delta: float, guarantee: Guarantee, colluders: Colluders = 0
     ) -> dict[str, Any]:
         """The noise of a contribution, what it reveals alone, and how often one contributes."""
@@ -250,7 +252,7 @@ class TokenWalk(Protocol):
         mean = chosen.length / chosen.n
         return min(mean, chosen.cap) if chosen.cap else mean
 
-    def details(self, collected: Collected, delta: float) -> dict[str, Any]:
+    def run_diagnostics(self, collected: Collected, delta: float) -> dict[str, Any]:
         """How many contributions came home, of how many steps."""
         del delta
         if not isinstance(collected, Carried):
@@ -300,20 +302,21 @@ class TokenWalk(Protocol):
 
     # How it is run.
 
-    def question(self, task: Task | None) -> Task:
-        """The task; the steps of a model are no values that could be asked for."""
+    def bound_to(self, task: Task) -> Self:
+        """The same for every task; the steps of a model are no values that could be asked for."""
+        del task
         if self.reads:
             raise InvalidParameter("task sgd is trained by TokenSGD: there are no values to add up")
-        return super().question(task)
+        return self
 
     def collect(self, values: NDArray[Any], seeds: Seeds) -> Collected:
         """Walk every token at once, in memory."""
         from incrowd.protocols.token_walk.simulate import collect
 
-        self.check_crowd(values)
+        check_crowd(self, values)
         return collect(self, values, seeds)
 
-    def realised(self, collected: Collected) -> Self:
+    def conditional_on(self, collected: Collected) -> Self:
         """All planned steps, the smallest crowd, and the path where nobody can have decided it.
 
         A holder who goes away because of what the token held makes a walk shorter or changes its
@@ -365,23 +368,23 @@ class TokenWalk(Protocol):
         """Who can be next."""
         return self.neighbours
 
-    def among(self, people: Sequence[int]) -> Self:
+    def subset(self, people: Sequence[int]) -> Self:
         """A walk among fewer people; as long as before, but on a ring."""
         graph = None if self.neighbours is None else self.neighbours.subgraph(np.asarray(people))
         fewer = msgspec.structs.replace(self.parameters, n=len(people), graph="", pair=None)
         return self.make(fewer, self.randomizer, graph)
 
-    def lasts(self, timing: Timing) -> float:
+    def duration(self, timing: Timing) -> float:
         """Until the walk is over for good, however often somebody was away."""
         from incrowd.protocols.token_walk.roles.relay import walk_seconds
 
-        return walk_seconds(self.parameters.length, timing) + super().lasts(timing)
+        return walk_seconds(self.parameters.length, timing) + super().duration(timing)
 
-    def party(self, address: Address, context: ActorContext) -> Actor:
+    def actor(self, address: Address, context: ActorContext) -> Actor:
         """One person's device, the courier, or the curator."""
-        from incrowd.protocols.token_walk.roles.device import party
+        from incrowd.protocols.token_walk.roles.device import make_actor
 
-        return party(self, address, context)
+        return make_actor(self, address, context)
 
 
 def _purpose(chosen: TokenWalkParameters, randomizer: Randomizer) -> Purpose:

@@ -14,19 +14,15 @@ from numpy.typing import NDArray
 
 from incrowd.privacy.guarantee import Guarantee
 from incrowd.privacy.mechanisms.shuffle import shuffle_guarantee
-from incrowd.protocols.base import (
-    Colluders,
-    Parameters,
-    RoundParameters,
-    check_colluders,
-    check_randomizer,
-    parameter,
-)
+from incrowd.protocols.api import Colluders, check_colluders, check_randomizer
+from incrowd.protocols.capabilities import Coverable
 from incrowd.protocols.families import ReportingProtocol, ShufflerProtocol
-from incrowd.protocols.runtime.actor import CURATOR, SHUFFLER, Actor, Address
+from incrowd.protocols.run import check_crowd
+from incrowd.protocols.runtime.actor import CURATOR, SHUFFLER, Actor, Address, devices
 from incrowd.protocols.runtime.context import ActorContext
 from incrowd.protocols.runtime.cover import CellFormat, ReportCover
 from incrowd.protocols.runtime.wire import ReportFormat, envelope_bytes
+from incrowd.protocols.settings import Parameters, RoundParameters, parameter
 from incrowd.protocols.trusted_shuffle import simulate
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomness import Seeds
@@ -50,7 +46,7 @@ class TrustedShuffleParameters(
 
 
 @dataclass(frozen=True, init=False)
-class TrustedShuffle(ShufflerProtocol, ReportingProtocol):
+class TrustedShuffle(ShufflerProtocol, ReportingProtocol, Coverable):
     """Everyone sends ``rounds`` fresh reports through a shuffler that is trusted to forget."""
 
     kind: ClassVar[str] = "shuffle"
@@ -93,16 +89,16 @@ class TrustedShuffle(ShufflerProtocol, ReportingProtocol):
         object.__setattr__(same, "cover", cover)
         return same
 
-    def realised(self, collected: Collected) -> Self:
+    def conditional_on(self, collected: Collected) -> Self:
         """The rounds that brought reports, with the smallest of their crowds, under the cover."""
-        return super().realised(collected)._under(self.cover)
+        return super().conditional_on(collected)._under(self.cover)
 
     def collect(self, values: NDArray[Any], seeds: Seeds) -> Collected:
         """Everyone's reports at once."""
-        self.check_crowd(values)
+        check_crowd(self, values)
         return simulate.collect(self.randomizer, values, self.parameters.rounds, seeds)
 
-    def party(self, address: Address, context: ActorContext) -> Actor:
+    def actor(self, address: Address, context: ActorContext) -> Actor:
         """One person's device, the shuffler, or the curator."""
         from incrowd.protocols.trusted_shuffle.roles import Curator, Device, Shuffler
 
@@ -111,7 +107,7 @@ class TrustedShuffle(ShufflerProtocol, ReportingProtocol):
             return Curator(self.parameters.n, reports, rounds, sealer=context.sealer)
         if address == SHUFFLER:
             return Shuffler(
-                self.roster,
+                devices(self.parameters.n),
                 reports.nbytes,
                 rounds,
                 generator=context.generator,

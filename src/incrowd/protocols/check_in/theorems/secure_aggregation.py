@@ -42,7 +42,7 @@ from incrowd.privacy import (
 from incrowd.privacy.guarantee import Profile
 from incrowd.privacy.renyi import MOST_ORDER, sampled_excess
 from incrowd.privacy.search import crossing
-from incrowd.protocols.base import Cost
+from incrowd.protocols.api import Cost
 from incrowd.randomizers.noise import REAL_NOISE, gaussian_deltas
 from incrowd.randomness import Seeds
 from incrowd.tasks.learning.channels import check_clip

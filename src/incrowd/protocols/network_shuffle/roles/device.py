@@ -64,7 +64,7 @@ from incrowd.protocols.runtime.context import ActorContext, Timing
 from incrowd.protocols.runtime.delivery import Backoff, Outbox, OutboxState, wake_at
 from incrowd.randomizers.base import Randomizer
 
-__all__ = ["Curator", "Device", "HandedIn", "make", "sizes"]
+__all__ = ["Curator", "Device", "HandedIn", "make_actor", "sizes"]
 
 _ANSWER_LIMIT = 1024
 
@@ -367,7 +367,7 @@ class Device(Actor):
         self._outbox.resume(stored.outbox)
 
 
-def make(
+def make_actor(
     address: Address,
     context: ActorContext,
     walk: Walk,

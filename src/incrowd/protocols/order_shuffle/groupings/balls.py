@@ -135,7 +135,7 @@ class BallGroups(Grouping):
         near = self._grid.near(self._centres[first:end], int(self._places[first:end].sum()))
         return Block(first, indptr, self._grid.people_at(near, int(indptr[-1])))
 
-    def among(self, people: ArrayLike) -> BallGroups:
+    def subset(self, people: ArrayLike) -> BallGroups:
         """The same balls when only these people take part, also those around absent people."""
         picked = chosen(people, self.n)
         centres = self._centres, self._group_of[picked]

@@ -131,7 +131,7 @@ class Grouping(ABC):
         return int(self.own[person])
 
     @abstractmethod
-    def among(self, people: ArrayLike) -> Grouping:
+    def subset(self, people: ArrayLike) -> Grouping:
         """The groups as they are when only these people take part, renumbered in this order."""
 
     @abstractmethod

@@ -108,7 +108,7 @@ class ListedGroups(Grouping):
         members = self._flat[indptr[0] : indptr[-1]].astype(np.int64)
         return Block(first, indptr - indptr[0], members)
 
-    def among(self, people: ArrayLike) -> ListedGroups:
+    def subset(self, people: ArrayLike) -> ListedGroups:
         """The groups as they are when only these people take part, renumbered in this order."""
         picked = chosen(people, self.n)
         number = np.full(self.n, -1, np.int64)

@@ -117,7 +117,7 @@ class ReferenceOrder:
         ranks[self.people] = np.arange(self.people.size)
         return frozen(ranks)
 
-    def among(self, people: IntArray) -> ReferenceOrder:
+    def subset(self, people: IntArray) -> ReferenceOrder:
         """What is left of the order among some of the people, renumbered as they are named."""
         return ReferenceOrder(np.argsort(self.ranks[people]), self.method)
 

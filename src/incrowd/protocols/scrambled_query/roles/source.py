@@ -49,7 +49,7 @@ from incrowd.protocols.scrambled_query.topology import Places, deadlines
 if TYPE_CHECKING:
     from incrowd.protocols.scrambled_query.spec import ScrambledQuery
 
-__all__ = ["Source", "party"]
+__all__ = ["Source", "make_actor"]
 
 _ANSWERS = msgspec.msgpack.Decoder(wire.Accepted | wire.Refused)
 _FROM_CURATOR = msgspec.msgpack.Decoder(messages.Divert | messages.Noted)
@@ -57,7 +57,7 @@ _SHORT = 1024
 _WAITING, _ACCEPTED, _REFUSED = range(3)
 
 
-def party(protocol: ScrambledQuery, address: Address, context: ActorContext) -> Actor:
+def make_actor(protocol: ScrambledQuery, address: Address, context: ActorContext) -> Actor:
     """One person's device, a scrambler or spare, a compute node, or the curator."""
     places = Places.of(protocol)
     if address == CURATOR:

@@ -55,7 +55,7 @@ from incrowd.randomizers.noise import on_grid
 if TYPE_CHECKING:
     from incrowd.protocols.token_walk.spec import TokenWalk
 
-__all__ = ["Device", "Held", "party"]
+__all__ = ["Device", "Held", "make_actor"]
 
 _SPARE_LOTS = 1000
 """How many more lots of keys a device makes than there are visits in a walk."""
@@ -64,7 +64,7 @@ _TO_DEVICE = msgspec.msgpack.Decoder(
 )
 
 
-def party(protocol: TokenWalk, address: Address, context: ActorContext) -> Actor:
+def make_actor(protocol: TokenWalk, address: Address, context: ActorContext) -> Actor:
     """One person's device, the courier, or the curator."""
     if protocol.reads:
         raise InvalidParameter("task sgd is trained by TokenSGD: it is not played by devices")

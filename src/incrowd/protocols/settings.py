@@ -1,20 +1,26 @@
-"""What can be set in a description, read from the description itself.
+"""Settings of protocols, and what can be set in any description, read from its own fields.
 
-Protocol parameters and randomizers are ``msgspec.Struct`` classes. Everything that lets a person
-set them (tables of a survey file, options of the command line, the choice of what ``calibrate``
-solves for) is derived here from their fields, so that adding a field is one line in one place.
+Protocol parameters and randomizers are frozen ``msgspec.Struct`` classes. Everything that lets a
+person set them (tables of a survey file, options of the command line, the choice of what
+``calibrate`` solves for) is derived here from their fields, so that adding a field is one line in
+one place.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from incrowd.protocols.base import Safe
+from incrowd import checks
+from incrowd.errors import ProtocolFailed
+from incrowd.tasks.base import Collected
 
-__all__ = ["Field", "fields_of"]
+__all__ = ["Field", "Parameters", "RoundParameters", "Safe", "fields_of", "parameter"]
+
+Safe = Literal["min", "max"]
+"""Which side of a solved parameter is safe: the least value that meets the budget, or the most."""
 
 _SPOKEN = {
     int: "whole number",
@@ -23,6 +29,80 @@ _SPOKEN = {
     str: "text",
     tuple: "list of numbers",
 }
+
+
+def parameter(
+    description: str,
+    solve: Safe | None = None,
+    *,
+    most: float | None = None,
+    path: bool = False,
+    default: str | None = None,
+) -> Any:
+    """Metadata of one field of ``Parameters``: its help text, and which side of it is safe.
+
+    ``most``: the largest value that makes sense. ``path``: it names a file, relative to the survey
+    that does. ``default``: what to say of its default where the value itself does not.
+    """
+    extra = {"solve": solve, "most": most, "path": path, "default": default}
+    return msgspec.Meta(description=description, extra=extra)
+
+
+class Parameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The parameters every protocol has."""
+
+    any_crowd: ClassVar[bool] = False
+    """Whether n = 0 stands for any number of people."""
+
+    n: Annotated[int, parameter("people who take part, the victim included", solve="min")]
+
+    def __post_init__(self) -> None:
+        """Refuse what describes no crowd."""
+        msgspec.structs.force_setattr(self, "n", checks.crowd(self.n))
+
+    def files(self) -> list[str]:
+        """The files that these parameters name."""
+        hints = get_type_hints(type(self), include_extras=True)
+        named = [
+            getattr(self, name)
+            for name, hint in hints.items()
+            for each in getattr(hint, "__metadata__", ())
+            if each.extra and each.extra.get("path")
+        ]
+        return [each for each in named if each]
+
+
+class RoundParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The parameters of protocols in which everyone reports once per round."""
+
+    rounds: Annotated[int, parameter("fresh reports from every person", solve="max")] = 1
+
+    def __post_init__(self) -> None:
+        """Refuse fewer than one round."""
+        Parameters.__post_init__(self)
+        msgspec.structs.force_setattr(self, "rounds", checks.integer(self.rounds, "rounds", 1))
+
+    def conditional_on(self, collected: Collected) -> Self:
+        """All planned rounds but empty ones, each with the crowd of the smallest.
+
+        Reports of all rounds are sent at the start, and rounds close by the clock: attendance
+        alone decides how many arrive. A round without reports reveals nothing. Taking the smallest
+        crowd for all is cautious: a larger crowd is a smaller one to which reports of others were
+        added. Rounds that are missing were not awaited, perhaps because of what came before: they
+        are charged, and unless everyone was there in the others, without a crowd. See
+        ``docs/theory/stopping.md``.
+        """
+        crowds = [crowd for crowd in collected.crowds if crowd > 0]
+        if not crowds:
+            raise ProtocolFailed(
+                f"none of the {collected.sent} reports arrived: lower the faults or give people "
+                "more time"
+            )
+        empty = len(collected.crowds) - len(crowds)
+        stopped = len(collected.crowds) < self.rounds
+        alone = stopped and (empty > 0 or min(crowds) < self.n)
+        crowd = 1 if alone else min(crowds)
+        return msgspec.structs.replace(self, n=crowd, rounds=max(1, self.rounds - empty))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,259 @@
+"""Abilities that some protocols have: a mixin each, and a function for callers that ask any.
+
+A function beside a mixin says what holds for a protocol without that ability, so that callers need
+not know which protocols have it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+
+import msgspec
+from numpy.typing import NDArray
+
+from incrowd.errors import NotProven
+from incrowd.graphs.graph import Graph
+from incrowd.privacy.guarantee import Guarantee
+from incrowd.protocols.runtime.actor import Address
+from incrowd.protocols.runtime.context import Connections, Timing
+from incrowd.protocols.runtime.cover import CellFormat, CoverPlan
+from incrowd.tasks.base import Collected, Task
+
+if TYPE_CHECKING:
+    from incrowd.protocols.api import Colluders, Progress, Protocol
+
+__all__ = [
+    "Anytime",
+    "Attested",
+    "Coverable",
+    "Drawable",
+    "Drawing",
+    "Exposable",
+    "OnGraph",
+    "OrderPrivate",
+    "Plannable",
+    "Routed",
+    "SampleCorrected",
+    "TaskBound",
+    "Tunable",
+    "absence_message",
+    "attested",
+    "bound_to",
+    "contacts_of",
+    "covered",
+    "drawing_of",
+    "graph_of",
+    "guarantee_against_any",
+    "planned",
+    "prospective",
+]
+
+P = TypeVar("P", bound="Protocol")
+
+
+class Tunable(ABC):
+    """Chooses settings that are left out, for a budget and within limits."""
+
+    limits_type: ClassVar[type[msgspec.Struct]]
+    """What may be limited."""
+
+    @classmethod
+    @abstractmethod
+    def fitted(
+        cls,
+        given: Mapping[str, Any],
+        *,
+        task: Task,
+        people: int,
+        epsilon: float,
+        delta: float,
+        view: str,
+        limits: Any,
+    ) -> dict[str, Any]:
+        """Settings beside those that are given, chosen to keep a budget within limits."""
+
+
+class Plannable(ABC):
+    """Chooses what its settings leave open, for a δ."""
+
+    @abstractmethod
+    def planned(
+        self, delta: float, *, colluders: Colluders = 0, progress: Progress | None = None
+    ) -> Self:
+        """The protocol with everything chosen, and what takes long to compute computed.
+
+        Args:
+            delta: Failure probability that is planned for.
+            colluders: People who help the curator.
+            progress: Told how much of how much is done.
+
+        """
+
+
+def planned(
+    protocol: P, delta: float, *, colluders: Colluders = 0, progress: Progress | None = None
+) -> P:
+    """The protocol with everything chosen that its settings leave open."""
+    if isinstance(protocol, Plannable):
+        return protocol.planned(delta, colluders=colluders, progress=progress)
+    return protocol
+
+
+class OnGraph(ABC):
+    """Runs over a graph of people."""
+
+    @property
+    @abstractmethod
+    def graph(self) -> Graph | None:
+        """Edges between people who can talk to each other; none where several serve in turn."""
+
+
+def graph_of(protocol: Protocol) -> Graph | None:
+    """The graph of a protocol that runs over one."""
+    return protocol.graph if isinstance(protocol, OnGraph) else None
+
+
+class Coverable(ABC):
+    """Can hide its traffic behind cover traffic."""
+
+    @abstractmethod
+    def covered(self, delta: float, cells: CellFormat) -> tuple[Self, CoverPlan]:
+        """The protocol with cover traffic, and the timetable that gives it, for this δ."""
+
+
+def covered(protocol: P, delta: float, cells: CellFormat) -> tuple[P, CoverPlan]:
+    """The protocol with cover traffic; raises ``NotProven`` where there is none."""
+    if not isinstance(protocol, Coverable):
+        raise NotProven(f"{protocol.kind} has no cover traffic: leave cover out")
+    return protocol.covered(delta, cells)
+
+
+class Routed(ABC):
+    """Devices send to parties that depend on the person."""
+
+    @abstractmethod
+    def contacts(self, person: int) -> tuple[Address, ...]:
+        """Parties to which a person's device may send before it hands in."""
+
+
+def contacts_of(protocol: Protocol, person: int) -> tuple[Address, ...]:
+    """Parties to which a person's device may send: by default the first helper, who collects."""
+    return protocol.contacts(person) if isinstance(protocol, Routed) else protocol.helpers[:1]
+
+
+class TaskBound(ABC):
+    """Depends on more of a task than the randomizer."""
+
+    def default_task(self) -> Task | None:
+        """The task where none is given; none for the natural one of the randomizer."""
+        return None
+
+    @abstractmethod
+    def bound_to(self, task: Task) -> Self:
+        """The protocol for this task."""
+
+    def prospective(self, values: NDArray[Any]) -> Self:
+        """The protocol as it will have been run if all of these encoded values take part."""
+        del values
+        return self
+
+
+def bound_to(protocol: P, task: Task) -> P:
+    """The protocol for this task."""
+    return protocol.bound_to(task) if isinstance(protocol, TaskBound) else protocol
+
+
+def prospective(protocol: P, values: NDArray[Any]) -> P:
+    """The protocol as it will have been run if all of these encoded values take part."""
+    return protocol.prospective(values) if isinstance(protocol, TaskBound) else protocol
+
+
+class OrderPrivate(ABC):
+    """States a guarantee about the order of reports beside that about each answer."""
+
+    @abstractmethod
+    def order_guarantee(self, view: str = "curator", colluders: Colluders = 0) -> Guarantee | None:
+        """Proven bound on the order inside each group; none where that is nothing."""
+
+
+class Anytime(ABC):
+    """Has an answer after every round, which later ones make sharper."""
+
+    @abstractmethod
+    def with_rounds(self, rounds: int) -> Self:
+        """The same protocol, planned with another number of rounds."""
+
+
+class Attested(ABC):
+    """Computes its guarantee from who was there when."""
+
+    @property
+    @abstractmethod
+    def absence_message(self) -> bytes:
+        """Message by which a device tells the curator that it will not begin after all."""
+
+    @abstractmethod
+    def attested(self, collected: Collected, connections: Connections, timing: Timing) -> Collected:
+        """What was collected, with a hub's record of its connections."""
+
+
+def attested(
+    protocol: Protocol, collected: Collected, connections: Connections, timing: Timing
+) -> Collected:
+    """What was collected, with a hub's record of its connections where that matters."""
+    if isinstance(protocol, Attested):
+        return protocol.attested(collected, connections, timing)
+    return collected
+
+
+def absence_message(protocol: Protocol) -> bytes | None:
+    """Message of a device that will not begin after all, where the curator needs one."""
+    return protocol.absence_message if isinstance(protocol, Attested) else None
+
+
+class SampleCorrected(ABC):
+    """Corrects what was collected before anything is estimated from it."""
+
+    @abstractmethod
+    def corrected(self, collected: Collected) -> Collected:
+        """What was collected, with the sampling that really happened."""
+
+
+class Exposable(ABC):
+    """Lets some people see more of a person than others do."""
+
+    @abstractmethod
+    def guarantee_against_any(self, view: str, colluders: int) -> Guarantee:
+        """Proven bound against this view and any such number of people."""
+
+
+def guarantee_against_any(protocol: Protocol, view: str, colluders: int) -> Guarantee:
+    """Proven bound against this view and any such number of people, chosen by an attacker."""
+    if isinstance(protocol, Exposable):
+        return protocol.guarantee_against_any(view, colluders)
+    return protocol.guarantee(view, colluders)
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A protocol's plan, drawn for a page and for a terminal, and described in sentences."""
+
+    svg: str
+    text: str
+    told: tuple[str, ...]
+
+
+class Drawable(ABC):
+    """Can be drawn."""
+
+    @abstractmethod
+    def drawing(self) -> Drawing:
+        """The plan of messages."""
+
+
+def drawing_of(protocol: Protocol) -> Drawing | None:
+    """The drawing of a protocol that has one."""
+    return protocol.drawing() if isinstance(protocol, Drawable) else None
