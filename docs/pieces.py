@@ -31,14 +31,14 @@ os.environ |= {
 }
 
 import numpy as np
-from words import KEYS, PUBLISHED, REASONS
+from words import KEYS, REASONS
 
 import incrowd as ic
 from incrowd.cli import main
 from incrowd.cli.app import build
 from incrowd.live.options import LiveOptions
-from incrowd.protocols import PROTOCOLS
-from incrowd.protocols import load as load_protocol
+from incrowd.protocols.registry import PROTOCOLS, answered_tasks
+from incrowd.protocols.registry import load as load_protocol
 from incrowd.protocols.settings import Field, fields_of
 from incrowd.randomizers._lattice import keep_probability, truth_probability
 from incrowd.randomizers.registry import RANDOMIZERS, answer_plugins
@@ -172,18 +172,12 @@ def first_line(thing: Any) -> str:
 
 @piece
 def protocols() -> str:
-    """Those that are here, from the registry, and those that are planned."""
-    papers = {kind: paper for kind, _, paper in PUBLISHED}
-    here = [
-        (f"`{kind}`", load_protocol(kind).summary, "here", papers.get(kind, "–"))
-        for kind in PROTOCOLS
+    """Those that are here, from their declarations."""
+    rows = [
+        (f"`{kind}`", plugin.summary, "here", plugin.paper or "–")
+        for kind, plugin in PROTOCOLS.plugins().items()
     ]
-    planned = [
-        (f"`{kind}`", travel, "planned", paper)
-        for kind, travel, paper in PUBLISHED
-        if kind not in PROTOCOLS
-    ]
-    return table(("protocol", "how reports travel", "state", "paper"), [*here, *planned])
+    return table(("protocol", "how reports travel", "state", "paper"), rows)
 
 
 @piece
@@ -420,7 +414,10 @@ def survey_keys() -> str:
                 told.setdefault(said, []).append(f"`{kind}`")
     for (name, type_, default, meaning), kinds in told.items():
         rows.append(("`[protocol]`", name, type_, default, f"{', '.join(kinds)}: {meaning}"))
-    chosen = ", ".join(f"`{kind}` for a {task}" for task, kind in ic.Protocol.usual.items())
+    usual = PROTOCOLS.find("local").default_randomizers
+    chosen = ", ".join(
+        f"`{usual[TASKS.find(task).domain]}` for a {task}" for task in answered_tasks("local")
+    )
     rows.append(("`[randomizer]`", "`kind`", "text", chosen, "see [randomizers](randomizers.md)"))
     domains = {task.domain for task in column_tasks().values()}
     fields = {

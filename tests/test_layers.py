@@ -55,7 +55,7 @@ OUTSIDE = [path for path in MODULES if path.relative_to(SOURCE).parts[0] != "pro
 
 @pytest.mark.parametrize("path", OUTSIDE, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_only_the_registry_names_protocols(path):
-    rooms = tuple(home.split(":")[0] for home in PROTOCOLS.values())
+    rooms = tuple(each.target.rpartition(".")[0] for each in PROTOCOLS.plugins().values())
     assert not [name for name in _imports(path) if name.startswith(rooms)]
 
 
@@ -136,6 +136,22 @@ def test_public_names_exist():
     for name in incrowd.__all__:
         assert getattr(incrowd, name) is not None
     assert set(dir(incrowd)) == set(incrowd.__all__)
+
+
+def test_exports_of_built_in_protocols_are_public():
+    for plugin in PROTOCOLS.built_in().values():
+        assert {plugin.target.partition(":")[2], *plugin.exports} <= set(incrowd.__all__)
+
+
+def test_declarations_of_protocols_load_no_values():
+    """Views ask them about helpers, also where decisions are taken."""
+    code = (
+        "import sys; from incrowd.views import view_of; view_of('curator+shuffler+scrambler'); "
+        "print([m for m in ('numpy', 'msgspec', 'incrowd.tasks', 'incrowd.randomizers', "
+        "'incrowd.protocols.api') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 def test_import_loads_nothing_heavy():

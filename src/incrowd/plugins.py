@@ -8,7 +8,7 @@ points are looked for where everything is listed and where a name is not built i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -18,7 +18,7 @@ from incrowd.errors import InvalidParameter, PluginInvalid
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ["Plugin", "Registry", "target"]
+__all__ = ["Plugin", "Registry", "lazy_names", "target"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +40,17 @@ def target(place: str) -> Any:
     return getattr(import_module(module), name)
 
 
+def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+    """The ``__getattr__`` of a package whose names are imported from their modules when used."""
+
+    def find(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(homes[name]), name)
+
+    return find
+
+
 class Registry(Generic[P]):
     """Plugins of one type by their kinds: built-in ones first, then those of other packages."""
 
@@ -58,6 +69,10 @@ class Registry(Generic[P]):
         """Every kind, in the order in which lists show them."""
         return iter(self.plugins())
 
+    def __len__(self) -> int:
+        """The number of kinds."""
+        return len(self.plugins())
+
     def __contains__(self, kind: object) -> bool:
         """Whether a plugin of this kind is known."""
         return isinstance(kind, str) and self._get(kind) is not None
@@ -65,6 +80,10 @@ class Registry(Generic[P]):
     def plugins(self) -> Mapping[str, P]:
         """Every plugin by its kind."""
         return self._here() | self._elsewhere()
+
+    def built_in(self) -> Mapping[str, P]:
+        """The plugins of this package by their kinds."""
+        return self._here()
 
     def find(self, kind: str) -> P:
         """The plugin of this kind; refuses what is not known."""

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from incrowd.protocols import PROTOCOLS
 from incrowd.randomizers import RANDOMIZERS
 from incrowd.tasks import TASKS
 
 OUTSIDE = Path(__file__).parent / "outside"
-REGISTRIES = (RANDOMIZERS, TASKS)
+REGISTRIES = (PROTOCOLS, RANDOMIZERS, TASKS)
 
 
 @pytest.fixture

@@ -37,6 +37,7 @@ def check(
 
     from incrowd import survey as surveys
     from incrowd.live.options import LiveOptions
+    from incrowd.protocols.registry import plugin_of
     from incrowd.report import words
     from incrowd.report.describe import describe_cost, describe_guarantee, describe_parameters
     from incrowd.report.format import count, down, plain, small
@@ -82,7 +83,7 @@ def check(
         facts = [
             ("question", survey.question),
             ("people", count(len(survey.values))),
-            ("protocol", f"{protocol.kind}: {protocol.summary}"),
+            ("protocol", f"{protocol.kind}: {plugin_of(protocol).summary}"),
             *([("parameters", settings(planned))] if planned else []),
             ("randomizer", survey.randomizer.kind),
             *(

@@ -44,12 +44,11 @@ class LazyGroup(TyperGroup):
 
 
 def command_of(made: Any, name: str) -> Any:
-    """A command from a function, from a group of typer's, or as it is."""
+    """A command from a function, or from a group."""
     if isinstance(made, typer.Typer):
-        command: Any = typer.main.get_group(made)
-        command.name = name
-        return command
-    if isinstance(made, TyperCommand | TyperGroup):
+        made = typer.main.get_group(made)
+    if isinstance(made, TyperGroup):
+        made.name = name
         return made
     single = typer.Typer(add_completion=False)
     single.command(name)(made)

@@ -23,7 +23,9 @@ import msgspec
 import typer
 
 from incrowd.errors import FileUnreadable, IncrowdError, InvalidParameter
+from incrowd.plugins import target
 from incrowd.protocols.api import Colluders, Protocol
+from incrowd.protocols.registry import plugin_of
 from incrowd.protocols.settings import Field, fields_of
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomizers.registry import RANDOMIZERS, answer_plugins
@@ -237,8 +239,9 @@ def build_protocol(kind: type[Protocol], given: Mapping[str, Any]) -> Protocol:
     if given["randomizer"] is None:
         with _missing(fields, given):
             implied = kind.implied(parameters)
-        if kind.unsaid is not None and given["eps0"] is None:
-            implied = kind.unsaid
+        place = plugin_of(kind).accounting_randomizer
+        if place is not None and given["eps0"] is None:
+            implied = target(place)()
     randomizer = build_randomizer(given, implied)
     with named_by_flag(fields):
         return kind.make(parameters, randomizer)

@@ -18,6 +18,7 @@ from incrowd.errors import FileUnreadable
 from incrowd.privacy.guarantee import Guarantee, Notion, view_of
 from incrowd.protocols.api import Protocol
 from incrowd.protocols.capabilities import Anytime
+from incrowd.protocols.registry import plugin_of
 from incrowd.protocols.run import Run
 from incrowd.randomizers import Redirect
 from incrowd.randomizers.base import FloatArray
@@ -173,7 +174,8 @@ def _header(document: Document) -> str:
         '<header><p class="eyebrow">A private survey</p>'
         f"<h1>{escape(document.question)}</h1>"
         f'<p class="lede">{count(answer.people)} people {took} through the '
-        f"<b>{escape(protocol.kind)}</b> protocol: {escape(_sentence(protocol.summary))} "
+        f"<b>{escape(protocol.kind)}</b> protocol: "
+        f"{escape(_sentence(plugin_of(protocol).summary))} "
         f"{_randomized(protocol)} "
         f'{kept}</p><dl class="tiles">{made}</dl></header>'
     )

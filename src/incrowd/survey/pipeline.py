@@ -22,10 +22,10 @@ from incrowd.errors import (
     NotProven,
 )
 from incrowd.graphs import Graph
-from incrowd.protocols import PROTOCOLS
-from incrowd.protocols import load as load_protocol
 from incrowd.protocols.api import Protocol
 from incrowd.protocols.capabilities import Tunable, bound_to, planned
+from incrowd.protocols.registry import PROTOCOLS, answered_tasks, plugin_of
+from incrowd.protocols.registry import load as load_protocol
 from incrowd.protocols.settings import fields_of
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomizers.registry import RANDOMIZERS, drawable_kinds
@@ -120,13 +120,15 @@ def protocol_kind(file: SurveyFile, task: Task) -> type[Protocol]:
     """
     section = file.protocol
     kind = load_protocol(section.choose(PROTOCOLS))
-    if task.kind not in kind.usual:
+    answered = answered_tasks(kind.kind)
+    if task.kind not in answered:
         raise section.fail(
-            "kind", f"{kind.kind} answers {' or '.join(kind.usual)}, and the task is a {task.kind}"
+            "kind", f"{kind.kind} answers {' or '.join(answered)}, and the task is a {task.kind}"
         )
     section.known(fields_of(kind.parameters_type))
     section.resolve(file.path.parent, kind.parameters_type)
-    file.budget = msgspec.structs.replace(file.budget, view=file.budget.view or kind.view)
+    view = plugin_of(kind).default_view
+    file.budget = msgspec.structs.replace(file.budget, view=file.budget.view or view)
     return kind
 
 
@@ -295,7 +297,7 @@ def _randomizer_kind(section: Section, task: Task, kind: type[Protocol]) -> type
 
 def _usual(task: Task, protocol: type[Protocol]) -> str:
     """The kind of the randomizer that a survey file leaves out."""
-    named = protocol.usual[_kind(task)]
+    named = plugin_of(protocol).default_randomizers[task.domain]
     # A complete column has no outcome for a missing answer.
     return "onebit" if named == "ternary" and getattr(task, "complete", False) else named
 

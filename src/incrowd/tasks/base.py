@@ -164,6 +164,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
     """Base of all tasks; subclasses add what is asked and set ``domain``."""
 
     domain: ClassVar[Domain]
+    collected_type: ClassVar[type[Collected]] = Collected
+    """What a protocol must collect for it."""
 
     @property
     def kind(self) -> str:
