@@ -37,6 +37,7 @@ import incrowd as ic
 from incrowd.cli import main
 from incrowd.cli.app import build
 from incrowd.live.options import LiveOptions
+from incrowd.protocols.capabilities import Tunable
 from incrowd.protocols.registry import PROTOCOLS, answered_tasks
 from incrowd.protocols.registry import load as load_protocol
 from incrowd.protocols.settings import Field, fields_of
@@ -428,8 +429,8 @@ def survey_keys() -> str:
     }
     say("randomizer", ("epsilon", *sorted(fields.keys() - {"epsilon"})), fields)
     for kind in PROTOCOLS:
-        limits = load_protocol(kind).limits_type
-        for name, field in _fields(limits) if limits is not None else ():
+        protocol = load_protocol(kind)
+        for name, field in _fields(protocol.limits_type) if issubclass(protocol, Tunable) else ():
             said = f"`{kind}`: {field.description}"
             rows.append(("`[limits]`", f"`{name}`", _type(field), _default(field), said))
     for name, field in _fields(LiveOptions):
