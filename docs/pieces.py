@@ -31,22 +31,20 @@ os.environ |= {
 }
 
 import numpy as np
-import typer
-from words import KEYS, PUBLISHED, REASONS
+from words import KEYS, REASONS
 
 import incrowd as ic
 from incrowd.cli import main
 from incrowd.cli.app import build
 from incrowd.live.options import LiveOptions
-from incrowd.protocols import PROTOCOLS
-from incrowd.protocols import load as load_protocol
 from incrowd.protocols.capabilities import Tunable
+from incrowd.protocols.registry import PROTOCOLS, answered_tasks
+from incrowd.protocols.registry import load as load_protocol
 from incrowd.protocols.settings import Field, fields_of
-from incrowd.randomizers import RANDOMIZERS
 from incrowd.randomizers._lattice import keep_probability, truth_probability
+from incrowd.randomizers.registry import RANDOMIZERS, answer_plugins
 from incrowd.report.format import count, guess, percent, plain, round_up, up
-from incrowd.survey.pipeline import COLUMN_TASKS
-from incrowd.tasks import TASKS
+from incrowd.tasks.registry import TASKS, column_tasks
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -175,18 +173,12 @@ def first_line(thing: Any) -> str:
 
 @piece
 def protocols() -> str:
-    """Those that are here, from the registry, and those that are planned."""
-    papers = {kind: paper for kind, _, paper in PUBLISHED}
-    here = [
-        (f"`{kind}`", load_protocol(kind).summary, "here", papers.get(kind, "–"))
-        for kind in PROTOCOLS
+    """Those that are here, from their declarations."""
+    rows = [
+        (f"`{kind}`", plugin.summary, "here", plugin.paper or "–")
+        for kind, plugin in PROTOCOLS.plugins().items()
     ]
-    planned = [
-        (f"`{kind}`", travel, "planned", paper)
-        for kind, travel, paper in PUBLISHED
-        if kind not in PROTOCOLS
-    ]
-    return table(("protocol", "how reports travel", "state", "paper"), [*here, *planned])
+    return table(("protocol", "how reports travel", "state", "paper"), rows)
 
 
 @piece
@@ -284,7 +276,8 @@ def randomizers() -> str:
         "vector": "a unit vector",
     }
     rows = []
-    for kind, each in RANDOMIZERS.items():
+    for kind in answer_plugins():
+        each = RANDOMIZERS.load(kind)
         more = [f"`{name}`" for name in fields_of(each) if name != "epsilon"]
         accepts = "anything" if kind == "generic" else takes[each.domain]
         name = f"`ic.{each.__name__}`"
@@ -300,7 +293,7 @@ def randomizer_errors() -> str:
     for kind in ("krr", "oue", "sue", "hadamard", "olh"):
         errors, epsilons, size = [], [], ""
         for k in sizes:
-            randomizer = RANDOMIZERS[kind](epsilon=1.0, categories=k)  # type: ignore[call-arg]
+            randomizer = RANDOMIZERS.load(kind)(epsilon=1.0, categories=k)
             protocol = ic.TrustedShuffle(randomizer, n=n)
             errors.append(up(protocol.cost().expected_error, 2))
             epsilons.append(up(protocol.guarantee().epsilon(DELTA), 2))
@@ -407,7 +400,7 @@ def survey_keys() -> str:
             default = default or _default(fields[name])
             rows.append((f"`[{section}]`", f"`{name}`", kind, default, meaning))
 
-    tasks = {name: field for kind in COLUMN_TASKS for name, field in _fields(TASKS[kind])}
+    tasks = {name: field for kind in column_tasks() for name, field in _fields(TASKS.load(kind))}
     say("task", ["kind", "data", "column", "question", *tasks, "sql", "schema"], tasks)
     budget = fields_of(ic.survey.Budget)
     say("budget", budget, budget)
@@ -422,14 +415,17 @@ def survey_keys() -> str:
                 told.setdefault(said, []).append(f"`{kind}`")
     for (name, type_, default, meaning), kinds in told.items():
         rows.append(("`[protocol]`", name, type_, default, f"{', '.join(kinds)}: {meaning}"))
-    chosen = ", ".join(f"`{kind}` for a {task}" for task, kind in ic.Protocol.usual.items())
+    usual = PROTOCOLS.find("local").default_randomizers
+    chosen = ", ".join(
+        f"`{usual[TASKS.find(task).domain]}` for a {task}" for task in answered_tasks("local")
+    )
     rows.append(("`[randomizer]`", "`kind`", "text", chosen, "see [randomizers](randomizers.md)"))
-    domains = {TASKS[task].domain for task in COLUMN_TASKS}
+    domains = {task.domain for task in column_tasks().values()}
     fields = {
         name: field
-        for each in RANDOMIZERS.values()
+        for kind, each in answer_plugins().items()
         if each.domain in domains
-        for name, field in _fields(each)
+        for name, field in _fields(RANDOMIZERS.load(kind))
     }
     say("randomizer", ("epsilon", *sorted(fields.keys() - {"epsilon"})), fields)
     for kind in PROTOCOLS:
@@ -461,7 +457,7 @@ def faults() -> str:
 
 def commands(group: Any = None, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     """Every command, the groups included, in the order of the help."""
-    group = group or typer.main.get_command(build())
+    group = group or build()
     yield path
     for name, command in getattr(group, "commands", {}).items():
         yield from commands(command, (*path, name))

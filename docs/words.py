@@ -6,42 +6,10 @@ so that the tables stay complete.
 
 from __future__ import annotations
 
-from incrowd.survey.pipeline import COLUMN_TASKS, QUERY
-
-PUBLISHED = (
-    (
-        "network-shuffle",
-        "reports walk over a graph of people, then go to the curator",
-        "Network Shuffling: Privacy Amplification via Random Walks (Liew, Takahashi, Takagi, "
-        "Kato, Cao, Yoshikawa)",
-    ),
-    (
-        "check-in",
-        "a random crowd checks in each round; a shuffler forwards their reports",
-        "Privacy Amplification via Shuffled Check-Ins (Liew, Hasegawa, Takahashi)",
-    ),
-    (
-        "order-shuffle",
-        "reports are permuted among people who are alike in public",
-        "A Shuffling Framework for Local Differential Privacy (Meehan, Roy Chowdhury, "
-        "Chaudhuri, Jha)",
-    ),
-    (
-        "token-walk",
-        "one token visits people and gathers their contributions",
-        "Privacy Amplification by Decentralization (Cyffers, Bellet)",
-    ),
-    (
-        "scrambler",
-        "tuples pass scramblers, with dummies, on their way to compute nodes",
-        "Mitigating Leakage from Data Dependent Communications in Decentralized Computing using "
-        "Differential Privacy (Ladjel, Anciaux, Bellet, Scerri)",
-    ),
-)
-"""The published protocols: name, how reports travel (while it is planned), paper."""
+from incrowd.tasks.registry import survey_tasks
 
 KEYS = {
-    ("task", "kind"): ("text", "required", "what is asked: " + " or ".join((*COLUMN_TASKS, QUERY))),
+    ("task", "kind"): ("text", "required", "what is asked: " + " or ".join(survey_tasks())),
     ("task", "data"): ("text", "required", "a CSV file with a header, beside the survey file"),
     ("task", "column"): ("text", "required", "the column of that file to ask about"),
     ("task", "sql"): ("text", "required", "query: the SQL aggregate, over the table of the schema"),

@@ -95,24 +95,16 @@ _PACKAGES = frozenset(
     {"errors", "graphs", "privacy", "protocols", "randomizers", "report", "sim", "survey", "tasks"}
 )
 _HOMES = ("randomizers", "tasks", "privacy", "protocols")
-_LEARNERS = {
-    "CheckInSGD": "incrowd.protocols.check_in.learning",
-    "ScrambledKMeans": "incrowd.protocols.scrambled_query.kmeans",
-    "TokenSGD": "incrowd.protocols.token_walk.learning",
-}
-"""Protocols that learn, each in a module that is not needed for anything else."""
 
 
 def __getattr__(name: str) -> Any:
     if name in _PACKAGES:
         return import_module(f"incrowd.{name}")
-    if name in _LEARNERS:
-        return getattr(import_module(_LEARNERS[name]), name)
     if name in __all__:
-        protocols = import_module("incrowd.protocols")
-        for kind, home in protocols.PROTOCOLS.items():
-            if home.endswith(f":{name}"):
-                return protocols.load(kind)
+        # Protocols, and learners beside them, are public by their declarations.
+        found = import_module("incrowd.protocols.registry").exported(name)
+        if found is not None:
+            return found
         for home in _HOMES:
             package = import_module(f"incrowd.{home}")
             if name in package.__all__:

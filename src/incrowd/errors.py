@@ -38,6 +38,7 @@ __all__ = [
     "NotANumber",
     "NotProven",
     "NumericalFloor",
+    "PluginInvalid",
     "ProtocolFailed",
     "Refused",
     "ServiceFailed",
@@ -236,6 +237,12 @@ class Declined(IncrowdError):
     """A device does not take part in a survey, for its owner's sake."""
 
     exit_code = 65
+
+
+class PluginInvalid(IncrowdError):
+    """A randomizer, task or protocol of another package cannot be used."""
+
+    exit_code = 66
 
 
 class ServiceFailed(IncrowdError, RuntimeError):

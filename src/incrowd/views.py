@@ -5,14 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from incrowd.errors import InvalidParameter
+from incrowd.plugins import target
 
-__all__ = ["EVERYONE", "PARTIES", "view_name", "view_of"]
+__all__ = ["EVERYONE", "known_parties", "view_name", "view_of"]
 
-PARTIES = frozenset(
-    {"curator", "hub", "shuffler", "courier", "peer", "analyst", "network", "scrambler"}
-)
+_COMMON = frozenset({"curator", "hub", "peer", "analyst", "network"})
+"""Parties of every protocol, helpers left aside."""
 EVERYONE = frozenset({"everyone"})
 """All parties but the victim's own device: only the local randomizer protects."""
+_HELPERS = "incrowd.protocols.registry:parties"
+"""Protocols say which helpers they have; they are asked about a party that not all have."""
+
+
+def known_parties(*, outside: bool = True) -> frozenset[str]:
+    """Parties that a view can name: the common ones, and helpers of protocols."""
+    helpers = target(_HELPERS)(outside=outside).values()
+    return _COMMON | {each.name for each in helpers if each.description}
 
 
 def view_of(view: str | Iterable[str]) -> frozenset[str]:
@@ -22,14 +30,20 @@ def view_of(view: str | Iterable[str]) -> frozenset[str]:
     else:
         # Whatever is no party, of whatever type, is then refused by its text.
         parties = frozenset(map(str, view if isinstance(view, Iterable) else (view,)))
-    if parties != EVERYONE and (not parties or not parties <= PARTIES):
-        known = ", ".join(sorted(PARTIES))
+    if parties != EVERYONE and not (parties and _known(parties)):
+        known = ", ".join(sorted(known_parties()))
         raise InvalidParameter(
             f"unknown view {'+'.join(sorted(parties))!r}: join some of {known} with '+', "
             "or say everyone",
             field="view",
         )
     return parties
+
+
+def _known(parties: frozenset[str]) -> bool:
+    return (
+        parties <= _COMMON or parties <= known_parties(outside=False) or parties <= known_parties()
+    )
 
 
 def view_name(view: str | Iterable[str]) -> str:

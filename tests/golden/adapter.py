@@ -32,7 +32,7 @@ from incrowd.protocols.scrambled_query.parameters import ScramblerParameters
 from incrowd.protocols.scrambled_query.tuning import Limits
 from incrowd.protocols.token_walk import TokenWalk
 from incrowd.protocols.trusted_shuffle import TrustedShuffle
-from incrowd.randomizers import DESCRIBED, GaussianVector, Randomizer, Unstated
+from incrowd.randomizers import RANDOMIZERS, GaussianVector, Randomizer, Unstated
 from incrowd.sim import Faults
 from incrowd.sim import run as play
 from incrowd.tasks import Column, Query, Release, Task
@@ -88,7 +88,7 @@ def built(case: Case) -> tuple[Protocol, Task | None, Any]:
 
 
 def randomizer_of(kind: str, settings: Mapping[str, Any]) -> Randomizer:
-    kinds = DESCRIBED | {"gaussian-vector": GaussianVector, "unstated": Unstated}
+    kinds = RANDOMIZERS.load_all() | {"gaussian-vector": GaussianVector, "unstated": Unstated}
     return kinds[kind](**settings)
 
 

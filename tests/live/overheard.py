@@ -20,6 +20,7 @@ from incrowd.live.options import LiveOptions
 from incrowd.live.policy_write import survey_policy
 from incrowd.live.reasons import Reason
 from incrowd.protocols.api import Protocol
+from incrowd.protocols.capabilities import bound_to
 from incrowd.protocols.runtime.actor import CURATOR, SHUFFLER, device
 from incrowd.tasks.base import Task
 from tests.live.crowds import DELTA, Crowd, crowd, until
@@ -124,7 +125,7 @@ async def _offer(
     curator = people.curator
     options = LiveOptions(cover=True, round_seconds=SECONDS, settle=2, patience=30.0)
     proposal = propose(
-        protocol.bound_to(question), question, question="Do you cycle?", column="cycles",
+        bound_to(protocol, question), question, question="Do you cycle?", column="cycles",
         delta=DELTA, roster=people.records, keys=curator.keys, options=options,
         timing=timing_of(options), expires=people.host.time() + 600,
         helpers={CURATOR: curator.keys.record(), SHUFFLER: shuffler.record()},

@@ -45,9 +45,8 @@ def compose() -> dict[str, Any]:
 
 def parse(words: list[str]) -> list[str]:
     """The commands that these words name, once the real program has taken them; none is run."""
-    import typer
 
-    command: Any = typer.main.get_command(build())
+    command: Any = build()
     path: list[str] = []
     with command.make_context("incrowd", list(words)) as context:
         while hasattr(command, "commands"):

@@ -66,7 +66,9 @@ def reference_rows():
     with (Path(__file__).parent / "reference_values.csv").open() as file:
         for row in csv.DictReader(file):
             extra = {"categories": int(row["categories"])} if row["categories"] else {}
-            randomizer = RANDOMIZERS[row["randomizer"]](epsilon=float(row["epsilon0"]), **extra)
+            randomizer = RANDOMIZERS.load(row["randomizer"])(
+                epsilon=float(row["epsilon0"]), **extra
+            )
             values = (randomizer, int(row["n"]), float(row["upper"]), float(row["lower"] or 0))
             hard = row["randomizer"] == "laplace" and row["epsilon0"] == "8"
             yield pytest.param(*values, marks=[pytest.mark.slow] if hard else [])

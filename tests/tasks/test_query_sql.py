@@ -12,7 +12,7 @@ import pytest
 
 from incrowd.errors import IncrowdError, InvalidParameter, InvalidQuery, MissingExtra
 from incrowd.randomizers import Redirect
-from incrowd.tasks import TASKS, AnyTask, Query, natural_task
+from incrowd.tasks import TASKS, Query, natural_task
 from incrowd.tasks.query import Column
 
 COLUMNS = (
@@ -264,15 +264,15 @@ def test_mangled_queries_are_refused_in_one_line():
 
 def test_it_is_a_task_like_others():
     asked = query("SELECT town, AVG(weight) FROM people GROUP BY town")
-    assert TASKS["query"] is Query
-    assert msgspec.json.decode(msgspec.json.encode(asked), type=AnyTask) == asked
+    assert TASKS.load("query") is Query
+    assert msgspec.json.decode(msgspec.json.encode(asked), type=Query) == asked
     assert hash(asked) == hash(query(asked.sql))
     asked.require(Redirect(targets=3, sampling=0.5))
     with pytest.raises(InvalidParameter, match="pass a Query as task"):
         natural_task(Redirect(targets=3, sampling=0.5))
     broken = {"kind": "query", "sql": "SELECT 1", "table": "people", "columns": []}
     with pytest.raises(msgspec.ValidationError) as refused:
-        msgspec.convert(broken, AnyTask)
+        msgspec.convert(broken, Query)
     assert isinstance(refused.value.__cause__, IncrowdError)
     with pytest.raises(InvalidParameter, match="table must be"):
         Query(sql=asked.sql, table=" ", columns=COLUMNS)

@@ -10,11 +10,15 @@ from __future__ import annotations
 
 import inspect
 import math
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from incrowd import checks
+from incrowd.cli.lazy import Deferred, LazyGroup
 from incrowd.cli.options import (
     ColludersOption,
     MissingOption,
@@ -32,9 +36,9 @@ from incrowd.cli.options import (
 )
 from incrowd.cli.output import Format, FormatOption, emit, progress
 from incrowd.errors import InvalidParameter
-from incrowd.protocols import PROTOCOLS, load
 from incrowd.protocols.api import Protocol
 from incrowd.protocols.capabilities import planned
+from incrowd.protocols.registry import PROTOCOLS, load, plugin_of
 from incrowd.protocols.settings import Safe, fields_of
 from incrowd.randomizers import Unstated
 from incrowd.report.format import count, guess, percent, round_down, round_up, up
@@ -52,13 +56,13 @@ from incrowd.survey.calibrate import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from rich.console import Console
 
     from incrowd.survey.prepared import Progress
 
 __all__ = ["account_app", "calibrate_app"]
+
+Action = Callable[[type[Protocol], Mapping[str, Any]], None]
 
 _ViewOption = Annotated[
     str,
@@ -68,12 +72,12 @@ _DELTA = "The slack δ of the promise."
 _EPSILON = "The ε to be promised."
 
 
-def account_app() -> typer.Typer:
+def account_app() -> TyperGroup:
     """The commands that state a promise."""
     return _app("State what a protocol promises.", account, ())
 
 
-def calibrate_app() -> typer.Typer:
+def calibrate_app() -> TyperGroup:
     """The commands that solve for what was left out."""
     epsilon = number_option("epsilon", _EPSILON, float)
     return _app(
@@ -85,8 +89,9 @@ def calibrate_app() -> typer.Typer:
 
 def account(kind: type[Protocol], given: Mapping[str, Any]) -> None:
     """Print the promise of a fully described run."""
-    if given["delta"] is None and kind.slack is not None:
-        delta = kind.slack
+    usual = plugin_of(kind).default_delta
+    if given["delta"] is None and usual is not None:
+        delta = usual
     else:
         delta = checked(checks.delta, _given(given, "delta"), "delta")
     given = {**given, "colluders": read_colluders(given["colluders"])}
@@ -101,10 +106,11 @@ def account(kind: type[Protocol], given: Mapping[str, Any]) -> None:
 def solve(kind: type[Protocol], given: Mapping[str, Any]) -> None:
     """Print the left-out option that meets the promise, and the promise it gives."""
     epsilon = checked(checks.epsilon, _given(given, "epsilon"), "epsilon")
+    usual = plugin_of(kind).default_delta
     if given["delta"] is not None:
         checked(checks.delta, given["delta"], "delta")
-    elif kind.slack is not None and given[LOCAL_EPSILON.name] is None:
-        given = {**given, "delta": kind.slack}  # a δ that goes without saying is not left out
+    elif usual is not None and given[LOCAL_EPSILON.name] is None:
+        given = {**given, "delta": usual}  # a δ that goes without saying is not left out
     given = {**given, "colluders": read_colluders(given["colluders"])}
     name = _left_out(kind, given)
     with progress() as say:
@@ -182,28 +188,27 @@ def _planned(
     )
 
 
-def _app(
-    text: str, action: Callable[..., None], more: tuple[inspect.Parameter, ...]
-) -> typer.Typer:
-    app = typer.Typer(help=text, no_args_is_help=True)
-    for kind in PROTOCOLS:
-        protocol = load(kind)
-        options = [
-            *protocol_options(protocol),
-            *more,
-            keyword("delta", number_option("delta", _DELTA, float), None),
-            keyword("view", _ViewOption, protocol.view),
-            keyword("colluders", ColludersOption, "0"),
-            *randomizer_options(),
-            keyword("format", FormatOption, Format.table),
-        ]
-        bound = _bind(action, protocol)
-        app.command(kind)(signed(bound, kind, sentence(protocol.summary), options))
-    return app
+def _app(text: str, action: Action, more: tuple[inspect.Parameter, ...]) -> TyperGroup:
+    app = typer.Typer(help=text, no_args_is_help=True, cls=LazyGroup)
+    group = typer.main.get_group(app)
+    for kind, plugin in PROTOCOLS.plugins().items():
+        made = partial(_command, kind, action, more)
+        group.add_command(Deferred(kind, sentence(plugin.summary), made))
+    return group
 
 
-def _bind(action: Callable[..., None], protocol: type[Protocol]) -> Callable[..., None]:
-    return lambda given: action(protocol, given)
+def _command(kind: str, action: Action, more: tuple[inspect.Parameter, ...]) -> Callable[..., None]:
+    protocol, plugin = load(kind), PROTOCOLS.find(kind)
+    options = [
+        *protocol_options(protocol),
+        *more,
+        keyword("delta", number_option("delta", _DELTA, float), None),
+        keyword("view", _ViewOption, plugin.default_view),
+        keyword("colluders", ColludersOption, "0"),
+        *randomizer_options(),
+        keyword("format", FormatOption, Format.table),
+    ]
+    return signed(partial(action, protocol), kind, sentence(plugin.summary), options)
 
 
 def _given(given: Mapping[str, Any], name: str) -> float:
@@ -260,7 +265,7 @@ def _promised(
     guarantee = protocol.guarantee(given["view"], given["colluders"])
     promised = describe_guarantee(guarantee, delta, epsilon)
     # Nothing more can be said at δ = 0, except where no promise needs any.
-    sayable = delta or protocol.slack == delta
+    sayable = delta or plugin_of(protocol).default_delta == delta
     own = protocol.diagnostics(delta, guarantee, given["colluders"]) if sayable else {}
     return promised, own
 

@@ -12,18 +12,58 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from functools import partial
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from incrowd._version import __version__
+from incrowd.cli.lazy import Deferred, LazyGroup
 from incrowd.errors import FileUnreadable, IncrowdError
+from incrowd.plugins import target
 
 __all__ = ["build", "main"]
 
 _DEBUG = "--debug"
 _INTERRUPTED = 130
 _EPILOG = "Every error has its own exit code, explained in docs/errors."
+_COMMANDS = {
+    "run": (
+        "incrowd.cli.run:run_command()",
+        "Ask everybody what a survey file asks, on this machine.",
+    ),
+    "query": (
+        "incrowd.cli.query:query_command()",
+        "Answer an SQL aggregate between people's devices.",
+    ),
+    "shuffle-order": (
+        "incrowd.cli.shuffle_order:shuffle_order_command()",
+        "Release a table of answers near the places they came from.",
+    ),
+    "hub": (
+        "incrowd.cli.hub:hub",
+        "Run a registry of keys and a mailbox of sealed cells; it can open none of them.",
+    ),
+    "ledger": (
+        "incrowd.cli.owner:ledger",
+        "List surveys that devices answered, reserved or declined; they may run meanwhile.",
+    ),
+    "account": ("incrowd.cli.account:account_app()", "State what a protocol promises."),
+    "calibrate": (
+        "incrowd.cli.account:calibrate_app()",
+        "Solve for the one option that is left out, so that a promise is met.",
+    ),
+    "config": ("incrowd.cli.config:app", "Check survey files."),
+    "graph": ("incrowd.cli.graph:app", "Look at the graph of who can talk to whom."),
+    "device": ("incrowd.cli.device:app", "Take part in surveys for the owners of devices."),
+    "curator": ("incrowd.cli.curator:app", "Run surveys of your own over a network."),
+    "keys": (
+        "incrowd.cli.keys:app",
+        "Make, show, replace and withdraw the keys of the parties of live surveys.",
+    ),
+}
+"""Every command: where it is, or the function that makes it, and its line in the help."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -33,9 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = [word for word in words if word != _DEBUG]
     _tolerate_narrow_encodings()
     try:
-        code = typer.main.get_command(build())(
-            args=words, prog_name="incrowd", standalone_mode=False
-        )
+        code = build()(args=words, prog_name="incrowd", standalone_mode=False)
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except BrokenPipeError:
@@ -55,37 +93,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return code
 
 
-def build() -> typer.Typer:
-    """All commands; imported here, so that importing the package stays cheap."""
-    from incrowd.cli.account import account_app, calibrate_app
-    from incrowd.cli.config import app as config
-    from incrowd.cli.curator import app as curator
-    from incrowd.cli.device import app as device
-    from incrowd.cli.graph import app as graph
-    from incrowd.cli.hub import hub
-    from incrowd.cli.keys import app as keys
-    from incrowd.cli.owner import ledger
-    from incrowd.cli.query import query_command
-    from incrowd.cli.run import run_command
-    from incrowd.cli.shuffle_order import shuffle_order_command
-
+def build() -> TyperGroup:
+    """The root, which knows every command by name and loads it when it is run."""
     app = typer.Typer(
-        name="incrowd", no_args_is_help=True, epilog=_EPILOG, pretty_exceptions_enable=False
+        name="incrowd",
+        cls=LazyGroup,
+        no_args_is_help=True,
+        epilog=_EPILOG,
+        pretty_exceptions_enable=False,
     )
     app.callback()(_root)
-    app.command("run")(run_command())
-    app.command("query")(query_command())
-    app.command("shuffle-order")(shuffle_order_command())
-    app.add_typer(account_app(), name="account")
-    app.add_typer(calibrate_app(), name="calibrate")
-    app.add_typer(config, name="config")
-    app.add_typer(graph, name="graph")
-    app.command("hub")(hub)
-    app.add_typer(device, name="device")
-    app.command("ledger")(ledger)
-    app.add_typer(curator, name="curator")
-    app.add_typer(keys, name="keys")
-    return app
+    root = typer.main.get_command(app)
+    assert isinstance(root, LazyGroup)  # noqa: S101 - typer's own types do not say so
+    for name, (place, line) in _COMMANDS.items():
+        root.add_command(Deferred(name, line, partial(_made, place)))
+    return root
+
+
+def _made(place: str) -> Any:
+    found = target(place.removesuffix("()"))
+    return found() if place.endswith("()") else found
 
 
 def _version(wanted: bool) -> None:

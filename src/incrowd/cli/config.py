@@ -38,6 +38,7 @@ def check(
     from incrowd import survey as surveys
     from incrowd.blocks import Fact
     from incrowd.live.options import LiveOptions
+    from incrowd.protocols.registry import plugin_of
     from incrowd.report import words
     from incrowd.report.format import count, down, plain, small
     from incrowd.report.json import describe_cost, describe_guarantee, describe_parameters
@@ -84,7 +85,7 @@ def check(
         facts = [
             ("question", survey.question),
             ("people", count(len(survey.values))),
-            ("protocol", f"{protocol.kind}: {protocol.summary}"),
+            ("protocol", f"{protocol.kind}: {plugin_of(protocol).summary}"),
             *([("parameters", settings(planned))] if planned else []),
             ("randomizer", survey.randomizer.kind),
             *(

@@ -23,10 +23,12 @@ import msgspec
 import typer
 
 from incrowd.errors import FileUnreadable, IncrowdError, InvalidParameter
+from incrowd.plugins import target
 from incrowd.protocols.api import Colluders, Protocol
+from incrowd.protocols.registry import plugin_of
 from incrowd.protocols.settings import Field, fields_of
-from incrowd.randomizers import RANDOMIZERS
 from incrowd.randomizers.base import Randomizer
+from incrowd.randomizers.registry import RANDOMIZERS, answer_plugins
 from incrowd.survey.data import read_numbers
 
 __all__ = [
@@ -66,9 +68,6 @@ _HELP = {
 _RANDOMIZER_PANEL = "Randomizer"
 _MOST_DIGITS = 40
 """Enough for every count and every seed of 128 bits."""
-
-RandomizerKind = Enum("RandomizerKind", {kind: kind for kind in RANDOMIZERS}, type=str)  # type: ignore[misc]
-
 
 ColludersOption = Annotated[
     str,
@@ -184,8 +183,9 @@ def protocol_options(kind: type[Protocol]) -> list[inspect.Parameter]:
 
 def randomizer_options() -> list[inspect.Parameter]:
     """``--randomizer`` and one option per field that any randomizer has."""
+    kinds = Enum("RandomizerKind", {kind: kind for kind in answer_plugins()}, type=str)  # type: ignore[misc]
     chosen = Annotated[
-        RandomizerKind | None,
+        kinds | None,
         typer.Option(
             "--randomizer",
             help="What each person does to their answer; generic covers every pure one. "
@@ -195,8 +195,8 @@ def randomizer_options() -> list[inspect.Parameter]:
         ),
     ]
     options = {"randomizer": keyword("randomizer", chosen, None)}
-    for kind in RANDOMIZERS.values():
-        for field in fields_of(kind).values():
+    for kind in answer_plugins():
+        for field in fields_of(RANDOMIZERS.load(kind)).values():
             name = _RENAMED.get(field.name, field.name)
             options.setdefault(name, field_option(field, name, _HELP.get(name), _RANDOMIZER_PANEL))
     return list(options.values())
@@ -244,8 +244,9 @@ def build_protocol(kind: type[Protocol], given: Mapping[str, Any]) -> Protocol:
     if given["randomizer"] is None:
         with _missing(fields, given):
             implied = kind.implied(parameters)
-        if kind.unsaid is not None and given["eps0"] is None:
-            implied = kind.unsaid
+        place = plugin_of(kind).accounting_randomizer
+        if place is not None and given["eps0"] is None:
+            implied = target(place)()
     randomizer = build_randomizer(given, implied)
     with named_by_flag(fields):
         return kind.make(parameters, randomizer)
@@ -259,7 +260,7 @@ def build_randomizer(given: Mapping[str, Any], implied: str | Randomizer) -> Ran
     kind = str(given["randomizer"].value) if given["randomizer"] is not None else implied
     whole = isinstance(kind, Randomizer)
     named = kind.kind if isinstance(kind, Randomizer) else kind
-    fields = {} if whole else fields_of(RANDOMIZERS[named])
+    fields = {} if whole else fields_of(RANDOMIZERS.load(named))
     values: dict[str, Any] = {}
     for parameter in randomizer_options()[1:]:
         name = {short: long for long, short in _RENAMED.items()}.get(parameter.name, parameter.name)
@@ -278,7 +279,7 @@ def build_randomizer(given: Mapping[str, Any], implied: str | Randomizer) -> Ran
     if isinstance(kind, Randomizer):
         return kind
     with named_by_flag(values, _RENAMED):
-        randomizer: Randomizer = _convert(values, RANDOMIZERS[kind])
+        randomizer: Randomizer = _convert(values, RANDOMIZERS.load(kind))
     return randomizer
 
 

@@ -188,8 +188,9 @@ def _suggested(source: Path) -> _Suggested:
     """The columns and costs of a schema or a survey file; no data is looked at."""
     from incrowd.live.policy_write import column_rule, question_columns
     from incrowd.survey.parse import read
-    from incrowd.survey.pipeline import QUERY, asked_by, protocol_kind
+    from incrowd.survey.pipeline import asked_by, protocol_kind
     from incrowd.tasks import Schema
+    from incrowd.tasks.registry import QUERY
 
     if _describes_table(source):
         columns = Schema.load(source).columns

@@ -291,9 +291,13 @@ def warm() -> None:
     from incrowd.graphs import families
     from incrowd.protocols import PROTOCOLS, load
     from incrowd.randomizers import KRR
+    from incrowd.randomizers.registry import RANDOMIZERS
+    from incrowd.tasks.registry import TASKS
 
     for kind in PROTOCOLS:
         load(kind)
+    for registry in (RANDOMIZERS, TASKS):
+        registry.load_all()
     # Compiled kernels and parts of scipy are loaded by their first use.
     coin, crowd = KRR(categories=2, epsilon=1.0), families.complete(4)
     for kind in ("shuffle", "network-shuffle"):

@@ -28,11 +28,9 @@ import msgspec
 
 from incrowd.errors import InvalidParameter
 from incrowd.live.reasons import Reason, Rejected
+from incrowd.protocols.registry import parties
 from incrowd.protocols.runtime.actor import (
-    COURIER,
     CURATOR,
-    NUMBERED,
-    SHUFFLER,
     Address,
     device,
     is_device,
@@ -125,17 +123,27 @@ def cell_id(cell: bytes) -> bytes:
     return bytes(cell[_SESSION_AT:_ID_END])
 
 
-_HELPERS: Final[tuple[Address, ...]] = (CURATOR, SHUFFLER, COURIER)
-"""Parties that are no devices; their numbers count down from the top, so only append here."""
-
-_NUMBERS = {name: _U32 - index for index, name in enumerate(_HELPERS)}
-_ADDRESSES = {value: name for name, value in _NUMBERS.items()}
 _FAMILY: Final = 0x1000
 """How many helpers of one kind there can be, where there are several."""
-_FAMILIES = {name: _U32 - (place + 1) * _FAMILY for place, name in enumerate(NUMBERED)}
-"""The numbers of such helpers count down from here."""
 _DEVICES = _U32 - 0xFFFF
 """Numbers from here on belong to helpers, present and future."""
+
+
+def _helpers(*, outside: bool) -> dict[Address, int]:
+    """Numbers of parties that are no devices; they count down from the top."""
+    declared = parties(outside=outside).values()
+    stated = {each.name: each.number for each in declared if each.number is not None}
+    return {name: _U32 - place for name, place in ({CURATOR: 0} | stated).items()}
+
+
+_NUMBERS = _helpers(outside=False)
+_ADDRESSES = {value: name for name, value in _NUMBERS.items()}
+_FAMILIES = {
+    each.name: _U32 - (each.family + 1) * _FAMILY
+    for each in parties(outside=False).values()
+    if each.family is not None
+}
+"""The numbers of helpers of which there are several count down from here."""
 
 
 def number(address: Address) -> int:
@@ -150,9 +158,12 @@ def number(address: Address) -> int:
             return index
         if family in _FAMILIES and index < _FAMILY and str(index) == digits:
             return _FAMILIES[family] - index
+    found = _helpers(outside=True).get(address)
+    if found is not None:
+        return found
     raise InvalidParameter(
         f"no party is called {address!r}: use device/0, device/1, … or one of "
-        f"{', '.join(_HELPERS)}, {', '.join(f'{each}/0' for each in NUMBERED)}, with numbers "
+        f"{', '.join(_NUMBERS)}, {', '.join(f'{each}/0' for each in _FAMILIES)}, with numbers "
         f"below {_FAMILY}"
     )
 
@@ -165,6 +176,9 @@ def address(number: int) -> Address:
     for name, top in _FAMILIES.items():
         if top - _FAMILY < number <= top:
             found = f"{name}/{top - number}"
+    if found is None:
+        outside = {value: name for name, value in _helpers(outside=True).items()}
+        found = outside.get(number)
     if found is None:
         raise Rejected(Reason.unknown, f"no party has the number {number}")
     return found

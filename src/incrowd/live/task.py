@@ -14,7 +14,7 @@ here trusts a hub: every function that reads raises ``Rejected`` for what is not
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
@@ -29,14 +29,15 @@ from incrowd.errors import IncrowdError
 from incrowd.graphs.graph import Graph
 from incrowd.live.keys import KeyRecord
 from incrowd.live.reasons import Reason, Rejected
+from incrowd.plugins import Registry
 from incrowd.protocols import PROTOCOLS
 from incrowd.protocols import load as load_protocol
 from incrowd.protocols.api import Protocol
 from incrowd.protocols.capabilities import bound_to
 from incrowd.protocols.runtime.context import Timing
-from incrowd.randomizers import DESCRIBED
-from incrowd.tasks import TASKS
+from incrowd.randomizers.registry import RANDOMIZERS
 from incrowd.tasks.base import Task
+from incrowd.tasks.registry import TASKS
 
 __all__ = [
     "Join",
@@ -271,8 +272,8 @@ def offered_protocol(spec: Spec, graph: Graph | None) -> tuple[Protocol, Task]:
         if parameters.files():
             # A device must not be made to read a file of its own, or to build what is not signed.
             raise Rejected(Reason.malformed, "an offer must not name files")
-        randomizer = msgspec.convert(spec.randomizer, _tagged(spec.randomizer, DESCRIBED))
-        task = msgspec.convert(spec.task, _tagged(spec.task, TASKS))
+        randomizer = _described(spec.randomizer, RANDOMIZERS)
+        task = _described(spec.task, TASKS)
         task.require(randomizer)
         task.asks(spec.column)
         protocol = bound_to(kind.make(parameters, randomizer, graph), task)
@@ -285,14 +286,21 @@ def offered_protocol(spec: Spec, graph: Graph | None) -> tuple[Protocol, Task]:
         raise Rejected(Reason.malformed, str(error)) from error
 
 
-def _known(name: Any, table: Mapping[str, Any]) -> str:
+def _known(name: Any, table: Container[str]) -> str:
     if not isinstance(name, str) or name not in table:
         raise Rejected(Reason.malformed, "an unknown kind of protocol, randomizer or question")
     return name
 
 
-def _tagged(described: Mapping[str, Any], table: Mapping[str, Any]) -> Any:
-    return table[_known(described.get("kind"), table)]
+def _described(table: Mapping[str, Any], registry: Registry[Any]) -> Any:
+    """The randomizer or the question of the kind that a table names, with its fields alone.
+
+    The class is found by its name, not in a union of all: it may be of another package.
+    """
+    kind = registry.load(_known(table.get("kind"), registry))
+    if not table.keys() <= {"kind", *kind.__struct_fields__}:
+        raise Rejected(Reason.malformed, "an unknown field of a randomizer or a question")
+    return msgspec.convert(table, kind)
 
 
 def _decode(encoded: bytes, kind: type[_T], limit: int) -> _T:

@@ -1,39 +1,39 @@
 """The protocols: how reports travel, and what that hides.
 
-This registry is the only place that names them. A protocol's module is imported when it is first
-asked for, so that importing the package stays cheap; adding one means adding its folder and a line.
+``incrowd.protocols.registry`` is the only place that names them. A protocol's module is imported
+when it is first asked for, so that importing the package stays cheap; adding one means adding its
+folder, with a declaration in ``plugin``, and a line there.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Final
+from typing import TYPE_CHECKING
 
-from incrowd.errors import InvalidParameter
-from incrowd.protocols.api import Cost, Protocol
-from incrowd.protocols.run import Run
-from incrowd.protocols.settings import Parameters
+from incrowd.plugins import lazy_names
+from incrowd.protocols.registry import PROTOCOLS, Party, ProtocolPlugin, load
 
-__all__ = ["PROTOCOLS", "Cost", "Parameters", "Protocol", "Run", "load"]
+if TYPE_CHECKING:
+    from incrowd.protocols.api import Cost, Protocol
+    from incrowd.protocols.run import Run
+    from incrowd.protocols.settings import Parameters
 
-PROTOCOLS: Final[dict[str, str]] = {
-    "check-in": "incrowd.protocols.check_in:CheckIn",
-    "local": "incrowd.protocols.local:Local",
-    "network-shuffle": "incrowd.protocols.network_shuffle:NetworkShuffle",
-    "order-shuffle": "incrowd.protocols.order_shuffle:OrderShuffle",
-    "scrambler": "incrowd.protocols.scrambled_query:ScrambledQuery",
-    "token-walk": "incrowd.protocols.token_walk:TokenWalk",
-    "shuffle": "incrowd.protocols.trusted_shuffle:TrustedShuffle",
-}
-"""Every protocol by its name in survey files and on the command line: module and class."""
+__all__ = [
+    "PROTOCOLS",
+    "Cost",
+    "Parameters",
+    "Party",
+    "Protocol",
+    "ProtocolPlugin",
+    "Run",
+    "load",
+]
 
-
-def load(kind: str) -> type[Protocol]:
-    """The class of a protocol, imported now."""
-    try:
-        module, name = PROTOCOLS[kind].split(":")
-    except KeyError:
-        known = ", ".join(sorted(PROTOCOLS))
-        raise InvalidParameter(f"unknown protocol {kind!r}: choose one of {known}") from None
-    protocol: type[Protocol] = getattr(import_module(module), name)
-    return protocol
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "Cost": "incrowd.protocols.api",
+        "Parameters": "incrowd.protocols.settings",
+        "Protocol": "incrowd.protocols.api",
+        "Run": "incrowd.protocols.run",
+    },
+)

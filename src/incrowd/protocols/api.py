@@ -17,7 +17,6 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import msgspec
@@ -114,21 +113,10 @@ class Protocol(ABC):
 
     kind: ClassVar[str]
     """The name in survey files and on the command line."""
-    summary: ClassVar[str]
-    """One line for tables and help."""
     parameters_type: ClassVar[type[Parameters]]
     collected_type: ClassVar[type[Collected]] = Collected
     """What its curator ends up with."""
-    view: ClassVar[str] = "curator"
-    """Against whom it protects in the first place: the view of whoever names none."""
-    usual: ClassVar[Mapping[str, str]] = MappingProxyType(
-        {"histogram": "krr", "mean": "ternary", "sum": "ternary"}
-    )
-    """The randomizer of each kind of task, where none is named."""
-    unsaid: ClassVar[Randomizer | None] = None
-    """The randomizer where a promise can be stated without any; none where one must be named."""
-    slack: ClassVar[float | None] = None
-    """The δ of a promise for which none is named; none where one must be."""
+
     parameters: Any
     randomizer: Randomizer
 

@@ -25,6 +25,7 @@ from incrowd.randomizers.local_hash import OLH
 from incrowd.randomizers.noise import Gaussian, Laplace
 from incrowd.randomizers.privunit import PrivUnit
 from incrowd.randomizers.redirect import Redirect
+from incrowd.randomizers.registry import RANDOMIZERS, RandomizerPlugin
 from incrowd.randomizers.response import KRR, RR, Generic, OneBit
 from incrowd.randomizers.ternary import Ternary
 from incrowd.randomizers.unary import OUE, SUE
@@ -32,14 +33,12 @@ from incrowd.randomizers.unstated import Unstated
 from incrowd.randomizers.vector_noise import GaussianVector
 
 __all__ = [
-    "DESCRIBED",
     "KRR",
     "OLH",
     "OUE",
     "RANDOMIZERS",
     "RR",
     "SUE",
-    "AnyRandomizer",
     "Domain",
     "Estimate",
     "Gaussian",
@@ -51,48 +50,9 @@ __all__ = [
     "PairLaw",
     "PrivUnit",
     "Randomizer",
+    "RandomizerPlugin",
     "Redirect",
     "Reports",
     "Ternary",
     "Unstated",
 ]
-
-AnyRandomizer = (
-    Generic
-    | RR
-    | KRR
-    | OUE
-    | SUE
-    | HadamardResponse
-    | OLH
-    | Laplace
-    | Gaussian
-    | PrivUnit
-    | OneBit
-    | Ternary
-)
-"""Every randomizer, told apart by ``kind``: ``msgspec.convert(table, AnyRandomizer)``."""
-
-RANDOMIZERS: dict[str, type[Randomizer]] = {
-    str(each.__struct_config__.tag): each
-    for each in (
-        Generic,
-        RR,
-        KRR,
-        OUE,
-        SUE,
-        HadamardResponse,
-        OLH,
-        Laplace,
-        Gaussian,
-        PrivUnit,
-        OneBit,
-        Ternary,
-    )
-}
-"""Every randomizer of answers by its kind."""
-
-DESCRIBED: dict[str, type[Randomizer]] = RANDOMIZERS | {
-    str(Redirect.__struct_config__.tag): Redirect
-}
-"""Those, and the randomizer of targets, which protocols make from their own parameters."""

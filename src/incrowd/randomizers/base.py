@@ -12,18 +12,26 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any, ClassVar, Final, Literal
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from incrowd import checks
 from incrowd.errors import InvalidParameter
 from incrowd.randomizers.law import PairLaw
 
-__all__ = ["ABSENT", "Domain", "Estimate", "FloatArray", "Randomizer", "Reports"]
+__all__ = [
+    "ABSENT",
+    "Domain",
+    "Estimate",
+    "FloatArray",
+    "Randomizer",
+    "Reports",
+    "normal_half_width",
+]
 
 FloatArray = NDArray[np.float64]
 Reports = NDArray[Any]
@@ -35,6 +43,13 @@ of the middle of the interval unless the randomizer has an outcome for it, of a 
 """
 ABSENT: Final = -1
 """The code in place of a category that is not there."""
+
+
+def normal_half_width(confidence: float) -> float:
+    """Standard deviations to either side of a mean that hold this share of a normal law."""
+    # The standard library's quantile: scipy's would be loaded for this number alone.
+    rank = 0.5 + checks.probability(confidence, "confidence") / 2
+    return NormalDist().inv_cdf(rank) if rank < 1 else math.inf
 
 
 @dataclass(frozen=True)
@@ -53,8 +68,7 @@ class Estimate:
 
     def interval(self, confidence: float = 0.95) -> tuple[FloatArray, FloatArray]:
         """Normal-approximation confidence limits of each coordinate, not simultaneous."""
-        checks.probability(confidence, "confidence")
-        half = ndtri(0.5 + confidence / 2) * np.sqrt(self.variance)
+        half = normal_half_width(confidence) * np.sqrt(self.variance)
         return self.value - half, self.value + half
 
     def on_simplex(self) -> FloatArray:

@@ -16,6 +16,7 @@ from incrowd.blocks import HEAD, Fact, Figure, Section, Text, arranged
 from incrowd.privacy.guarantee import Guarantee, Notion, view_of
 from incrowd.protocols.api import Protocol
 from incrowd.protocols.capabilities import Anytime, drawing_of
+from incrowd.protocols.registry import plugin_of
 from incrowd.protocols.run import Run
 from incrowd.randomizers.base import FloatArray
 from incrowd.report.format import count, plain, several, small, up
@@ -163,7 +164,7 @@ def _question(document: Document) -> Section:
         took = f"took part, {drawn},"
     lede = (
         f"{count(answer.people)} people {took} through the {protocol.kind} protocol: "
-        f"{protocol.summary.removesuffix('.')}. "
+        f"{plugin_of(protocol).summary.removesuffix('.')}. "
         f"{randomized(describe_parameters(protocol)['randomizer'])}"
     )
     return Section(

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from incrowd.blocks import Bound, Fact
 from incrowd.privacy.guarantee import EVERYONE, Guarantee
+from incrowd.protocols.registry import parties as helpers
 from incrowd.report.format import count, down, guess, percent, plain, round_up, several, small, up
 
 __all__ = [
@@ -43,14 +44,12 @@ _TRANSPORTS = {
 }
 _PARTIES = {
     "curator": "whoever receives the reports and computes the answer",
-    "shuffler": "whoever mixes the reports before the curator sees them",
-    "courier": "whoever carries tokens from one person to the next, without reading them",
     "hub": "the service that stores and forwards messages",
     "peer": "another participant",
     "analyst": "somebody who knows public side information about people",
     "network": "somebody who watches who talks to whom",
-    "scrambler": "whoever mixes messages on their way, and knows where each goes",
 }
+"""Parties that any protocol may have; helpers are described by their protocols."""
 
 
 _TITLES = {"peer": "a peer", "network": "an observer of the network"}
@@ -75,7 +74,11 @@ def view_who(view: Iterable[str]) -> str:
     parties = frozenset(view)
     if parties == EVERYONE:
         return "all parties pool what they saw: only your own device protects you"
-    return "; ".join(_PARTIES[party] for party in _in_order(parties))
+    return "; ".join(map(_described, _in_order(parties)))
+
+
+def _described(party: str) -> str:
+    return _PARTIES.get(party) or helpers()[party].description
 
 
 def treatment(randomizer: Mapping[str, Any]) -> str:

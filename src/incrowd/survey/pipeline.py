@@ -22,22 +22,20 @@ from incrowd.errors import (
     NotProven,
 )
 from incrowd.graphs import Graph
-from incrowd.protocols import PROTOCOLS
-from incrowd.protocols import load as load_protocol
 from incrowd.protocols.api import Protocol
 from incrowd.protocols.capabilities import Tunable, bound_to, planned
+from incrowd.protocols.registry import PROTOCOLS, answered_tasks, plugin_of
+from incrowd.protocols.registry import load as load_protocol
 from incrowd.protocols.settings import fields_of
-from incrowd.randomizers import RANDOMIZERS
 from incrowd.randomizers.base import Randomizer
+from incrowd.randomizers.registry import RANDOMIZERS, drawable_kinds
 from incrowd.survey.calibrate import LOCAL_EPSILON, Goal, Unknown, calibrate, unknowns
 from incrowd.survey.parse import Budget, Section, SurveyFile
-from incrowd.tasks import TASKS
 from incrowd.tasks.base import Task
 from incrowd.tasks.query import Query, Schema
+from incrowd.tasks.registry import QUERY, TASKS, column_tasks, survey_tasks
 
 __all__ = [
-    "COLUMN_TASKS",
-    "QUERY",
     "Progress",
     "asked_by",
     "check_alone",
@@ -45,11 +43,6 @@ __all__ = [
     "protocol_kind",
     "protocol_of",
 ]
-
-COLUMN_TASKS = ("histogram", "mean", "sum", "release")
-"""The tasks whose answers are in one column of the data."""
-QUERY = "query"
-"""The task that asks for several columns, by SQL over a schema."""
 
 BUDGET = "budget"
 """In a survey file, in place of a number such as the rounds: the most that the budget allows."""
@@ -66,8 +59,8 @@ def asked_by(file: SurveyFile) -> dict[str, Any]:
     """What a survey file says, whoever answers."""
     question = file.task.take("question", str, "")
     kind = file.task.values.get("kind")
-    if isinstance(kind, str) and kind not in (*COLUMN_TASKS, QUERY):
-        file.task.choose((*COLUMN_TASKS, QUERY))
+    if isinstance(kind, str) and kind not in survey_tasks():
+        file.task.choose(survey_tasks())
     if kind == QUERY:
         query = _query(file.task, file.path.parent)
         task: Task = query
@@ -108,7 +101,7 @@ def _query(section: Section, folder: Path) -> Query:
 
 
 def _task(section: Section) -> Task:
-    kind = TASKS[section.choose((*COLUMN_TASKS, QUERY))]
+    kind: type[Task] = TASKS.load(section.choose(survey_tasks()))
     section.known((*fields_of(kind), "kind", "data", "column", "question"))
     return section.build(kind)
 
@@ -125,13 +118,15 @@ def protocol_kind(file: SurveyFile, task: Task) -> type[Protocol]:
     """
     section = file.protocol
     kind = load_protocol(section.choose(PROTOCOLS))
-    if task.kind not in kind.usual:
+    answered = answered_tasks(kind.kind)
+    if task.kind not in answered:
         raise section.fail(
-            "kind", f"{kind.kind} answers {' or '.join(kind.usual)}, and the task is a {task.kind}"
+            "kind", f"{kind.kind} answers {' or '.join(answered)}, and the task is a {task.kind}"
         )
     section.known(fields_of(kind.parameters_type))
     section.resolve(file.path.parent, kind.parameters_type)
-    file.budget = msgspec.structs.replace(file.budget, view=file.budget.view or kind.view)
+    view = plugin_of(kind).default_view
+    file.budget = msgspec.structs.replace(file.budget, view=file.budget.view or view)
     return kind
 
 
@@ -300,23 +295,22 @@ def _stretched(section: Section, kind: type[Protocol]) -> Unknown | None:
 
 def _randomizer_kind(section: Section, task: Task, kind: type[Protocol]) -> type[Randomizer]:
     """The class of the randomizer; its domain is checked before any of its keys."""
-    asked = {TASKS[name].domain for name in COLUMN_TASKS}
-    drawable = {
-        name: each for name, each in RANDOMIZERS.items() if each.domain in asked and each.drawable
-    }
+    asked = {each.domain for each in column_tasks().values()}
     named = section.values.get("kind")
-    if named in drawable:
+    if isinstance(named, str) and any(named in drawable_kinds(domain) for domain in asked):
         try:
-            task.require_domain(drawable[named])
+            task.require_domain(RANDOMIZERS.load(named))
         except InvalidParameter as error:
             raise section.fail("kind", str(error)) from error
-    fitting = {name: each for name, each in drawable.items() if each.domain == task.domain}
-    return fitting[section.choose(fitting, _usual(task, kind))]
+    chosen: type[Randomizer] = RANDOMIZERS.load(
+        section.choose(drawable_kinds(task.domain), _usual(task, kind))
+    )
+    return chosen
 
 
 def _usual(task: Task, protocol: type[Protocol]) -> str:
     """The kind of the randomizer that a survey file leaves out."""
-    named = protocol.usual[_kind(task)]
+    named = plugin_of(protocol).default_randomizers[task.domain]
     # A complete column has no outcome for a missing answer.
     return "onebit" if named == "ternary" and getattr(task, "complete", False) else named
 

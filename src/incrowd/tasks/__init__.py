@@ -11,12 +11,12 @@ from incrowd.tasks.histogram import Histogram
 from incrowd.tasks.mean import Mean, Sum, Vector
 from incrowd.tasks.query import Column, Query, Schema
 from incrowd.tasks.raw import ColumnDomain, Gaps
+from incrowd.tasks.registry import TASKS, TaskPlugin
 from incrowd.tasks.release import Placed, Release, Released
 
 __all__ = [
     "TASKS",
     "Answer",
-    "AnyTask",
     "Collected",
     "Column",
     "ColumnDomain",
@@ -31,17 +31,10 @@ __all__ = [
     "Schema",
     "Sum",
     "Task",
+    "TaskPlugin",
     "Vector",
     "natural_task",
 ]
-
-AnyTask = Histogram | Mean | Sum | Vector | Query | Release
-"""Every task, for ``msgspec.convert``."""
-
-TASKS: dict[str, type[Task]] = {
-    str(task.__struct_config__.tag): task for task in (Histogram, Mean, Sum, Vector, Query, Release)
-}
-"""Every task by its name in survey files."""
 
 
 def natural_task(randomizer: Randomizer) -> Task:

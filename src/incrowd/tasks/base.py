@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from incrowd.blocks import HEAD, Fact, Figure, Section, Text
 from incrowd.errors import EmptyData, InvalidParameter, ProtocolFailed
 from incrowd.randomizers.base import Domain, Estimate, FloatArray, Randomizer, Reports
+from incrowd.randomizers.registry import drawable_kinds
 from incrowd.tasks.raw import NO_ANSWER, ColumnDomain, Gaps, blank
 
 __all__ = ["Answer", "AnswerContext", "Collected", "Dummies", "PlaceKind", "Task", "as_sampled"]
@@ -266,6 +267,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
     """Base of all tasks; subclasses add what is asked and set ``domain``."""
 
     domain: ClassVar[Domain]
+    collected_type: ClassVar[type[Collected]] = Collected
+    """What a protocol must collect for it."""
 
     @property
     def kind(self) -> str:
@@ -430,12 +433,7 @@ def _larger(one: FloatArray | None, other: FloatArray | None) -> FloatArray | No
 
 
 def _fitting(domain: Domain) -> str:
-    from incrowd.randomizers import RANDOMIZERS
-
-    kinds = sorted(
-        name for name, kind in RANDOMIZERS.items() if kind.domain == domain and kind.drawable
-    )
-    return "one of " + ", ".join(kinds)
+    return "one of " + ", ".join(sorted(drawable_kinds(domain)))
 
 
 def check_rows(column: NDArray[Any], axes: int) -> NDArray[Any]:

@@ -21,11 +21,16 @@ from typing import Any, ClassVar
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from incrowd import checks
 from incrowd.errors import InvalidParameter
-from incrowd.randomizers.base import Domain, Estimate, FloatArray, Randomizer
+from incrowd.randomizers.base import (
+    Domain,
+    Estimate,
+    FloatArray,
+    Randomizer,
+    normal_half_width,
+)
 from incrowd.randomizers.ternary import NONE
 from incrowd.tasks.base import Answer, Collected, Task, check_rows
 from incrowd.tasks.ratio import ratio
@@ -125,8 +130,7 @@ class Mean(Task, frozen=True, kw_only=True, tag="mean"):
             plain = Task.estimate(self, collected, randomizer, confidence)
             return replace(plain, labels=(self.kind,))
         self.require(randomizer)
-        checks.probability(confidence, "confidence")
-        z = float(ndtri(0.5 + confidence / 2))
+        z = normal_half_width(confidence)
         found, people = collected.estimate(randomizer), collected.people
         answered = np.array([[0.0, 1.0, 0.0], [1.0, 1.0, 0.0]])
         value = answered @ found.value

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -197,6 +197,8 @@ class Release(Histogram, frozen=True, kw_only=True, tag="release"):
 
     coordinates: tuple[str, ...] = ()
     groups: str = ""
+
+    collected_type: ClassVar[type[Collected]] = Placed
 
     def __post_init__(self) -> None:
         """Refuse places of two kinds."""

@@ -43,7 +43,6 @@ class CheckIn(ShufflerProtocol, Coverable, Anytime):
     """In each of ``rounds`` rounds everyone takes part with probability ``rate``."""
 
     kind: ClassVar[str] = "check-in"
-    summary: ClassVar[str] = "a random crowd each round, through a shuffler"
     parameters_type: ClassVar[type[Parameters]] = CheckInParameters
     collected_type: ClassVar[type[Collected]] = simulate.CheckedIn
 

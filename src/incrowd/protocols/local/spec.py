@@ -37,7 +37,6 @@ class Local(ReportingProtocol):
     """Everyone sends ``rounds`` fresh reports straight to the curator."""
 
     kind: ClassVar[str] = "local"
-    summary: ClassVar[str] = "every report goes straight to the curator; only the randomizer hides"
     parameters_type: ClassVar[type[Parameters]] = LocalParameters
 
     randomizer: Randomizer

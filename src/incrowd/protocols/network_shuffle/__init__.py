@@ -1,5 +1,18 @@
 """Network shuffling: reports walk from person to person before they are handed in."""
 
-from incrowd.protocols.network_shuffle.spec import NetworkShuffle, NetworkShuffleParameters
+from typing import TYPE_CHECKING
+
+from incrowd.plugins import lazy_names
+
+if TYPE_CHECKING:
+    from incrowd.protocols.network_shuffle.spec import NetworkShuffle, NetworkShuffleParameters
 
 __all__ = ["NetworkShuffle", "NetworkShuffleParameters"]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "NetworkShuffle": "incrowd.protocols.network_shuffle.spec",
+        "NetworkShuffleParameters": "incrowd.protocols.network_shuffle.spec",
+    },
+)

@@ -96,7 +96,6 @@ class NetworkShuffle(
     """Everyone sends one report, which walks over a graph before it is handed in."""
 
     kind: ClassVar[str] = "network-shuffle"
-    summary: ClassVar[str] = "reports walk from person to person over a graph, then are handed in"
     parameters_type: ClassVar[type[Parameters]] = NetworkShuffleParameters
     collected_type: ClassVar[type[Collected]] = Walked
 

@@ -12,10 +12,9 @@ replaced by the exact one.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 import msgspec
@@ -53,7 +52,6 @@ from incrowd.protocols.runtime.actor import SHUFFLER, Actor, Address
 from incrowd.protocols.runtime.context import ActorContext
 from incrowd.protocols.runtime.cover import CellFormat, ReportCover, against_hub
 from incrowd.protocols.settings import Parameters
-from incrowd.randomizers import Unstated
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomness import Seeds
 from incrowd.tasks.base import Collected, PlaceKind, Task
@@ -70,12 +68,8 @@ class OrderShuffle(ShufflerProtocol, Coverable, OnGraph, TaskBound, OrderPrivate
     """Everyone's report goes to a shuffler, and comes out near the place it came from."""
 
     kind: ClassVar[str] = "order-shuffle"
-    summary: ClassVar[str] = "a trusted shuffler releases reports near the places they came from"
     parameters_type: ClassVar[type[Parameters]] = OrderShuffleParameters
     collected_type: ClassVar[type[Collected]] = Placed
-    usual: ClassVar[Mapping[str, str]] = MappingProxyType({"release": "krr"})
-    unsaid: ClassVar[Randomizer | None] = Unstated()
-    slack: ClassVar[float | None] = 0.0
 
     randomizer: Randomizer
     parameters: OrderShuffleParameters

@@ -33,7 +33,6 @@ from incrowd.errors import InvalidParameter
 __all__ = [
     "COURIER",
     "CURATOR",
-    "NUMBERED",
     "SHUFFLER",
     "Actor",
     "Address",
@@ -59,8 +58,6 @@ Address = str
 CURATOR: Final[Address] = "curator"
 SHUFFLER: Final[Address] = "shuffler"
 COURIER: Final[Address] = "courier"
-NUMBERED: Final = ("scrambler", "spare", "compute")
-"""Helpers of which there are several: their addresses are such as ``"scrambler/3"``."""
 _DEVICE, _SPARE = "device/", "spare/"
 
 

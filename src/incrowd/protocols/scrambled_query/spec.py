@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import msgspec
@@ -50,12 +49,9 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable):
     """Tuples on their way to compute nodes, through scramblers and among dummies."""
 
     kind: ClassVar[str] = "scrambler"
-    summary: ClassVar[str] = "tuples go through scramblers, among dummies, to compute nodes"
     parameters_type: ClassVar[type[Parameters]] = ScramblerParameters
     collected_type: ClassVar[type[Collected]] = Tabulated
-    view: ClassVar[str] = "network"
     limits_type: ClassVar[type[msgspec.Struct]] = Limits
-    usual: ClassVar[Mapping[str, str]] = MappingProxyType({"query": "redirect"})
 
     randomizer: Randomizer
     parameters: ScramblerParameters

@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 import msgspec
@@ -62,13 +61,8 @@ class TokenWalk(Protocol, OnGraph, TaskBound):
     """A token that people hand on, each adding a contribution."""
 
     kind: ClassVar[str] = "token-walk"
-    summary: ClassVar[str] = "a token goes from person to person, and each adds a noisy answer"
     parameters_type: ClassVar[type[Parameters]] = TokenWalkParameters
     collected_type: ClassVar[type[Collected]] = Carried
-    view: ClassVar[str] = "peer"
-    usual: ClassVar[Mapping[str, str]] = MappingProxyType(
-        {"histogram": "krr", "mean": "gaussian", "sum": "gaussian"}
-    )
 
     randomizer: Randomizer
     parameters: TokenWalkParameters

@@ -1,5 +1,18 @@
 """One trusted shuffler between devices and curator: the ideal that other protocols approach."""
 
-from incrowd.protocols.trusted_shuffle.spec import TrustedShuffle, TrustedShuffleParameters
+from typing import TYPE_CHECKING
+
+from incrowd.plugins import lazy_names
+
+if TYPE_CHECKING:
+    from incrowd.protocols.trusted_shuffle.spec import TrustedShuffle, TrustedShuffleParameters
 
 __all__ = ["TrustedShuffle", "TrustedShuffleParameters"]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "TrustedShuffle": "incrowd.protocols.trusted_shuffle.spec",
+        "TrustedShuffleParameters": "incrowd.protocols.trusted_shuffle.spec",
+    },
+)

@@ -50,7 +50,6 @@ class TrustedShuffle(ShufflerProtocol, ReportingProtocol, Coverable):
     """Everyone sends ``rounds`` fresh reports through a shuffler that is trusted to forget."""
 
     kind: ClassVar[str] = "shuffle"
-    summary: ClassVar[str] = "a trusted shuffler permutes the reports of each round"
     parameters_type: ClassVar[type[Parameters]] = TrustedShuffleParameters
 
     randomizer: Randomizer

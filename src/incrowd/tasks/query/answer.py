@@ -24,11 +24,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from incrowd import checks
 from incrowd.blocks import HEAD, DataTable, Fact, Figure, Section, Text
-from incrowd.randomizers.base import FloatArray
+from incrowd.randomizers.base import FloatArray, normal_half_width
 from incrowd.tasks.base import Answer, AnswerContext
 from incrowd.tasks.query.collected import Folded, Tabulated
 from incrowd.tasks.query.grid import Grid
@@ -160,7 +159,7 @@ def answered(
         ]
         before += group.cells * width
     values, errors = np.concatenate(value), np.sqrt(np.concatenate(variance))
-    half = ndtri(0.5 + confidence / 2) * errors
+    half = normal_half_width(confidence) * errors
     return QueryAnswer(
         labels=tuple(names),
         value=values,

@@ -39,6 +39,7 @@ class Query(Task, frozen=True, kw_only=True, dict=True, tag="query"):
     columns: tuple[Column, ...]
 
     domain: ClassVar[Domain] = "target"
+    collected_type: ClassVar[type[Collected]] = Tabulated
 
     def __post_init__(self) -> None:
         """Refuse SQL outside the subset, and columns that are not there."""

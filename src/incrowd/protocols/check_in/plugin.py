@@ -1,0 +1,18 @@
+"""The declaration of ``check-in``, which imports nothing heavy."""
+
+from __future__ import annotations
+
+from incrowd.protocols.parties import SHUFFLER
+from incrowd.protocols.registry import ProtocolPlugin
+
+__all__ = ["PLUGIN"]
+
+PLUGIN = ProtocolPlugin(
+    kind="check-in",
+    summary="a random crowd each round, through a shuffler",
+    target="incrowd.protocols.check_in.spec:CheckIn",
+    parties=(SHUFFLER,),
+    docs="check-in.md",
+    paper="Privacy Amplification via Shuffled Check-Ins (Liew, Hasegawa, Takahashi)",
+    exports={"CheckInSGD": "incrowd.protocols.check_in.learning"},
+)

@@ -1,0 +1,22 @@
+"""The declaration of ``order-shuffle``, which imports nothing heavy."""
+
+from __future__ import annotations
+
+from incrowd.protocols.parties import SHUFFLER
+from incrowd.protocols.registry import ProtocolPlugin
+
+__all__ = ["PLUGIN"]
+
+PLUGIN = ProtocolPlugin(
+    kind="order-shuffle",
+    summary="a trusted shuffler releases reports near the places they came from",
+    target="incrowd.protocols.order_shuffle.spec:OrderShuffle",
+    default_randomizers={"category": "krr"},
+    tasks=("release",),
+    parties=(SHUFFLER,),
+    docs="order-shuffle.md",
+    paper="A Shuffling Framework for Local Differential Privacy (Meehan, Roy Chowdhury, "
+    "Chaudhuri, Jha)",
+    accounting_randomizer="incrowd.randomizers.unstated:Unstated",
+    default_delta=0.0,
+)

@@ -1,0 +1,28 @@
+"""The declaration of ``scrambler``, which imports nothing heavy."""
+
+from __future__ import annotations
+
+from incrowd.protocols.registry import Party, ProtocolPlugin
+
+__all__ = ["PLUGIN"]
+
+PLUGIN = ProtocolPlugin(
+    kind="scrambler",
+    summary="tuples go through scramblers, among dummies, to compute nodes",
+    target="incrowd.protocols.scrambled_query.spec:ScrambledQuery",
+    default_randomizers={"target": "redirect"},
+    parties=(
+        Party(
+            name="scrambler",
+            family=0,
+            description="whoever mixes messages on their way, and knows where each goes",
+        ),
+        Party(name="spare", family=1),
+        Party(name="compute", family=2),
+    ),
+    docs="scrambled-query.md",
+    paper="Mitigating Leakage from Data Dependent Communications in Decentralized Computing using "
+    "Differential Privacy (Ladjel, Anciaux, Bellet, Scerri)",
+    default_view="network",
+    exports={"ScrambledKMeans": "incrowd.protocols.scrambled_query.kmeans"},
+)

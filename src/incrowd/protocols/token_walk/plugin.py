@@ -1,0 +1,25 @@
+"""The declaration of ``token-walk``, which imports nothing heavy."""
+
+from __future__ import annotations
+
+from incrowd.protocols.registry import Party, ProtocolPlugin
+
+__all__ = ["PLUGIN"]
+
+PLUGIN = ProtocolPlugin(
+    kind="token-walk",
+    summary="a token goes from person to person, and each adds a noisy answer",
+    target="incrowd.protocols.token_walk.spec:TokenWalk",
+    default_randomizers={"category": "krr", "interval": "gaussian"},
+    parties=(
+        Party(
+            name="courier",
+            number=2,
+            description="whoever carries tokens from one person to the next, without reading them",
+        ),
+    ),
+    docs="token-walk.md",
+    paper="Privacy Amplification by Decentralization (Cyffers, Bellet)",
+    default_view="peer",
+    exports={"TokenSGD": "incrowd.protocols.token_walk.learning"},
+)

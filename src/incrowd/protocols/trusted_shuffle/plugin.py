@@ -1,0 +1,16 @@
+"""The declaration of ``shuffle``, which imports nothing heavy."""
+
+from __future__ import annotations
+
+from incrowd.protocols.parties import SHUFFLER
+from incrowd.protocols.registry import ProtocolPlugin
+
+__all__ = ["PLUGIN"]
+
+PLUGIN = ProtocolPlugin(
+    kind="shuffle",
+    summary="a trusted shuffler permutes the reports of each round",
+    target="incrowd.protocols.trusted_shuffle.spec:TrustedShuffle",
+    parties=(SHUFFLER,),
+    docs="shuffling.md",
+)
