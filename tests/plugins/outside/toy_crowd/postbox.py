@@ -59,7 +59,7 @@ class ToyPostbox(ReportingProtocol):
         return (POSTBOX, CURATOR)
 
     def guarantee(self, view: str = "curator", colluders: Colluders = 0) -> Guarantee:
-        """ε0 per round, whoever looks: the postbox keeps the order."""
+        """ε0 per round against every view: the postbox keeps the order."""
         count = check_colluders(colluders, self.parameters.n)
         return local_guarantee(self.randomizer, self.parameters.rounds, view_of(view), count)
 
