@@ -27,6 +27,7 @@ from incrowd.randomizers import (
     Ternary,
 )
 from incrowd.randomizers.noise import gaussian_delta
+from incrowd.randomizers.registry import RANDOMIZERS
 from incrowd.tasks import Mean, Release, natural_task
 
 DRAWABLE = [
@@ -220,3 +221,10 @@ def test_release_takes_a_response_from_outside():
 def test_release_refuses_reports_that_are_no_categories():
     with pytest.raises(InvalidParameter, match="needs reports that are categories"):
         Release(categories=("a", "b"), complete=True).require(OUE(epsilon=1.0, categories=2))
+
+
+@pytest.mark.parametrize("kind", RANDOMIZERS)
+def test_declaration_of_a_randomizer_agrees_with_its_class(kind):
+    plugin, made = RANDOMIZERS.find(kind), RANDOMIZERS.load(kind)
+    assert (plugin.domain, plugin.drawable) == (made.domain, made.drawable)
+    assert made.__struct_config__.tag == kind
