@@ -46,8 +46,15 @@ PEOPLE, VICTIM, SEED = 6, 2, 5
 SURVEY, CONTEXT, ORIGIN = b"s" * 16, b"c" * 32, 1000.0
 LATENCY, ENDS = 0.01, 400.0
 VOTES = Histogram(categories=("no", "yes"))
+COMPLETE = Histogram(categories=("no", "yes"), complete=True)
+"""Of a column that everybody has: who has no answer all the same reports a uniform one.
+
+That takes other draws than a randomized answer. Twins are compared where nothing else is drawn from
+the same stream afterwards.
+"""
 COIN = KRR(categories=3, epsilon=6.0)
 """Truthful enough that the answers make a difference to the curator."""
+BIT = KRR(categories=2, epsilon=6.0)
 TIMING = Timing(round_seconds=1.0, settle=2, patience=20.0)
 ANSWERS = ["no", "yes", None, "", "maybe", "y" * 3000]
 
@@ -184,7 +191,7 @@ class Theatre:
             )
         )
         return Party(
-            address, SURVEY, partial(protocol.party, address, seat), links,
+            address, SURVEY, partial(protocol.actor, address, seat), links,
             origin=ORIGIN, round_seconds=TIMING.round_seconds, plan=ticks,
         )  # fmt: skip
 
@@ -240,6 +247,9 @@ def cases() -> Iterator[Any]:
     yield pytest.param(walk, VOTES, True, id="network-shuffle under cover")
     yield pytest.param(CheckIn(COIN, n=PEOPLE, rounds=3, rate=0.7), VOTES, False, id="check-in")
     yield pytest.param(TokenWalk(COIN, n=PEOPLE, steps=12), VOTES, False, id="token-walk")
+    full = NetworkShuffle(families.complete(PEOPLE), BIT, rounds=4)
+    yield pytest.param(full, COMPLETE, False, id="network-shuffle, complete")
+    yield pytest.param(TokenWalk(BIT, n=PEOPLE, steps=12), COMPLETE, False, id="token, complete")
     yield pytest.param(
         OrderShuffle(COIN, n=PEOPLE, alpha=1.0).bound_to(grouped),
         grouped,
