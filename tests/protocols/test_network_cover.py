@@ -17,6 +17,7 @@ from incrowd.errors import BudgetInfeasible, InvalidDelta, InvalidParameter, Not
 from incrowd.live import cells as live
 from incrowd.privacy import LocalProfile
 from incrowd.privacy.shifted import ShiftedProfile
+from incrowd.protocols.capabilities import covered as covered_by
 from incrowd.protocols.network_shuffle.cover import SHARE, Sizes, plan
 from incrowd.protocols.network_shuffle.theorems.walk import Walk
 from incrowd.protocols.run import make_actors
@@ -139,7 +140,7 @@ def test_refuses_reports_that_no_cells_can_carry():
     with pytest.raises(InvalidParameter, match="walk for ever"):
         NetworkShuffle(regular(), RR(epsilon=1.0), stationary=True).covered(DELTA, CELL)
     with pytest.raises(NotProven, match="no cover traffic"):
-        incrowd.Local(RR(epsilon=1.0), n=5).covered(DELTA, CELL)
+        covered_by(incrowd.Local(RR(epsilon=1.0), n=5), DELTA, CELL)
 
 
 # Timetables

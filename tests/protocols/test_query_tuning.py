@@ -115,7 +115,7 @@ class TestLoad:
     @pytest.mark.parametrize("answers", ["all", "one"])
     def test_is_what_is_sent(self, mode, answers):
         """What an observer counts in a run, the messages to scramblers and the results."""
-        query, asked, rows = self.bound_to(n=50, mode=mode, answers=answers)
+        query, asked, rows = self.asking(n=50, mode=mode, answers=answers)
         seen = query.collect(asked.encode(rows), Seeds(3)).traffic
         sent = sum(int(each.sum()) for each in seen)
         load = Load.of(query)
@@ -131,7 +131,7 @@ class TestLoad:
     @pytest.mark.parametrize("mode", ["scrambler", "local"])
     @pytest.mark.parametrize("answers", ["all", "one"])
     def test_price_is_what_a_device_sends(self, mode, answers):
-        query, asked, rows = self.bound_to(n=24, mode=mode, answers=answers)
+        query, asked, rows = self.asking(n=24, mode=mode, answers=answers)
         sent = run(query, rows, task=asked, seed=2).played.traffic[device(5)]
         assert sent.messages == query.cost().messages_per_person
         assert sent.bytes == query.cost().bytes_per_person
