@@ -86,7 +86,9 @@ def test_outside_task_is_answered_by_built_in_protocols_of_its_domain(installed)
 
 def test_helper_of_outside_protocol_is_a_party_everywhere(installed):
     assert view_of("curator+postbox") == {"curator", "postbox"}
-    assert view_who({"curator", "postbox"}).endswith("whoever empties the box of sealed reports")
+    assert view_who({"curator", "postbox"}).endswith(
+        "the party that empties the box of sealed reports"
+    )
     assert cells.number("postbox") == 2**32 - 1 - 300
     assert cells.address(2**32 - 1 - 300) == "postbox"
 
@@ -148,7 +150,7 @@ def test_page_of_survey_of_outside_protocol_names_its_party(installed, capsys, t
     assert main(["run", str(survey(tmp_path)), "--seed", "7", "--report", str(page)]) == 0
     capsys.readouterr()
     text = page.read_text(encoding="utf-8")
-    assert "whoever empties the box of sealed reports" in text
+    assert "the party that empties the box of sealed reports" in text
     assert "eports go through a postbox that does not shuffle them" in text
 
 

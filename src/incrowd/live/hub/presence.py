@@ -51,7 +51,7 @@ class Presence:
 
     @contextmanager
     def writing(self) -> Iterator[list[ConnectionRow]]:
-        """What is to be written; it stays so unless the block succeeds."""
+        """Rows to be written; they stay so unless the block succeeds."""
         rows = self._unwritten
         self._unwritten = {}
         try:

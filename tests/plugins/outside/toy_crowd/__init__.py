@@ -12,6 +12,10 @@ POSTBOX = ProtocolPlugin(
     target="toy_crowd.postbox:ToyPostbox",
     default_randomizers={"category": "toy-coin"},
     parties=(
-        Party(name="postbox", number=300, description="whoever empties the box of sealed reports"),
+        Party(
+            name="postbox",
+            number=300,
+            description="the party that empties the box of sealed reports",
+        ),
     ),
 )
