@@ -11,7 +11,7 @@ import pytest
 import incrowd as ic
 from incrowd.cli import main
 from incrowd.errors import InvalidParameter, PluginInvalid
-from incrowd.live import cells
+from incrowd.live import accounting, cells
 from incrowd.live.options import LiveOptions
 from incrowd.live.run import run_live
 from incrowd.protocols import PROTOCOLS, Party, ProtocolPlugin, load
@@ -160,6 +160,8 @@ def test_live_run_of_outside_protocol_ends_like_a_simulated_one(installed, tmp_p
     path = os.pathsep.join((str(OUTSIDE), str(Path(ic.__file__).parents[1])))
     installed.setenv("PYTHONPATH", path)
     installed.setattr(tempfile, "tempdir", str(tmp_path))
+    # The process that examines offers may be warm from another test, without this package.
+    accounting.close()
     # At this ε a report is another one than the answer once in 10¹².
     coin = RANDOMIZERS.load("toy-coin")(categories=3, epsilon=30.0)
     asked = TASKS.load("toy-percent")(categories=("a", "b", "c"), complete=True)
