@@ -20,13 +20,14 @@ from pieces import DELTA, ROOT, first_line, piece, table
 
 import incrowd as ic
 from incrowd.live import cells, frames, policy, task
-from incrowd.live.accounting import CELLS, VIEWS
+from incrowd.live.accounting import CELLS
 from incrowd.live.curator import timing_of
 from incrowd.live.hub.board import STATES
 from incrowd.live.hub.limits import Limits
 from incrowd.live.hub.metrics import Metrics
 from incrowd.live.hub.routes import ROUTES
 from incrowd.live.reasons import Reason
+from incrowd.protocols.api import VIEWS
 from incrowd.protocols.runtime.actor import device
 from incrowd.report.format import count, plain, up
 

@@ -11,20 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-__all__ = [
-    "HEAD",
-    "Block",
-    "Bound",
-    "DataTable",
-    "Fact",
-    "Figure",
-    "Section",
-    "Text",
-    "arranged",
-    "chapters",
-    "facts",
-]
-
 HEAD = "question"
 """The key of the section that heads all others; its title is what was asked."""
 

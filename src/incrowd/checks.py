@@ -14,18 +14,6 @@ from typing import TypeVar
 
 from incrowd.errors import InvalidCrowd, InvalidDelta, InvalidEpsilon, InvalidParameter
 
-__all__ = [
-    "crowd",
-    "delta",
-    "did_you_mean",
-    "epsilon",
-    "instance",
-    "integer",
-    "number",
-    "probability",
-    "rate",
-]
-
 Kind = TypeVar("Kind")
 
 _MOST_PEOPLE = 10**15

@@ -18,8 +18,6 @@ from incrowd.errors import InvalidParameter, PluginInvalid
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ["Plugin", "Registry", "lazy_names", "target"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Plugin:

@@ -20,8 +20,6 @@ import numpy as np
 
 from incrowd import checks
 
-__all__ = ["Seeds", "system_generator"]
-
 
 class Seeds:
     """A tree of independent random streams under one root seed."""

@@ -11,8 +11,6 @@ import msgspec
 
 from incrowd.errors import FileUnreadable, MalformedConfig
 
-__all__ = ["explain", "parse", "read_text", "spoken"]
-
 _TYPE_NAMES = {
     "str": "text",
     "int": "whole number",

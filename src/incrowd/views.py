@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from incrowd.errors import InvalidParameter
 from incrowd.plugins import target
 
-__all__ = ["EVERYONE", "known_parties", "view_name", "view_of"]
-
 _COMMON = frozenset({"curator", "hub", "peer", "analyst", "network"})
 """Parties of every protocol, helpers left aside."""
 EVERYONE = frozenset({"everyone"})

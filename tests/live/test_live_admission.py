@@ -16,14 +16,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from incrowd.graphs import families
 from incrowd.graphs.files import save
 from incrowd.live import task as tasks
-from incrowd.live.accounting import VIEWS, promises_of
+from incrowd.live.accounting import promises_of
 from incrowd.live.admission import Offer
 from incrowd.live.authority import Authority
 from incrowd.live.curator import Proposal
 from incrowd.live.keys import KeyRecord, PrivateKeys, Role
 from incrowd.live.reasons import Reason, Rejected
 from incrowd.live.task import Join, Promise, Spec, Start
-from incrowd.protocols.api import Protocol
+from incrowd.protocols.api import VIEWS, Protocol
 from incrowd.protocols.local import Local
 from incrowd.protocols.runtime.actor import CURATOR
 from incrowd.protocols.runtime.context import Timing

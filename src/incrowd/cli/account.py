@@ -58,9 +58,7 @@ from incrowd.survey.calibrate import (
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from incrowd.survey.prepared import Progress
-
-__all__ = ["account_app", "calibrate_app"]
+    from incrowd.survey.pipeline import Progress
 
 Action = Callable[[type[Protocol], Mapping[str, Any]], None]
 

@@ -23,8 +23,6 @@ from incrowd.cli.lazy import Deferred, LazyGroup
 from incrowd.errors import FileUnreadable, IncrowdError
 from incrowd.plugins import target
 
-__all__ = ["build", "main"]
-
 _DEBUG = "--debug"
 _INTERRUPTED = 130
 _EPILOG = "Every error has its own exit code, explained in docs/errors."

@@ -14,8 +14,6 @@ from incrowd.cli.output import Format, FormatOption, emit
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["backup", "move", "restore"]
-
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The encrypted file.")]
 StateOption = Annotated[Path, typer.Option(help="Directory for the journal and the ledger.")]
 KeysOption = Annotated[

@@ -14,8 +14,6 @@ from incrowd.protocols.capabilities import prospective
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["app"]
-
 _PROMISED = ("alpha", "order_neighbours", "order_proof", "order_assuming")
 """What a protocol says of its promise about an order, which is in a table already."""
 

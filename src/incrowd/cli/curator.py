@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from incrowd.protocols.run import Run
     from incrowd.survey import Survey
 
-__all__ = ["app"]
-
 app = typer.Typer(
     name="curator", no_args_is_help=True, help="Run surveys of your own over a network."
 )

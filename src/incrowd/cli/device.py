@@ -13,8 +13,6 @@ from incrowd.cli import backup, owner
 from incrowd.cli.dialling import DialOption, dial_rule
 from incrowd.cli.policy import app as policies
 
-__all__ = ["app"]
-
 app = typer.Typer(help="Take part in surveys for the owners of devices.", no_args_is_help=True)
 
 

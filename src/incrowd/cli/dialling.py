@@ -10,8 +10,6 @@ import typer
 if TYPE_CHECKING:
     from incrowd.live.policy import NetworkRule
 
-__all__ = ["DialOption", "dial_rule"]
-
 DialOption = Annotated[
     list[str] | None,
     typer.Option(

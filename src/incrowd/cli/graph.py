@@ -12,8 +12,6 @@ from incrowd.cli.output import Format, FormatOption, emit
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["app"]
-
 app = typer.Typer(help="Look at the graph of who can talk to whom.", no_args_is_help=True)
 
 

@@ -12,8 +12,6 @@ import typer
 
 from incrowd.errors import MissingExtra
 
-__all__ = ["LogFormat", "hub"]
-
 
 class LogFormat(enum.StrEnum):
     """How events are written to standard error."""

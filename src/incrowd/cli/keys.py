@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 from incrowd.errors import MissingExtra
 
-__all__ = ["app"]
-
 app = typer.Typer(
     help="Make, show, replace and withdraw the keys of the parties of live surveys.",
     no_args_is_help=True,

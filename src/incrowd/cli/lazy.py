@@ -13,8 +13,6 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-__all__ = ["Deferred", "LazyGroup", "command_of"]
-
 
 class Deferred(TyperCommand):
     """The name of a command with its help line; ``load`` makes the command itself."""

@@ -31,31 +31,6 @@ from incrowd.randomizers.base import Randomizer
 from incrowd.randomizers.registry import RANDOMIZERS, answer_plugins
 from incrowd.survey.data import read_numbers
 
-__all__ = [
-    "ColludersOption",
-    "Error",
-    "MissingOption",
-    "UsageProblem",
-    "build_parameters",
-    "build_protocol",
-    "build_randomizer",
-    "checked",
-    "field_option",
-    "flag",
-    "keyword",
-    "name_by_flag",
-    "named_by_flag",
-    "number_option",
-    "number_or_word",
-    "protocol_options",
-    "randomizer_options",
-    "read_colluders",
-    "real",
-    "sentence",
-    "signed",
-    "whole",
-]
-
 Error = TypeVar("Error", bound=IncrowdError)
 
 _RENAMED = {"epsilon": "eps0", "delta": "delta0"}

@@ -20,20 +20,6 @@ if TYPE_CHECKING:
 
     Sections = tuple[Section, ...]
 
-__all__ = [
-    "NoReportOption",
-    "ReportOption",
-    "TableOption",
-    "check_inputs",
-    "check_table",
-    "page_of",
-    "publish",
-    "table_of",
-    "told_of",
-    "warn_alone",
-    "write_table",
-]
-
 ReportOption = Annotated[
     Path | None,
     typer.Option(

@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from incrowd.survey.prepared import Progress
-
-__all__ = ["Format", "FormatOption", "emit", "note", "progress"]
+    from incrowd.survey.pipeline import Progress
 
 _PIPE_COLUMNS = 100
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from incrowd.live.account import Item
 
-__all__ = ["consent", "ledger", "pause", "resume", "withdraw"]
-
 StateOption = Annotated[Path, typer.Option(help="Directory for the journal and the ledger.")]
 _SHORT = 8
 

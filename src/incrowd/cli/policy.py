@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from incrowd.live.policy import ColumnRule, Policy
 
-__all__ = ["app"]
-
 app = typer.Typer(help="Write and check owners' policies.", no_args_is_help=True)
 
 

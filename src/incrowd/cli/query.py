@@ -46,8 +46,6 @@ if TYPE_CHECKING:
 
     from incrowd.survey.prepared import Survey
 
-__all__ = ["query_command"]
-
 _NAME = "query"
 """What the survey that is made from the options is called."""
 _KIND = "scrambler"

@@ -44,17 +44,7 @@ if TYPE_CHECKING:
     from incrowd.protocols.run import Run
     from incrowd.sim import Faults
     from incrowd.survey import Survey
-    from incrowd.survey.prepared import Progress
-
-__all__ = [
-    "LIVE_PANEL",
-    "LiveOption",
-    "SeedOption",
-    "live_asked",
-    "live_words",
-    "run_command",
-    "run_over_network",
-]
+    from incrowd.survey.pipeline import Progress
 
 _FAULTS = "Faults (with --mode actors)"
 LIVE_PANEL = "Live runs (with --live; otherwise as the survey says)"

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from incrowd.protocols.api import Protocol
     from incrowd.randomizers.base import Randomizer
 
-__all__ = ["shuffle_order_command"]
-
 _KIND = "order-shuffle"
 _COUNTED = ("n", "metric", "exact")
 """What the data and the other options say by themselves; a real release is always drawn exactly."""

@@ -12,8 +12,6 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["overhang", "step"]
-
 Doubles = NDArray[np.float64]
 _Loop = TypeVar("_Loop", bound=Callable[..., Any])
 

@@ -23,8 +23,6 @@ from numba import prange, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-__all__ = ["advance"]
-
 _Loop = TypeVar("_Loop", bound=Callable[..., Any])
 
 _BLOCK = 1024

@@ -17,19 +17,6 @@ from incrowd import checks
 from incrowd.errors import GraphInvalid, InvalidParameter
 from incrowd.graphs.graph import Graph, from_edges
 
-__all__ = [
-    "FAMILIES",
-    "barabasi_albert",
-    "complete",
-    "erdos_renyi",
-    "geometric",
-    "grid",
-    "line",
-    "random_regular",
-    "ring",
-    "star",
-]
-
 _EXACT_DEGREE = 3
 """Up to this degree a random pairing is simple often enough to draw again until it is."""
 _ATTEMPTS = 1000

@@ -34,8 +34,6 @@ from numpy.typing import NDArray
 from incrowd.errors import EmptyData, FileUnreadable, GraphMalformed, InvalidCrowd, InvalidParameter
 from incrowd.graphs.graph import Graph, from_edges, from_scipy, require_no_isolated
 
-__all__ = ["SUFFIXES", "load", "save"]
-
 _TITLES = re.compile(
     r"source,target|src,dst|from,to|(id|node|user|vertex)_?[0-9],(id|node|user|vertex)_?[0-9]",
     re.IGNORECASE,

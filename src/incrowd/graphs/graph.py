@@ -36,15 +36,6 @@ if TYPE_CHECKING:
 
     from incrowd.graphs.spectrum import Spectrum
 
-__all__ = [
-    "Graph",
-    "connected_part",
-    "from_edges",
-    "from_networkx",
-    "from_scipy",
-    "require_no_isolated",
-]
-
 _MAX_VERTICES = 2**31 - 1
 _NAMED = 5
 """How many offending vertices an error names."""

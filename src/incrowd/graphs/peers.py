@@ -24,8 +24,6 @@ from incrowd.errors import InvalidParameter
 from incrowd.graphs.graph import Graph, from_edges
 from incrowd.randomness import Seeds
 
-__all__ = ["with_random_peers"]
-
 
 def with_random_peers(graph: Graph, k: int, rng: np.random.Generator | int | None = None) -> Graph:
     """The graph in which everyone also knows ``k`` others, drawn uniformly for each person.

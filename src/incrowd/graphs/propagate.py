@@ -21,8 +21,6 @@ from incrowd import checks
 from incrowd.errors import GraphInvalid
 from incrowd.graphs.graph import Graph
 
-__all__ = ["BLOCK", "Step", "blocks", "over_blocks", "relative_error"]
-
 Doubles = NDArray[np.float64]
 
 BLOCK = 32

@@ -26,8 +26,6 @@ from incrowd.graphs.files import SUFFIXES
 from incrowd.graphs.graph import Graph
 from incrowd.randomness import Seeds
 
-__all__ = ["named", "names_family"]
-
 _SEED = 0
 _MOST_ENTRIES = 2**28
 """Twice the edges of the largest graph that is made by name: about a gigabyte."""

@@ -34,8 +34,6 @@ from incrowd.graphs.graph import Graph, require_no_isolated
 from incrowd.graphs.propagate import Step, over_blocks
 from incrowd.graphs.spectrum import _normalised
 
-__all__ = ["Modes", "modes"]
-
 Doubles = NDArray[np.float64]
 
 _DENSE = 400

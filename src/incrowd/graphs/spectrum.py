@@ -33,8 +33,6 @@ from incrowd.graphs.graph import Graph, require_no_isolated
 if TYPE_CHECKING:
     from scipy import sparse
 
-__all__ = ["Spectrum", "mixing_rounds", "spectrum"]
-
 _DENSE = 400
 """Up to this many vertices a dense solver is both faster and exact to rounding."""
 _DEFLATION = 3.0

@@ -8,8 +8,6 @@ import numpy as np
 from incrowd.graphs.graph import Graph, require_no_isolated
 from incrowd.graphs.spectrum import mixing_rounds
 
-__all__ = ["GraphStats", "stats"]
-
 _LARGEST = 5
 
 

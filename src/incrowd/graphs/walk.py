@@ -22,8 +22,6 @@ from incrowd import checks
 from incrowd.errors import GraphInvalid, InvalidParameter
 from incrowd.graphs.graph import Graph
 
-__all__ = ["walk"]
-
 
 def walk(
     graph: Graph | Sequence[Graph],

@@ -18,8 +18,6 @@ from incrowd.live.ledger import DECLINED, Ledger, Line, Refusal
 from incrowd.live.policy import key_text
 from incrowd.live.service import JOURNAL_FILE
 
-__all__ = ["Item", "chosen_survey", "read_account"]
-
 _DIGITS = 32
 
 

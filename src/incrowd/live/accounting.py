@@ -27,27 +27,11 @@ from incrowd.live.links import SEAL
 from incrowd.live.reasons import Reason, Rejected
 from incrowd.live.sandbox import CPU_SECONDS, MEMORY_BYTES, Ended, Sandbox
 from incrowd.live.task import Promise, Spec
-from incrowd.protocols.api import VIEWS, Protocol
+from incrowd.protocols.api import Protocol
 from incrowd.protocols.capabilities import contacts_of, covered, guarantee_against_any
 from incrowd.protocols.runtime.cover import CellFormat, CoverPlan
 from incrowd.tasks.base import Task
 from incrowd.views import view_name
-
-__all__ = [
-    "CELLS",
-    "VIEWS",
-    "Built",
-    "Costs",
-    "Request",
-    "build",
-    "check_limits",
-    "close",
-    "promises_of",
-    "recompute",
-    "reply",
-    "subset",
-    "warm",
-]
 
 CELLS = CellFormat(capacity=CAPACITY, record=RECORD, seal=SEAL)
 """Room in a cell, for the plans of cover traffic."""

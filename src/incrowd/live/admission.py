@@ -42,8 +42,6 @@ from incrowd.protocols.runtime.actor import CURATOR, Address, device
 from incrowd.protocols.runtime.cover import CoverPlan
 from incrowd.tasks.base import Task
 
-__all__ = ["Offer", "Started", "examine"]
-
 _LAST_WORDS = 120.0
 """Whoever collects stops waiting at a deadline, and what it says then still has to arrive."""
 

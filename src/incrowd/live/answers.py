@@ -21,8 +21,6 @@ from typing import Final, NoReturn, TextIO
 
 from incrowd.errors import FileUnreadable, MissingColumn
 
-__all__ = ["STANDARD_INPUT", "AnswerBook", "Answers", "Secret"]
-
 STANDARD_INPUT: Final = Path("-")
 _BY_NAME: Final = "device"
 _HIDDEN: Final = "<secret>"

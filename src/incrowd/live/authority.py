@@ -44,19 +44,6 @@ from incrowd.live.keys import (
 )
 from incrowd.live.reasons import Reason, Rejected
 
-__all__ = [
-    "ISSUED_FILE",
-    "REVOKED_FILE",
-    "Authority",
-    "Register",
-    "client_context",
-    "load_authority_certificate",
-    "read_revoked",
-    "renew_keys",
-    "revoked_serials",
-    "server_context",
-]
-
 REVOKED_FILE: Final = "revoked.pem"
 """The revocation list, next to the authority's certificate; both may be handed to anyone."""
 ISSUED_FILE: Final = "issued.jsonl"

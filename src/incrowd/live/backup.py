@@ -32,8 +32,6 @@ from incrowd.live.journal import Journal
 from incrowd.live.keys import CERTIFICATE_FILE, PrivateKeys, private_directory, write_private
 from incrowd.live.witness import Witness, exhaust
 
-__all__ = ["Contents", "restore", "save"]
-
 _MAGIC: Final = b"incrowd backup 1\0"
 _COST: Final = 17
 """The logarithm of scrypt's cost: 128 MiB for each guess at the passphrase."""

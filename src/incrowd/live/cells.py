@@ -36,29 +36,6 @@ from incrowd.protocols.runtime.actor import (
     is_device,
 )
 
-__all__ = [
-    "CAPACITY",
-    "CELL",
-    "COMPARE",
-    "DATA",
-    "DUMMY",
-    "HEADER",
-    "MESSAGE_LIMIT",
-    "RECORD",
-    "TAG",
-    "VERSION",
-    "WRAPPED",
-    "Header",
-    "Reassembler",
-    "Window",
-    "address",
-    "cell_id",
-    "cells_needed",
-    "number",
-    "pack",
-    "prefix",
-]
-
 CELL: Final = 1024
 VERSION: Final = 1
 DATA: Final = 1

@@ -10,8 +10,6 @@ import hashlib
 import sqlite3
 from typing import Final, NamedTuple
 
-__all__ = ["Entry", "Head", "append", "head_of", "passes", "verified"]
-
 _CHAIN: Final = b"incrowd ledger 1\0"
 _FIRST: Final = bytes(32)
 

@@ -37,8 +37,6 @@ from incrowd.live.task import ROSTER_LIMIT
 from incrowd.live.transports.base import Unreachable
 from incrowd.protocols.runtime.delivery import Backoff
 
-__all__ = ["Connection", "HubClient", "Listener"]
-
 _JSON_LIMIT: Final = 64 << 20
 _KNOWN_AT_ONCE: Final = 1000
 _MOST_KEYS: Final = 1 << 20

@@ -13,8 +13,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-__all__ = ["Clocks", "steady"]
-
 # A machine that sleeps misses its rounds; where it can be told, that time has passed nevertheless.
 _BOOT = getattr(time, "CLOCK_BOOTTIME", None)
 steady: Callable[[], float] = (

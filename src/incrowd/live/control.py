@@ -22,8 +22,6 @@ import msgspec
 from incrowd.errors import FileUnreadable
 from incrowd.live.keys import private_directory, write_private
 
-__all__ = ["CONTROL_FILE", "Control", "Wishes"]
-
 CONTROL_FILE: Final = "control.json"
 _REMEMBERED: Final = 1024
 """Surveys of which the newest wishes are kept."""

@@ -44,8 +44,6 @@ from incrowd.protocols.runtime.context import Connection, Connections, Timing
 from incrowd.protocols.runtime.delivery import Backoff
 from incrowd.tasks.base import Task
 
-__all__ = ["Curator", "Proposal", "propose", "timing_of"]
-
 _ROUND = 2.0
 """A round's length where the survey says nothing, in seconds."""
 _LEAD = 5.0

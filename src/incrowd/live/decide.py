@@ -25,8 +25,6 @@ from incrowd.errors import InvalidParameter
 from incrowd.live.policy import ColumnRule, CuratorRule, Policy, key_text
 from incrowd.live.reasons import Reason
 
-__all__ = ["Asked", "Charge", "Cost", "Decline", "Join", "Standing", "Terms", "decide"]
-
 _DAY: Final = 86_400.0
 _SHOWN: Final = 20
 

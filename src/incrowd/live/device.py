@@ -34,8 +34,6 @@ from incrowd.live.reasons import Reason, Rejected
 from incrowd.live.terms import terms_of
 from incrowd.protocols.runtime.actor import CURATOR
 
-__all__ = ["Device"]
-
 _REFUSALS: Final = 64
 """Refusals that are kept for the owner to read."""
 

@@ -24,28 +24,6 @@ import msgspec
 from incrowd.live.cells import CELL
 from incrowd.live.reasons import Reason, Rejected
 
-__all__ = [
-    "FRAME_LIMIT",
-    "MOST_CELLS",
-    "Announce",
-    "Challenge",
-    "FromHub",
-    "FromParty",
-    "Hello",
-    "Join",
-    "Listen",
-    "Mail",
-    "News",
-    "Put",
-    "Stored",
-    "Took",
-    "Welcome",
-    "decode_from_hub",
-    "decode_from_party",
-    "encode",
-    "hello_bytes",
-]
-
 MOST_CELLS: Final = 256
 """How many cells travel in one frame at most."""
 FRAME_LIMIT: Final = MOST_CELLS * (CELL + 16) + 4096

@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     from incrowd.live.member import Member
     from incrowd.live.transports.direct import EndpointBook
 
-__all__ = ["Host", "Network", "keys_for", "patiently"]
-
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 

@@ -37,16 +37,6 @@ from incrowd.live import chain
 from incrowd.live.chain import Entry, Head
 from incrowd.live.supervisor import Service
 
-__all__ = [
-    "Batch",
-    "Fact",
-    "GroupCommit",
-    "Journal",
-    "OutboxRow",
-    "PartyRow",
-    "Source",
-]
-
 _REMEMBERED: Final = 2.0
 """Seconds that the log keeps what later transactions replaced, while the process lives."""
 

@@ -45,25 +45,6 @@ from cryptography.x509.oid import NameOID
 from incrowd.errors import FileUnreadable
 from incrowd.live.reasons import Reason, Rejected
 
-__all__ = [
-    "BAD_X509",
-    "CERTIFICATE_FILE",
-    "IDENTITY_FILE",
-    "NAME_LIMIT",
-    "RECORD_LIMIT",
-    "KeyRecord",
-    "PrivateKeys",
-    "Role",
-    "check",
-    "check_certificate",
-    "load_certificate",
-    "load_key",
-    "private_directory",
-    "private_pem",
-    "read_private",
-    "write_private",
-]
-
 IDENTITY_FILE: Final = "identity.pem"
 CERTIFICATE_FILE: Final = "certificate.pem"
 _SEALING = re.compile(r"sealing-(\d{1,10})\.pem")

@@ -32,8 +32,6 @@ from incrowd.live.decide import Charge, Standing
 from incrowd.live.journal import Fact, Journal
 from incrowd.privacy.rounding import rounded_up
 
-__all__ = ["DECLINED", "RESERVED", "Ledger", "Line", "Refusal", "Reservation"]
-
 RESERVED: Final = "reserved"
 """Key of the fact that holds a reservation."""
 DECLINED: Final = "declined"

@@ -46,8 +46,6 @@ from incrowd.live.keys import KeyRecord, PrivateKeys
 from incrowd.live.reasons import Reason, Rejected
 from incrowd.protocols.runtime.actor import Address
 
-__all__ = ["SEAL", "SESSIONS", "HpkeSealer", "Links", "compare_cell", "read_compare"]
-
 SESSIONS: Final = 64
 """Sessions per sender: an honest one begins another only when its process starts again."""
 

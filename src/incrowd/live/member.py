@@ -61,9 +61,6 @@ from incrowd.protocols.runtime.actor import (
 from incrowd.protocols.runtime.context import ActorContext
 from incrowd.randomness import system_generator
 
-__all__ = ["OVER", "Helper", "Member", "contacts", "latest_beginning", "waited_for"]
-
-
 _log = logging.getLogger(__name__)
 
 _EXCUSE = 10.0

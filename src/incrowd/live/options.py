@@ -9,8 +9,6 @@ import msgspec
 from incrowd import checks
 from incrowd.errors import InvalidParameter
 
-__all__ = ["LiveOptions", "TransportKind"]
-
 TransportKind = Literal["hub", "direct", "nats"]
 
 

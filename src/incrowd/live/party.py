@@ -55,8 +55,6 @@ from incrowd.protocols.runtime.actor import (
 )
 from incrowd.protocols.runtime.cover import Tick
 
-__all__ = ["Party", "Released", "Statistics", "pack_output", "unpack_output"]
-
 T = TypeVar("T")
 
 

@@ -40,8 +40,6 @@ from incrowd.live.supervisor import Service, Supervisor, told
 from incrowd.live.transports.base import Transport, Unreachable
 from incrowd.protocols.runtime.delivery import Backoff
 
-__all__ = ["Player", "Spend"]
-
 _log = logging.getLogger(__name__)
 
 _RETRY: Final = Backoff(first=0.25, factor=2.0, cap=5.0)

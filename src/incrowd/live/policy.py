@@ -27,21 +27,6 @@ import msgspec
 from incrowd.errors import InvalidParameter
 from incrowd.views import view_name
 
-__all__ = [
-    "Allowance",
-    "Coarsening",
-    "ColumnRule",
-    "Consent",
-    "CrowdRule",
-    "CuratorRule",
-    "NetworkRule",
-    "PerDay",
-    "Policy",
-    "Wrong",
-    "key_text",
-    "read_key",
-]
-
 _KEY_BYTES: Final = 32
 _SCHEME: Final = "ed25519:"
 _URL_SAFE: Final = str.maketrans("-_", "+/")

@@ -23,8 +23,6 @@ from incrowd.live.policy import (
     Wrong,
 )
 
-__all__ = ["parse_policy", "read_policy"]
-
 _T = TypeVar("_T")
 
 _KINDS: Final[Mapping[str, Any]] = {

@@ -27,8 +27,6 @@ from incrowd.live.policy import (
 from incrowd.tasks.base import Task
 from incrowd.tasks.raw import ColumnDomain
 
-__all__ = ["column_rule", "policy_text", "question_columns", "survey_policy"]
-
 _LOOPBACK = ("127.0.0.0/8", "::1/128")
 _MARGIN = 36
 """Column of the comments."""

@@ -11,8 +11,6 @@ import enum
 
 from incrowd.errors import Refused
 
-__all__ = ["Reason", "Rejected"]
-
 
 class Reason(enum.StrEnum):
     """Every way in which bytes from elsewhere can be unacceptable."""

@@ -64,8 +64,6 @@ from incrowd.protocols.runtime.context import Timing
 from incrowd.tasks.base import Task
 from incrowd.tasks.raw import texts
 
-__all__ = ["LiveRun", "LiveStatistics", "run_live"]
-
 Say = Callable[[str, int, int], None]
 
 _DEVICE_SECONDS, _CELL_SECONDS = 0.0025, 0.0007

@@ -32,8 +32,6 @@ from typing import Final
 
 from incrowd.errors import ProtocolFailed
 
-__all__ = ["CPU_SECONDS", "MEMORY_BYTES", "Ended", "Sandbox"]
-
 CPU_SECONDS: Final = 30
 """CPU time of one computation."""
 MEMORY_BYTES: Final = 1 << 30

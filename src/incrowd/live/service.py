@@ -31,8 +31,6 @@ from incrowd.live.supervisor import Service
 from incrowd.live.witness import Witness, vouch
 from incrowd.protocols.runtime.actor import is_device
 
-__all__ = ["Report", "key_directories", "serve"]
-
 _log = logging.getLogger(__name__)
 
 _AT_ONCE = 16

@@ -36,8 +36,6 @@ from incrowd.errors import HubUnreachable, ServiceFailed, StoreUnavailable
 from incrowd.live.transports.base import Unreachable
 from incrowd.protocols.runtime.delivery import Backoff
 
-__all__ = ["LOGGER", "TRANSIENT", "Service", "Supervisor", "told"]
-
 LOGGER: Final = "incrowd.supervisor"
 TRANSIENT: Final = (StoreUnavailable, HubUnreachable, Unreachable, OSError)
 """Errors of stores and networks: the same work may succeed later."""

@@ -39,30 +39,6 @@ from incrowd.randomizers.registry import RANDOMIZERS
 from incrowd.tasks.base import Task
 from incrowd.tasks.registry import TASKS
 
-__all__ = [
-    "Join",
-    "Promise",
-    "Signed",
-    "Spec",
-    "Start",
-    "check_joins",
-    "decode_graph",
-    "decode_roster",
-    "describe",
-    "digest_of",
-    "encode_graph",
-    "encode_join",
-    "encode_roster",
-    "encode_signed",
-    "join_task",
-    "offered_protocol",
-    "read_join",
-    "read_start",
-    "read_task",
-    "sign_start",
-    "sign_task",
-]
-
 Digest = Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
 Signature = Annotated[bytes, msgspec.Meta(min_length=64, max_length=64)]
 SurveyId = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]

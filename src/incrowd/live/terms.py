@@ -14,8 +14,6 @@ from incrowd.live.decide import Asked, Terms
 from incrowd.protocols.runtime.actor import CURATOR
 from incrowd.tasks.raw import ColumnDomain
 
-__all__ = ["terms_of"]
-
 
 def terms_of(offer: Offer, colluders: int, charged: Costs, started: Started | None = None) -> Terms:
     """The terms of an offer, or of its start for the crowd that begins.

@@ -29,8 +29,6 @@ from incrowd.live.journal import Journal
 from incrowd.live.keys import write_private
 from incrowd.live.ledger import Line
 
-__all__ = ["WITNESS_FILE", "Witness", "exhaust", "vouch"]
-
 _log = logging.getLogger(__name__)
 
 WITNESS_FILE: Final = "ledger-head.json"

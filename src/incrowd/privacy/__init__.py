@@ -2,9 +2,10 @@
 
 from incrowd.privacy.composition import ComposedProfile, LossDistribution, connect_the_dots
 from incrowd.privacy.fourier import Bracket
-from incrowd.privacy.guarantee import Guarantee, Profile, view_of
+from incrowd.privacy.guarantee import Guarantee, Profile
 from incrowd.privacy.local import LocalProfile
 from incrowd.privacy.shuffle import ShuffleProfile, clones_law, functional
+from incrowd.views import view_of
 
 __all__ = [
     "Bracket",

@@ -22,8 +22,6 @@ from incrowd.privacy.composition import LossDistribution
 from incrowd.privacy.fourier import Bracket
 from incrowd.randomizers.law import PairLaw
 
-__all__ = ["dots_below", "losses_of", "rounded_down"]
-
 FloatArray = NDArray[np.float64]
 
 _REACH = 10.0

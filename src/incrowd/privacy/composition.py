@@ -26,15 +26,6 @@ from incrowd.privacy.guarantee import Profile
 from incrowd.privacy.rounding import rounded_up
 from incrowd.privacy.search import Crossing, crossing
 
-__all__ = [
-    "MOST_POINTS",
-    "ComposedProfile",
-    "LossDistribution",
-    "connect_the_dots",
-    "convex_minorant",
-    "joined",
-]
-
 _NEGLIGIBLE = 1e-15
 """Curves are followed until δ is this small; the rest becomes infinite loss."""
 _NOISE = 1e-14

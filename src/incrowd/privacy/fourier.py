@@ -30,8 +30,6 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Bracket", "SumLaw"]
-
 FloatArray = NDArray[np.float64]
 
 _UNIT = 2.0**-53

@@ -30,8 +30,6 @@ from incrowd.privacy.guarantee import Profile
 from incrowd.privacy.search import crossing
 from incrowd.randomizers.noise import gaussian_deltas, gaussian_pair
 
-__all__ = ["GaussianProfile", "ShuffledGaussianPair"]
-
 Direction = Literal["forth", "back"]
 
 _LEAST, _MOST = 1e-6, 1e3

@@ -23,13 +23,10 @@ from numpy.typing import NDArray
 
 from incrowd import checks
 from incrowd.errors import InvalidParameter
-from incrowd.views import EVERYONE, view_of
 
 if TYPE_CHECKING:
     from incrowd.privacy.composition import LossDistribution
     from incrowd.randomizers.law import PairLaw
-
-__all__ = ["EVERYONE", "Guarantee", "Neighbours", "Notion", "Profile", "view_of"]
 
 Notion = Literal["dp", "order"]
 Neighbours = Literal["replace-one", "reports-in-group", "answers-in-group"]

@@ -16,8 +16,6 @@ from incrowd.privacy.guarantee import Profile
 if TYPE_CHECKING:
     from incrowd.privacy.composition import LossDistribution
 
-__all__ = ["LeastProfile", "LentProfile"]
-
 
 @dataclass(frozen=True)
 class LeastProfile(Profile):

@@ -29,8 +29,6 @@ from incrowd.privacy.composition import MOST_POINTS, LossDistribution
 from incrowd.privacy.fourier import Bracket
 from incrowd.randomizers.law import PairLaw
 
-__all__ = ["MANY", "Outcomes", "likely_outcomes"]
-
 FloatArray = NDArray[np.float64]
 
 MANY = 600_000

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from incrowd.privacy.shuffle import ShuffleProfile
     from incrowd.randomizers.law import PairLaw
 
-__all__ = ["LocalProfile"]
-
 _FARTHEST = 1e5
 """An ε beyond every other."""
 

@@ -38,8 +38,6 @@ from incrowd.randomizers.base import Randomizer
 if TYPE_CHECKING:
     from incrowd.privacy.composition import LossDistribution
 
-__all__ = ["Attack", "Attacks", "Crowd", "MixedProfile", "Option", "PeopleProfile", "mixed_crowd"]
-
 Doubles = NDArray[np.float64]
 
 

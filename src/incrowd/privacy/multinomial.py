@@ -18,8 +18,6 @@ from scipy.special import gammaln
 
 from incrowd.privacy.fourier import Bracket, SumLaw
 
-__all__ = ["listing", "outcomes", "positive_part"]
-
 FloatArray = NDArray[np.float64]
 
 _ROUNDING = 2.0**-53 * 64

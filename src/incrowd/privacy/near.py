@@ -27,8 +27,6 @@ from incrowd.privacy.guarantee import Profile
 if TYPE_CHECKING:
     from incrowd.privacy.composition import LossDistribution
 
-__all__ = ["NearProfile"]
-
 _ROUND = 2.0**-40
 _LARGEST = 500.0
 _STEPS = (1.0002, 1.002, 1.02, 1.1, 1.3, 1.7, 2.5, 5.0)

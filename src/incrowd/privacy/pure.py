@@ -15,8 +15,6 @@ from incrowd.errors import InvalidParameter
 from incrowd.privacy.guarantee import Profile
 from incrowd.privacy.search import crossing
 
-__all__ = ["PureProfile"]
-
 _ROUND = 2.0**-50
 _STEPS = 64
 

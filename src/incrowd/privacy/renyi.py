@@ -23,8 +23,6 @@ from numpy.typing import ArrayLike, NDArray
 from incrowd import checks
 from incrowd.errors import InvalidParameter
 
-__all__ = ["MOST_ORDER", "renyi_epsilon", "sampled_excess", "shuffled_gaussian_renyi"]
-
 FloatArray = NDArray[np.float64]
 
 _ROUNDING = 1e-12

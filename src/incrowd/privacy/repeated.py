@@ -33,8 +33,6 @@ from incrowd.privacy.guarantee import Profile
 from incrowd.privacy.sampled import DottedProfile
 from incrowd.privacy.search import crossing
 
-__all__ = ["RepeatedProfile"]
-
 FloatArray = NDArray[np.float64]
 
 _ROUND = 2.0**-46

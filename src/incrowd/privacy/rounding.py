@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-__all__ = ["rounded_down", "rounded_up"]
-
 
 def rounded_up(exact: Fraction) -> float:
     """The least double that is no smaller."""

@@ -30,8 +30,6 @@ from incrowd import checks
 from incrowd.privacy.composition import LossDistribution
 from incrowd.privacy.guarantee import Profile
 
-__all__ = ["DottedProfile", "RevealedProfile", "SampledProfile"]
-
 FloatArray = NDArray[np.float64]
 
 _ROUND = 2.0**-48

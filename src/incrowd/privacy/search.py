@@ -14,8 +14,6 @@ from functools import cache
 
 from incrowd.errors import NumericalFloor
 
-__all__ = ["Crossing", "crossing"]
-
 _TINY = 1e-300
 _SMALLEST = 1e-15
 _HUGE = 1e6

@@ -26,8 +26,6 @@ from incrowd.privacy.guarantee import Profile
 from incrowd.privacy.local import LocalProfile
 from incrowd.randomizers.base import Randomizer
 
-__all__ = ["ShiftedProfile"]
-
 _ROUND = 2.0**-40
 _LARGEST = 500.0
 _STEPS = (1.002, 1.02, 1.1, 1.3, 1.7, 2.5, 5.0)

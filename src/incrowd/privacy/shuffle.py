@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
 _Curve = Callable[[float], Bracket]
 
-__all__ = ["ShuffleProfile", "clones_law", "functional"]
-
 _SMOOTHINGS = (4e-3, 1e-3, 2e-4, 5e-5)
 _COMMON = 1e-2
 """The smoothing of whole curves: it adds about 5e−5 to a composed ε."""

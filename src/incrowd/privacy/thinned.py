@@ -13,8 +13,6 @@ from typing import ClassVar
 from incrowd.randomizers.base import Domain, Randomizer
 from incrowd.randomizers.law import PairLaw
 
-__all__ = ["Thinned", "thinned"]
-
 
 class Thinned(Randomizer, frozen=True, tag="thinned"):
     """A randomizer that is used with probability ``rate`` only: for accounting.

@@ -37,17 +37,6 @@ from incrowd.tasks.base import Collected, Task
 if TYPE_CHECKING:
     from incrowd.protocols.run import Run
 
-__all__ = [
-    "VIEWS",
-    "Colluders",
-    "Cost",
-    "Progress",
-    "Protocol",
-    "check_colluders",
-    "check_randomizer",
-    "colluding",
-]
-
 Colluders = int | float | Sequence[int]
 """People who help the view: how many, which share of everyone, or who they are."""
 

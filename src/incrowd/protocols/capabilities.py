@@ -25,32 +25,6 @@ from incrowd.tasks.base import Collected, Task
 if TYPE_CHECKING:
     from incrowd.protocols.api import Colluders, Progress, Protocol
 
-__all__ = [
-    "Anytime",
-    "Attested",
-    "Coverable",
-    "Drawable",
-    "Drawing",
-    "Exposable",
-    "OnGraph",
-    "OrderPrivate",
-    "Plannable",
-    "Routed",
-    "SampleCorrected",
-    "TaskBound",
-    "Tunable",
-    "absence_message",
-    "attested",
-    "bound_to",
-    "contacts_of",
-    "covered",
-    "drawing_of",
-    "graph_of",
-    "guarantee_against_any",
-    "planned",
-    "prospective",
-]
-
 P = TypeVar("P", bound="Protocol")
 
 

@@ -19,8 +19,6 @@ from incrowd.protocols.runtime.wire import public_values
 from incrowd.randomizers.base import Randomizer
 from incrowd.tasks.base import as_sampled
 
-__all__ = ["expected_error"]
-
 _PEOPLE = 4096
 _ENTRIES = 1 << 24
 """No pilot estimates more than this many entries; wider randomizers get fewer people."""

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Self
 import msgspec
 
 from incrowd.graphs.graph import Graph
-from incrowd.privacy.guarantee import Guarantee, view_of
+from incrowd.privacy.guarantee import Guarantee
 from incrowd.protocols.api import Colluders, Cost, Protocol
 from incrowd.protocols.expected_error import expected_error
 from incrowd.protocols.runtime.actor import CURATOR, SHUFFLER, Address
@@ -30,8 +30,7 @@ from incrowd.protocols.runtime.wire import envelope_bytes
 from incrowd.protocols.settings import RoundParameters
 from incrowd.randomizers.base import Randomizer
 from incrowd.tasks.base import Collected
-
-__all__ = ["ReportingProtocol", "ShufflerProtocol"]
+from incrowd.views import view_of
 
 
 class ReportingProtocol(Protocol):

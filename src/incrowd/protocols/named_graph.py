@@ -8,8 +8,6 @@ from pathlib import Path
 from incrowd.errors import InvalidCrowd
 from incrowd.graphs.graph import Graph
 
-__all__ = ["befriended", "graph_named"]
-
 
 def graph_named(name: str, n: int) -> Graph:
     """The graph of a file as it is now, or that of a family for n people."""

@@ -6,8 +6,6 @@ from typing import Final
 
 from incrowd.protocols.registry import Party
 
-__all__ = ["SHUFFLER"]
-
 SHUFFLER: Final = Party(
     name="shuffler",
     number=1,

@@ -18,17 +18,6 @@ from incrowd.plugins import Plugin, Registry, target
 if TYPE_CHECKING:
     from incrowd.protocols.api import Protocol
 
-__all__ = [
-    "PROTOCOLS",
-    "Party",
-    "ProtocolPlugin",
-    "answered_tasks",
-    "exported",
-    "load",
-    "parties",
-    "plugin_of",
-]
-
 FIRST_OUTSIDE, LAST_OUTSIDE = 256, 4095
 """Numbers on the wire that are left to the parties of other packages."""
 

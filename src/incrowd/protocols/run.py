@@ -22,8 +22,6 @@ from incrowd.protocols.runtime.context import ActorContext, Timing
 from incrowd.randomness import Seeds
 from incrowd.tasks.base import Answer, Collected, Task
 
-__all__ = ["Refined", "Run", "check_crowd", "conclude", "make_actors", "resolve_task", "simulate"]
-
 
 @dataclass(frozen=True)
 class Refined:

@@ -17,8 +17,6 @@ from incrowd import checks
 from incrowd.errors import ProtocolFailed
 from incrowd.tasks.base import Collected
 
-__all__ = ["Field", "Parameters", "RoundParameters", "Safe", "fields_of", "parameter"]
-
 Safe = Literal["min", "max"]
 """Which side of a solved parameter is safe: the least value that meets the budget, or the most."""
 

@@ -24,8 +24,6 @@ from incrowd.errors import InvalidParameter
 from incrowd.randomizers._lattice import check_realisable
 from incrowd.randomizers.base import Domain, Estimate, Randomizer
 
-__all__ = ["MERSENNE", "Categorical", "from_support"]
-
 MERSENNE = 2**31 - 1
 """The prime modulus of the hash family; no randomizer takes more categories than this."""
 

@@ -15,17 +15,6 @@ from numpy.typing import NDArray
 from incrowd.errors import EmptyData, InvalidParameter, NotANumber, UnknownCategory
 from incrowd.randomizers.base import ABSENT, FloatArray, Reports
 
-__all__ = [
-    "codes",
-    "numbers",
-    "optional_numbers",
-    "received",
-    "refuse_length",
-    "smallest_unsigned",
-    "targets",
-    "vectors",
-]
-
 _MIDDLE = 0.5
 
 UNIT_TOLERANCE = 1e-6

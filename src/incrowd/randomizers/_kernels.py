@@ -14,8 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-__all__ = ["bernoulli_bits", "byte_histogram", "fill_normals", "hash_support", "turn_towards"]
-
 _BUFFER = 1 << 16  # words drawn at once: they stay in the cache
 _TAIL = 3.6541528853610088  # where 256 layers of equal area close at the top of the normal curve
 

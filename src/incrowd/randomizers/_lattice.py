@@ -16,16 +16,6 @@ from functools import lru_cache
 from incrowd import checks
 from incrowd.errors import InvalidEpsilon
 
-__all__ = [
-    "BITS",
-    "check_realisable",
-    "keep_probability",
-    "lowered",
-    "response_odds",
-    "truth_odds",
-    "truth_probability",
-]
-
 BITS = 53
 _STEPS = 1 << BITS
 _MAX_EPSILON = 30.0

@@ -23,16 +23,6 @@ from incrowd import checks
 from incrowd.errors import InvalidParameter
 from incrowd.randomizers.law import PairLaw
 
-__all__ = [
-    "ABSENT",
-    "Domain",
-    "Estimate",
-    "FloatArray",
-    "Randomizer",
-    "Reports",
-    "normal_half_width",
-]
-
 FloatArray = NDArray[np.float64]
 Reports = NDArray[Any]
 Domain = Literal["category", "interval", "vector", "target"]

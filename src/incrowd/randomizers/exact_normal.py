@@ -21,8 +21,6 @@ import numpy as np
 
 from incrowd.randomizers.base import FloatArray
 
-__all__ = ["GRID", "noisy"]
-
 GRID: Final = 2**20
 """Results are multiples of one over this."""
 _MORE: Final = 32

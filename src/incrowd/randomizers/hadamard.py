@@ -30,8 +30,6 @@ from incrowd.randomizers._lattice import truth_odds, truth_probability
 from incrowd.randomizers.base import Estimate, FloatArray, Reports
 from incrowd.randomizers.law import PairLaw
 
-__all__ = ["HadamardResponse"]
-
 
 class HadamardResponse(Categorical, frozen=True, tag="hadamard"):
     """Hadamard response with one Sylvester matrix; a report is one column index."""

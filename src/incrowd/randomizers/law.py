@@ -27,8 +27,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from incrowd.errors import InvalidParameter
 
-__all__ = ["PairLaw"]
-
 _MEAN_TOLERANCE = 1e-9
 
 

@@ -37,8 +37,6 @@ from incrowd.randomizers.base import Estimate, Reports
 from incrowd.randomizers.law import PairLaw
 from incrowd.randomizers.response import respond
 
-__all__ = ["OLH"]
-
 _MOST_BUCKETS = 1 << 16
 
 

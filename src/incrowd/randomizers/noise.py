@@ -36,17 +36,6 @@ from incrowd.randomizers.base import Domain, Estimate, FloatArray, Randomizer, R
 from incrowd.randomizers.exact_normal import GRID, noisy
 from incrowd.randomizers.law import PairLaw
 
-__all__ = [
-    "REAL_NOISE",
-    "ROUNDED_NOISE",
-    "Gaussian",
-    "Laplace",
-    "gaussian_delta",
-    "gaussian_deltas",
-    "gaussian_pair",
-    "on_grid",
-]
-
 REAL_NOISE = "noise is drawn from its real-valued law, which floating-point numbers approximate"
 """What every guarantee that rests on continuous noise assumes."""
 

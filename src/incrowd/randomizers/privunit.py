@@ -44,8 +44,6 @@ from incrowd.randomizers._lattice import check_realisable, lowered
 from incrowd.randomizers.base import Domain, Estimate, FloatArray, Randomizer, Reports
 from incrowd.randomizers.law import PairLaw
 
-__all__ = ["PrivUnit"]
-
 _CHUNK = 1 << 17
 """Numbers handled at once, so that a chunk of vectors stays in the cache."""
 

@@ -24,8 +24,6 @@ from incrowd.randomizers.base import Domain, Randomizer, Reports
 from incrowd.randomizers.law import PairLaw
 from incrowd.randomizers.response import response_attacks, response_blanket
 
-__all__ = ["Redirect"]
-
 _STEPS = 2.0**BITS
 _ROUND_UP = 1 + 2.0**-48
 _GREATEST = 700.0

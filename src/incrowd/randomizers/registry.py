@@ -10,8 +10,6 @@ from incrowd.plugins import Plugin, Registry
 if TYPE_CHECKING:
     from incrowd.randomizers.base import Domain
 
-__all__ = ["RANDOMIZERS", "RandomizerPlugin", "answer_plugins", "drawable_kinds"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class RandomizerPlugin(Plugin):

@@ -29,8 +29,6 @@ from incrowd.randomizers._lattice import (
 from incrowd.randomizers.base import Domain, Estimate, FloatArray, Randomizer, Reports
 from incrowd.randomizers.law import PairLaw
 
-__all__ = ["KRR", "RR", "Generic", "OneBit"]
-
 _LARGEST_EXPONENT = 300.0
 
 

@@ -26,8 +26,6 @@ from incrowd.randomizers.base import Domain, Estimate, FloatArray, Randomizer, R
 from incrowd.randomizers.law import PairLaw
 from incrowd.randomizers.response import KRR, respond
 
-__all__ = ["HIGH", "LOW", "NONE", "Ternary"]
-
 LOW: Final = 0
 HIGH: Final = 1
 NONE: Final = 2

@@ -29,8 +29,6 @@ from incrowd.randomizers._lattice import BITS, truth_probability
 from incrowd.randomizers.base import Estimate, Reports
 from incrowd.randomizers.law import PairLaw
 
-__all__ = ["OUE", "SUE"]
-
 _COLUMN_BLOCK = 2048
 _BITS_OF_BYTE = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")
 

@@ -12,8 +12,6 @@ from typing import ClassVar
 from incrowd.errors import InvalidParameter
 from incrowd.randomizers.base import Domain, Randomizer
 
-__all__ = ["Unstated"]
-
 
 class Unstated(Randomizer, frozen=True, kw_only=True, tag="unstated"):
     """Has an infinite ε0: a report may tell everything."""

@@ -19,8 +19,6 @@ from incrowd.randomizers._lattice import check_realisable
 from incrowd.randomizers.base import Domain, Estimate, FloatArray, Randomizer, Reports
 from incrowd.randomizers.noise import REAL_NOISE, Gaussian, gaussian_delta, on_grid
 
-__all__ = ["GaussianVector"]
-
 
 class GaussianVector(Randomizer, frozen=True, tag="gaussian-vector"):
     """A unit vector plus Gaussian noise in every coordinate that is exactly (ε0, δ0)-private.

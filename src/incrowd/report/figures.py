@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from incrowd.randomizers.base import FloatArray
 
-__all__ = ["MOST_ROWS", "require_matplotlib", "svg"]
-
 MOST_ROWS = 40
 """How many labels a figure shows; the largest ones, when there are more."""
 

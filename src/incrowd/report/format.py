@@ -10,20 +10,6 @@ import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any
 
-__all__ = [
-    "cell",
-    "count",
-    "down",
-    "guess",
-    "percent",
-    "plain",
-    "round_down",
-    "round_up",
-    "several",
-    "small",
-    "up",
-]
-
 DIGITS = 4
 
 

@@ -21,8 +21,6 @@ from incrowd.report.json import merged
 from incrowd.report.style import STYLE
 from incrowd.report.words import ORDERED, capital, lines, live_lines, view_title, view_who
 
-__all__ = ["render", "require_writable", "write"]
-
 Entry = tuple[str, str, str]
 """A name, its value, and what that means."""
 Told = Mapping[str, Any]

@@ -21,19 +21,6 @@ from incrowd.protocols.run import Run
 from incrowd.protocols.runtime.actor import is_device
 from incrowd.tasks.base import Task
 
-__all__ = [
-    "describe_cost",
-    "describe_guarantee",
-    "describe_live",
-    "describe_measured",
-    "describe_parameters",
-    "describe_refined",
-    "describe_versions",
-    "lower_bound",
-    "merged",
-    "payload",
-]
-
 _KEYS = (
     *("question", "result", "interval", "table", "release", "refined", "truth", "missing", "gaps"),
     *("people", "reports", "guarantees", "budget", "parameters", "cost", "measured", "details"),

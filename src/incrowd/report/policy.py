@@ -14,8 +14,6 @@ from typing import Any
 from incrowd.live.policy import Allowance, CuratorRule, Policy
 from incrowd.report.format import count, round_up, small, up
 
-__all__ = ["describe_policy", "key_shown", "policy_warnings"]
-
 _KEY_SHOWN = 16
 _FEW_PEOPLE = 20
 _LARGE = 10**6

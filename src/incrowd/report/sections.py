@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from incrowd.blocks import HEAD, Fact, Figure, Section, Text, arranged
-from incrowd.privacy.guarantee import Guarantee, Notion, view_of
+from incrowd.privacy.guarantee import Guarantee, Notion
 from incrowd.protocols.api import Protocol
 from incrowd.protocols.capabilities import Anytime, drawing_of
 from incrowd.protocols.registry import plugin_of
@@ -39,8 +39,7 @@ from incrowd.report.words import (
 )
 from incrowd.tasks.base import AnswerContext, Task
 from incrowd.tasks.raw import Gaps
-
-__all__ = ["Document", "facts_of", "sections_of"]
+from incrowd.views import view_of
 
 _BOUNDS = ("epsilon", "exposure", "alpha")
 _SIZES = "_sizes"

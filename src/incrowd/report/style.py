@@ -1,7 +1,5 @@
 """The style sheet of the report: light, dark and print from one set of custom properties."""
 
-__all__ = ["STYLE"]
-
 STYLE = """
 :root {
   color-scheme: light dark;

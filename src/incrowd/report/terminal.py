@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-__all__ = ["draw", "facts_table", "guarantees_table", "print_promises"]
-
 Line = tuple[str, str]
 Told = Mapping[str, Any]
 """All data of the sections, by name."""

@@ -11,24 +11,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from incrowd.blocks import Bound, Fact
-from incrowd.privacy.guarantee import EVERYONE, Guarantee
+from incrowd.privacy.guarantee import Guarantee
 from incrowd.protocols.registry import parties as helpers
 from incrowd.report.format import count, down, guess, percent, plain, round_up, several, small, up
-
-__all__ = [
-    "capital",
-    "lines",
-    "live_lines",
-    "neighbours",
-    "order_promise",
-    "promise",
-    "randomized",
-    "said",
-    "settings",
-    "treatment",
-    "view_title",
-    "view_who",
-]
+from incrowd.views import EVERYONE
 
 _ROUNDED: Final[Mapping[Bound, Callable[[float | None], str]]] = {"up": up, "down": down}
 _MANY = 1000.0

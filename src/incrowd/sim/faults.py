@@ -15,8 +15,6 @@ import numpy as np
 from incrowd import checks
 from incrowd.errors import InvalidParameter
 
-__all__ = ["Faults", "Outage"]
-
 Outage = tuple[float, float]
 """From when to when a party is off, in virtual seconds."""
 _HOUR = 3600.0

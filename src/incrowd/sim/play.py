@@ -45,8 +45,6 @@ from incrowd.protocols.runtime.actor import (
 from incrowd.randomness import Seeds
 from incrowd.sim.faults import Faults, Outage
 
-__all__ = ["Played", "Statistics", "Traffic", "play"]
-
 _ONE_DAY = 86_400.0
 _MOST_RINGS = 1000
 """No party needs to be woken more often than this at one instant."""

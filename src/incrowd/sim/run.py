@@ -20,8 +20,6 @@ from incrowd.sim.faults import Faults, Outage
 from incrowd.sim.play import Played, play
 from incrowd.tasks.base import Task
 
-__all__ = ["PlayedRun", "run"]
-
 _ONE_DAY = 86_400.0
 """How much longer than planned, in virtual seconds, a run may take when much is lost."""
 

@@ -28,16 +28,6 @@ from incrowd.protocols.api import Colluders, Protocol
 from incrowd.protocols.settings import Safe, fields_of
 from incrowd.report.format import round_down, round_up, up
 
-__all__ = [
-    "LEAST_DELTA",
-    "LOCAL_EPSILON",
-    "Goal",
-    "Unknown",
-    "calibrate",
-    "calibrate_delta",
-    "unknowns",
-]
-
 _LARGEST = 2**40
 """How far whole numbers are searched: a crowd or a number of rounds beyond any real one."""
 _SMALLEST, _FARTHEST = 2.0**-40, 2.0**10

@@ -18,8 +18,6 @@ from typing import Any, TextIO
 
 from incrowd.errors import EmptyData, FileUnreadable, InvalidParameter, MissingColumn
 
-__all__ = ["position_of", "read_columns", "read_numbers", "read_table"]
-
 _OTHER_SEPARATORS = {";": "';'", "\t": "tabs"}
 
 

@@ -25,11 +25,9 @@ from incrowd import checks, toml
 from incrowd.errors import IncrowdError, InvalidConfig
 from incrowd.graphs import names_family
 from incrowd.live.options import LiveOptions
-from incrowd.privacy.guarantee import view_of
 from incrowd.protocols.settings import fields_of
 from incrowd.survey.data import read_numbers
-
-__all__ = ["Budget", "Origin", "Section", "SurveyFile", "read"]
+from incrowd.views import view_of
 
 T = TypeVar("T")
 Error = TypeVar("Error", bound=IncrowdError)

@@ -35,15 +35,6 @@ from incrowd.tasks.base import Task
 from incrowd.tasks.query import Query, Schema
 from incrowd.tasks.registry import QUERY, TASKS, column_tasks, survey_tasks
 
-__all__ = [
-    "Progress",
-    "asked_by",
-    "check_alone",
-    "goal_of",
-    "protocol_kind",
-    "protocol_of",
-]
-
 BUDGET = "budget"
 """In a survey file, in place of a number such as the rounds: the most that the budget allows."""
 

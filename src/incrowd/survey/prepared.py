@@ -33,7 +33,6 @@ from incrowd.errors import (
     ProtocolFailed,
 )
 from incrowd.live.options import LiveOptions
-from incrowd.privacy.guarantee import view_of
 from incrowd.protocols.api import Protocol
 from incrowd.protocols.run import Run
 from incrowd.protocols.settings import fields_of
@@ -51,12 +50,11 @@ from incrowd.survey.pipeline import (
 from incrowd.survey.subset import part_of
 from incrowd.tasks.base import Task
 from incrowd.tasks.raw import Gaps
+from incrowd.views import view_of
 
 if TYPE_CHECKING:
     from incrowd.live.run import LiveRun
     from incrowd.sim import Faults
-
-__all__ = ["Mode", "Progress", "Survey", "build", "load", "load_question"]
 
 Mode = Literal["simulate", "actors"]
 """The whole population at once, or one state machine per participant over a faulty network."""

@@ -18,8 +18,6 @@ from incrowd.errors import InvalidCrowd, located
 from incrowd.graphs import Graph
 from incrowd.protocols.settings import fields_of
 
-__all__ = ["Part", "part_of"]
-
 Part = tuple[NDArray[np.intp], Graph | None]
 """The rows that are kept, and the graph of their people where the survey names a file of one."""
 

@@ -26,8 +26,6 @@ from incrowd.randomizers.base import Domain, Estimate, FloatArray, Randomizer, R
 from incrowd.randomizers.registry import drawable_kinds
 from incrowd.tasks.raw import NO_ANSWER, ColumnDomain, Gaps, blank
 
-__all__ = ["Answer", "AnswerContext", "Collected", "Dummies", "PlaceKind", "Task", "as_sampled"]
-
 PlaceKind = Literal["points", "groups", "people"]
 """What is known of where people are: coordinates, names of groups, or only who they are."""
 

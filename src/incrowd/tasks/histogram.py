@@ -22,8 +22,6 @@ from incrowd.randomizers.base import ABSENT, Domain, FloatArray, Randomizer
 from incrowd.tasks.base import Task, check_rows
 from incrowd.tasks.raw import NO_ANSWER, ColumnDomain, Gaps, missing, texts
 
-__all__ = ["Histogram"]
-
 _SHOWN = 12
 
 

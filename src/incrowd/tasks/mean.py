@@ -36,8 +36,6 @@ from incrowd.tasks.base import Answer, Collected, Task, check_rows
 from incrowd.tasks.ratio import ratio
 from incrowd.tasks.raw import NO_ANSWER, ColumnDomain, Gaps, floats, missing
 
-__all__ = ["Mean", "Sum", "Vector"]
-
 _UNIT_TOLERANCE = 1e-6
 
 

@@ -16,8 +16,6 @@ import numpy as np
 
 from incrowd.randomizers.base import FloatArray
 
-__all__ = ["Ratio", "ratio"]
-
 
 @dataclass(frozen=True)
 class Ratio:

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 
 from incrowd.randomizers.base import FloatArray
 
-__all__ = ["NO_ANSWER", "ColumnDomain", "Gaps", "blank", "floats", "missing", "texts"]
-
 NO_ANSWER = "no answer"
 """Label of the outcome that is reserved for missing and out-of-domain answers."""
 

@@ -10,8 +10,6 @@ from incrowd.plugins import Plugin, Registry
 if TYPE_CHECKING:
     from incrowd.randomizers.base import Domain
 
-__all__ = ["QUERY", "TASKS", "TaskPlugin", "column_tasks", "survey_tasks"]
-
 QUERY: Final = "query"
 """The task that asks for several columns, by SQL over a schema."""
 

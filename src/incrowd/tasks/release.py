@@ -30,18 +30,6 @@ from incrowd.tasks.base import Answer, AnswerContext, Collected, PlaceKind, chec
 from incrowd.tasks.histogram import Histogram
 from incrowd.tasks.raw import NO_ANSWER, ColumnDomain, Gaps, blank, floats, texts
 
-__all__ = [
-    "MOST_GROUP_TEXT",
-    "Placed",
-    "Release",
-    "Released",
-    "group_names",
-    "local_shares",
-    "names_group",
-    "settled_groups",
-    "settled_points",
-]
-
 MOST_GROUP_TEXT = 200
 """How long the names of one person's groups may be together."""
 _MOST_AXES = 8

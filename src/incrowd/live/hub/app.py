@@ -27,8 +27,6 @@ from incrowd.live.hub.routes import ROUTES
 from incrowd.live.hub.web import Endpoint, problem
 from incrowd.live.store import Store
 
-__all__ = ["CELLS", "Application"]
-
 CELLS = "/v1/cells"
 """Where cells travel."""
 

@@ -26,8 +26,6 @@ from incrowd.live.reasons import Reason, Rejected
 from incrowd.live.store import Committer, Tables, TaskRow
 from incrowd.protocols.runtime.actor import CURATOR, Address, is_device
 
-__all__ = ["STATES", "Board", "Change", "State", "Survey"]
-
 State = Literal["offered", "started", "closed"]
 STATES: Final[tuple[State, ...]] = ("offered", "started", "closed")
 

@@ -16,8 +16,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from incrowd.live.reasons import Reason, Rejected
 from incrowd.live.task import Spec
 
-__all__ = ["read_close", "sign_close"]
-
 _CLOSE: Final = b"incrowd close 1\0"
 _LIMIT: Final = 256
 

@@ -27,8 +27,6 @@ from incrowd.live.reasons import Reason, Rejected
 if TYPE_CHECKING:
     from incrowd.live.hub.hub import Hub
 
-__all__ = ["Connection", "serve"]
-
 Event = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Event]]
 Send = Callable[[Event], Awaitable[None]]

@@ -15,8 +15,6 @@ import msgspec
 
 from incrowd.live.supervisor import LOGGER
 
-__all__ = ["LogFormat", "configure", "log"]
-
 LogFormat = Literal["json", "text"]
 
 _LOGGER = logging.getLogger("incrowd.hub")

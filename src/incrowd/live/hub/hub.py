@@ -32,8 +32,6 @@ from incrowd.live.store import Committer, SqliteStore, Store, Tables
 from incrowd.live.supervisor import Service, Supervisor
 from incrowd.protocols.runtime.actor import Address
 
-__all__ = ["Hub"]
-
 _TICK: Final = 1.0
 """The period of every service, in seconds."""
 _EXPIRE_TICKS: Final = 2

@@ -16,8 +16,6 @@ from dataclasses import dataclass
 
 from incrowd import checks
 
-__all__ = ["Bucket", "Limits"]
-
 
 @dataclass(frozen=True, slots=True)
 class Limits:

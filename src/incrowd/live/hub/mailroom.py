@@ -40,8 +40,6 @@ from incrowd.live.reasons import Reason, Rejected
 from incrowd.live.store import Committer, Parcel, Placed, Tables
 from incrowd.live.supervisor import Service
 
-__all__ = ["Listener", "Mailroom", "Refusals"]
-
 Refusals = list[tuple[int, Reason]]
 """The places of refused cells in their frame, and why."""
 Box = tuple[bytes, int]

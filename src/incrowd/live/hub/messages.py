@@ -14,40 +14,6 @@ import msgspec
 
 from incrowd.live.reasons import Reason, Rejected
 
-__all__ = [
-    "STATUS_OF",
-    "Close",
-    "Connected",
-    "Endpoints",
-    "Enrolled",
-    "Enrolment",
-    "Joins",
-    "Key",
-    "KeyPath",
-    "Keys",
-    "KeysQuery",
-    "Line",
-    "Nothing",
-    "Offer",
-    "Offered",
-    "Problem",
-    "Progress",
-    "Refused",
-    "Revocations",
-    "RevocationsHeld",
-    "Span",
-    "Starting",
-    "StateNow",
-    "Status",
-    "Survey",
-    "SurveyPath",
-    "Surveys",
-    "absent",
-    "conflict",
-    "problem_of",
-    "unavailable",
-]
-
 State = Literal["offered", "started", "closed"]
 SurveyHex = Annotated[
     str,

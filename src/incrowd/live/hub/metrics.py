@@ -14,8 +14,6 @@ from typing import Final
 
 from incrowd.live.reasons import Reason
 
-__all__ = ["CONTENT_TYPE", "OTHER", "STATUSES", "Histogram", "Metrics"]
-
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 OTHER: Final = "other"
 """The route of every request that matches none."""

@@ -22,8 +22,6 @@ from incrowd.live.hub.messages import Span
 from incrowd.live.store import ConnectionRow
 from incrowd.protocols.runtime.actor import Address, is_device
 
-__all__ = ["Presence"]
-
 
 class Presence:
     """The connections of one hub, and which of them are to be written."""

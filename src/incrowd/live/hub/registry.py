@@ -22,8 +22,6 @@ from incrowd.live.keys import KeyRecord, Role, check
 from incrowd.live.reasons import Reason, Rejected
 from incrowd.live.store import Committer, Tables
 
-__all__ = ["Registry"]
-
 _PAGE = 1000
 _ENTRIES_BITS = 20
 _ENROLLED = (Role.device, Role.helper, Role.curator)

@@ -19,8 +19,6 @@ from incrowd.live.reasons import Reason, Rejected
 if TYPE_CHECKING:
     from incrowd.live.hub.hub import Hub
 
-__all__ = ["ROUTES"]
-
 _LARGE: Final = 1 << 27
 """The longest offer: more than a hundred thousand people."""
 _LISTS: Final = 24 << 20

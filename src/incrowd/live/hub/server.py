@@ -31,8 +31,6 @@ from incrowd.live.hub.limits import Limits
 from incrowd.live.keys import PrivateKeys, Role
 from incrowd.live.store import open_store
 
-__all__ = ["HubServer", "run"]
-
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _GRACE_SECONDS: Final = 5
 _FAREWELL_SECONDS: Final = 0.5

@@ -23,8 +23,6 @@ from incrowd.live.hub.messages import Nothing, Problem, Refused, problem_of, una
 from incrowd.live.hub.metrics import Metrics
 from incrowd.live.reasons import Reason, Rejected
 
-__all__ = ["BYTES", "JSON", "Call", "Endpoint", "Route", "answer", "openapi", "problem"]
-
 JSON: Final = "application/json"
 BYTES: Final = "application/octet-stream"
 _SMALL: Final = 1 << 20

@@ -26,8 +26,6 @@ from incrowd.errors import FileUnreadable, StoreUnavailable
 from incrowd.live.store.session import Session
 from incrowd.live.store.tables import Tables
 
-__all__ = ["Store"]
-
 T = TypeVar("T")
 
 # Words in braces differ between the databases. Small columns come first and large ones last, so

@@ -21,8 +21,6 @@ from incrowd.errors import InvalidParameter, ProtocolFailed
 from incrowd.live.store.base import Store
 from incrowd.live.store.tables import Tables
 
-__all__ = ["Committer"]
-
 T = TypeVar("T")
 
 

@@ -27,8 +27,6 @@ from incrowd.errors import InvalidParameter
 from incrowd.live.store.seen import Seen
 from incrowd.live.store.session import Session
 
-__all__ = ["BUNDLE", "CellRow", "Counts", "Mailbox", "Parcel", "Placed"]
-
 SURVEY_BYTES: Final = 16
 SESSION_BYTES: Final = 16
 CELL_ID_BYTES: Final = SESSION_BYTES + 8

@@ -21,8 +21,6 @@ from incrowd.errors import FileUnreadable
 from incrowd.live.store.base import Store
 from incrowd.live.store.session import Session
 
-__all__ = ["PostgresStore"]
-
 _LOCK = int.from_bytes(b"incrowd\0", "big")
 _CONNECT_SECONDS = 10
 # A hub that froze inside a transaction is ended; until then, the others say that they are busy.

@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Self
 
-__all__ = ["SPREAD", "Seen"]
-
 SPREAD: Final = 2**16
 _BASE_BYTES: Final = 9
 """One more than a counter has, since the base is behind the largest counter."""

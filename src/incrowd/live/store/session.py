@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any, Final
 
-__all__ = ["Session"]
-
 _ROWS_AT_ONCE: Final = 1024
 """So that a statement has fewer parameters than either database allows: 32,766 and 65,535."""
 

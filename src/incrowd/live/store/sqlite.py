@@ -21,8 +21,6 @@ from incrowd.errors import FileUnreadable
 from incrowd.live.store.base import Store
 from incrowd.live.store.session import Session
 
-__all__ = ["SqliteStore"]
-
 _PAGE_BYTES = 65536
 _CHECKPOINT_PAGES = (128 << 20) // _PAGE_BYTES
 _CACHE_KIBIBYTES = 64 << 10

@@ -24,8 +24,6 @@ from typing import Any, Literal, NamedTuple
 from incrowd.errors import InvalidParameter
 from incrowd.live.store.mailbox import SURVEY_BYTES, Mailbox
 
-__all__ = ["ConnectionRow", "Tables", "TaskRow", "TaskSummary"]
-
 _MAX_INTEGER = 2**63 - 1
 
 State = Literal["offered", "started", "closed"]

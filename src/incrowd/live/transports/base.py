@@ -21,8 +21,6 @@ from typing import ClassVar
 
 from incrowd.live.reasons import Reason
 
-__all__ = ["Delivery", "Transport", "Unreachable"]
-
 
 class Unreachable(Exception):
     """The next holder cannot be reached now; try again later with the same bytes."""

@@ -47,14 +47,6 @@ from incrowd.live.transports.peers import (
     next_frame,
 )
 
-__all__ = [
-    "DirectTransport",
-    "Directory",
-    "EndpointBook",
-    "HubDirectory",
-    "mutual_contexts",
-]
-
 _REMEMBERED: Final = 65_536
 """How many answers that nobody waited for are kept for when the same cells are sent again."""
 _SHUTDOWN: Final = 2.0

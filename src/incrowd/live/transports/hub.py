@@ -15,8 +15,6 @@ from incrowd.live.client import Connection
 from incrowd.live.reasons import Reason
 from incrowd.live.transports.base import Delivery, Transport
 
-__all__ = ["HubTransport"]
-
 _AT_ONCE: Final = 8
 """How many puts of one party wait for their answer at the same time."""
 

@@ -22,8 +22,6 @@ from incrowd.live.cells import Header, cell_id
 from incrowd.live.reasons import Reason, Rejected
 from incrowd.live.transports.base import Delivery, Transport, Unreachable
 
-__all__ = ["MemoryNetwork", "MemoryTransport"]
-
 _TOGETHER = 256
 """How many cells are delivered at once at most."""
 

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from nats.js import JetStreamContext
     from nats.js.api import ConsumerConfig, StreamConfig
 
-__all__ = ["BATCH", "NatsTransport"]
-
 BATCH: Final = 512 * 1024
 """How many bytes travel in one message at most, below the server's limit of 1 MiB."""
 _AT_ONCE: Final = 16

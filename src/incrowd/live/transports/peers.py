@@ -22,17 +22,6 @@ from incrowd.live.cells import cell_id
 from incrowd.live.reasons import Reason, Rejected
 from incrowd.live.transports.base import Unreachable
 
-__all__ = [
-    "BROKEN",
-    "Held",
-    "Inbound",
-    "Inbox",
-    "Link",
-    "close_stream",
-    "identity_of",
-    "next_frame",
-]
-
 BROKEN = (OSError, EOFError, Rejected)
 """What reading from a peer may raise; timeouts and TLS failures are ``OSError`` too."""
 

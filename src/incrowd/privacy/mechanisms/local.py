@@ -11,8 +11,6 @@ from __future__ import annotations
 from incrowd.privacy import ComposedProfile, Guarantee, LocalProfile
 from incrowd.randomizers.base import Randomizer
 
-__all__ = ["THEOREM", "drawing", "local_guarantee"]
-
 THEOREM = "local randomizer (docs/theory/local.md)"
 
 _HONEST_DEVICE = "the person's own device runs the randomizer as described"

@@ -33,22 +33,6 @@ from incrowd.randomizers import Generic
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomizers.law import PairLaw
 
-__all__ = [
-    "AMPLIFIED_VIEW",
-    "FIXED_CROWDS",
-    "HONEST_SHUFFLER",
-    "SAME_RANDOMIZER",
-    "SOME_RANDOMIZER",
-    "any_randomizer",
-    "blanket_profile",
-    "clones_profile",
-    "colluding",
-    "distance",
-    "near_pure",
-    "shuffle_guarantee",
-    "victim_law",
-]
-
 _BLANKET = "privacy blanket (docs/theory/blanket.md)"
 _CLONES = "clones (docs/theory/clones.md)"
 

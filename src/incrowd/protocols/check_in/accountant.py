@@ -37,8 +37,6 @@ from incrowd.protocols.check_in.theorems.counted_reports import CountedProfile, 
 from incrowd.protocols.check_in.theorems.heterogeneous_rates import RatesProfile
 from incrowd.randomizers.base import Randomizer
 
-__all__ = ["check_in_guarantee"]
-
 _BLANKET = "checked-in blanket (docs/theory/check_in.md)"
 _CLONES = "checked-in clones (docs/theory/check_in.md)"
 

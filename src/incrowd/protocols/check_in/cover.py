@@ -15,8 +15,6 @@ from incrowd.protocols.runtime.context import Timing
 from incrowd.protocols.runtime.cover import CellFormat, CoverPlan, Tick, ticks_per_round, with_pause
 from incrowd.protocols.runtime.wire import check_in_bytes
 
-__all__ = ["CheckInCover", "check_in_cover", "closes"]
-
 
 def closes(number: int, timing: Timing) -> float:
     """When a round is over for good: what comes later is refused."""

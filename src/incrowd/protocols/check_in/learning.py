@@ -30,8 +30,6 @@ from incrowd.tasks.learning.channels import Channel, Crowd, VectorReports, check
 from incrowd.tasks.learning.gradients import Batch
 from incrowd.tasks.learning.sgd import SGD
 
-__all__ = ["CheckInReports", "CheckInSGD", "SummedNoise"]
-
 
 @dataclass(frozen=True)
 class CheckInReports(VectorReports):

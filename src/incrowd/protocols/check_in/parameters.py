@@ -13,8 +13,6 @@ from incrowd import checks
 from incrowd.errors import InvalidCrowd, InvalidParameter
 from incrowd.protocols.settings import RoundParameters, parameter
 
-__all__ = ["CheckInParameters"]
-
 _ROUND = 2.0**-50
 
 

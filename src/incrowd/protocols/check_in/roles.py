@@ -41,8 +41,6 @@ from incrowd.protocols.runtime.delivery import Reporter, wake_at
 from incrowd.protocols.trusted_shuffle import roles as shuffle
 from incrowd.randomizers.base import Randomizer
 
-__all__ = ["Curator", "Device", "Shuffler"]
-
 _TO_SHUFFLER = msgspec.msgpack.Decoder(wire.CheckIn)
 _STEP = 2.0**-53
 

@@ -14,8 +14,6 @@ from incrowd.randomizers.base import Randomizer, Reports
 from incrowd.randomness import Seeds
 from incrowd.tasks.base import Collected
 
-__all__ = ["CheckedIn", "collect"]
-
 
 @dataclass(frozen=True, repr=False)
 class CheckedIn(Collected):

@@ -35,8 +35,6 @@ from incrowd.randomizers.base import Randomizer
 from incrowd.randomness import Seeds
 from incrowd.tasks.base import Collected
 
-__all__ = ["CheckIn"]
-
 
 @dataclass(frozen=True, init=False)
 class CheckIn(ShufflerProtocol, Coverable, Anytime):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from incrowd.protocols.registry import ProtocolPlugin
 
-__all__ = ["PLUGIN"]
-
 PLUGIN = ProtocolPlugin(
     kind="local",
     summary="every report goes straight to the curator; only the randomizer hides",

@@ -24,8 +24,6 @@ from incrowd.protocols.runtime.delivery import (
 )
 from incrowd.tasks.base import Collected
 
-__all__ = ["Curator", "Device"]
-
 _REPORTS = msgspec.msgpack.Decoder(wire.Report)
 
 

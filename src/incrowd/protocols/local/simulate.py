@@ -15,8 +15,6 @@ from incrowd.randomizers.base import Randomizer, Reports
 from incrowd.randomness import Seeds
 from incrowd.tasks.base import Collected
 
-__all__ = ["collect", "draw"]
-
 _SLICE = 1 << 18
 
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
-from incrowd.privacy.guarantee import Guarantee, view_of
+from incrowd.privacy.guarantee import Guarantee
 from incrowd.privacy.mechanisms.local import local_guarantee
 from incrowd.protocols.api import Colluders, check_colluders, check_randomizer
 from incrowd.protocols.families import ReportingProtocol
@@ -24,8 +24,7 @@ from incrowd.protocols.settings import Parameters, RoundParameters
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomness import Seeds
 from incrowd.tasks.base import Collected
-
-__all__ = ["Local", "LocalParameters"]
+from incrowd.views import view_of
 
 
 class LocalParameters(RoundParameters, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 from incrowd.plugins import lazy_names
 
 if TYPE_CHECKING:
-    from incrowd.protocols.network_shuffle.spec import NetworkShuffle, NetworkShuffleParameters
+    from incrowd.protocols.network_shuffle.parameters import NetworkShuffleParameters
+    from incrowd.protocols.network_shuffle.spec import NetworkShuffle
 
 __all__ = ["NetworkShuffle", "NetworkShuffleParameters"]
 

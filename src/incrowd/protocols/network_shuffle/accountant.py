@@ -34,15 +34,6 @@ from incrowd.protocols.network_shuffle.theorems.mixing import SLACKS, Mixing
 from incrowd.protocols.network_shuffle.theorems.walk import Walk
 from incrowd.randomizers.base import Randomizer
 
-__all__ = [
-    "CollisionProfile",
-    "Exposures",
-    "SampledProfile",
-    "exposures",
-    "network_guarantee",
-    "people_profile",
-]
-
 Doubles = NDArray[np.float64]
 
 ATTENDANCE = "network shuffling with doubtful devices (docs/theory/network_attendance.md)"

@@ -45,18 +45,6 @@ from incrowd.protocols.runtime.cover import (
 )
 from incrowd.randomizers.base import Randomizer
 
-__all__ = [
-    "MOST_CELLS",
-    "Loads",
-    "NetworkCover",
-    "Sizes",
-    "covered_guarantee",
-    "hand_in_loads",
-    "hop_loads",
-    "plan",
-    "tail",
-]
-
 MOST_CELLS: Final = 64
 """More cells than this per neighbour and round are refused; a power of two."""
 _MOST_HANDED_IN = 4096

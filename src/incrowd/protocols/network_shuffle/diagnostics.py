@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from incrowd.protocols.network_shuffle.spec import NetworkShuffle
     from incrowd.protocols.network_shuffle.theorems.walk import Walk
 
-__all__ = ["attendance_summary", "diagnostics", "load_summary"]
-
 _QUANTILES = (0.5, 0.9, 0.99)
 _CLOSE = 1.05
 """Within this factor of the trusted shuffler a person counts as mixed."""

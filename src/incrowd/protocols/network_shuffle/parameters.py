@@ -12,8 +12,6 @@ from incrowd.graphs.specs import names_family
 from incrowd.protocols.network_shuffle.simulate import Mode
 from incrowd.protocols.settings import Parameters, parameter
 
-__all__ = ["NetworkShuffleParameters", "Rounds"]
-
 Rounds = int | Literal["auto"]
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from incrowd.protocols.registry import ProtocolPlugin
 
-__all__ = ["PLUGIN"]
-
 PLUGIN = ProtocolPlugin(
     kind="network-shuffle",
     summary="reports walk from person to person over a graph, then are handed in",

@@ -20,8 +20,6 @@ from incrowd.randomizers.base import Randomizer, Reports
 from incrowd.randomness import Seeds
 from incrowd.tasks.base import Collected, Dummies
 
-__all__ = ["Mode", "Walked", "collect", "expected_dummies", "make_dummies"]
-
 Mode = Literal["all", "single"]
 """Everyone hands in all the reports they hold, or one of them, or a dummy when they hold none."""
 

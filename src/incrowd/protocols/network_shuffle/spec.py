@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from incrowd import checks
 from incrowd.errors import InvalidCrowd, InvalidParameter, ProtocolFailed
 from incrowd.graphs.graph import Graph
-from incrowd.privacy.guarantee import Guarantee, Profile, view_of
+from incrowd.privacy.guarantee import Guarantee, Profile
 from incrowd.privacy.mechanisms.local import local_guarantee
 from incrowd.privacy.mechanisms.shuffle import blanket_profile
 from incrowd.protocols.api import (
@@ -79,11 +79,10 @@ from incrowd.protocols.settings import Parameters
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomness import Seeds
 from incrowd.tasks.base import Collected
+from incrowd.views import view_of
 
 if TYPE_CHECKING:
     from incrowd.privacy.mixed import PeopleProfile
-
-__all__ = ["NetworkShuffle", "NetworkShuffleParameters"]
 
 _FAIR = 0.01
 """How far from the common law the walks may be on average for ``single`` to be a fair sample."""

@@ -36,9 +36,6 @@ from incrowd.protocols.order_shuffle.utility import meaning
 if TYPE_CHECKING:
     from incrowd.protocols.order_shuffle.spec import OrderShuffle
 
-__all__ = ["diagnostics", "randomized_guarantee", "run_diagnostics", "shuffled_guarantee"]
-
-
 _WHO_CAME = "who takes part does not depend on the data"
 _EVERYBODY = "everybody comes: with a given θ it can be more among fewer people"
 _READABLE = "every report is one of the categories, and nobody can tell equal ones apart"

@@ -22,8 +22,6 @@ from incrowd.protocols.order_shuffle.samplers.hamming import hamming_permutation
 from incrowd.protocols.order_shuffle.theorems import sensitivity
 from incrowd.protocols.order_shuffle.theorems.alpha import alpha_of, theta_for
 
-__all__ = ["Mechanism"]
-
 
 @dataclass(frozen=True, eq=False)
 class Mechanism:

@@ -23,8 +23,6 @@ from incrowd.randomizers.base import FloatArray
 from incrowd.tasks.base import PlaceKind
 from incrowd.tasks.release import MOST_GROUP_TEXT, group_names
 
-__all__ = ["Place", "PlaceFormat", "PlacedBatch", "PlacedReport", "placed_bytes"]
-
 _MOST_AXES: Final = 8
 _GREATEST: Final = 1e150
 """Beyond this the square of a distance is not finite."""

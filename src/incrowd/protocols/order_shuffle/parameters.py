@@ -10,8 +10,6 @@ from incrowd import checks
 from incrowd.errors import InvalidParameter
 from incrowd.protocols.settings import Parameters, parameter
 
-__all__ = ["Distance", "Method", "Metric", "OrderShuffleParameters", "Shape"]
-
 Distance = Literal["kendall", "hamming"]
 Metric = Literal["euclidean", "haversine"]
 Shape = Literal["ball", "square"]

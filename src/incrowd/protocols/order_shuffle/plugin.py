@@ -5,8 +5,6 @@ from __future__ import annotations
 from incrowd.protocols.parties import SHUFFLER
 from incrowd.protocols.registry import ProtocolPlugin
 
-__all__ = ["PLUGIN"]
-
 PLUGIN = ProtocolPlugin(
     kind="order-shuffle",
     summary="a trusted shuffler releases reports near the places they came from",

@@ -54,8 +54,6 @@ from incrowd.tasks.release import Placed
 if TYPE_CHECKING:
     from incrowd.protocols.order_shuffle.spec import OrderShuffle
 
-__all__ = ["Curator", "Device", "Shuffler", "make_actor"]
-
 _TO_SHUFFLER = msgspec.msgpack.Decoder(PlacedReport)
 
 

@@ -22,8 +22,6 @@ from incrowd.tasks.release import Placed
 if TYPE_CHECKING:
     from incrowd.protocols.order_shuffle.spec import OrderShuffle
 
-__all__ = ["Parts", "collect", "parts", "shuffle_of"]
-
 
 class Parts(NamedTuple):
     """What people say, and where they are; a place that is just a person has neither."""

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from incrowd import checks
 from incrowd.errors import InvalidCrowd, InvalidParameter, ProtocolFailed
 from incrowd.graphs.graph import Graph
-from incrowd.privacy.guarantee import Guarantee, view_of
+from incrowd.privacy.guarantee import Guarantee
 from incrowd.privacy.local import LocalProfile
 from incrowd.privacy.mechanisms.local import local_guarantee
 from incrowd.protocols.api import Colluders, Cost, check_colluders, check_randomizer
@@ -56,8 +56,7 @@ from incrowd.randomizers.base import Randomizer
 from incrowd.randomness import Seeds
 from incrowd.tasks.base import Collected, PlaceKind, Task
 from incrowd.tasks.release import Placed, group_names
-
-__all__ = ["OrderShuffle"]
+from incrowd.views import view_of
 
 _AMPLIFIED = frozenset({"curator"})
 _NO_RADIUS = "radius is missing: say how far a person's group reaches"

@@ -31,14 +31,6 @@ from incrowd.protocols.order_shuffle.theorems.displacement import expected_displ
 from incrowd.protocols.order_shuffle.theorems.preservation import tolerated
 from incrowd.randomness import Seeds
 
-__all__ = [
-    "Meaning",
-    "Preservation",
-    "meaning",
-    "preservation_of_people",
-    "preservation_of_ranks",
-]
-
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 

@@ -30,28 +30,6 @@ from numpy.typing import NDArray
 
 from incrowd.errors import InvalidParameter
 
-__all__ = [
-    "COURIER",
-    "CURATOR",
-    "SHUFFLER",
-    "Actor",
-    "Address",
-    "Done",
-    "Effect",
-    "Maker",
-    "Message",
-    "NullSealer",
-    "Sealer",
-    "Send",
-    "Wake",
-    "device",
-    "devices",
-    "is_device",
-    "owned",
-    "person_of",
-    "stands_by",
-]
-
 Address = str
 """A party such as ``"curator"``, ``"shuffler"`` or ``"device/17"``."""
 

@@ -19,8 +19,6 @@ from incrowd.errors import InvalidParameter
 from incrowd.protocols.runtime.actor import Address, NullSealer, Sealer
 from incrowd.protocols.runtime.delivery import Backoff
 
-__all__ = ["ActorContext", "Connection", "Connections", "Timing"]
-
 
 class Connection(NamedTuple):
     """One connection between a party and a hub, in seconds since the start."""

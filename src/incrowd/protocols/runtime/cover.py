@@ -25,20 +25,6 @@ from incrowd.protocols.runtime.actor import Address, is_device, person_of
 from incrowd.protocols.runtime.context import Timing
 from incrowd.protocols.runtime.delivery import Backoff
 
-__all__ = [
-    "ASSUMPTIONS",
-    "COVERED",
-    "TICKS",
-    "CellFormat",
-    "CoverPlan",
-    "ReportCover",
-    "Tick",
-    "against_hub",
-    "phase",
-    "ticks_per_round",
-    "with_pause",
-]
-
 COVERED: Final = frozenset({"curator", "hub"})
 """The view against which cover is proven."""
 

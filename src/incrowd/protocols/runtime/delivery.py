@@ -41,17 +41,6 @@ from incrowd.protocols.runtime.actor import (
 )
 from incrowd.randomizers.base import Randomizer
 
-__all__ = [
-    "Backoff",
-    "Intake",
-    "IntakeState",
-    "Outbox",
-    "OutboxState",
-    "Receipt",
-    "Reporter",
-    "wake_at",
-]
-
 _ANSWERS = msgspec.msgpack.Decoder(wire.Accepted | wire.Refused)
 _ANSWER_LIMIT = 1024
 

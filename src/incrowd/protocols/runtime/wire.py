@@ -24,33 +24,6 @@ from incrowd.errors import IncrowdError, InvalidParameter
 from incrowd.protocols.runtime.actor import Sealer
 from incrowd.randomizers.base import Randomizer, Reports
 
-__all__ = [
-    "ID_BYTES",
-    "MOST_TOGETHER",
-    "Absent",
-    "Accepted",
-    "Batch",
-    "BatchAccepted",
-    "CheckIn",
-    "Gathering",
-    "HandIn",
-    "Hop",
-    "Passed",
-    "Refused",
-    "Report",
-    "ReportFormat",
-    "Withheld",
-    "batch_limit",
-    "check_in_bytes",
-    "decode",
-    "encode",
-    "envelope_bytes",
-    "opened",
-    "pack",
-    "public_values",
-    "report_limit",
-]
-
 ID_BYTES = 16
 MOST_TOGETHER = 4096
 """How many reports travel from one device to another in one message at most."""

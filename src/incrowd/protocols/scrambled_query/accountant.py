@@ -24,8 +24,6 @@ from incrowd.privacy.pure import PureProfile
 if TYPE_CHECKING:
     from incrowd.protocols.scrambled_query.spec import ScrambledQuery
 
-__all__ = ["compared", "query_guarantee"]
-
 _WATCHING = frozenset({"network", "hub"})
 _SEALED = "messages are sealed and of equal size, and leave a scrambler in random order"
 _ASSIGNED = "who is assigned to which scrambler, and who takes part, does not depend on the data"

@@ -22,8 +22,6 @@ from incrowd import checks
 from incrowd.protocols.scrambled_query.theorems.occupancy import crowds
 from incrowd.randomizers import Redirect
 
-__all__ = ["bennett_delta", "bennett_epsilon", "hoeffding_delta", "hoeffding_epsilon"]
-
 FloatArray = NDArray[np.float64]
 _Bound = Callable[[int, float, FloatArray, FloatArray], FloatArray]
 

@@ -30,8 +30,6 @@ from incrowd.protocols.scrambled_query.topology import set_of
 if TYPE_CHECKING:
     from incrowd.protocols.scrambled_query.spec import ScrambledQuery
 
-__all__ = ["Load", "cost_of", "query_messages"]
-
 
 def query_messages(
     targets: Sequence[int], people: int, sources: int, dummies: int, answers: Answers = "all"

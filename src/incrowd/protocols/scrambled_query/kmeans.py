@@ -29,16 +29,14 @@ from numpy.typing import NDArray
 
 from incrowd import checks
 from incrowd.errors import InvalidCrowd, InvalidParameter, NotANumber, NotProven
-from incrowd.privacy.guarantee import Guarantee, view_of
+from incrowd.privacy.guarantee import Guarantee
 from incrowd.protocols.scrambled_query.plan import model as plans
 from incrowd.protocols.scrambled_query.plan.model import Plan
 from incrowd.protocols.scrambled_query.release import Noise, laplace_noise
 from incrowd.protocols.scrambled_query.theorems.mechanisms import Scrambler
 from incrowd.randomizers import Redirect
 from incrowd.randomness import Seeds
-
-__all__ = ["Clustering", "ScrambledKMeans", "inertia", "nearest", "rand_index"]
-
+from incrowd.views import view_of
 
 FloatArray = NDArray[np.float64]
 

@@ -23,30 +23,6 @@ from numpy.typing import NDArray
 from incrowd.protocols.runtime import wire
 from incrowd.tasks.query import Folded, Query
 
-__all__ = [
-    "Arrived",
-    "Ask",
-    "Divert",
-    "Diverted",
-    "Fold",
-    "FoldedFormat",
-    "Granted",
-    "Lost",
-    "Noted",
-    "Parcel",
-    "Part",
-    "RecordFormat",
-    "Safe",
-    "Stored",
-    "Take",
-    "Taken",
-    "Through",
-    "bits",
-    "places_in",
-    "post",
-    "posted",
-]
-
 _ROOM = 1024
 _MOST_WHOLE = 2**53
 _TARGET = struct.Struct("<I")

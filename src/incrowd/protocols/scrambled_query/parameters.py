@@ -10,8 +10,6 @@ from incrowd import checks
 from incrowd.errors import InvalidCrowd, InvalidParameter
 from incrowd.protocols.settings import Parameters, parameter
 
-__all__ = ["Answers", "Mode", "ScramblerParameters"]
-
 Mode = Literal["scrambler", "capped", "local"]
 """Who hides where a message goes: a scrambler, one that caps each target, or its sender alone."""
 Answers = Literal["all", "one"]

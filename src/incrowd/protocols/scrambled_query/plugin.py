@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from incrowd.protocols.registry import Party, ProtocolPlugin
 
-__all__ = ["PLUGIN"]
-
 PLUGIN = ProtocolPlugin(
     kind="scrambler",
     summary="tuples go through scramblers, among dummies, to compute nodes",

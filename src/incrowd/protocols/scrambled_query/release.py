@@ -31,14 +31,6 @@ from incrowd.errors import InvalidEpsilon, InvalidQuery
 from incrowd.tasks.query import Folded, Query
 from incrowd.tasks.query.grid import Grid
 
-__all__ = [
-    "Noise",
-    "check_release",
-    "discrete_laplace",
-    "laplace_noise",
-    "released",
-]
-
 _FINEST: Final = 1 << 20
 """ε is a multiple of one over this."""
 _IN_COUNTS: Final = 2

@@ -29,8 +29,6 @@ from incrowd.tasks.query import Folded, Tabulated
 if TYPE_CHECKING:
     from incrowd.protocols.scrambled_query.spec import ScrambledQuery
 
-__all__ = ["collect", "coverage"]
-
 Counts = NDArray[np.int64]
 
 _BLOCK = 1 << 17

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from incrowd.errors import InvalidParameter, NotProven, ProtocolFailed
 from incrowd.graphs.graph import Graph
-from incrowd.privacy.guarantee import Guarantee, view_of
+from incrowd.privacy.guarantee import Guarantee
 from incrowd.protocols.api import Colluders, Cost, Protocol, check_colluders, check_randomizer
 from incrowd.protocols.capabilities import Drawable, Drawing, Routed, TaskBound, Tunable
 from incrowd.protocols.run import check_crowd
@@ -36,12 +36,11 @@ from incrowd.randomizers.base import Randomizer
 from incrowd.randomness import Seeds
 from incrowd.tasks.base import Collected, Task
 from incrowd.tasks.query import Query, Tabulated
+from incrowd.views import view_of
 
 if TYPE_CHECKING:
     from incrowd.protocols.scrambled_query.plan.model import Plan
     from incrowd.protocols.scrambled_query.theorems.mechanisms import Routing
-
-__all__ = ["ScrambledQuery"]
 
 
 @dataclass(frozen=True, init=False, eq=False)

@@ -29,8 +29,6 @@ from incrowd.protocols.runtime.context import Timing
 if TYPE_CHECKING:
     from incrowd.protocols.scrambled_query.spec import ScrambledQuery
 
-__all__ = ["Deadlines", "Places", "contacts", "deadlines", "group_of", "helpers", "set_of"]
-
 _DEVICE, _SCRAMBLER, _SPARE, _COMPUTE = "device/", "scrambler/", "spare/", "compute/"
 
 

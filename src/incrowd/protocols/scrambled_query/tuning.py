@@ -34,8 +34,6 @@ from incrowd.randomizers import Redirect
 if TYPE_CHECKING:
     from incrowd.privacy.guarantee import Profile
 
-__all__ = ["CHANNELS", "Fitted", "Limits", "fit"]
-
 CHANNELS = 1000
 """Connections that a scrambler on somebody's device can keep open, where nothing else is said."""
 _STEPS = 10_000

@@ -9,8 +9,6 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["accumulate", "first_visits", "follow"]
-
 _Loop = TypeVar("_Loop", bound=Callable[..., Any])
 
 

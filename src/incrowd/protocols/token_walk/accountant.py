@@ -24,17 +24,16 @@ from incrowd.errors import NotProven
 from incrowd.graphs.graph import Graph
 from incrowd.privacy import ComposedProfile, Guarantee, LocalProfile
 from incrowd.privacy.gaussian import GaussianProfile
-from incrowd.privacy.guarantee import EVERYONE, Profile
+from incrowd.privacy.guarantee import Profile
 from incrowd.privacy.least import LeastProfile, LentProfile
 from incrowd.privacy.mechanisms.local import drawing
 from incrowd.protocols.token_walk.parameters import TokenWalkParameters
 from incrowd.protocols.token_walk.theorems.conditional_on_path import realised_profile
 from incrowd.randomizers.base import Randomizer
+from incrowd.views import EVERYONE
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
-
-__all__ = ["Walk", "contribution", "token_guarantee"]
 
 _CARRIERS = frozenset({"hub", "courier", "network"})
 """Who knows the path: those who carry tokens, and who watches them do it."""

@@ -43,8 +43,6 @@ from incrowd.tasks.learning.channels import Channel, Crowd, check_cap, check_cli
 from incrowd.tasks.learning.gradients import Batch
 from incrowd.tasks.learning.sgd import SGD
 
-__all__ = ["TokenNoise", "TokenSGD"]
-
 _ROUNDED = 1 + 1e-12
 """Records that were scaled to a length may be longer by rounding."""
 

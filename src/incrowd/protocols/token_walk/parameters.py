@@ -11,8 +11,6 @@ from incrowd.errors import InvalidCrowd, InvalidParameter
 from incrowd.graphs.specs import names_family
 from incrowd.protocols.settings import Parameters, parameter
 
-__all__ = ["FEWEST", "Path", "Purpose", "TokenWalkParameters", "Topology"]
-
 Purpose = Literal["auto", "sum", "histogram", "sgd"]
 Topology = Literal["complete", "ring", "graph"]
 Path = Literal["auto", "hidden", "public"]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from incrowd.protocols.registry import Party, ProtocolPlugin
 
-__all__ = ["PLUGIN"]
-
 PLUGIN = ProtocolPlugin(
     kind="token-walk",
     summary="a token goes from person to person, and each adds a noisy answer",

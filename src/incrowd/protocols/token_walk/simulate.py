@@ -44,8 +44,6 @@ from incrowd.randomness import Seeds
 if TYPE_CHECKING:
     from incrowd.protocols.token_walk.spec import TokenWalk
 
-__all__ = ["collect", "correlation", "noise_alone", "paths"]
-
 People = NDArray[np.int64]
 
 _BLOCK = 3 << 12

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from incrowd import checks
 from incrowd.errors import InvalidCrowd, InvalidParameter, ProtocolFailed
 from incrowd.graphs.graph import Graph
-from incrowd.privacy.guarantee import Guarantee, view_of
+from incrowd.privacy.guarantee import Guarantee
 from incrowd.protocols.api import (
     VIEWS,
     Colluders,
@@ -52,8 +52,7 @@ from incrowd.randomizers import Gaussian
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomness import Seeds
 from incrowd.tasks.base import Collected, Task
-
-__all__ = ["TokenWalk"]
+from incrowd.views import view_of
 
 
 @dataclass(frozen=True, init=False, eq=False)

@@ -41,8 +41,6 @@ from incrowd.protocols.runtime.delivery import (
 )
 from incrowd.tasks.base import Collected
 
-__all__ = ["Curator", "Device", "Shuffler"]
-
 _TO_SHUFFLER = msgspec.msgpack.Decoder(wire.Report)
 _FROM_CURATOR = msgspec.msgpack.Decoder(wire.BatchAccepted)
 

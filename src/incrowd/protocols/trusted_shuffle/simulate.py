@@ -11,8 +11,6 @@ from incrowd.randomizers.base import Randomizer
 from incrowd.randomness import Seeds
 from incrowd.tasks.base import Collected
 
-__all__ = ["collect"]
-
 
 def collect(randomizer: Randomizer, values: NDArray[Any], rounds: int, seeds: Seeds) -> Collected:
     """Everyone's reports of all rounds, each round in uniformly random order."""

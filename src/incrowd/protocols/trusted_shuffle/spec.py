@@ -28,8 +28,6 @@ from incrowd.randomizers.base import Randomizer
 from incrowd.randomness import Seeds
 from incrowd.tasks.base import Collected
 
-__all__ = ["TrustedShuffle", "TrustedShuffleParameters"]
-
 
 class TrustedShuffleParameters(
     RoundParameters, frozen=True, kw_only=True, forbid_unknown_fields=True

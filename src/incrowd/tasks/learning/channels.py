@@ -35,7 +35,7 @@ from incrowd import checks
 from incrowd.errors import InvalidParameter, NotProven
 from incrowd.privacy import ComposedProfile, Guarantee, LocalProfile
 from incrowd.privacy.gaussian import GaussianProfile
-from incrowd.privacy.guarantee import EVERYONE, Profile
+from incrowd.privacy.guarantee import Profile
 from incrowd.privacy.thinned import thinned
 from incrowd.randomizers.base import FloatArray
 from incrowd.randomizers.noise import REAL_NOISE, Gaussian
@@ -44,20 +44,7 @@ from incrowd.randomness import Seeds
 from incrowd.tasks.learning.features import orthonormal
 from incrowd.tasks.learning.gradients import Batch, clip_weights
 from incrowd.tasks.learning.privacy import SubsampledGaussian
-
-__all__ = [
-    "CentralNoise",
-    "Channel",
-    "Crowd",
-    "LocalNoise",
-    "LocalReports",
-    "NoPrivacy",
-    "VectorReports",
-    "check_cap",
-    "check_clip",
-    "noise_apart",
-    "noisy_mean",
-]
+from incrowd.views import EVERYONE
 
 _WRITTEN_AT_ONCE = 1 << 22
 """Numbers of gradients that are written down at once. Results depend on it: the streams do."""

@@ -31,8 +31,6 @@ from numpy.typing import NDArray
 from incrowd.errors import FileUnreadable, InvalidParameter
 from incrowd.randomizers.base import FloatArray
 
-__all__ = ["State", "check_writable", "digest_of", "load", "root_of", "save"]
-
 _FORMAT = "incrowd learning checkpoint 2"
 _UNFINISHED = ".part"
 _KINDS = {

@@ -27,8 +27,6 @@ from incrowd.errors import InvalidParameter
 from incrowd.randomizers.base import FloatArray
 from incrowd.randomness import Seeds
 
-__all__ = ["Bounds", "FeatureMap", "RandomFourier", "RandomProjection", "UnitBall", "orthonormal"]
-
 
 class FeatureMap(Protocol):
     """Turns records into records."""

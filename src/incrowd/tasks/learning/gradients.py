@@ -27,8 +27,6 @@ from numpy.typing import NDArray
 
 from incrowd.randomizers.base import FloatArray
 
-__all__ = ["Batch", "DenseGradients", "Gradients", "OuterGradients", "clip_weights", "clipped"]
-
 _TINY = np.finfo(np.float64).tiny
 _SINGLE = 1e30
 """Far enough below the greatest number of single precision to be multiplied and added."""

@@ -16,8 +16,6 @@ from incrowd.tasks.learning.channels import (
 )
 from incrowd.tasks.learning.sgd import SGD
 
-__all__ = ["CentralSGD", "LocalSGD", "PlainSGD"]
-
 
 @dataclass(kw_only=True, eq=False)
 class PlainSGD(SGD):

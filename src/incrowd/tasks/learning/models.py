@@ -31,9 +31,6 @@ from incrowd.randomizers.base import FloatArray
 from incrowd.randomness import Seeds
 from incrowd.tasks.learning.gradients import Gradients, OuterGradients
 
-__all__ = ["SVM", "Linear", "Logistic", "Model", "Ridge", "Softmax", "class_codes"]
-
-
 _PEOPLE_AT_ONCE = 1 << 16
 """Records that are gathered at once; sums are rounded, so results depend on it a little."""
 

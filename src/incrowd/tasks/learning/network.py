@@ -27,8 +27,6 @@ from incrowd.tasks.learning.models import Model, class_codes, class_labels
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["TorchModule"]
-
 _MOST_NUMBERS = 1 << 25
 """Numbers of gradients that torch writes down at once."""
 _PREDICTED_AT_ONCE = 4096

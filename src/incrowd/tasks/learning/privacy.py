@@ -31,8 +31,6 @@ from incrowd.errors import InvalidParameter
 from incrowd.privacy.guarantee import Profile
 from incrowd.privacy.search import crossing
 
-__all__ = ["SubsampledGaussian"]
-
 _LEAST_SIGMA, _MOST_SIGMA = 0.1, 1e6
 _GREATEST = 700.0
 """The largest ε whose exponential is a double."""

@@ -6,8 +6,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["Told", "shown"]
-
 Told = Callable[[int, int], None]
 """Is told how many rounds are done, and of how many."""
 

@@ -14,8 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 from incrowd.errors import EmptyData, InvalidParameter, NotANumber
 from incrowd.tasks.learning.models import Model
 
-__all__ = ["labelled", "records_of"]
-
 
 def labelled(
     model: Model, records: ArrayLike, labels: ArrayLike

@@ -20,8 +20,6 @@ from incrowd import checks
 from incrowd.errors import InvalidParameter
 from incrowd.randomness import Seeds
 
-__all__ = ["Participants", "Rate", "check_rate"]
-
 Rate = float | Literal["one"]
 _BLOCK = 1024
 """Rounds whose one person is drawn at once. Results depend on it: the streams do."""

@@ -59,8 +59,6 @@ from incrowd.tasks.learning.progress import Told, shown
 from incrowd.tasks.learning.records import labelled, records_of
 from incrowd.tasks.learning.sampling import Participants, Rate, check_rate
 
-__all__ = ["SGD", "Round"]
-
 _MOST_SEED = 2**63 - 1
 _MOST_NUMBERS = 1 << 25
 """Numbers of gradients that are written down at once where people have several records."""

@@ -36,8 +36,6 @@ from incrowd.tasks.query.schema import Column
 from incrowd.tasks.query.sql import Aggregate, Parsed
 from incrowd.tasks.raw import NO_ANSWER
 
-__all__ = ["Computed", "QueryAnswer", "QueryRow", "answered", "computed", "labels"]
-
 
 @dataclass(frozen=True)
 class Computed:

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from incrowd.randomizers.base import FloatArray
 from incrowd.tasks.base import Collected
 
-__all__ = ["Folded", "Tabulated"]
-
 
 @dataclass(frozen=True)
 class Folded:

@@ -27,18 +27,6 @@ from incrowd.tasks.query.schema import Column
 if TYPE_CHECKING:
     from incrowd.tasks.query.sql import Names, Node
 
-__all__ = [
-    "MIRRORED",
-    "Compare",
-    "Condition",
-    "Joined",
-    "Operator",
-    "Opposite",
-    "condition_of",
-    "names_in",
-]
-
-
 Operator = Literal["=", "<>", "<", "<=", ">", ">="]
 _TESTS: dict[Operator, Callable[[Any, Any], Any]] = {
     "=": operator.eq,

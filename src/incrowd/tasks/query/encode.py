@@ -16,8 +16,6 @@ from incrowd.errors import EmptyData, InvalidParameter, MissingColumn
 from incrowd.tasks.query.schema import Column
 from incrowd.tasks.raw import Gaps, missing, texts
 
-__all__ = ["encode", "gaps"]
-
 _MOST_WHOLE = 2**53
 
 

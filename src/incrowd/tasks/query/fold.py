@@ -27,8 +27,6 @@ from incrowd.randomizers.base import FloatArray
 from incrowd.tasks.query.collected import Folded
 from incrowd.tasks.query.schema import Column
 
-__all__ = ["fold"]
-
 Cells = NDArray[np.int64]
 
 _BLOCK = 1 << 17

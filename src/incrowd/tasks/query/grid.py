@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from incrowd.errors import InvalidQuery
 from incrowd.tasks.query.schema import Column
 
-__all__ = ["Grid"]
-
 _STEPS: Final = 1 << 10
 """A number is told to at most so many steps between its bounds: less than the noise by far."""
 _MOST_STEPS: Final = 1 << 20

@@ -24,8 +24,6 @@ from incrowd.tasks.query.schema import Column
 if TYPE_CHECKING:
     from incrowd.tasks.query.sql import Names, Node
 
-__all__ = ["MOST_CELLS", "MOST_SETS", "GroupingSet", "grouping_sets"]
-
 
 @dataclass(frozen=True)
 class GroupingSet:

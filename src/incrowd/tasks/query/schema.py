@@ -43,8 +43,6 @@ from incrowd import checks
 from incrowd.errors import FileUnreadable, InvalidConfig, InvalidParameter, MalformedConfig
 from incrowd.tasks.raw import NO_ANSWER, ColumnDomain
 
-__all__ = ["Column", "Schema", "check_columns"]
-
 _TYPES = ("category", "integer", "number")
 _KEYS = ("type", "values", "low", "high", "complete")
 _MOST_WHOLE = 2**53

@@ -25,9 +25,6 @@ from incrowd.tasks.query.conditions import Condition, condition_of
 from incrowd.tasks.query.grouping import GroupingSet, grouping_sets
 from incrowd.tasks.query.schema import Column
 
-__all__ = ["Aggregate", "Function", "Item", "Names", "Node", "Parsed", "Source", "parse"]
-
-
 Node = Any
 """A part of a parsed query. What the parser calls their common type differs by its version."""
 

@@ -28,8 +28,6 @@ from incrowd.tasks.query.schema import Column, Schema, check_columns
 from incrowd.tasks.query.sql import Aggregate, Parsed, parse
 from incrowd.tasks.raw import NO_ANSWER, ColumnDomain, Gaps, blank
 
-__all__ = ["Query"]
-
 
 class Query(Task, frozen=True, kw_only=True, dict=True, tag="query"):
     """The rows that ``sql`` asks for, about a table with these ``columns``."""

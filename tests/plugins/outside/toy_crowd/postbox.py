@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from incrowd.privacy.guarantee import Guarantee, view_of
+from incrowd.privacy.guarantee import Guarantee
 from incrowd.privacy.mechanisms.local import local_guarantee
 from incrowd.protocols.api import Colluders, check_colluders, check_randomizer
 from incrowd.protocols.families import ReportingProtocol
@@ -27,6 +27,7 @@ from incrowd.protocols.trusted_shuffle import roles
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomness import Seeds
 from incrowd.tasks.base import Collected
+from incrowd.views import view_of
 
 POSTBOX = "postbox"
 VIEWS = ("curator", "curator+hub", "curator+postbox", "everyone")

@@ -25,8 +25,6 @@ from numpy.typing import NDArray
 from incrowd import checks
 from incrowd.privacy.guarantee import Profile
 
-__all__ = ["CountedProfile", "Crowds", "fewest_people"]
-
 Crowds = tuple[tuple[int, int], ...]
 """Crowds, each with the number of rounds that have it."""
 

@@ -39,8 +39,6 @@ from incrowd.privacy.thinned import thinned
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomizers.law import PairLaw
 
-__all__ = ["Band", "RatesProfile", "RevealedProfile", "banded_law"]
-
 Doubles = NDArray[np.float64]
 
 _LEVELS = 16

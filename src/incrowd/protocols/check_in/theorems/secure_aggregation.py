@@ -48,15 +48,6 @@ from incrowd.randomness import Seeds
 from incrowd.tasks.learning.channels import check_clip
 from incrowd.tasks.learning.gradients import clipped
 
-__all__ = [
-    "Crowds",
-    "DistributedCheckIn",
-    "SummedProfile",
-    "crowds_of",
-    "distributed_guarantee",
-    "distributed_renyi",
-]
-
 FloatArray = NDArray[np.float64]
 
 _THEOREM = "sum of a random crowd (docs/theory/distributed_check_in.md)"

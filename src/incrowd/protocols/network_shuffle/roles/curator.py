@@ -28,8 +28,6 @@ from incrowd.protocols.runtime.context import Timing
 from incrowd.protocols.runtime.delivery import wake_at
 from incrowd.tasks.base import Dummies
 
-__all__ = ["Curator"]
-
 _TO_CURATOR = msgspec.msgpack.Decoder(wire.HandIn | wire.Withheld | wire.Absent)
 
 

@@ -64,8 +64,6 @@ from incrowd.protocols.runtime.context import ActorContext, Timing
 from incrowd.protocols.runtime.delivery import Backoff, Outbox, OutboxState, wake_at
 from incrowd.randomizers.base import Randomizer
 
-__all__ = ["Curator", "Device", "HandedIn", "make_actor", "sizes"]
-
 _ANSWER_LIMIT = 1024
 
 _FROM_DEVICE = msgspec.msgpack.Decoder(wire.Hop | wire.Passed)

@@ -13,8 +13,6 @@ from incrowd import checks
 from incrowd.errors import InvalidParameter
 from incrowd.protocols.runtime.context import ROUND_SECONDS, SETTLE, Timing
 
-__all__ = ["Clock"]
-
 
 @dataclass(frozen=True)
 class Clock:

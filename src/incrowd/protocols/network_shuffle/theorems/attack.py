@@ -30,8 +30,6 @@ from incrowd.protocols.network_shuffle.theorems.walk import Doubles, Walk
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomizers.law import PairLaw
 
-__all__ = ["NeighbourhoodAttack"]
-
 _SETS = (1, 2, 4, 8, 16, 32, 64)
 _MOST_OTHERS = 40.0
 """Sets in which more other reports are expected than this hide the victim about as well as all."""

@@ -25,20 +25,6 @@ from incrowd.protocols.network_shuffle.theorems.walk import Bools
 from incrowd.protocols.runtime.actor import device
 from incrowd.protocols.runtime.context import Connection, Connections
 
-__all__ = [
-    "AWAY",
-    "EITHER",
-    "LEFT",
-    "ON",
-    "THERE",
-    "UNKNOWN",
-    "Attendance",
-    "Codes",
-    "from_connections",
-    "from_record",
-    "on_to_the_end",
-]
-
 Codes = NDArray[np.int8]
 
 AWAY: Final = 0

@@ -19,8 +19,6 @@ from incrowd.protocols.runtime.context import Connections, Timing
 if TYPE_CHECKING:
     from incrowd.protocols.network_shuffle.theorems.walk import Walk
 
-__all__ = ["attendance_of", "in_doubt", "is_bounded", "with_connections"]
-
 _SETTLED = 2
 """Settle windows without which nobody can say that what was late has come in."""
 

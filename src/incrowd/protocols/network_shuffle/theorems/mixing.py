@@ -35,18 +35,6 @@ from incrowd.graphs.graph import Graph
 from incrowd.graphs.propagate import over_blocks, relative_error
 from incrowd.protocols.network_shuffle.theorems.walk import Bools, Doubles, Walk, start
 
-__all__ = [
-    "SLACKS",
-    "Mixing",
-    "Progress",
-    "Route",
-    "measure",
-    "measure_colluding",
-    "overhang",
-    "separation_of",
-    "work",
-]
-
 Progress = Callable[[int, int], None]
 Route = Literal["exact", "spectral", "gap", "stationary"]
 

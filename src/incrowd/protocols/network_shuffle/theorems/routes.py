@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from incrowd.graphs.spectral_bounds import Modes
     from incrowd.protocols.network_shuffle.theorems.attendance import Attendance
 
-__all__ = ["bearable", "fewest_rounds", "mix", "mix_colluding", "mix_doubtful", "stationary"]
-
 _BEARABLE = 1e12
 """Multiplications that the exact route may take: some minutes on two cores."""
 _CERTIFIED = 32

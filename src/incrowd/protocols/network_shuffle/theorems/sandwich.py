@@ -33,8 +33,6 @@ from incrowd.protocols.network_shuffle.theorems.mixing import (
 )
 from incrowd.protocols.network_shuffle.theorems.walk import Bools, Doubles, Walk
 
-__all__ = ["Envelopes", "measure_doubtful"]
-
 _HIDDEN = 0.5
 """A first hop after which the report is lost or sticks out more often than this hides nobody."""
 

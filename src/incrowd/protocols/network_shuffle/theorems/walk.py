@@ -16,8 +16,6 @@ from incrowd.errors import GraphInvalid, InvalidParameter
 from incrowd.graphs.graph import Graph, from_edges
 from incrowd.graphs.propagate import Step
 
-__all__ = ["Bools", "Doubles", "Walk", "start"]
-
 Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 

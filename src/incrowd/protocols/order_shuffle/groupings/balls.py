@@ -36,8 +36,6 @@ from incrowd.protocols.order_shuffle.groupings.base import (
 )
 from incrowd.protocols.order_shuffle.groupings.geo import chord, on_sphere
 
-__all__ = ["METRICS", "BallGroups", "checked_points", "from_points"]
-
 FloatArray = NDArray[np.float64]
 
 METRICS = ("euclidean", "haversine")

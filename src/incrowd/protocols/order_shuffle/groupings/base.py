@@ -30,8 +30,6 @@ from incrowd.errors import InvalidCrowd, InvalidParameter
 if TYPE_CHECKING:
     from scipy import sparse
 
-__all__ = ["MOST_HELD", "Block", "Grouping", "Incidence", "IntArray", "chosen", "frozen", "spans"]
-
 IntArray = NDArray[np.int64]
 
 MOST_HELD = 2**27

@@ -16,8 +16,6 @@ from typing import Any
 from incrowd.errors import EmptyData, FileUnreadable, InvalidParameter
 from incrowd.protocols.order_shuffle.groupings.lists import ListedGroups, from_lists, from_owners
 
-__all__ = ["load", "read_json"]
-
 
 def load(path: str | Path, n: int | None = None) -> ListedGroups:
     """Read groups; ``n`` people, or as many as the file names."""

@@ -12,8 +12,6 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["DEGREE", "EARTH_RADIUS", "apart", "chord", "on_sphere"]
-
 EARTH_RADIUS = 6371.0088
 """The mean radius of the earth, in kilometres."""
 DEGREE = math.pi / 180 * EARTH_RADIUS

@@ -15,8 +15,6 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["count_near", "list_near", "list_near_people", "search_near"]
-
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 _Loop = TypeVar("_Loop", bound=Callable[..., Any])

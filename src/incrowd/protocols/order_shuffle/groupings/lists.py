@@ -29,8 +29,6 @@ from incrowd.protocols.order_shuffle.groupings.base import (
     frozen,
 )
 
-__all__ = ["ListedGroups", "from_graph", "from_labels", "from_lists", "from_owners"]
-
 _AT_ONCE = 2**22
 """Members that are found at once, of groups in a graph."""
 _MOST_PEOPLE = 2**31 - 1

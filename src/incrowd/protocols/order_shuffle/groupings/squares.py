@@ -23,8 +23,6 @@ from incrowd.protocols.order_shuffle.groupings.geo import DEGREE
 from incrowd.protocols.order_shuffle.groupings.lists import ListedGroups
 from incrowd.protocols.order_shuffle.orders.coordinates import CURVE, along_hilbert
 
-__all__ = ["from_cells"]
-
 FloatArray = NDArray[np.float64]
 
 _NARROWEST = 1e-9

@@ -16,8 +16,6 @@ from incrowd.protocols.order_shuffle.groupings.balls import BallGroups
 from incrowd.protocols.order_shuffle.groupings.base import IntArray
 from incrowd.protocols.order_shuffle.groupings.geo import DEGREE
 
-__all__ = ["CURVE", "along_hilbert", "coordinate", "hilbert", "strips"]
-
 FloatArray = NDArray[np.float64]
 
 _DIRECTIONS = 16

@@ -24,8 +24,6 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["anneal", "breadth_first", "measure", "pull"]
-
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 SmallArray = NDArray[np.int32]

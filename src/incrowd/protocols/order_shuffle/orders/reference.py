@@ -48,15 +48,6 @@ from incrowd.protocols.order_shuffle.orders import coordinates, search
 from incrowd.protocols.order_shuffle.orders.refine import affordable, floor_of, refined
 from incrowd.protocols.order_shuffle.theorems.sensitivity import kendall
 
-__all__ = [
-    "METHODS",
-    "ReferenceOrder",
-    "given_order",
-    "lacking",
-    "read_order",
-    "reference_order",
-]
-
 _MEASURED = 60_000_000
 """Members of groups that measuring candidates may read, but for the first of each method."""
 

@@ -24,8 +24,6 @@ from numpy.typing import NDArray
 
 from incrowd.protocols.order_shuffle.groupings.base import Grouping, Incidence, IntArray
 
-__all__ = ["affordable", "floor_of", "refined"]
-
 _DESCENT_VISITS = 800_000_000
 """Pairs of atom and group that a descent may visit, three times per step: some seconds."""
 _STEPS = 120

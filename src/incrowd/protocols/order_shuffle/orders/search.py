@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from incrowd.protocols.order_shuffle.groupings.base import Incidence, IntArray
 
-__all__ = ["breadth_first", "cuthill_mckee", "label", "peripheral"]
-
 _MOST_EDGES = 30_000_000
 """Of a graph that is made for reverse Cuthill–McKee."""
 _TURNS = 8

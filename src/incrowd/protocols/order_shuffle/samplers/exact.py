@@ -27,8 +27,6 @@ from numpy.typing import NDArray
 
 from incrowd.errors import InvalidParameter
 
-__all__ = ["MOST_THETA", "exact_codes", "exact_pinned"]
-
 _WORD: Final = 64
 _WORDS_PER_ITEM: Final = 10
 """A little more than is read on average; more are fetched when they run out."""

@@ -20,8 +20,6 @@ from incrowd import checks
 from incrowd.errors import InvalidParameter
 from incrowd.protocols.order_shuffle.samplers.exact import exact_pinned
 
-__all__ = ["checked_theta", "expected_moved", "hamming_log_psi", "hamming_permutation"]
-
 _DEVIATIONS: Final = 13.0
 _TAIL: Final = 90.0
 """Numbers of pinned ranks beyond so many deviations, and so many more, weigh less than e^−80."""

@@ -35,16 +35,6 @@ from incrowd.protocols.order_shuffle.samplers.hamming import (
     checked_theta,
 )
 
-__all__ = [
-    "arranged",
-    "conjugated",
-    "expected_inversions",
-    "inversions_deviation",
-    "kendall_codes",
-    "kendall_log_psi",
-    "kendall_permutation",
-]
-
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 

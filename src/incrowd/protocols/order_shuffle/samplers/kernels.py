@@ -23,8 +23,6 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["exponentials", "fill_slots", "insert"]
-
 Codes = NDArray[np.int32]
 Words = NDArray[np.uint64]
 _Loop = TypeVar("_Loop", bound=Callable[..., Any])

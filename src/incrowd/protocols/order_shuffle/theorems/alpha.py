@@ -21,20 +21,6 @@ from incrowd import checks
 from incrowd.errors import InvalidParameter
 from incrowd.privacy.rounding import rounded_down, rounded_up
 
-__all__ = [
-    "HAMMING",
-    "HONEST_SHUFFLER",
-    "KENDALL",
-    "ONE_GROUP",
-    "PUBLIC_PLACES",
-    "RANDOMIZER_ALONE",
-    "SAME_RANDOMIZER",
-    "alpha_of",
-    "largest_posterior",
-    "local_alpha",
-    "theta_for",
-]
-
 KENDALL = "Mallows shuffle, inversions (docs/theory/order.md)"
 HAMMING = "Mallows shuffle, those who moved (docs/theory/order.md)"
 RANDOMIZER_ALONE = "order under the randomizer alone (docs/theory/order.md)"

@@ -35,8 +35,6 @@ from incrowd import checks
 from incrowd.errors import InvalidParameter
 from incrowd.protocols.order_shuffle.samplers.hamming import checked_theta, expected_moved
 
-__all__ = ["displacement_law", "expected_displacement", "rank_law"]
-
 FloatArray = NDArray[np.float64]
 
 _SUMMED: Final = 128

@@ -19,8 +19,6 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["few_valued", "log_lost", "spans", "spreads"]
-
 IntArray = NDArray[np.int64]
 _Loop = TypeVar("_Loop", bound=Callable[..., Any])
 

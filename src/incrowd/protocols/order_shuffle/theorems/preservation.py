@@ -26,13 +26,6 @@ from math import comb, factorial
 from incrowd import checks
 from incrowd.errors import InvalidCrowd, InvalidParameter
 
-__all__ = [
-    "hamming_preservation",
-    "log_hamming_preservation",
-    "losing_permutations",
-    "tolerated",
-]
-
 _MOST_EXACT = 300
 """Whole numbers of permutations are listed for crowds up to here."""
 _GREATEST_THETA = 700.0

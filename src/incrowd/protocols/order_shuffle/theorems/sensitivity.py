@@ -32,8 +32,6 @@ from incrowd.errors import InvalidParameter
 if TYPE_CHECKING:
     from incrowd.protocols.order_shuffle.groupings import Grouping
 
-__all__ = ["hamming", "kendall", "paper_sensitivity", "widths"]
-
 IntArray = NDArray[np.int64]
 
 

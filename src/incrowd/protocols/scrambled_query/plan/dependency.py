@@ -43,8 +43,6 @@ from incrowd.randomizers import Redirect
 if TYPE_CHECKING:
     from incrowd.protocols.scrambled_query.plan.model import Cluster, Plan, Stage
 
-__all__ = ["Charge", "Means", "charges", "profile"]
-
 _ROUND = 2.0**-48
 
 Means = Literal["mixing", "lies", "noise"]

@@ -29,8 +29,6 @@ from incrowd.privacy.guarantee import Profile
 from incrowd.protocols.scrambled_query.parameters import Answers
 from incrowd.protocols.scrambled_query.theorems.mechanisms import Flooding, Routing
 
-__all__ = ["OWN", "Cluster", "Kind", "Plan", "Stage", "aggregate", "kmeans", "one_of"]
-
 OWN = "own tuple"
 """What decides where a source's message goes, unless something else is said."""
 Kind = Literal["source", "scrambler", "compute", "simple", "result"]

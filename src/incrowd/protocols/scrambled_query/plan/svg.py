@@ -17,8 +17,6 @@ from incrowd.protocols.scrambled_query.plan.text import counted, drawn_as_text
 if TYPE_CHECKING:
     from incrowd.protocols.scrambled_query.plan.model import Cluster, Plan, Stage
 
-__all__ = ["drawn_as_svg"]
-
 _WIDE, _HIGH, _GAP, _APART = 152, 78, 96, 18
 _MARGIN, _PER_ROW, _BETWEEN = 28, 6, 56
 _COLOURS = {

@@ -17,8 +17,6 @@ from incrowd.protocols.scrambled_query.plan.dependency import Charge, charges
 if TYPE_CHECKING:
     from incrowd.protocols.scrambled_query.plan.model import Cluster, Plan, Stage
 
-__all__ = ["counted", "drawn_as_text", "explained"]
-
 _COLUMNS = 100
 _SHOWN = 6
 _NOUNS = {

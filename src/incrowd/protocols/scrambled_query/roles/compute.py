@@ -32,8 +32,6 @@ from incrowd.protocols.scrambled_query.topology import Places, deadlines
 if TYPE_CHECKING:
     from incrowd.protocols.scrambled_query.spec import ScrambledQuery
 
-__all__ = ["Compute"]
-
 _FROM_DEVICE = msgspec.msgpack.Decoder(wire.Report)
 _FROM_CURATOR = msgspec.msgpack.Decoder(messages.Fold | messages.Safe)
 _FROM_SCRAMBLER = msgspec.msgpack.Decoder(messages.Parcel)

@@ -33,8 +33,6 @@ from incrowd.tasks.query import Folded, Tabulated
 if TYPE_CHECKING:
     from incrowd.protocols.scrambled_query.spec import ScrambledQuery
 
-__all__ = ["Curator"]
-
 _FROM_SCRAMBLER = msgspec.msgpack.Decoder(messages.Ask | messages.Taken)
 _FROM_DEVICE = msgspec.msgpack.Decoder(messages.Diverted | messages.Through)
 _FROM_COMPUTE = msgspec.msgpack.Decoder(messages.Arrived | messages.Part)

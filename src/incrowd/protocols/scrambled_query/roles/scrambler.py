@@ -45,8 +45,6 @@ from incrowd.protocols.scrambled_query.topology import Places, deadlines
 if TYPE_CHECKING:
     from incrowd.protocols.scrambled_query.spec import ScrambledQuery
 
-__all__ = ["Scrambler", "added"]
-
 _FROM_DEVICE = msgspec.msgpack.Decoder(wire.Report)
 _FROM_CURATOR = msgspec.msgpack.Decoder(messages.Granted | messages.Lost | messages.Take)
 _FROM_COMPUTE = msgspec.msgpack.Decoder(messages.Stored)

@@ -49,8 +49,6 @@ from incrowd.protocols.scrambled_query.topology import Places, deadlines
 if TYPE_CHECKING:
     from incrowd.protocols.scrambled_query.spec import ScrambledQuery
 
-__all__ = ["Source", "make_actor"]
-
 _ANSWERS = msgspec.msgpack.Decoder(wire.Accepted | wire.Refused)
 _FROM_CURATOR = msgspec.msgpack.Decoder(messages.Divert | messages.Noted)
 _SHORT = 1024

@@ -22,8 +22,6 @@ from incrowd import checks
 from incrowd.errors import InvalidParameter, NotProven
 from incrowd.randomizers import Redirect
 
-__all__ = ["capped_epsilon", "check_capped"]
-
 _UNIT = 2.0**-53
 
 

@@ -37,8 +37,6 @@ from incrowd.randomizers import Redirect
 if TYPE_CHECKING:
     from incrowd.privacy.composition import LossDistribution
 
-__all__ = ["ScramblerProfile"]
-
 FloatArray = NDArray[np.float64]
 
 _UNIT = 2.0**-53

@@ -17,8 +17,6 @@ from incrowd import checks
 from incrowd.errors import InvalidParameter
 from incrowd.randomizers import Redirect
 
-__all__ = ["flooding_epsilon", "telling"]
-
 _ROUND_UP = 1 + 2.0**-48
 
 

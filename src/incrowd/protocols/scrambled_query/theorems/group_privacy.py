@@ -25,8 +25,6 @@ from incrowd.privacy.least import LentProfile
 if TYPE_CHECKING:
     from incrowd.privacy.composition import LossDistribution
 
-__all__ = ["GroupProfile", "TogetherProfile", "WorstProfile"]
-
 _ROUND = 2.0**-46
 _LEAST = 1e-12
 _REFERENCE = 1e-6

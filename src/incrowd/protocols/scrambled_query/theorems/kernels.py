@@ -23,8 +23,6 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["attacks", "curve"]
-
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 _Loop = TypeVar("_Loop", bound=Callable[..., Any])

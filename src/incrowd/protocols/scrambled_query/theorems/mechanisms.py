@@ -29,15 +29,6 @@ from incrowd.protocols.scrambled_query.theorems.flooding import flooding_epsilon
 from incrowd.protocols.scrambled_query.theorems.occupancy import Crowds, crowds
 from incrowd.randomizers import PairLaw, Randomizer, Redirect
 
-__all__ = [
-    "BlanketProfile",
-    "CappedScrambler",
-    "Flooding",
-    "Routing",
-    "Scrambler",
-    "SomeScrambler",
-]
-
 _PAGE = "(docs/theory/scrambler.md)"
 
 

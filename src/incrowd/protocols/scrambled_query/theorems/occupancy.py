@@ -16,8 +16,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Crowds", "crowds", "likely", "span"]
-
 FloatArray = NDArray[np.float64]
 
 _UNIT = 2.0**-53

@@ -16,8 +16,6 @@ from incrowd.protocols.token_walk.simulate import correlation
 if TYPE_CHECKING:
     from incrowd.protocols.token_walk.spec import TokenWalk
 
-__all__ = ["Curator"]
-
 _TO_CURATOR = msgspec.msgpack.Decoder(messages.Homecoming)
 
 

@@ -52,8 +52,6 @@ from incrowd.randomizers.base import FloatArray, Randomizer
 if TYPE_CHECKING:
     from incrowd.protocols.token_walk.spec import TokenWalk
 
-__all__ = ["Device", "Held", "make_actor"]
-
 _SPARE_LOTS = 1000
 """How many more lots of keys a device makes than there are visits in a walk."""
 _TO_DEVICE = msgspec.msgpack.Decoder(

@@ -15,22 +15,6 @@ import msgspec
 
 from incrowd.protocols.token_walk.roles.token import TokenFormat
 
-__all__ = [
-    "HOME",
-    "KEY_BYTES",
-    "LOT",
-    "Again",
-    "Arrived",
-    "Carry",
-    "Handed",
-    "Homecoming",
-    "Over",
-    "Release",
-    "Restock",
-    "Stock",
-    "limit_of",
-]
-
 KEY_BYTES = 32
 LOT = 8
 """How many one-time keys a device makes at a time."""

@@ -58,9 +58,6 @@ from incrowd.protocols.token_walk.theorems.conditional_on_path import largest_lo
 if TYPE_CHECKING:
     from incrowd.protocols.token_walk.spec import TokenWalk
 
-__all__ = ["KEPT", "NOWHERE", "Courier", "Visit", "line", "walk_seconds"]
-
-
 KEPT: Final = 8
 """How many of the last holders keep their sums."""
 _PATIENCE: Final = 3

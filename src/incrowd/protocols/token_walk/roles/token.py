@@ -21,8 +21,6 @@ from incrowd.tasks.base import Collected
 if TYPE_CHECKING:
     from incrowd.protocols.token_walk.spec import TokenWalk
 
-__all__ = ["Carried", "TokenFormat", "most", "token_format"]
-
 _NOBODY = 0xFFFFFFFF
 """In place of a category, where a list of them is filled up."""
 _PLACE = np.dtype([("category", "<u4"), ("count", "<u4")])

@@ -36,8 +36,6 @@ from incrowd.protocols.token_walk.theorems.gap_moments import (
     log_runs_alike,
 )
 
-__all__ = ["LONGEST", "IteratedProfile", "MomentProfile"]
-
 FloatArray = NDArray[np.float64]
 
 LONGEST = 64

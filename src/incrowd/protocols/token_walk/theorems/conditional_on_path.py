@@ -21,16 +21,6 @@ from incrowd import checks
 from incrowd.errors import InvalidCrowd, InvalidParameter
 from incrowd.privacy.gaussian import GaussianProfile
 
-__all__ = [
-    "average_losses",
-    "largest_loss",
-    "realised_epsilon",
-    "realised_losses",
-    "realised_losses_of",
-    "realised_profile",
-    "worst_losses",
-]
-
 FloatArray = NDArray[np.float64]
 
 _MOST_PEOPLE = 20_000

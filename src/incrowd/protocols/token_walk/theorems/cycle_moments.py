@@ -27,8 +27,6 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["CycleMoments"]
-
 FloatArray = NDArray[np.float64]
 
 _SHORT = 2500

@@ -26,8 +26,6 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Gap", "Geometric", "Runs", "log_moment_of_runs", "log_runs_alike"]
-
 FloatArray = NDArray[np.float64]
 
 _ROUNDING = 2.0**-53

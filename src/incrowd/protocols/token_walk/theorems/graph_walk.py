@@ -35,15 +35,6 @@ from incrowd.protocols.token_walk.theorems.gap_moments import (
     log_runs_alike,
 )
 
-__all__ = [
-    "PairOnGraphProfile",
-    "WorstPairProfile",
-    "check_weights",
-    "first_hit",
-    "metropolis",
-    "worst_profile",
-]
-
 FloatArray = NDArray[np.float64]
 Weights = sparse.csr_array
 

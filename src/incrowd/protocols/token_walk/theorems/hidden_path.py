@@ -35,8 +35,6 @@ from incrowd.protocols.token_walk.theorems.visit_counts import (
 )
 from incrowd.randomizers.law import PairLaw
 
-__all__ = ["HiddenWalkProfile", "coalition"]
-
 FloatArray = NDArray[np.float64]
 
 _NARROW = 0.1

@@ -43,8 +43,6 @@ from incrowd.protocols.token_walk.theorems.visit_counts import (
 )
 from incrowd.randomizers.noise import gaussian_deltas
 
-__all__ = ["CuratorSumProfile", "LocalWalkProfile", "PublicWalkProfile"]
-
 FloatArray = NDArray[np.float64]
 
 _ROUND = 1e-9

@@ -33,8 +33,6 @@ from incrowd.privacy.shuffle import ShuffleProfile
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomizers.law import PairLaw
 
-__all__ = ["Ring"]
-
 _FEWEST = 3
 _UP = 1 + 2.0**-51
 

@@ -17,8 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr
 
-__all__ = ["ShiftedSum", "Visits", "few_stretches", "last_visit", "visits"]
-
 FloatArray = NDArray[np.float64]
 
 _ROUND = 1e-9
