@@ -16,6 +16,38 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import ClassVar, Self
 
+__all__ = [
+    "BudgetInfeasible",
+    "Declined",
+    "EmptyData",
+    "FileUnreadable",
+    "GraphInvalid",
+    "GraphMalformed",
+    "HubRefused",
+    "HubUnreachable",
+    "IncrowdError",
+    "InvalidConfig",
+    "InvalidCrowd",
+    "InvalidDelta",
+    "InvalidEpsilon",
+    "InvalidParameter",
+    "InvalidQuery",
+    "MalformedConfig",
+    "MissingColumn",
+    "MissingExtra",
+    "NotANumber",
+    "NotProven",
+    "NumericalFloor",
+    "PluginInvalid",
+    "ProtocolFailed",
+    "Refused",
+    "ServiceFailed",
+    "StoreUnavailable",
+    "UnknownCategory",
+    "all_errors",
+    "located",
+]
+
 
 class IncrowdError(Exception):
     """Base of every error that a caller or an input can cause.
