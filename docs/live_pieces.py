@@ -174,7 +174,8 @@ def live_cover() -> str:
     """What cover buys and costs, for the example."""
     survey = ic.survey.load(ROOT / "examples" / "live.toml")
     bare = survey.protocol
-    covered, plan = bare.covered(DELTA, CELLS)
+    covered = bare.covered(DELTA, CELLS)
+    plan = covered.cover
     ticks = plan.ticks(device(0), timing_of(survey.live))
     cells_sent = sum(sum(tick.cells.values()) for tick in ticks)
     rows = [

@@ -40,7 +40,7 @@ from incrowd.live.options import LiveOptions
 from incrowd.protocols.capabilities import Tunable
 from incrowd.protocols.registry import PROTOCOLS, answered_tasks
 from incrowd.protocols.registry import load as load_protocol
-from incrowd.protocols.settings import Field, fields_of
+from incrowd.protocols.settings import Field, fields_of, settings_type
 from incrowd.randomizers._lattice import keep_probability, truth_probability
 from incrowd.randomizers.registry import RANDOMIZERS, answer_plugins
 from incrowd.report.format import count, guess, percent, plain, round_up, up
@@ -187,7 +187,7 @@ def protocol_parameters() -> str:
     rows = [
         (f"`{kind}`", f"`{field.name}`", _type(field), _default(field), field.description)
         for kind in PROTOCOLS
-        for field in fields_of(load_protocol(kind).parameters_type).values()
+        for field in fields_of(settings_type(load_protocol(kind))).values()
     ]
     return table(("protocol", "parameter", "type", "default", "meaning"), rows)
 
@@ -409,7 +409,7 @@ def survey_keys() -> str:
     # Two protocols may have a key of one name, with one meaning or with two.
     told: dict[tuple[str, ...], list[str]] = {}
     for kind in PROTOCOLS:
-        for name, field in _fields(load_protocol(kind).parameters_type):
+        for name, field in _fields(settings_type(load_protocol(kind))):
             if name != "n":
                 said = (f"`{name}`", _type(field), _default(field), field.description)
                 told.setdefault(said, []).append(f"`{kind}`")

@@ -60,7 +60,7 @@ def trade_off(
     for mode in modes:
         for local in locals_:
             randomizer = PrivUnit(epsilon=local, dimension=dimension)
-            protocol = NetworkShuffle(graph, randomizer, rounds=mixing.rounds, mode=mode)
+            protocol = NetworkShuffle(randomizer, graph=graph, rounds=mixing.rounds, mode=mode)
             task = Vector(dimension=dimension)
             errors = []
             for seed in range(seeds):

@@ -35,6 +35,7 @@ from experiments.network_rounds import (
     Store,
     compute,
 )
+from incrowd.blocks import values_of
 from incrowd.protocols.network_shuffle import NetworkShuffle
 from incrowd.protocols.network_shuffle.theorems import routes
 from incrowd.protocols.network_shuffle.theorems.walk import Walk
@@ -193,9 +194,9 @@ def worst_table(size: Size) -> Table:
     """Who is worst off after 20 rounds on the Twitch graph, and that an attack shows it."""
     case = size.cases[0]
     graph = size.store.graph(case)
-    protocol = NetworkShuffle(graph, Generic(epsilon=EPSILON), rounds=LOOKED_AT)
+    protocol = NetworkShuffle(Generic(epsilon=EPSILON), graph=graph, rounds=LOOKED_AT)
     guarantee = protocol.guarantee()
-    facts = protocol.diagnostics(DELTA, guarantee)
+    facts = values_of(protocol.diagnostics(DELTA, guarantee))
     worst = facts["worst_person"]
     degrees = graph.degrees[graph.neighbours(worst["person"])]
     printed = PRINTED[case.name]

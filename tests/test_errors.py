@@ -10,7 +10,6 @@ import pytest
 
 import incrowd
 from incrowd import checks, errors, graphs
-from incrowd.protocols import load
 from incrowd.protocols.scrambled_query.tuning import Limits, fit
 from incrowd.randomizers import KRR
 from incrowd.survey.parse import Origin
@@ -55,7 +54,9 @@ LAYERS = {
         "rounds",
     ),
     "parameters": (
-        lambda: load("network-shuffle").parameters_type(n=5, graph="ring", laziness=1.0),
+        lambda: incrowd.NetworkShuffle(
+            incrowd.RR(epsilon=1.0), graph=incrowd.graphs.ring(5), laziness=1.0
+        ),
         "laziness",
     ),
     "graph": (lambda: graphs.named("reglar:8", 9), "graph"),

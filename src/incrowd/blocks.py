@@ -7,8 +7,9 @@ module knows of nothing else, so that whatever has something to tell can return 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, Literal
 
 HEAD = "question"
@@ -82,6 +83,43 @@ class Section:
     title: str
     order: int
     blocks: tuple[Block, ...]
+
+
+def facts_from(
+    values: Mapping[str, Any],
+    up: Collection[str] = (),
+    units: Mapping[str, str] = MappingProxyType({}),
+) -> tuple[Fact, ...]:
+    """Make facts of plain data, a group of each mapping in it.
+
+    Args:
+        values: Values by their names.
+        up: Names of numbers that bound something from above.
+        units: Units by the names of their values.
+
+    """
+    return tuple(
+        Fact(
+            name,
+            # A tuple in a fact is a group of facts.
+            facts_from(value, up, units)
+            if isinstance(value, Mapping)
+            else list(value)
+            if isinstance(value, tuple)
+            else value,
+            "up" if name in up else None,
+            units.get(name, ""),
+        )
+        for name, value in values.items()
+    )
+
+
+def values_of(facts: Iterable[Fact]) -> dict[str, Any]:
+    """Return the plain data of facts."""
+    return {
+        each.name: values_of(each.value) if isinstance(each.value, tuple) else each.value
+        for each in facts
+    }
 
 
 def arranged(sections: Iterable[Section]) -> tuple[Section, ...]:

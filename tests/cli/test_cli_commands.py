@@ -15,7 +15,8 @@ from cli_helpers import EXAMPLES, Call
 
 from incrowd._version import __version__
 from incrowd.protocols import PROTOCOLS, load
-from incrowd.protocols.settings import fields_of
+from incrowd.protocols.capabilities import asks_randomizer
+from incrowd.protocols.settings import fields_of, settings_type
 from incrowd.randomizers import KRR, Generic
 
 COMMAND = Path(sys.executable).parent / "incrowd"
@@ -64,8 +65,8 @@ def test_account_states_what_the_library_proves(incrowd: Call) -> None:
 
 def test_every_protocol_is_accounted_and_calibrated(incrowd: Call) -> None:
     for kind in PROTOCOLS:
-        fields = fields_of(load(kind).parameters_type)
-        if not load(kind).asks_epsilon0({"task": "histogram"}):
+        fields = fields_of(settings_type(load(kind)))
+        if not asks_randomizer(load(kind), {"task": "histogram"}):
             continue  # Its promise rests on other things, which have tests of their own.
         # What walks over a graph is here accounted without one, as perfectly mixed.
         more = ("--stationary",) if "stationary" in fields else ()

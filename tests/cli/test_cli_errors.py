@@ -190,7 +190,7 @@ def test_a_report_that_cannot_be_written_is_known_before_the_run(
     def fail(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("incrowd.survey.prepared.read_columns", fail)
+    monkeypatch.setattr("incrowd.survey.people.read_columns", fail)
     ended = incrowd("run", survey(), "--report", "nowhere/report.html")
     assert_fails(ended, errors.FileUnreadable, "nowhere/report.html")
 
@@ -218,7 +218,7 @@ def test_the_unexpected(
     def fail(*_: object) -> None:
         raise ZeroDivisionError("a\nbug")
 
-    monkeypatch.setattr("incrowd.survey.prepared.read_columns", fail)
+    monkeypatch.setattr("incrowd.survey.people.read_columns", fail)
     assert_fails(incrowd("run", survey()), 1, "ZeroDivisionError: a bug", "--debug")
     with pytest.raises(ZeroDivisionError):
         incrowd("run", survey(), "--debug")
@@ -230,7 +230,7 @@ def test_an_interrupt(
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("incrowd.survey.prepared.read_columns", interrupt)
+    monkeypatch.setattr("incrowd.survey.people.read_columns", interrupt)
     ended = incrowd("run", survey())
     assert (ended.code, ended.out) == (130, "")
     assert "Traceback" not in ended.err

@@ -46,7 +46,7 @@ def answer(incrowd: Call, *words: object) -> dict[str, Any]:
 def test_account_states_what_the_library_proves(incrowd: Call) -> None:
     graph = befriend()
     found = answer(incrowd, *ACCOUNT, "--rounds", "1e1", "--laziness", "0.25")
-    protocol = NetworkShuffle(graph, KRR(categories=5, epsilon=1.0), rounds=10, laziness=0.25)
+    protocol = NetworkShuffle(KRR(categories=5, epsilon=1.0), graph=graph, rounds=10, laziness=0.25)
     assert found["epsilon"] == protocol.guarantee().epsilon(1e-3) < 1
     assert found["trusted_shuffler_epsilon"] < found["median_epsilon"] <= found["epsilon"]
     assert found["route"] == "exact"

@@ -225,7 +225,7 @@ def test_vectors_of_the_mean():
 def test_measured_load_is_that_of_the_protocol():
     """What the load table counts is what the protocol itself hands in."""
     graph = small("twitch_de")
-    protocol = NetworkShuffle(graph, RR(epsilon=1.0), rounds=12)
+    protocol = NetworkShuffle(RR(epsilon=1.0), graph=graph, rounds=12)
     values = np.zeros(graph.n, np.int64)
     loads = np.array([protocol.collect(values, Seeds(seed)).load for seed in range(100)])
     expected = graph.degrees / graph.degrees.mean()

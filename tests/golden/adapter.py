@@ -14,21 +14,21 @@ from typing import Any
 
 import numpy as np
 
-from incrowd import graphs
+from incrowd import blocks, graphs
 from incrowd.errors import IncrowdError, NotProven
 from incrowd.graphs.graph import Graph
 from incrowd.live.accounting import CELLS
 from incrowd.protocols.api import Protocol
+from incrowd.protocols.capabilities import run_diagnostics
 from incrowd.protocols.check_in import CheckIn
 from incrowd.protocols.local import Local
 from incrowd.protocols.network_shuffle import NetworkShuffle
-from incrowd.protocols.network_shuffle.parameters import NetworkShuffleParameters
 from incrowd.protocols.order_shuffle import OrderShuffle, groupings
+from incrowd.protocols.registry import build
 from incrowd.protocols.run import Run
 from incrowd.protocols.runtime.actor import CURATOR, device
 from incrowd.protocols.runtime.context import Timing
 from incrowd.protocols.scrambled_query import ScrambledQuery
-from incrowd.protocols.scrambled_query.parameters import ScramblerParameters
 from incrowd.protocols.scrambled_query.tuning import Limits
 from incrowd.protocols.token_walk import TokenWalk
 from incrowd.protocols.trusted_shuffle import TrustedShuffle
@@ -107,8 +107,7 @@ def network_shuffle(case: Case, randomizer: Any, task: Any, settings: dict[str, 
     del task
     named = settings.pop("graph", "")
     if isinstance(named, str):
-        parameters = NetworkShuffleParameters(graph=named, **settings)
-        return NetworkShuffle.make(parameters, randomizer)
+        return build(NetworkShuffle, {"graph": named, **settings}, randomizer)
     several = isinstance(named[0], tuple)
     graph = [graph_of(each) for each in named] if several else graph_of(named)
     people = graph[0].n if isinstance(graph, list) else graph.n
@@ -118,13 +117,13 @@ def network_shuffle(case: Case, randomizer: Any, task: Any, settings: dict[str, 
         settings["away"] = table
     if silent := settings.pop("silent", ()):
         settings["silent"] = np.isin(np.arange(people), silent)
-    return NetworkShuffle(graph, randomizer, **settings).planned(case.delta)
+    return NetworkShuffle(randomizer, graph=graph, **settings).planned(case.delta)
 
 
 def order_shuffle(case: Case, randomizer: Any, task: Any, settings: dict[str, Any]) -> Protocol:
     del case, task
     named = settings.pop("groups", None)
-    return OrderShuffle(randomizer, None if named is None else groups_of(*named), **settings)
+    return OrderShuffle(randomizer, groups=None if named is None else groups_of(*named), **settings)
 
 
 def token_walk(case: Case, randomizer: Any, task: Any, settings: dict[str, Any]) -> Protocol:
@@ -138,7 +137,7 @@ def scrambled_query(case: Case, randomizer: Any, task: Any, settings: dict[str, 
     if case.facts.get("tuned"):
         settings |= tuned(case, task, settings)
     if randomizer is not None:
-        return ScrambledQuery.make(ScramblerParameters(**settings), randomizer)
+        return ScrambledQuery(randomizer, **settings)
     return ScrambledQuery(**settings, query=task)
 
 
@@ -231,7 +230,7 @@ QUESTIONS: dict[str, Callable[[], Task]] = {
 
 
 def values_of(case: Case, protocol: Protocol, task: Task | None) -> Any:
-    n, randomizer = protocol.parameters.n, protocol.randomizer
+    n, randomizer = protocol.n, protocol.randomizer
     if isinstance(task, Release):
         places = {
             "release at points": lambda person: (f"{1.5 * person}", f"{person % 3 - 1.5}"),
@@ -280,7 +279,7 @@ def evaluate(case: Case) -> dict[str, Any]:
     if case.missing:
         found["among fewer"] = outcome(lambda: fewer(case, planned))
     if case.facts.get("tuned"):
-        chosen = protocol.parameters
+        chosen = protocol
         found["tuned"] = [chosen.sampling, chosen.sources, chosen.dummies]
     if case.covered:
         found["under cover"] = outcome(lambda: cover_of(case, planned))
@@ -365,12 +364,12 @@ def has_facts(case: Case) -> bool:
 
 
 def facts_of(case: Case, protocol: Protocol) -> Any:
-    return protocol.diagnostics(case.delta, protocol.guarantee(case.views[0]))
+    return blocks.values_of(protocol.diagnostics(case.delta, protocol.guarantee(case.views[0])))
 
 
 def fewer(case: Case, protocol: Protocol) -> dict[str, Any]:
     """The same among all people but the first and the last, counted backwards."""
-    kept = list(range(protocol.parameters.n))[-2:0:-1]
+    kept = list(range(protocol.n))[-2:0:-1]
     return stated(case, protocol.subset(kept))
 
 
@@ -387,7 +386,8 @@ def stated(case: Case, protocol: Protocol) -> dict[str, Any]:
 
 
 def cover_of(case: Case, protocol: Protocol) -> dict[str, Any]:
-    covered, plan = protocol.covered(case.delta, CELLS)
+    covered = protocol.covered(case.delta, CELLS)
+    plan = covered.cover
     parties = [device(0), device(5), *protocol.helpers]
     timetable = [
         [(tick.at, sorted(tick.cells.items())) for tick in plan.ticks(each, Timing())]
@@ -415,7 +415,9 @@ def run_of(case: Case, protocol: Protocol, run: Run) -> dict[str, Any]:
         ],
     }
     if has_facts(case):
-        found["facts"] = outcome(lambda: protocol.run_diagnostics(run.collected, case.delta))
+        found["facts"] = outcome(
+            lambda: blocks.values_of(run_diagnostics(protocol, run.collected, case.delta))
+        )
     if run.refined:
         found["after fewer rounds"] = [
             [each.rounds, each.result.value, cost_of(each.protocol)] for each in run.refined

@@ -45,7 +45,7 @@ from incrowd.protocols.check_in.spec import CheckIn
 from incrowd.protocols.local.spec import Local
 from incrowd.protocols.network_shuffle.roles.device import HandedIn
 from incrowd.protocols.network_shuffle.spec import NetworkShuffle
-from incrowd.protocols.run import Run, resolve_task
+from incrowd.protocols.run import Run, guarantees, resolve_task
 from incrowd.protocols.runtime.actor import CURATOR
 from incrowd.protocols.trusted_shuffle.spec import TrustedShuffle
 from incrowd.randomizers import KRR
@@ -72,7 +72,7 @@ def truthful(n: int) -> KRR:
 def walking(n: int, seed: int, rounds: int = ROUNDS, laziness: float = 0.0) -> NetworkShuffle:
     """Everybody's number walks over a random regular graph."""
     graph = graphs.random_regular(n, 4, np.random.default_rng(seed))
-    return NetworkShuffle(graph, truthful(n), rounds=rounds, laziness=laziness)
+    return NetworkShuffle(truthful(n), graph=graph, rounds=rounds, laziness=laziness)
 
 
 def shuffled(n: int) -> TrustedShuffle:
@@ -236,7 +236,7 @@ class Stage:
         self.folder = folder
         self.protocol = protocol
         self.task = resolve_task(protocol, task)
-        self.n = protocol.parameters.n
+        self.n = protocol.n
         self.rng = random.Random(seed)
         self.opened: asyncio.Future[float] = asyncio.get_running_loop().create_future()
         self.started: asyncio.Future[Started] = asyncio.get_running_loop().create_future()
@@ -545,7 +545,9 @@ def assert_accounted(stage: Stage, outcome: Outcome) -> None:
         assert not away.any()
     else:
         np.testing.assert_array_equal(collected.away, away)
-    happened = NetworkShuffle(protocol.graph, protocol.randomizer, rounds=len(away), away=away)
-    for given, due in zip(outcome.run.guarantees, happened.guarantees(), strict=True):
+    happened = NetworkShuffle(
+        protocol.randomizer, graph=protocol.graph, rounds=len(away), away=away
+    )
+    for given, due in zip(outcome.run.guarantees, guarantees(happened), strict=True):
         assert given.view == due.view
         assert given.epsilon(DELTA) == due.epsilon(DELTA)

@@ -57,7 +57,9 @@ _TESTS = itertools.count(1)
 
 def walk(people: int, rounds: int = 3) -> NetworkShuffle:
     """Everyone knows everyone."""
-    return NetworkShuffle(families.complete(people), KRR(categories=2, epsilon=1.0), rounds=rounds)
+    return NetworkShuffle(
+        KRR(categories=2, epsilon=1.0), graph=families.complete(people), rounds=rounds
+    )
 
 
 async def until(condition: Callable[[], bool]) -> None:

@@ -38,7 +38,7 @@ QUESTION = Histogram(categories=("no", "yes"), complete=True)
 
 
 def walk(**options: Any) -> NetworkShuffle:
-    return NetworkShuffle(FRIENDS, KRR(categories=2, epsilon=1.0), **{"rounds": 4, **options})
+    return NetworkShuffle(KRR(categories=2, epsilon=1.0), graph=FRIENDS, **{"rounds": 4, **options})
 
 
 @dataclass
@@ -95,7 +95,7 @@ class Office:
         """A start with these people, as an honest curator would sign it, but for the changes."""
         few = offer.protocol if len(places) == PEOPLE else offer.protocol.subset(places)
         if len(places) < PEOPLE and offer.plan is not None:
-            few = few.covered(DELTA, CELLS)[0]
+            few = few.covered(DELTA, CELLS)
         fields: dict[str, Any] = {
             "digest": offer.digest,
             "at": NOW + 5,

@@ -78,7 +78,7 @@ async def overhear_shuffle(
     ``answers`` has what each person says, by column; the question is about one called cycles.
     """
     folder.mkdir()
-    everyone = range(protocol.parameters.n)
+    everyone = range(protocol.n)
     async with crowd(hub, folder, len(everyone)) as people:
         devices = await people.process(
             "all",

@@ -77,7 +77,7 @@ def test_local_costs_are_the_same_with_any_colluders(office: Office) -> None:
 
 def token(office: Office, protocol: TokenWalk, colluders: int) -> dict[str, tuple[float, float]]:
     proposal = office.proposal(Local(COIN, n=PEOPLE))
-    courier = office.authority.issue(f"courier-{colluders}-{protocol.parameters.topology}",
+    courier = office.authority.issue(f"courier-{colluders}-{protocol.topology}",
                                      Role.helper)  # fmt: skip
     signed = office.signed(
         proposal,

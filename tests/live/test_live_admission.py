@@ -27,6 +27,7 @@ from incrowd.protocols.api import VIEWS, Protocol
 from incrowd.protocols.local import Local
 from incrowd.protocols.runtime.actor import CURATOR
 from incrowd.protocols.runtime.context import Timing
+from incrowd.protocols.settings import public_settings, settings_of
 from incrowd.protocols.trusted_shuffle import TrustedShuffle
 from incrowd.randomizers import KRR, Laplace
 from incrowd.tasks.mean import Mean
@@ -55,7 +56,7 @@ def test_an_honest_task_is_what_it_says(office: Office, protocol: Protocol) -> N
     offer = office.read(tasks.encode_signed(proposal.signed), proposal.roster, proposal.graph)
     assert tasks.sign_task(offer.spec, office.curator.identity) == proposal.signed
     assert offer.protocol.kind == protocol.kind
-    assert offer.protocol.parameters == protocol.published()
+    assert settings_of(offer.protocol) == public_settings(protocol)
     assert offer.task == QUESTION
     assert offer.digest == tasks.digest_of(proposal.signed)
     assert list(offer.places.values()) == list(range(PEOPLE))
@@ -393,7 +394,7 @@ def offer(office: Office) -> Offer:
 
 def test_a_start_numbers_those_who_joined_anew(office: Office, offer: Offer) -> None:
     started = offer.started(office.start(offer, [0, 1, 2, 4, 5]), NOW)
-    assert started.protocol.parameters.n == 5
+    assert started.protocol.n == 5
     identities = [office.people[place].record().identity for place in (0, 1, 2, 4, 5)]
     assert [started.address_of(each) for each in identities] == [f"device/{n}" for n in range(5)]
     assert started.address_of(office.people[3].record().identity) is None

@@ -16,7 +16,7 @@ from incrowd.cli import main
 from incrowd.live.cells import CELL, DATA
 from incrowd.live.options import LiveOptions
 from incrowd.live.run import run_live
-from incrowd.protocols.check_in import CheckIn, CheckInParameters, roles
+from incrowd.protocols.check_in import CheckIn, roles
 from incrowd.protocols.runtime.actor import SHUFFLER
 from incrowd.protocols.runtime.delivery import Receipt
 from incrowd.randomizers import KRR
@@ -130,12 +130,12 @@ async def transcripts(hub: LiveHub, folder: Path) -> tuple[list[Any], Any]:
     return [(each.unsigned, each.taken) for each in heard], collected
 
 
-def _coins(self: CheckInParameters, person: int) -> float:
+def _coins(self: CheckIn, person: int) -> float:
     return 1.0 if person in IN else 1e-12
 
 
 def test_who_is_in_and_who_stays_away_look_the_same_to_the_hub(hub, tmp_path, monkeypatch):
-    monkeypatch.setattr(CheckInParameters, "rate_of", _coins)
+    monkeypatch.setattr(CheckIn, "rate_of", _coins)
     seen, collected = asyncio.run(transcripts(hub, tmp_path / "covered"))
     assert collected.crowds == (len(IN),) * ROUNDS
     assert collected.present == (PEOPLE,) * ROUNDS
@@ -154,7 +154,7 @@ def test_a_device_that_is_silent_when_it_stays_away_shows(hub, tmp_path, monkeyp
     def silent(self: Any, number: int, id_: bytes, report: bytes | None) -> bytes | None:
         return None if report is None else honest(self, number, id_, report)
 
-    monkeypatch.setattr(CheckInParameters, "rate_of", _coins)
+    monkeypatch.setattr(CheckIn, "rate_of", _coins)
     monkeypatch.setattr(roles.Device, "message", silent)
     seen, collected = asyncio.run(transcripts(hub, tmp_path / "silent"))
     assert collected.present == (len(IN),) * ROUNDS
@@ -176,17 +176,17 @@ def assert_checked_in(stage: Stage, outcome: Outcome) -> None:
     assert sorted(receipts) == list(range(stage.n))
     heard = [
         {person for person, each in receipts.items() if number in each.accepted}
-        for number in range(protocol.parameters.rounds)
+        for number in range(protocol.rounds)
     ]
     held = [people for people in heard if people]
     assert collected.present == tuple(map(len, held))
     for reports, people in zip(collected.rounds, held, strict=True):
         assert len(set(reports.tolist())) == len(reports)
         assert set(reports.tolist()) <= people
-        if protocol.parameters.rate == 1:
+        if protocol.rate == 1:
             assert set(reports.tolist()) == people
     happened = CheckIn(
-        protocol.randomizer, n=min(map(len, held)), rounds=len(held), rate=protocol.parameters.rate
+        protocol.randomizer, n=min(map(len, held)), rounds=len(held), rate=protocol.rate
     )
     stated = {each.view_name: each.epsilon(DELTA) for each in outcome.run.guarantees}
     assert stated["curator"] == happened.guarantee().epsilon(DELTA)

@@ -266,7 +266,7 @@ class Pair:
             sealer=sealer,
             timing=Timing(round_seconds=ROUND),
         )
-        protocol = NetworkShuffle(families.ring(4), KRR(categories=2, epsilon=1.0), rounds=3)
+        protocol = NetworkShuffle(KRR(categories=2, epsilon=1.0), graph=families.ring(4), rounds=3)
 
         def make() -> object:
             self.actor = protocol.actor(device(0), seat)

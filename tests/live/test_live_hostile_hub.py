@@ -390,7 +390,7 @@ def test_who_cannot_afford_it_stays_out_and_the_rest_goes_on(hub: LiveHub, tmp_p
             assert started.start.people == [0, 1, 3, 4, 5]
             run = await people.conclude(started)
             assert run.collected.received == 5
-            assert started.protocol.parameters.n == 5
+            assert started.protocol.n == 5
             assert poor.silent(survey)
             assert poor.host.ledger.lines(poor.devices[2].identity) == ()
             # Everybody else knows what the smaller crowd costs, and has written that down.

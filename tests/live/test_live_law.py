@@ -18,6 +18,7 @@ from incrowd.live.run import LiveRun, run_live
 from incrowd.protocols.api import Protocol
 from incrowd.protocols.local.spec import Local
 from incrowd.protocols.network_shuffle.spec import NetworkShuffle
+from incrowd.protocols.run import guarantees
 from incrowd.protocols.runtime.actor import CURATOR
 from incrowd.protocols.trusted_shuffle.spec import TrustedShuffle
 from incrowd.randomizers import KRR, Ternary
@@ -46,7 +47,7 @@ def _happened(protocol: Protocol, run: LiveRun) -> Protocol:
     [
         Local(KRR(categories=3, epsilon=1.0), n=12),
         TrustedShuffle(KRR(categories=3, epsilon=1.0), n=12),
-        NetworkShuffle(_graph(12, 4), KRR(categories=3, epsilon=1.0), rounds=2),
+        NetworkShuffle(KRR(categories=3, epsilon=1.0), graph=_graph(12, 4), rounds=2),
     ],
     ids=lambda protocol: protocol.kind,
 )
@@ -63,7 +64,7 @@ def test_promises_and_price_of_a_live_run_are_those_of_a_simulation(
     assert reports.shape == drawn.shape
     assert reports.dtype == drawn.dtype
     assert run.cost == simulated.cost
-    promised = _happened(protocol, run).guarantees()
+    promised = guarantees(_happened(protocol, run))
     if run.live.missed_rounds == 0:
         promised = simulated.guarantees
     assert len(run.guarantees) == len(promised)
@@ -128,7 +129,7 @@ def test_live_and_simulated_runs_have_the_same_law():
     how many hand in nothing. All are discrete, which makes the tests more cautious than they say.
     """
     people, runs = 60, 30
-    protocol = NetworkShuffle(_graph(people, 6), KRR(categories=3, epsilon=1.0), rounds=6)
+    protocol = NetworkShuffle(KRR(categories=3, epsilon=1.0), graph=_graph(people, 6), rounds=6)
     values = np.repeat([0, 1, 2], [30, 20, 10])
 
     def statistics(collected: Any) -> list[float]:

@@ -61,7 +61,7 @@ class Line(Cast):
     """A cast of people who all share one group, with a stream of random numbers for each life."""
 
     def __init__(self, keys: Path, protocol: OrderShuffle) -> None:
-        super().__init__(keys, "shuffle", protocol.parameters.n)
+        super().__init__(keys, "shuffle", protocol.n)
         self.protocol = protocol
         self.stream: Callable[..., np.random.Generator] = np.random.default_rng
 
@@ -178,10 +178,9 @@ def asked(kind: str, people: int) -> tuple[OrderShuffle, Any, Any]:
     """People in a line, twelve different answers, and places of a kind."""
     randomizer = KRR(categories=12, epsilon=30.0)
     if kind == "people":
-        parameters = OrderShuffle.parameters_type(alpha=2.0)
         task = Release(categories=NUMBERS, complete=True)
         rows = [[str(each % 12)] for each in range(people)]
-        return OrderShuffle.make(parameters, randomizer, families.ring(people)), task, rows
+        return OrderShuffle(randomizer, alpha=2.0, graph=families.ring(people)), task, rows
     if kind == "points":
         task = Release(categories=NUMBERS, coordinates=("x", "y"), complete=True)
         rows = [[str(each % 12), str(float(each)), "0.5"] for each in range(people)]
@@ -310,8 +309,7 @@ def test_under_cover_neither_answers_nor_places_show(hub, tmp_path):
 
 def ring(people: int) -> OrderShuffle:
     """Everybody's number, in groups of three neighbours on a ring."""
-    parameters = OrderShuffle.parameters_type(alpha=1.0)
-    return OrderShuffle.make(parameters, truthful(people), families.ring(people))
+    return OrderShuffle(truthful(people), alpha=1.0, graph=families.ring(people))
 
 
 def assert_released(stage: Stage, outcome: Any) -> None:

@@ -193,7 +193,7 @@ def assert_answered(stage: Stage, outcome: Outcome, counted: list[int]) -> None:
     assert collected.folded[0].count.tolist() == counted
     assert collected.present == (sum(counted),)
     assert not len(collected.lost[0])
-    chosen: Any = stage.protocol.parameters
+    chosen: Any = stage.protocol
     sent = collected.traffic[0].sum(axis=1)
     assert set(sent[sent > 0].tolist()) == {chosen.sources + chosen.dummies}
 

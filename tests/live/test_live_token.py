@@ -60,7 +60,7 @@ def assert_walked(stage: Stage, outcome: Outcome) -> None:
         steps.append(len(walk.visits))
     np.testing.assert_array_equal(collected.total, total)
     assert collected.reports == total.sum() > 0
-    assert collected.steps == max(steps) <= protocol.parameters.steps
+    assert collected.steps == max(steps) <= protocol.steps
     assert collected.reports <= sum(steps)
     held = stage.outputs(Held)
     for person, each in held.items():
@@ -68,7 +68,7 @@ def assert_walked(stage: Stage, outcome: Outcome) -> None:
     happened = protocol.conditional_on(collected)
     stated = {each.view_name: each for each in outcome.run.guarantees}
     assert stated["peer"].epsilon(DELTA) == happened.guarantee("peer").epsilon(DELTA)
-    assert happened.parameters.n == collected.crowd
+    assert happened.n == collected.crowd
     assert_totals(stage, outcome)
 
 

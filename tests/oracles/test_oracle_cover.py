@@ -343,7 +343,7 @@ def test_what_curator_and_hub_see_is_within_the_guarantee(graph, rounds, lazines
     n = len(graph)
     u, v = zip(*edges_of(graph), strict=True)
     protocol = incrowd.NetworkShuffle(
-        from_edges(u, v, n=n), incrowd.RR(epsilon=math.log(3) * (1 + 1e-15)),
+        incrowd.RR(epsilon=math.log(3) * (1 + 1e-15)), graph=from_edges(u, v, n=n),
         rounds=rounds, laziness=float(laziness),
     )  # fmt: skip
     drawn = cover(protocol.walk, rounds, together, held)

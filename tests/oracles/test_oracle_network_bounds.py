@@ -50,8 +50,8 @@ def _up(t):
 
 def _protocol(graph, rounds, laziness, mode, odds=E, **absences):
     return incrowd.NetworkShuffle(
-        from_edges(*zip(*edges_of(graph), strict=True), n=len(graph)),
         incrowd.RR(epsilon=_up(odds)),
+        graph=from_edges(*zip(*edges_of(graph), strict=True), n=len(graph)),
         rounds=rounds,
         laziness=float(laziness),
         mode=mode,

@@ -16,7 +16,7 @@ def walk():
     """A star around person 0, and one more person behind leaf 1."""
     edges = [*((0, leaf) for leaf in range(1, 11)), (1, 11)]
     graph = from_edges(*zip(*edges, strict=True), n=12)
-    return NetworkShuffle(graph, RR(epsilon=1.0), rounds=40, laziness=0.3)
+    return NetworkShuffle(RR(epsilon=1.0), graph=graph, rounds=40, laziness=0.3)
 
 
 def test_compose_with_the_same_colluders_keeps_them(walk):

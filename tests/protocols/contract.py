@@ -22,7 +22,8 @@ from scipy.stats import binom, chisquare
 from incrowd.errors import InvalidCrowd, InvalidParameter, ProtocolFailed
 from incrowd.protocols import load
 from incrowd.protocols.api import Protocol
-from incrowd.protocols.run import Run, make_actors
+from incrowd.protocols.registry import build
+from incrowd.protocols.run import Run, guarantees, make_actors
 from incrowd.protocols.runtime import delivery, wire
 from incrowd.protocols.runtime.actor import (
     CURATOR,
@@ -171,7 +172,7 @@ def executed(
 def assert_as_planned(protocol: Protocol, one: Run, other: Run) -> None:
     """Both executions state the cost and the guarantees that the protocol itself does."""
     assert one.cost == other.cost == protocol.cost()
-    for each in zip(one.guarantees, other.guarantees, protocol.guarantees(), strict=True):
+    for each in zip(one.guarantees, other.guarantees, guarantees(protocol), strict=True):
         stated = {(g.view, g.theorem, g.assumptions, g.neighbours, g.epsilon(DELTA)) for g in each}
         assert len(stated) == 1
 
@@ -181,7 +182,7 @@ def assert_order_says_nothing(execution: str, protocol: Protocol) -> None:
 
     In a protocol in which everyone reports a category of their own.
     """
-    n = protocol.parameters.n
+    n = protocol.n
     places = np.zeros(n, int)
     for seed in range(400):
         reports = executed(execution, protocol, np.arange(n), seed).pooled()
@@ -200,7 +201,7 @@ class ProtocolContract:
 
     def make(self, randomizer: Randomizer, n: int, rounds: int = 1) -> Protocol:
         cls = load(self.kind)
-        return cls.make(cls.parameters_type(n=n, rounds=rounds), randomizer)
+        return build(cls, {"n": n, "rounds": rounds}, randomizer)
 
     def crowds(self, n: int, rounds: int) -> tuple[int, ...]:
         """How many reports everyone together sends: fresh ones in every round."""
@@ -362,7 +363,7 @@ class ProtocolContract:
         assert played.result.people == arrived
         expected = self.make(randomizer, arrived)
         assert played.cost == expected.cost()
-        for stated, proven in zip(played.guarantees, expected.guarantees(), strict=True):
+        for stated, proven in zip(played.guarantees, guarantees(expected), strict=True):
             assert stated.view == proven.view
             assert stated.epsilon(DELTA) == proven.epsilon(DELTA)
 
@@ -372,8 +373,8 @@ class ProtocolContract:
         first, second, third = collected.rounds
         cut = type(collected)((first, second[:4], third[:0]), sent=30)
         assert (
-            protocol.conditional_on(cut).parameters.n,
-            protocol.conditional_on(cut).parameters.rounds,
+            protocol.conditional_on(cut).n,
+            protocol.conditional_on(cut).rounds,
         ) == (
             4,
             2,
@@ -436,7 +437,7 @@ class ProtocolContract:
     def test_ternary_is_accounted_for_like_krr_and_runs_alike(self):
         ternary, krr = Ternary(epsilon=2.0), KRR(categories=3, epsilon=2.0)
         promised = [
-            [each.epsilon(DELTA) for each in self.make(drawn, 50).guarantees()]
+            [each.epsilon(DELTA) for each in guarantees(self.make(drawn, 50))]
             for drawn in (ternary, krr)
         ]
         assert promised[0] == promised[1]
@@ -482,7 +483,7 @@ class ProtocolContract:
             self.make(randomizer, 100).guarantee("nobody")
 
     def test_states_curator_and_everyone(self):
-        views = [guarantee.view_name for guarantee in self.make(RR(epsilon=1.0), 9).guarantees()]
+        views = [guarantee.view_name for guarantee in guarantees(self.make(RR(epsilon=1.0), 9))]
         assert (views[0], views[-1]) == ("curator", "everyone")
 
     # Actors on their own.

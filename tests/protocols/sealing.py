@@ -14,7 +14,7 @@ from incrowd.protocols.runtime.actor import Address, device
 
 def sealers(protocol: Protocol) -> dict[Address, HpkeSealer]:
     """One for everybody, with keys of their own."""
-    addresses = [*protocol.helpers, *map(device, range(protocol.parameters.n))]
+    addresses = [*protocol.helpers, *map(device, range(protocol.n))]
     keys = {address: SimpleNamespace(hpke=X25519PrivateKey.generate()) for address in addresses}
     records = {
         cells.number(address): SimpleNamespace(hpke=own.hpke.public_key().public_bytes_raw())

@@ -19,7 +19,7 @@ DELTA = 1e-6
 def counted(protocol, counts, colluders=0):
     """The guarantee of a run with these numbers of reports."""
     rounds = tuple(np.zeros(count, np.int64) for count in counts)
-    present = (protocol.parameters.n,) * len(counts)
+    present = (protocol.n,) * len(counts)
     happened = protocol.conditional_on(CheckedIn(rounds, sent=sum(counts), present=present))
     return happened.guarantee("curator", colluders)
 

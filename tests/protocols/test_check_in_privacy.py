@@ -8,6 +8,7 @@ import pytest
 from incrowd import KRR, CheckIn, Generic
 from incrowd.errors import InvalidCrowd, InvalidDelta, NotProven
 from incrowd.protocols.check_in.theorems.heterogeneous_rates import RatesProfile
+from incrowd.protocols.run import guarantees
 from incrowd.randomizers import Gaussian
 
 DELTA = 1e-6
@@ -84,7 +85,7 @@ class TestOtherViews:
         assert found == CheckIn(GENERIC, n=1000, rate=0.5).guarantee("everyone").delta(1.0)
 
     def test_every_view_has_a_guarantee(self):
-        curator, *others = check_in(KRR(categories=4, epsilon=1.0)).guarantees()
+        curator, *others = guarantees(check_in(KRR(categories=4, epsilon=1.0)))
         for other in others:
             assert other.epsilon(DELTA) > curator.epsilon(DELTA)
             assert other.lower(DELTA) <= other.epsilon(DELTA)

@@ -84,7 +84,7 @@ def test_empty_rounds_are_accounted_and_change_nothing():
     learner = ic.CheckInSGD(**few, epsilon0=1.0).fit(ROWS, LABELS)
     assert [each.participants for each in learner.history_] == [0] * 5
     assert not learner.parameters_.any()
-    assert learner.protocol_.parameters.rounds == 5
+    assert learner.protocol_.rounds == 5
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,7 @@ class TestEachHopHasItsOwnPauses:
     @pytest.mark.parametrize("seed", range(5))
     def test_hop_when_the_receiver_is_back_before_the_last_window_is_taken_in(self, seed):
         """Person 1, between the two others, comes back at 304 of 360 seconds."""
-        protocol = NetworkShuffle(line(3), KRR(categories=3, epsilon=30.0), rounds=2)
+        protocol = NetworkShuffle(KRR(categories=3, epsilon=30.0), graph=line(3), rounds=2)
         seeds = Seeds(seed)
         makers = make_actors(protocol, np.arange(3), seeds)
         wrap = asleep({1: (0.1, 304.0)})

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from incrowd.blocks import values_of
 from incrowd.graphs import complete, from_edges, random_regular
 from incrowd.live.curator import conclude
 from incrowd.live.party import pack_output
@@ -53,7 +54,7 @@ def tied(n):
 
 
 def own_buckets(graph, rounds):
-    return NetworkShuffle(graph, KRR(categories=graph.n, epsilon=30.0), rounds=rounds)
+    return NetworkShuffle(KRR(categories=graph.n, epsilon=30.0), graph=graph, rounds=rounds)
 
 
 class TestWhoComesBackLate:
@@ -78,13 +79,13 @@ class TestWhoComesBackLate:
 
     def test_person_when_the_report_is_surely_unseen_is_promised_everything(self):
         """And counts in the promise of all, as somebody of whom nothing is seen."""
-        protocol = NetworkShuffle(tied(40), RANDOMIZER, rounds=30)
+        protocol = NetworkShuffle(RANDOMIZER, graph=tied(40), rounds=30)
         played = run(protocol, np.zeros(40, int), outages=self.outages(30), seed=1)
         promise = played.guarantees[0]
         assert promise.per_person(0.01)[0] == 0.0
         assert promise.profile.person(0).delta(-0.5) == pytest.approx(-math.expm1(-0.5))
         assert promise.epsilon(0.01) >= promise.per_person(0.01).max() - 1e-12
-        groups = protocol.run_diagnostics(played.collected, 0.01)
+        groups = values_of(protocol.run_diagnostics(played.collected, 0.01))
         assert groups["doubtful"]["people"] == 1
         assert groups["handed_in"]["people"] == 39
         assert (
@@ -102,7 +103,7 @@ class TestRecordOfTheCurator:
     N, ROUNDS, DELTA = 30, 4, 0.01
 
     def protocol(self, mode="all"):
-        return NetworkShuffle(tied(self.N), RANDOMIZER, rounds=self.ROUNDS, mode=mode)
+        return NetworkShuffle(RANDOMIZER, graph=tied(self.N), rounds=self.ROUNDS, mode=mode)
 
     def stated(self, protocol, off, **changes):
         """The record and the promise of a run in which person 1 is off for some time."""
@@ -180,7 +181,7 @@ class TestRecordOfTheCurator:
     @pytest.mark.parametrize("lost", [0, 1])
     def test_promise_when_a_device_is_connected_and_never_heard_of_is_doubtful(self, mode, lost):
         """Nobody missed a window, and still nobody knows what the device held."""
-        protocol = NetworkShuffle(complete(60), RANDOMIZER, rounds=4, mode=mode)
+        protocol = NetworkShuffle(RANDOMIZER, graph=complete(60), rounds=4, mode=mode)
         found = protocol.simulate(np.zeros(60, int), seed=1).collected
         silent = np.arange(60) == 7
         table = np.full((Clock(4).windows, 60), ON, np.int8)
@@ -252,7 +253,7 @@ class TestAttendance:
 
     def test_own_report_when_there_are_no_rounds_is_not_dropped(self):
         """It is handed in by its owner alone, so that nothing hides it."""
-        protocol = NetworkShuffle(complete(6), RANDOMIZER, rounds=0)
+        protocol = NetworkShuffle(RANDOMIZER, graph=complete(6), rounds=0)
         outages = {device(4): [(-1.0, 1.5 * ROUND_SECONDS)], device(2): [(100.0, FOR_EVER)]}
         played = run(protocol, np.zeros(6, int), outages=outages, seed=1)
         assert 4 in played.collected.holders
@@ -279,14 +280,14 @@ class TestFallbacks:
     """Where no theorem covers what happened, the randomizer alone promises."""
 
     def collected(self, protocol, **changes):
-        found = protocol.simulate(np.zeros(protocol.parameters.n, int), seed=1).collected
+        found = protocol.simulate(np.zeros(protocol.n, int), seed=1).collected
         return replace(found, **changes)
 
     def stated(self, protocol, collected, **options):
         return protocol.conditional_on(collected).guarantee(**options).epsilon(1e-3)
 
     def protocol(self, **options):
-        return NetworkShuffle(complete(60), RANDOMIZER, rounds=4, **options)
+        return NetworkShuffle(RANDOMIZER, graph=complete(60), rounds=4, **options)
 
     def doubtful(self, settle=10):
         table = np.full((4 + settle + 1, 60), ON, np.int8)
@@ -342,12 +343,12 @@ class TestFallbacks:
 def test_worst_person_who_handed_in_when_devices_leave_is_promised_nearly_the_plan(doubtful, most):
     """1,000 people with 8 neighbours each, 17 rounds, δ = 10⁻⁶, played by actors; planned 0.154."""
     rng = np.random.default_rng(1)
-    protocol = NetworkShuffle(random_regular(1000, 8, rng), RANDOMIZER, rounds=17)
+    protocol = NetworkShuffle(RANDOMIZER, graph=random_regular(1000, 8, rng), rounds=17)
     who = rng.choice(1000, doubtful, replace=False)
     outages = {device(int(each)): [(8.5 * ROUND_SECONDS, FOR_EVER)] for each in who}
     played = run(protocol, np.zeros(1000, int), outages=outages, seed=1)
     assert protocol.guarantee().epsilon(1e-6) < 0.155
-    groups = protocol.run_diagnostics(played.collected, 1e-6)
+    groups = values_of(protocol.run_diagnostics(played.collected, 1e-6))
     print(doubtful, groups, played.guarantees[0].epsilon(1e-6))
     assert groups["handed_in"]["people"] == 1000 - doubtful
     assert groups["handed_in"]["epsilon"] <= most

@@ -47,7 +47,7 @@ def to_person(promise, person, delta):
 
 def with_unknown(protocol, who, lost):
     """What was collected if nothing is known of one device, and so many reports are missing."""
-    n, rounds = protocol.parameters.n, protocol.rounds
+    n, rounds = protocol.n, protocol.rounds
     table = np.full((Clock(rounds).windows, n), ON, np.int8)
     table[:, who] = UNKNOWN
     silent = np.arange(n) == who
@@ -74,7 +74,7 @@ class TestReportsThatWaitForSomebodyWhoIsOff:
     @staticmethod
     def protocol(n, rounds):
         graph = graph_of([(0, 1), *combinations(range(1, n), 2)], n)
-        return NetworkShuffle(graph, RANDOMIZER, rounds=rounds)
+        return NetworkShuffle(RANDOMIZER, graph=graph, rounds=rounds)
 
     def promises(self, n, rounds, lost):
         """As was collected before attendance was, and with attendance, of 1 unknown."""
@@ -143,7 +143,7 @@ class TestReportsThatWaitForSomebodyWhoIsOff:
         delta = 1e-4
         truth = attained(lambda t: place_attack(1.0, others, t, ODDS), delta)
         assert truth >= 0.5976
-        protocol = NetworkShuffle(graph, RANDOMIZER, rounds=23)
+        protocol = NetworkShuffle(RANDOMIZER, graph=graph, rounds=23)
         promise = protocol.conditional_on(with_unknown(protocol, hub, 126)).guarantee()
         stated = promise.per_person(delta)[999]
         assert stated >= truth
@@ -158,7 +158,7 @@ class TestWhoForwardsAndVanishes:
 
     def played(self):
         graph = graph_of([(0, 1), (1, 2), *combinations(range(2, self.N), 2)], self.N)
-        protocol = NetworkShuffle(graph, RANDOMIZER, rounds=2)
+        protocol = NetworkShuffle(RANDOMIZER, graph=graph, rounds=2)
         outages = {device(1): [(45.0, FOR_EVER)]}
         return protocol, run(protocol, np.zeros(self.N, int), outages=outages, seed=1)
 
@@ -216,7 +216,7 @@ class TestAbsencesThatFollowTheWalk:
             graph_of([(1, 3), (2, 3), *crowd], n),
             *[graph_of(crowd, n)] * (rounds - 2),
         )
-        protocol = NetworkShuffle(graphs, RANDOMIZER, rounds=rounds)
+        protocol = NetworkShuffle(RANDOMIZER, graph=graphs, rounds=rounds)
         begin, end = ROUND_SECONDS, 2 * ROUND_SECONDS
         outages = {
             device(0): [(begin + 1.0, FOR_EVER)],

@@ -20,7 +20,7 @@ from incrowd.privacy.shifted import ShiftedProfile
 from incrowd.protocols.capabilities import covered as covered_by
 from incrowd.protocols.network_shuffle.cover import SHARE, Sizes, plan
 from incrowd.protocols.network_shuffle.theorems.walk import Walk
-from incrowd.protocols.run import make_actors
+from incrowd.protocols.run import guarantees, make_actors
 from incrowd.protocols.runtime import wire
 from incrowd.protocols.runtime.actor import CURATOR, SHUFFLER, Done, Message, Send, Wake, device
 from incrowd.protocols.runtime.context import SETTLE, Timing
@@ -43,8 +43,9 @@ def star(n):
 @pytest.fixture(scope="module")
 def walked():
     """A protocol, the same under cover, and its plan."""
-    protocol = NetworkShuffle(graphs.complete(60), RR(epsilon=1.0), rounds=8, laziness=0.1)
-    return protocol, *protocol.covered(DELTA, CELL)
+    protocol = NetworkShuffle(RR(epsilon=1.0), graph=graphs.complete(60), rounds=8, laziness=0.1)
+    covered = protocol.covered(DELTA, CELL)
+    return protocol, covered, covered.cover
 
 
 # Sizes
@@ -136,9 +137,9 @@ def test_refuses_reports_that_no_cells_can_carry():
     with pytest.raises(BudgetInfeasible, match="cap how many neighbours"):
         plan(Walk((star(3000),), 0.5), 4, "all", 3000, CELL, 1e-9)
     with pytest.raises(InvalidDelta):
-        NetworkShuffle(regular(), RR(epsilon=1.0), rounds=3).covered(0.0, CELL)
+        NetworkShuffle(RR(epsilon=1.0), graph=regular(), rounds=3).covered(0.0, CELL)
     with pytest.raises(InvalidParameter, match="walk for ever"):
-        NetworkShuffle(regular(), RR(epsilon=1.0), stationary=True).covered(DELTA, CELL)
+        NetworkShuffle(RR(epsilon=1.0), graph=regular(), stationary=True).covered(DELTA, CELL)
     with pytest.raises(NotProven, match="no cover traffic"):
         covered_by(incrowd.Local(RR(epsilon=1.0), n=5), DELTA, CELL)
 
@@ -193,7 +194,7 @@ def test_cover_carries_the_curators_promise_over_to_the_hub(walked):
     assert not any("does not see who sends" in each for each in both.assumptions)
     assert any("timetable" in each for each in both.assumptions)
     assert covered.guarantee("hub").epsilon(DELTA) == pytest.approx(local)
-    assert [each.view_name for each in covered.guarantees()] == [
+    assert [each.view_name for each in guarantees(covered)] == [
         "curator", "curator+hub", "everyone",
     ]  # fmt: skip
 
@@ -232,7 +233,7 @@ def test_colluders_must_not_flood(walked):
 
 def test_rounds_are_chosen_before_cells_are():
     covered, drawn = NetworkShuffle(
-        regular(200, 8), RR(epsilon=1.0), within=1.5
+        RR(epsilon=1.0), graph=regular(200, 8), within=1.5
     ).covered(DELTA, CELL)  # fmt: skip
     assert drawn.rounds == covered.rounds > 0
 
@@ -270,14 +271,15 @@ def test_the_charge_is_what_the_theorem_says(randomizer):
 
 def test_a_covered_shuffler_owes_the_hub_nothing():
     plain = TrustedShuffle(KRR(categories=4, epsilon=1.0), n=1000, rounds=20)
-    covered, drawn = plain.covered(DELTA, CELL)
+    covered = plain.covered(DELTA, CELL)
+    drawn = covered.cover
     curator, both = covered.guarantee(), covered.guarantee("curator+hub")
     assert both.profile == curator.profile
     assert both.view == {"curator", "hub"}
     assert set(both.assumptions) > set(curator.assumptions)
     assert plain.guarantee("curator+hub").epsilon(DELTA) > both.epsilon(DELTA)
     assert covered.guarantee("curator+hub+shuffler").epsilon(DELTA) > both.epsilon(DELTA)
-    assert "curator+hub" in [each.view_name for each in covered.guarantees()]
+    assert "curator+hub" in [each.view_name for each in guarantees(covered)]
     payload = bytes(1 + CELL.seal)
     reports = [
         (number + 1, wire.encode(wire.Report(number, bytes(16), payload))) for number in range(20)
@@ -370,8 +372,9 @@ def covered_run(protocol, drawn, values, seed, timing):
 @pytest.mark.parametrize("mode", ["all", "single"])
 def test_the_hub_sees_the_same_whatever_happens(mode):
     graph, timing = regular(20, 4), Timing(round_seconds=10.0, settle=2, patience=100.0)
-    protocol = NetworkShuffle(graph, KRR(categories=3, epsilon=1.0), rounds=5, mode=mode)
-    covered, drawn = protocol.covered(DELTA, CELL)
+    protocol = NetworkShuffle(KRR(categories=3, epsilon=1.0), graph=graph, rounds=5, mode=mode)
+    covered = protocol.covered(DELTA, CELL)
+    drawn = covered.cover
     transcripts = set()
     for seed in range(8):
         values = np.random.default_rng(seed).integers(3, size=20)
@@ -389,8 +392,9 @@ def test_the_hub_sees_the_same_whatever_happens(mode):
 def test_too_few_cells_delay_and_show_nothing(settle, harmless):
     """A cell for a third of a report: messages are cut and wait, which settling may make up for."""
     graph, timing = regular(12, 4), Timing(round_seconds=10.0, settle=settle, patience=100.0)
-    protocol = NetworkShuffle(graph, incrowd.OUE(categories=16_000, epsilon=1.0), rounds=3)
-    covered, drawn = protocol.covered(0.5, CELL)
+    protocol = NetworkShuffle(incrowd.OUE(categories=16_000, epsilon=1.0), graph=graph, rounds=3)
+    covered = protocol.covered(0.5, CELL)
+    drawn = covered.cover
     assert drawn.per_neighbour > 2
     few = replace(drawn, per_neighbour=1)
     transcripts, lost = set(), 0

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from incrowd import NetworkShuffle, graphs
+from incrowd.blocks import values_of
 from incrowd.protocols.run import resolve_task
 from incrowd.randomizers import KRR, OneBit, PrivUnit, Ternary
 
@@ -16,7 +17,7 @@ NUMBERS = np.linspace(0, 1, 1500) ** 2
 
 def covered(mode, randomizer, values, truth, runs, rounds=40):
     """The share of intervals that cover the truth, and the mean error in standard errors."""
-    protocol = NetworkShuffle(GRAPH, randomizer, rounds=rounds, mode=mode)
+    protocol = NetworkShuffle(randomizer, graph=GRAPH, rounds=rounds, mode=mode)
     hits, errors = [], []
     for seed in range(runs):
         result = _answer(protocol, values, seed)
@@ -79,16 +80,18 @@ def test_intervals_cover_the_truth(mode, randomizer, values):
 
 def test_single_on_vectors_does_not_forget_its_dummies():
     vectors = np.tile(np.eye(8)[0], (1500, 1))
-    protocol = NetworkShuffle(GRAPH, PrivUnit(epsilon=6.0, dimension=8), rounds=40, mode="single")
+    protocol = NetworkShuffle(
+        PrivUnit(epsilon=6.0, dimension=8), graph=GRAPH, rounds=40, mode="single"
+    )
     values = [_answer(protocol, vectors, seed).value for seed in range(20)]
     assert np.mean(values, axis=0)[0] == pytest.approx(1, abs=0.05)
     assert np.abs(np.mean(values, axis=0)[1:]).max() < 0.05
 
 
 def test_load_is_what_was_held():
-    protocol = NetworkShuffle(GRAPH, KRR(categories=3, epsilon=2.0), rounds=30, mode="single")
+    protocol = NetworkShuffle(KRR(categories=3, epsilon=2.0), graph=GRAPH, rounds=30, mode="single")
     run = protocol.simulate(CODES.astype(str), seed=3)
-    details = protocol.run_diagnostics(run.collected, 1e-6)
+    details = values_of(protocol.run_diagnostics(run.collected, 1e-6))
     assert details["load"]["mean"] == 1
     assert details["load"]["max"] == run.collected.load.max() >= details["load"]["p99"]
     assert run.collected.received == 1500

@@ -72,13 +72,13 @@ def near_ring(n):
 
 def own_buckets(graph, **options):
     n = graph[0].n if isinstance(graph, tuple) else graph.n
-    return NetworkShuffle(graph, KRR(categories=max(2, n), epsilon=30.0), **options)
+    return NetworkShuffle(KRR(categories=max(2, n), epsilon=30.0), graph=graph, **options)
 
 
 def played(protocol, seed, faults=None, wrap=None):
     """Play once over own buckets; what the curator collected, and the play."""
     seeds = Seeds(seed)
-    makers = make_actors(protocol, np.arange(protocol.parameters.n), seeds)
+    makers = make_actors(protocol, np.arange(protocol.n), seeds)
     if wrap is not None:
         makers = {address: wrap(address, make) for address, make in makers.items()}
     outcome = play(makers, seeds, faults)
@@ -110,7 +110,7 @@ def walk_p_value(counts, expected):
 
 def positions(protocol, plays, faults=None, wrap=None, away=None):
     """How often each person's report ended at each person."""
-    n = protocol.parameters.n
+    n = protocol.n
     counts = np.zeros((n, n), int)
     for seed in range(plays):
         collected, _ = played(protocol, seed, faults, wrap)
@@ -163,7 +163,7 @@ class TestNetworkShuffle(ProtocolContract):
     kind = "network-shuffle"
 
     def make(self, randomizer, n, rounds=1):
-        return NetworkShuffle(near_ring(n), randomizer, rounds=rounds)
+        return NetworkShuffle(randomizer, graph=near_ring(n), rounds=rounds)
 
     def crowds(self, n, rounds):
         """Rounds move the same reports on."""
@@ -174,7 +174,7 @@ class TestNetworkShuffle(ProtocolContract):
 
         Nobody is lazy, so the number of times that a report moves is known exactly.
         """
-        cost, n = protocol.cost(), protocol.parameters.n
+        cost, n = protocol.cost(), protocol.n
         sent = [played.traffic[device(person)] for person in range(n)]
         assert 0.6 * cost.messages_per_person < np.mean([each.messages for each in sent])
         assert np.mean([each.messages for each in sent]) <= cost.messages_per_person
@@ -275,7 +275,7 @@ class TestNetworkShuffle(ProtocolContract):
             self.check_delivery(Faults(crash=0.15), seed)
 
     def test_a_smaller_crowd_has_its_own_guarantee(self):
-        protocol = NetworkShuffle(complete(60), KRR(categories=3, epsilon=1.0), rounds=3)
+        protocol = NetworkShuffle(KRR(categories=3, epsilon=1.0), graph=complete(60), rounds=3)
         happened = run(protocol, np.arange(60) % 3, faults=Faults(dropout=0.3), seed=1)
         collected, absent = happened.collected, happened.played.statistics.absent
         assert 0 < absent == collected.silent.sum()
@@ -286,7 +286,7 @@ class TestNetworkShuffle(ProtocolContract):
 
     def test_realised_takes_the_smallest_crowd_and_skips_empty_rounds(self):
         """It takes the walk that happened instead."""
-        protocol = NetworkShuffle(complete(30), KRR(categories=3, epsilon=1.0), rounds=4)
+        protocol = NetworkShuffle(KRR(categories=3, epsilon=1.0), graph=complete(30), rounds=4)
         seeds = Seeds(3)
         outages = {5: (0.5 * ROUND_SECONDS, 2.5 * ROUND_SECONDS), 9: (1.0, 1e9)}
         makers = make_actors(protocol, np.arange(30) % 3, seeds)
@@ -305,7 +305,7 @@ class TestNetworkShuffle(ProtocolContract):
     )
     def test_refuses_parameters(self, wrong):
         with pytest.raises(InvalidParameter):
-            NetworkShuffle(ring(5), RR(epsilon=1.0), **wrong)
+            NetworkShuffle(RR(epsilon=1.0), graph=ring(5), **wrong)
 
     def test_truncated_and_extended_messages_change_nothing(self):
         """Every message of an honest run, cut short or made longer by a byte."""
@@ -467,7 +467,9 @@ def single_law(ends):
 class TestRuns:
     @pytest.mark.parametrize("mode", ["all", "single"])
     def test_absences_change_the_guarantee_of_the_run(self, mode):
-        protocol = NetworkShuffle(complete(20), KRR(categories=3, epsilon=1.0), rounds=9, mode=mode)
+        protocol = NetworkShuffle(
+            KRR(categories=3, epsilon=1.0), graph=complete(20), rounds=9, mode=mode
+        )
         faults = Faults(outages=6.0, downtime=60.0)
         happened = run(protocol, np.arange(20) % 3, faults=faults, seed=1)
         assert happened.collected.away is not None
@@ -479,13 +481,13 @@ class TestRuns:
 
     def test_played_and_simulated_absences_are_promised_the_same(self):
         graph, randomizer = complete(20), KRR(categories=3, epsilon=1.0)
-        protocol = NetworkShuffle(graph, randomizer, rounds=5)
+        protocol = NetworkShuffle(randomizer, graph=graph, rounds=5)
         outages = {device(3): [(40.0, 130.0)], device(7): [(20.0, 61.0), (80.0, 200.0)]}
         happened = run(protocol, np.arange(20) % 3, outages=outages, seed=1)
         missed = [[1, 7], [2, 3], [3, 3], [3, 7], [4, 7]]
         assert np.argwhere(happened.collected.away).tolist() == missed
         described = NetworkShuffle(
-            graph, randomizer, rounds=5, away=happened.collected.away,
+            randomizer, graph=graph, rounds=5, away=happened.collected.away,
             silent=happened.collected.silent,
         )  # fmt: skip
         simulated = described.simulate(np.arange(20) % 3, seed=1)
@@ -497,14 +499,14 @@ class TestRuns:
             assert one.epsilon(DELTA) == other.epsilon(DELTA)
 
     def test_single_answers_without_the_dummies(self):
-        protocol = NetworkShuffle(complete(60), RR(epsilon=3.0), rounds=4, mode="single")
+        protocol = NetworkShuffle(RR(epsilon=3.0), graph=complete(60), rounds=4, mode="single")
         values = (np.arange(60) < 45).astype(int)
         answers = [run(protocol, values, seed=seed).result.value[1] for seed in range(25)]
         assert np.mean(answers) == pytest.approx(0.75, abs=4 * np.std(answers) / 5)
         assert np.mean(answers) != pytest.approx(0.65, abs=0.03)
 
     def test_single_is_no_fair_sample_before_the_walks_have_mixed(self):
-        protocol = NetworkShuffle(near_ring(60), RR(epsilon=3.0), rounds=6, mode="single")
+        protocol = NetworkShuffle(RR(epsilon=3.0), graph=near_ring(60), rounds=6, mode="single")
         values = (np.arange(60) < 45).astype(int)
         for execute in (protocol.simulate, lambda values, seed: run(protocol, values, seed=seed)):
             with pytest.raises(ProtocolFailed, match="no fair sample"):
@@ -869,5 +871,5 @@ class TestCurator:
 
     def test_a_large_report_fits(self):
         """Reports of many bytes pass every limit."""
-        protocol = NetworkShuffle(complete(3), Laplace(epsilon=1.0), rounds=2)
+        protocol = NetworkShuffle(Laplace(epsilon=1.0), graph=complete(3), rounds=2)
         assert run(protocol, np.linspace(0, 1, 3), seed=1).collected.received == 3

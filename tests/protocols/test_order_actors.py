@@ -18,7 +18,7 @@ from incrowd.protocols.order_shuffle.messages import (
     PlacedBatch,
     PlacedReport,
 )
-from incrowd.protocols.run import make_actors
+from incrowd.protocols.run import guarantees, make_actors
 from incrowd.protocols.runtime import wire
 from incrowd.protocols.runtime.actor import CURATOR, SHUFFLER, Message, device
 from incrowd.protocols.runtime.context import ActorContext, Timing
@@ -40,7 +40,7 @@ class TestContract(ProtocolContract):
 
     def make(self, randomizer: Any, n: int, rounds: int = 1) -> OrderShuffle:
         near = [range(max(0, each - 1), min(n, each + 2)) for each in range(n)]
-        return OrderShuffle(randomizer, groupings.from_lists(near), alpha=1.0)
+        return OrderShuffle(randomizer, groups=groupings.from_lists(near), alpha=1.0)
 
     def crowds(self, n: int, rounds: int) -> tuple[int, ...]:
         return (n,)
@@ -64,7 +64,7 @@ class TestContract(ProtocolContract):
         assert played.result.people == collected.received
         expected = protocol.subset(collected.who)
         assert played.cost == expected.cost()
-        for stated, proven in zip(played.guarantees, expected.guarantees(), strict=True):
+        for stated, proven in zip(played.guarantees, guarantees(expected), strict=True):
             assert (stated.view, stated.notion, stated.digest) == (
                 proven.view,
                 proven.notion,
@@ -448,7 +448,7 @@ def test_played_and_simulated_are_one_protocol(kind):
         assert happened.cost() == protocol.cost()
     one, other = (protocol.conditional_on(each) for each in (simulated, shuffled.found))
     assert one.grouping == other.grouping
-    for stated, due in zip(one.guarantees(), other.guarantees(), strict=True):
+    for stated, due in zip(guarantees(one), guarantees(other), strict=True):
         assert (stated.view, stated.theorem, stated.digest, stated.epsilon(DELTA)) == (
             due.view,
             due.theorem,
@@ -463,9 +463,7 @@ def test_played_and_simulated_are_one_protocol(kind):
 
 
 def test_who_is_near_whom_can_be_a_graph():
-    protocol = OrderShuffle.make(
-        OrderShuffle.parameters_type(alpha=1.0), KRR(categories=6, epsilon=30.0), families.ring(6)
-    )
+    protocol = OrderShuffle(KRR(categories=6, epsilon=30.0), alpha=1.0, graph=families.ring(6))
     shuffled = Shuffled(protocol)
     check(protocol, shuffled.found)
     assert protocol.conditional_on(shuffled.found).grouping == protocol.grouping

@@ -148,7 +148,8 @@ def test_a_task_has_no_more_coordinates_than_a_message():
 def test_with_cover_there_are_cells_for_the_longest(kind):
     protocol, _ = placed(kind)
     cells = CellFormat(capacity=810, record=14, seal=SEAL)
-    covered, plan = protocol.covered(1e-6, cells)
+    covered = protocol.covered(1e-6, cells)
+    plan = covered.cover
     assert plan.collector == SHUFFLER
     assert plan.cells == (2 if kind == "groups" else 1)
     assert covered.cover == plan

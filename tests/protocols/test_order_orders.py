@@ -24,7 +24,7 @@ from incrowd.protocols.order_shuffle.orders.reference import (
     read_order,
     reference_order,
 )
-from incrowd.protocols.order_shuffle.parameters import Method
+from incrowd.protocols.order_shuffle.settings import Method
 from incrowd.protocols.order_shuffle.theorems.sensitivity import kendall, widths
 
 

@@ -22,7 +22,7 @@ EVERYBODY = [[0, 1, 2, 3]]
 
 def tables(protocol: OrderShuffle, runs: int) -> Counter[tuple[int, ...]]:
     """Whose report each person gets, over many runs."""
-    people = np.arange(protocol.parameters.n)
+    people = np.arange(protocol.n)
     return Counter(
         tuple(protocol.collect(people, Seeds(seed)).pooled().tolist()) for seed in range(runs)
     )
@@ -99,7 +99,7 @@ def test_reports_are_randomized_before_they_are_shuffled():
     values = np.arange(2000) % 2
     groups = groupings.from_lists([[each, each + 1] for each in range(0, 2000, 2)])
     weak, strong = (
-        OrderShuffle(RR(epsilon=1.0), groups, alpha=alpha).collect(values, Seeds(3)).pooled()
+        OrderShuffle(RR(epsilon=1.0), groups=groups, alpha=alpha).collect(values, Seeds(3)).pooled()
         for alpha in (0.0, 1e6)
     )
     assert weak.sum() == strong.sum()
@@ -138,7 +138,7 @@ def test_refuses_another_crowd(n):
 def test_large_crowds_lose_nobody():
     n = 100_000
     labels = groupings.from_labels([str(each // 4) for each in range(n)])
-    protocol = OrderShuffle(KRR(categories=4, epsilon=30.0), labels, alpha=1.0)
+    protocol = OrderShuffle(KRR(categories=4, epsilon=30.0), groups=labels, alpha=1.0)
     run = protocol.simulate(np.arange(n) % 4, seed=1)
     assert run.collected.crowds == (n,)
     assert run.result.value == pytest.approx([0.25] * 4)

@@ -33,9 +33,10 @@ from incrowd.protocols.check_in import CheckIn
 from incrowd.protocols.local import Local
 from incrowd.protocols.network_shuffle import NetworkShuffle
 from incrowd.protocols.order_shuffle import OrderShuffle, groupings
-from incrowd.protocols.run import make_actors, resolve_task
+from incrowd.protocols.run import guarantees, make_actors, resolve_task
 from incrowd.protocols.runtime.actor import CURATOR, Message, device, devices
 from incrowd.protocols.runtime.context import Connections, Timing
+from incrowd.protocols.settings import settings_of
 from incrowd.protocols.token_walk import TokenWalk
 from incrowd.protocols.trusted_shuffle import TrustedShuffle
 from incrowd.randomizers import KRR
@@ -51,8 +52,8 @@ BUILT: dict[str, Protocol] = {
     "local": Local(COIN, n=N, rounds=2),
     "shuffle": TrustedShuffle(COIN, n=N, rounds=2),
     "check-in": CheckIn(COIN, n=N, rate=0.5, rounds=3),
-    "network-shuffle": NetworkShuffle(complete(N), COIN, rounds=3),
-    "order-shuffle": OrderShuffle(COIN, PAIRS, alpha=1.0),
+    "network-shuffle": NetworkShuffle(COIN, graph=complete(N), rounds=3),
+    "order-shuffle": OrderShuffle(COIN, groups=PAIRS, alpha=1.0),
     "token-walk": TokenWalk(COIN, n=N, steps=30),
     "scrambler": own_query(N),
 }
@@ -121,7 +122,7 @@ def test_description_states_guarantees_cost_and_parties(protocol):
     cost = protocol.cost()
     assert cost.messages_per_person > 0
     assert cost.bytes_per_person > 0
-    for guarantee in protocol.guarantees():
+    for guarantee in guarantees(protocol):
         if guarantee.notion == "dp":
             assert guarantee.epsilon(DELTA) >= 0
         assert guarantee.theorem
@@ -137,7 +138,7 @@ def test_description_of_views_is_proven(protocol):
 @every
 def test_subset_of_people_is_a_smaller_crowd_and_never_better_hidden(protocol):
     few = protocol.subset(range(0, N, 2))
-    assert few.parameters.n == N // 2
+    assert few.n == N // 2
     view = protocol.views[0]
     assert few.guarantee(view).epsilon(DELTA) >= protocol.guarantee(view).epsilon(DELTA) * (
         1 - 1e-9
@@ -150,7 +151,7 @@ def test_run_without_faults_states_what_was_planned(protocol):
     happened = protocol.conditional_on(played.collected)
     assert played.cost == happened.cost()
     assert isinstance(played.collected, protocol.collected_type)
-    for stated, due in zip(played.guarantees, happened.guarantees(), strict=True):
+    for stated, due in zip(played.guarantees, guarantees(happened), strict=True):
         assert (stated.view, stated.theorem) == (due.view, due.theorem)
 
 
@@ -204,7 +205,8 @@ def test_loss_and_crashes_end_with_an_answer(protocol):
 
 @able(Coverable)
 def test_cover_makes_the_hub_no_better_than_the_curator(protocol):
-    covered, plan = protocol.covered(DELTA, CELLS)
+    covered = protocol.covered(DELTA, CELLS)
+    plan = covered.cover
     assert covered.cover is plan
     assert protocol.cover is None
     alone, helped = (covered.guarantee(view).epsilon(DELTA) for view in ("curator", "curator+hub"))
@@ -266,7 +268,7 @@ def test_any_colluders_are_at_least_as_bad_as_drawn_ones(protocol):
 @able(Plannable)
 def test_planning_twice_is_planning_once(protocol):
     once = planned(protocol, DELTA)
-    assert planned(once, DELTA).parameters == once.parameters
+    assert settings_of(planned(once, DELTA)) == settings_of(once)
 
 
 @able(Drawable)
@@ -279,7 +281,7 @@ def test_drawing_is_a_picture_and_words(protocol):
 
 @able(OrderPrivate)
 def test_order_guarantee_is_among_those_stated(protocol):
-    assert any(each.notion == "order" for each in protocol.guarantees())
+    assert any(each.notion == "order" for each in guarantees(protocol))
     assert protocol.order_guarantee() is not None
 
 

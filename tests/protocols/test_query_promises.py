@@ -5,6 +5,7 @@ import math
 import pytest
 
 from incrowd.errors import InvalidParameter, NotProven
+from incrowd.protocols.run import guarantees
 from incrowd.protocols.scrambled_query import ScrambledQuery
 from incrowd.protocols.scrambled_query.plan.model import Cluster, Plan, Stage
 from incrowd.protocols.scrambled_query.theorems.exact import ScramblerProfile
@@ -51,7 +52,7 @@ def test_views_that_are_not_protected():
     for view in ("everyone", "peer", "network+scrambler", "curator", "curator+network"):
         with pytest.raises(NotProven):
             plain.guarantee(view)
-    assert [each.view_name for each in plain.guarantees()] == ["network"]
+    assert [each.view_name for each in guarantees(plain)] == ["network"]
     assert plain.guarantee("hub").epsilon(DELTA) == plain.guarantee("network").epsilon(DELTA)
 
 

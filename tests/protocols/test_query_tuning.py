@@ -9,7 +9,6 @@ from incrowd.errors import BudgetInfeasible, InvalidParameter
 from incrowd.protocols.runtime.actor import device
 from incrowd.protocols.scrambled_query import ScrambledQuery
 from incrowd.protocols.scrambled_query.cost import Load, query_messages
-from incrowd.protocols.scrambled_query.parameters import ScramblerParameters
 from incrowd.protocols.scrambled_query.plan.model import aggregate
 from incrowd.protocols.scrambled_query.theorems.exact import ScramblerProfile
 from incrowd.protocols.scrambled_query.theorems.mechanisms import Scrambler
@@ -123,8 +122,8 @@ class TestLoad:
         assert load.messages == sent + to_scramblers + 6
 
     def test_reports_that_are_no_tuples(self):
-        chosen = ScramblerParameters(n=20, targets=3, sources=10, dummies=4)
-        load = Load.of(ScrambledQuery.make(chosen, KRR(categories=3, epsilon=1.0)))
+        drawn = KRR(categories=3, epsilon=1.0)
+        load = Load.of(ScrambledQuery(drawn, n=20, targets=3, sources=10, dummies=4))
         assert load.messages == 20 + 2 * 14 + 3
         assert load.tuples is load.extra_consents is None
 

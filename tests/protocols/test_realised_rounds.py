@@ -33,14 +33,14 @@ def collected(protocol, crowds):
     rounds = tuple(np.zeros(crowd, np.int64) for crowd in crowds)
     if isinstance(protocol, CheckIn):
         return CheckedIn(rounds, sent=sum(crowds), present=tuple(crowds))
-    return Collected(rounds, sent=protocol.parameters.n * protocol.parameters.rounds)
+    return Collected(rounds, sent=protocol.n * protocol.rounds)
 
 
 def stated(protocol, delta, crowd):
     """The ε after each number of rounds, all with this crowd."""
     return [
         protocol.conditional_on(collected(protocol, (crowd,) * held)).guarantee().epsilon(delta)
-        for held in range(1, protocol.parameters.rounds + 1)
+        for held in range(1, protocol.rounds + 1)
     ]
 
 
@@ -131,7 +131,7 @@ def test_check_in_when_the_next_crowd_is_picked_states_the_least_one():
 def test_check_in_when_attendance_alone_decides_counts_those_heard_of():
     protocol = CheckIn(RR(epsilon=1.0), n=60, rate=0.5, rounds=3)
     happened = protocol.conditional_on(collected(protocol, (60, 45, 50)))
-    assert (happened.parameters.crowd, happened.parameters.rounds) == (45, 3)
+    assert (happened.crowd, happened.rounds) == (45, 3)
     assert any("earlier rounds gave" in each for each in happened.guarantee().assumptions)
     once = CheckIn(RR(epsilon=1.0), n=60, rate=0.5)
     assert not any("earlier rounds gave" in each for each in once.guarantee().assumptions)
@@ -142,7 +142,7 @@ def test_partial_answers_state_what_a_plan_of_so_many_rounds_would():
     run = protocol.simulate(np.zeros(50, int), seed=3)
     assert [each.rounds for each in run.refined] == [1, 2, 5, 10, 12]
     for each in run.refined:
-        assert each.protocol.parameters.rounds == each.rounds
+        assert each.protocol.rounds == each.rounds
     assert run.refined[-1].protocol.guarantee().epsilon(DELTA) == run.guarantees[0].epsilon(DELTA)
     stopped = protocol.conditional_on(run.collected.first(2))
     assert stopped.guarantee().epsilon(DELTA) == protocol.guarantee().epsilon(DELTA)

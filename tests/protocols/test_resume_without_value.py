@@ -32,7 +32,7 @@ def cases():
     codes = np.arange(N)
     yield "local", Local(EXACT, n=N), codes
     yield "trusted-shuffle", TrustedShuffle(EXACT, n=N), codes
-    yield "network-shuffle", NetworkShuffle(families.complete(N), EXACT, rounds=3), codes
+    yield "network-shuffle", NetworkShuffle(EXACT, graph=families.complete(N), rounds=3), codes
     yield "check-in", CheckIn(EXACT, n=N, rounds=2, rate=1.0), codes
     yield "token-walk", TokenWalk(EXACT, n=N, steps=6), codes
     yield "order-shuffle", *placed("points", N, alpha=1.0)

@@ -293,7 +293,7 @@ def test_steps_of_a_public_path_stay_as_long_when_training_goes_on():
     free = token().partial_fit(ROWS, LABELS, 2)
     free.learning_rate = 0.001
     assert free.partial_fit(ROWS, LABELS, 2).rounds_ == 4
-    assert free.protocol_.parameters.steps == free.rounds == 300
+    assert free.protocol_.steps == free.rounds == 300
     assert free.protocol_.broken
 
 

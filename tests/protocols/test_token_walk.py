@@ -20,9 +20,11 @@ from incrowd.privacy.gaussian import GaussianProfile
 from incrowd.privacy.repeated import RepeatedProfile
 from incrowd.privacy.sampled import SampledProfile
 from incrowd.protocols import load
-from incrowd.protocols.run import make_actors
+from incrowd.protocols.registry import build
+from incrowd.protocols.run import guarantees, make_actors
 from incrowd.protocols.runtime.actor import COURIER, CURATOR, Message, device
-from incrowd.protocols.token_walk import TokenWalk, TokenWalkParameters
+from incrowd.protocols.settings import public_settings, settings_of, settings_type
+from incrowd.protocols.token_walk import TokenWalk
 from incrowd.protocols.token_walk.roles.token import Carried
 from incrowd.protocols.token_walk.theorems.conditional_on_path import realised_epsilon
 from incrowd.randomizers import KRR, OUE, RR, Gaussian, GaussianVector, Generic, Laplace, OneBit
@@ -90,11 +92,9 @@ class TestExecutions:
         assert one.total.dtype == other.total.dtype
         for same in ("noise", "steps", "crowd", "drawn", "correlation"):
             assert getattr(one, same) == pytest.approx(getattr(other, same))
-        if not protocol.parameters.cap:
+        if not protocol.cap:
             assert one.reports == other.reports
-            assert (
-                one.crowds == other.crowds == (protocol.parameters.length * place.get("tokens", 1),)
-            )
+            assert one.crowds == other.crowds == (protocol.length * place.get("tokens", 1),)
         for home in (one, other):
             estimate = home.estimate(randomizer)
             assert np.isfinite(estimate.value).all()
@@ -255,7 +255,7 @@ class TestWhatHappened:
             crowd=21, losses=None, drawn=True,
         )  # fmt: skip
         happened = protocol.conditional_on(home)
-        assert (happened.parameters.n, happened.parameters.steps) == (21, 600)
+        assert (happened.n, happened.steps) == (21, 600)
         assert happened.guarantee().epsilon(DELTA) > protocol.guarantee().epsilon(DELTA)
 
     @pytest.mark.parametrize("missing", [{"steps": 599, "noise": 599}, {"crowd": 29}])
@@ -284,8 +284,8 @@ class TestWhatHappened:
         played = run(protocol, np.arange(60) % 3, faults=Faults(dropout=0.5), seed=1)
         assert 0 < played.collected.crowd < 60
         happened = protocol.conditional_on(played.collected)
-        assert happened.parameters.n == played.collected.crowd == played.result.people
-        for stated, proven in zip(played.guarantees, happened.guarantees(), strict=True):
+        assert happened.n == played.collected.crowd == played.result.people
+        for stated, proven in zip(played.guarantees, guarantees(happened), strict=True):
             assert stated.view == proven.view
             assert stated.epsilon(DELTA) == proven.epsilon(DELTA)
 
@@ -294,7 +294,7 @@ class TestPromises:
     @everywhere
     def test_views_are_stated_from_the_peer_on(self, place):
         protocol = TokenWalk(RESPONSE, **place)
-        stated = protocol.guarantees()
+        stated = guarantees(protocol)
         assert stated[0].view == frozenset({"peer"})
         assert stated[-1].view_name == "everyone"
         found = [each.epsilon(DELTA) for each in stated]
@@ -315,8 +315,8 @@ class TestPromises:
             protocol.guarantee("everyone")
         with pytest.raises(NotProven, match="colluders"):
             protocol.guarantee("peer", colluders=1)
-        assert "everyone" not in [each.view_name for each in protocol.guarantees()]
-        assert TokenWalk(NOISE, **SPREAD).guarantees()[-1].view_name == "everyone"
+        assert "everyone" not in [each.view_name for each in guarantees(protocol)]
+        assert guarantees(TokenWalk(NOISE, **SPREAD))[-1].view_name == "everyone"
 
     def test_colluders_cost(self):
         protocol = TokenWalk(NOISE, n=100, steps=1000)
@@ -377,15 +377,16 @@ class TestRefusals:
 
     def test_steps_of_a_model_without_a_cap_say_nothing_to_those_who_know_the_path(self):
         protocol = TokenWalk(n=9, steps=9, task="sgd", sigma=2.0, lipschitz=1.0)
-        assert [each.view_name for each in protocol.guarantees()] == ["peer", "curator", "everyone"]
+        assert [each.view_name for each in guarantees(protocol)] == ["peer", "curator", "everyone"]
 
     def test_is_registered_and_made_from_its_parameters(self):
         cls = load("token-walk")
         assert cls is TokenWalk
-        made = cls.make(TokenWalkParameters(n=9, steps=20), RESPONSE)
-        assert made.parameters == TokenWalk(RESPONSE, n=9, steps=20).parameters
-        written = msgspec.json.encode(made.published())
-        assert msgspec.json.decode(written, type=TokenWalkParameters) == made.published()
+        made = build(cls, {"n": 9, "steps": 20}, RESPONSE)
+        public = public_settings(made)
+        assert settings_of(made) == settings_of(TokenWalk(RESPONSE, n=9, steps=20))
+        written = msgspec.json.encode(public)
+        assert msgspec.json.decode(written, type=settings_type(cls)) == public
 
 
 class TestActors:

@@ -11,11 +11,12 @@ from scipy.stats import chisquare
 
 from incrowd.errors import InvalidCrowd, NotProven
 from incrowd.protocols.local import simulate
+from incrowd.protocols.registry import build
 from incrowd.protocols.run import make_actors
 from incrowd.protocols.runtime import wire
 from incrowd.protocols.runtime.actor import CURATOR, SHUFFLER, Message, device
 from incrowd.protocols.runtime.context import Timing
-from incrowd.protocols.trusted_shuffle import TrustedShuffle, TrustedShuffleParameters, roles
+from incrowd.protocols.trusted_shuffle import TrustedShuffle, roles
 from incrowd.randomizers import KRR, Gaussian, Generic
 from incrowd.randomness import Seeds
 from incrowd.sim import play
@@ -112,10 +113,10 @@ class TestGuarantee:
         assert 0 < lower <= guarantee.epsilon(DELTA)
 
     def test_parameters_from_a_table(self):
-        parameters = msgspec.convert({"n": 50, "rounds": 2}, TrustedShuffleParameters)
-        assert TrustedShuffle.make(parameters, KRR4) == TrustedShuffle(KRR4, n=50, rounds=2)
+        built = build(TrustedShuffle, {"n": 50, "rounds": 2}, KRR4)
+        assert built == TrustedShuffle(KRR4, n=50, rounds=2)
         with pytest.raises(msgspec.ValidationError):
-            msgspec.convert({"n": 50, "round": 2}, TrustedShuffleParameters)
+            build(TrustedShuffle, {"n": 50, "round": 2}, KRR4)
 
 
 class LabelSealer:

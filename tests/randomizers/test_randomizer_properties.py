@@ -8,6 +8,7 @@ import pytest
 from incrowd.errors import InvalidParameter
 from incrowd.privacy.mechanisms.shuffle import any_randomizer
 from incrowd.protocols.expected_error import expected_error
+from incrowd.protocols.run import guarantees
 from incrowd.protocols.token_walk import TokenWalk
 from incrowd.randomizers import (
     KRR,
@@ -200,7 +201,7 @@ def test_token_walk_of_a_randomizer_from_outside_equals_that_of_its_twin(own, ou
     values = values_for(own, 12)
     one, other = (each.simulate(values, seed=3).result.value for each in walks)
     assert np.array_equal(one, other)
-    one, other = ([x.epsilon(1e-6) for x in each.guarantees()] for each in walks)
+    one, other = ([x.epsilon(1e-6) for x in guarantees(each)] for each in walks)
     assert one == other
     assert walks[0].cost() == walks[1].cost()
 

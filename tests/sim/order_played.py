@@ -40,7 +40,7 @@ def own(n: int = 7, groups: Sequence[Sequence[int]] | None = None, **settings: A
     near = [[each for each in (p - 1, p, p + 1) if 0 <= each < n] for p in range(n)]
     found = groupings.from_lists(near if groups is None else groups, n)
     chosen = settings if "theta" in settings else {"alpha": 1.0} | settings
-    return OrderShuffle(truthful(n), found, **chosen)
+    return OrderShuffle(truthful(n), groups=found, **chosen)
 
 
 KINDS = ("people", "points", "groups")
@@ -121,7 +121,7 @@ class Shuffled(WatchedPlay):
         values: Any = None,
         sealers: Mapping[Address, Any] | None = None,
     ) -> None:
-        told = np.arange(protocol.parameters.n) if values is None else values
+        told = np.arange(protocol.n) if values is None else values
         super().__init__(protocol, told, TIMING, seed, faults, change, sealers)
 
 
@@ -132,7 +132,7 @@ def check(protocol: OrderShuffle, found: Placed) -> None:
     assert found.who.tolist() == sorted(set(found.who.tolist()))
     assert set(reports.tolist()) == set(found.who.tolist()), "whose report came has a place"
     assert found.at.tolist() == list(range(len(found.who)))
-    assert found.sent == protocol.parameters.n
+    assert found.sent == protocol.n
     if found.points is not None:
         assert found.points.tolist() == [[2.0 * person, -1.5] for person in found.who]
     if found.groups is not None:

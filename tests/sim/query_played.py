@@ -81,7 +81,7 @@ def own(n: int = 12, **parameters: Any) -> ScrambledQuery:
 
 def tuples(protocol: ScrambledQuery) -> Any:
     """What people hold: their own number, or patients."""
-    n = protocol.parameters.n
+    n = protocol.n
     if protocol.asked == SETS:
         return patients(n)
     return protocol.asked.encode(protocol.asked.rows([(str(each),) for each in range(n)]))
@@ -113,7 +113,7 @@ def check(protocol: ScrambledQuery, found: Tabulated, n: int) -> int:
     (folded,), (present,), (lost,) = found.folded, found.present, found.lost
     assert folded.count.max() <= 1
     assert folded.count.sum() <= present <= n
-    chosen = protocol.parameters
+    chosen = protocol
     if len(lost):
         assert folded.count[lost].sum() == 0
     elif chosen.mode != "local":

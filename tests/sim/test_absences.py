@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from incrowd.protocols.runtime.actor import device
+from incrowd.protocols.settings import settings_of
 from incrowd.protocols.token_walk.roles.relay import line
 from incrowd.sim import Faults
 from tests.sim.order_played import KINDS, Shuffled, placed
@@ -27,7 +28,7 @@ def test_token_walk_with_a_dead_branch_is_broken():
         dead += branches
         happened = protocol.conditional_on(collected)
         assert happened.broken == (branches > 0 or len(walk.visits) < 30)
-        assert happened.parameters.steps == 30
+        assert happened.steps == 30
         stated = happened.guarantee("peer+hub").epsilon(DELTA)
         assert stated >= protocol.guarantee("peer+hub").epsilon(DELTA)
     assert dead > 10
@@ -40,7 +41,7 @@ def test_scrambled_query_with_people_away_states_what_was_planned(gone):
     queried = Queried(protocol, gone, change=without(*(device(2 * each) for each in range(gone))))
     happened = protocol.conditional_on(queried.found)
     assert set(queried.found.traffic[0].sum(axis=1).tolist()) == {10}
-    assert happened.parameters == protocol.parameters
+    assert settings_of(happened) == settings_of(protocol)
     stated, planned = (each.guarantee("network").epsilon(DELTA) for each in (happened, protocol))
     assert stated == planned
 

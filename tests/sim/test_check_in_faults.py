@@ -60,25 +60,25 @@ def check(seed, faults, **parameters):
     held = []
     for number in range(ROUNDS):
         heard = [person for person in there if number in receipts[person].accepted]
-        if protocol.parameters.dummies and len(heard) < max(1, protocol.parameters.least):
+        if protocol.dummies and len(heard) < max(1, protocol.least):
             continue  # Not held: nothing of it may be anywhere.
         reports = sorted(next(rounds).tolist())
         assert reports == [person for person in heard if number in joined[person]]
-        held.append(len(heard) if protocol.parameters.dummies else N)
+        held.append(len(heard) if protocol.dummies else N)
         assert next(present) == held[-1]
     assert next(rounds, None) is next(present, None) is None
     assert collected.sent == collected.received
     assert len(held) + collected.unheld == ROUNDS
     if held:
         happened = protocol.conditional_on(collected)
-        assert happened.parameters.rounds == ROUNDS
-        assert happened.parameters.crowd == (protocol.parameters.fewest or min(held))
-        counted = None if protocol.parameters.dummies else collected.crowds
+        assert happened.rounds == ROUNDS
+        assert happened.crowd == (protocol.fewest or min(held))
+        counted = None if protocol.dummies else collected.crowds
         assert happened.counts == counted
     for receipt in receipts.values():
         answered = sorted((*receipt.accepted, *receipt.refused))
         assert len(answered) == len(set(answered))
-        if protocol.parameters.dummies:
+        if protocol.dummies:
             assert answered == list(range(ROUNDS))
     return len(held)
 

@@ -60,7 +60,7 @@ common = settings(
 
 def tables(protocol: OrderShuffle, runs: int, faults: Faults | None = None) -> Counter[Any]:
     """Whose report each person gets, over many plays in which everybody comes."""
-    people = np.arange(protocol.parameters.n)
+    people = np.arange(protocol.n)
     seen: Counter[Any] = Counter()
     for seed in range(runs):
         seeds = Seeds(seed)
@@ -191,7 +191,7 @@ def test_who_is_absent_is_not_in_the_table_nor_in_the_promise(kind):
     assert found.who.tolist() == [0, 1, 3, 4, 6]
     assert (found.received, found.dropped) == (5, 2)
     happened = protocol.conditional_on(found)
-    assert happened.parameters.n == happened.grouping.n == 5
+    assert happened.n == happened.grouping.n == 5
     assert happened.mechanism.alpha <= 1.0
     # The shuffle was that of these five: its sensitivity is less than with everybody there.
     everybody = protocol.conditional_on(Shuffled(protocol, 1, values=values).found)
@@ -252,7 +252,7 @@ class Signed:
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_of_a_report_is_left_after_the_curator_has_it(kind, faults):
     protocol, values = placed(kind)
-    sealers = {each: Signed() for each in (*devices(protocol.parameters.n), CURATOR)}
+    sealers = {each: Signed() for each in (*devices(protocol.n), CURATOR)}
     for seed in range(3):
         shuffled = Shuffled(protocol, seed, faults, values=values, sealers=sealers)
         check(protocol, shuffled.found)
@@ -262,7 +262,7 @@ def test_nothing_of_a_report_is_left_after_the_curator_has_it(kind, faults):
         assert Signed.SIGN not in state
         (_, [(ids, payloads, closed)]), (pending, *_) = msgspec.msgpack.decode(state)
         assert (sorted(ids), payloads, closed, pending) == (
-            list(devices(protocol.parameters.n)),
+            list(devices(protocol.n)),
             {},
             True,
             {},
@@ -271,7 +271,7 @@ def test_nothing_of_a_report_is_left_after_the_curator_has_it(kind, faults):
 
 def test_neither_who_sent_a_report_nor_its_identifier_travels():
     protocol, values = placed("points")
-    sealers = {each: Signed() for each in (*devices(protocol.parameters.n), CURATOR)}
+    sealers = {each: Signed() for each in (*devices(protocol.n), CURATOR)}
     shuffled = Shuffled(protocol, 3, values=values, sealers=sealers)
     reports = [
         msgspec.msgpack.decode(message.body, type=PlacedReport)

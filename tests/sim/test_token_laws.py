@@ -88,7 +88,7 @@ def test_the_promise_is_that_of_what_happened():
             assert stated.epsilon(1e-5) == due.epsilon(1e-5)
     walked = Walked(protocol, 2, change=vanishing(3, 1))
     happened = protocol.conditional_on(walked.collected)
-    assert (happened.parameters.n, happened.parameters.steps) == (5, 50)
+    assert (happened.n, happened.steps) == (5, 50)
     assert happened.guarantee().epsilon(1e-5) > found.guarantees[0].epsilon(1e-5)
 
 
@@ -99,7 +99,7 @@ def assert_hidden(walked: Walked) -> None:
     """A device is told of sums, turns and keys, and of nobody."""
     shared: Counter[bytes] = Counter()
     format_ = token_format(walked.protocol)
-    for person in range(walked.protocol.parameters.n):
+    for person in range(walked.protocol.n):
         own: set[bytes] = set()
         for said in walked.said[device(person)]:
             assert said.to == COURIER

@@ -45,7 +45,7 @@ class Walked:
         timing=TIMING,
     ):
         self.protocol = protocol
-        n = protocol.parameters.n
+        n = protocol.n
         self.told: dict[str, list[Message]] = defaultdict(list)
         self.said: dict[str, list[Send]] = defaultdict(list)
         self.last: dict[str, Any] = {}
@@ -91,7 +91,7 @@ def among(walk, head, n):
 def check(walked: Walked) -> int:
     """Everything that must hold whatever happens; how many contributions came home."""
     protocol, collected = walked.protocol, walked.collected
-    chosen = protocol.parameters
+    chosen = protocol
     assert walked.played.finished
     assert collected.steps <= chosen.length
     assert collected.reports <= collected.sent
@@ -117,7 +117,7 @@ def check(walked: Walked) -> int:
 
 def _check_every_request(walked, number, walk):
     """Turns never repeat, and every token on its way holds what it should, and nothing twice."""
-    chosen = walked.protocol.parameters
+    chosen = walked.protocol
     by_turn = {visit.turn: visit for visit in walk.visits}
     assert len(by_turn) == len(walk.visits)
     seen: dict[int, bytes] = {}

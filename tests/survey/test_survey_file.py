@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from incrowd import errors, graphs, survey
+from incrowd.blocks import values_of
 from incrowd.randomizers import KRR, Laplace, OneBit, Ternary
 
 ROOT = Path(__file__).parents[2]
@@ -39,10 +40,10 @@ def write(tmp_path: Path) -> Write:
 
 def test_a_survey_is_read_and_its_epsilon_solved(write: Write) -> None:
     loaded = survey.load(write())
-    assert loaded.solved
+    assert loaded.only.solved
     assert isinstance(loaded.randomizer, KRR)
     assert loaded.randomizer.categories == 3
-    assert loaded.protocol.parameters.n == len(loaded.values) == 90
+    assert loaded.protocol.n == len(loaded.values) == 90
     assert loaded.protocol.guarantee().epsilon(1e-6) <= 1
     assert loaded.randomizer.epsilon > 1
     np.testing.assert_allclose(loaded.truth, [2 / 3, 1 / 3, 0])
@@ -50,7 +51,7 @@ def test_a_survey_is_read_and_its_epsilon_solved(write: Write) -> None:
 
 def test_a_given_epsilon_is_kept(write: Write) -> None:
     loaded = survey.load(write(randomizer='kind = "krr"\nepsilon = 0.5'))
-    assert (loaded.solved, loaded.randomizer) == (False, KRR(categories=3, epsilon=0.5))
+    assert (loaded.only.solved, loaded.randomizer) == (False, KRR(categories=3, epsilon=0.5))
 
 
 def test_the_cap_on_the_local_epsilon_binds(write: Write) -> None:
@@ -82,8 +83,8 @@ CHECK_IN = 'kind = "check-in"\nrate = 0.5\nrounds = '
 def test_the_budget_pays_for_rounds(write: Write) -> None:
     given = 'kind = "krr"\nepsilon = 1.0'
     loaded = survey.load(write(protocol=CHECK_IN + '"budget"', randomizer=given))
-    rounds = loaded.protocol.parameters.rounds
-    assert not loaded.solved
+    rounds = loaded.protocol.rounds
+    assert not loaded.only.solved
     assert rounds > 1
     assert loaded.protocol.guarantee().epsilon(1e-6) <= 1
     with pytest.raises(errors.BudgetInfeasible):
@@ -120,7 +121,7 @@ def test_the_budget_can_choose_one_thing_only(write: Write, protocol: str, said:
 def test_everyone_may_have_a_rate_of_their_own(write: Write, tmp_path: Path) -> None:
     (tmp_path / "rates.txt").write_text("0.25\n" * 45 + "0.5\n" * 45)
     loaded = survey.load(write(protocol='kind = "check-in"\nrates = "rates.txt"'))
-    assert loaded.protocol.parameters.rates == (0.25,) * 45 + (0.5,) * 45
+    assert loaded.protocol.rates == (0.25,) * 45 + (0.5,) * 45
     for text, said in (
         ("0.25\n" * 9, "rates has 9 entries for n = 90"),
         ("0.25\nhalf\n", "rates.txt: line 2: 'half' is not a number"),
@@ -139,9 +140,9 @@ def test_rounds_and_questions(write: Write) -> None:
             randomizer='kind = "krr"\nepsilon = 0.1',
         )
     )
-    assert loaded.question == "How?"
-    assert loaded.protocol.parameters.rounds == 3
-    assert survey.load(write()).question == "What is the histogram of mode?"
+    assert loaded.question.text == "How?"
+    assert loaded.protocol.rounds == 3
+    assert survey.load(write()).question.text == "What is the histogram of mode?"
 
 
 def test_both_executions_answer(write: Write) -> None:
@@ -165,14 +166,14 @@ def test_files_are_found_from_the_survey_and_open_rounds_are_planned(
 ) -> None:
     path = write(protocol=walked(tmp_path, 90, 'rounds = "auto"\nlaziness = 0.1'))
     loaded = survey.load(path)
-    assert loaded.solved
-    planned = loaded.protocol.parameters
-    assert planned.graph == str(tmp_path / "graphs" / "friends.npz")
+    assert loaded.only.solved
+    planned = loaded.protocol
+    assert planned.names["graph"] == str(tmp_path / "graphs" / "friends.npz")
     assert 1 <= planned.rounds < 20
     assert loaded.protocol.guarantee().epsilon(1e-6) <= 1
     run = loaded.run(seed=1)
     assert loaded.met_by(run)
-    assert loaded.protocol.run_diagnostics(run.collected, 1e-6)["load"]["mean"] == 1
+    assert values_of(loaded.protocol.run_diagnostics(run.collected, 1e-6))["load"]["mean"] == 1
 
 
 def test_a_graph_of_other_people(write: Write, tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def test_the_first_rows(write: Write) -> None:
     path = write('kind = "shuffle"')
     everyone, few = survey.load(path), survey.load(path, people=20)
     assert rows(few) == list(range(20))
-    assert few.protocol.parameters.n == 20
+    assert few.protocol.n == 20
     assert few.randomizer.epsilon < everyone.randomizer.epsilon
     assert few.protocol.guarantee().epsilon(1e-3) <= 1
     assert few.met_by(few.run(seed=1))
@@ -57,7 +57,7 @@ def test_a_family_is_as_large_as_the_crowd(write: Write) -> None:
     for people in (None, 20):
         loaded = survey.load(path, people=people)
         n = people or PEOPLE
-        assert loaded.protocol.parameters.graph == "regular:8"
+        assert loaded.protocol.names == {"graph": "regular:8"}
         assert loaded.protocol.graph == graphs.named("regular:8", n)
         assert rows(loaded) == list(range(n))
         assert loaded.met_by(loaded.run(seed=1))
@@ -113,7 +113,7 @@ def test_live_options(write: Write) -> None:
         write('kind = "shuffle"', '[live]\ncover = true\ntransport = "direct"\nround_seconds = 2')
     )
     assert stated.live == LiveOptions(cover=True, transport="direct", round_seconds=2.0)
-    assert stated.column == "row"
+    assert stated.question.column == "row"
 
 
 def test_a_live_run_gets_the_survey(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:

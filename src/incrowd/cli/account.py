@@ -18,6 +18,7 @@ import typer
 from typer.core import TyperGroup
 
 from incrowd import checks
+from incrowd.blocks import Fact, values_of
 from incrowd.cli.lazy import Deferred, LazyGroup
 from incrowd.cli.options import (
     ColludersOption,
@@ -37,13 +38,12 @@ from incrowd.cli.options import (
 from incrowd.cli.output import Format, FormatOption, emit, progress
 from incrowd.errors import InvalidParameter
 from incrowd.protocols.api import Protocol
-from incrowd.protocols.capabilities import planned
+from incrowd.protocols.capabilities import asks_randomizer, planned
 from incrowd.protocols.registry import PROTOCOLS, load, plugin_of
-from incrowd.protocols.settings import Safe, fields_of
+from incrowd.protocols.settings import Safe, fields_of, settings_type
 from incrowd.randomizers import Unstated
 from incrowd.report.format import count, guess, percent, round_down, round_up, up
 from incrowd.report.json import describe_guarantee, describe_parameters
-from incrowd.report.sections import facts_of
 from incrowd.report.terminal import facts_table, guarantees_table
 from incrowd.report.words import lines, order_promise, settings, view_title
 from incrowd.survey.calibrate import (
@@ -97,7 +97,7 @@ def account(kind: type[Protocol], given: Mapping[str, Any]) -> None:
     with progress() as say:
         protocol = _planned(protocol, delta, given, say, "computing the promise")
         promised, own = _promised(protocol, delta, given)
-    payload = promised | own | {"parameters": describe_parameters(protocol)}
+    payload = promised | values_of(own) | {"parameters": describe_parameters(protocol)}
     emit(payload, lambda console: _render(console, payload, own), given["format"])
 
 
@@ -121,7 +121,7 @@ def solve(kind: type[Protocol], given: Mapping[str, Any]) -> None:
             value, shown, safe, protocol = _solve_parameter(kind, given, name, epsilon, say)
             promised, own = _promised(protocol, given["delta"], given)
     solved = {"solved": name, "value": value, "target_epsilon": epsilon}
-    payload = solved | promised | own | {"parameters": describe_parameters(protocol)}
+    payload = solved | promised | values_of(own) | {"parameters": describe_parameters(protocol)}
     best = "the least" if safe == "min" else "the most"
     told = f"{best} that promises ε ≤ {epsilon:g}"
     if name == "delta" and value == 0:
@@ -144,8 +144,8 @@ def _solve_delta(kind: type[Protocol], given: Mapping[str, Any], epsilon: float)
     try:
         guarantee = protocol.guarantee(given["view"], given["colluders"])
     except InvalidParameter:
-        for name, field in fields_of(kind.parameters_type).items():
-            if (word := getattr(protocol.parameters, name)) in field.words:
+        for name, field in fields_of(settings_type(kind)).items():
+            if field.words and (word := getattr(protocol, name)) in field.words:
                 raise MissingOption(
                     name, f"{word} is chosen for a delta, which is left out"
                 ) from None
@@ -217,9 +217,9 @@ def _given(given: Mapping[str, Any], name: str) -> float:
 
 def _left_out(kind: type[Protocol], given: Mapping[str, Any]) -> str:
     """The one option to solve for."""
-    fields = fields_of(kind.parameters_type)
+    fields = fields_of(settings_type(kind))
     solvable = ["delta", *unknowns(kind)]
-    if given["randomizer"] is None and not kind.asks_epsilon0(given):
+    if given["randomizer"] is None and not asks_randomizer(kind, given):
         solvable.remove(LOCAL_EPSILON.name)
     absent = [name for name in solvable if given[name] is None]
     needed = [name for name in absent if name not in fields or fields[name].required]
@@ -241,9 +241,9 @@ def _open(kind: type[Protocol], given: Mapping[str, Any], names: list[str]) -> l
     What the protocol found by itself, as people are counted in a graph, was not left out; a default
     that it refuses is none.
     """
-    fields = fields_of(kind.parameters_type)
+    fields = fields_of(settings_type(kind))
     try:
-        made = build_protocol(kind, given).parameters
+        made = build_protocol(kind, given)
     except MissingOption as error:
         if error.name not in names:
             raise
@@ -258,22 +258,22 @@ def _open(kind: type[Protocol], given: Mapping[str, Any], names: list[str]) -> l
 
 def _promised(
     protocol: Protocol, delta: float, given: Mapping[str, Any], epsilon: float | None = None
-) -> tuple[dict[str, Any], dict[str, Any]]:
+) -> tuple[dict[str, Any], tuple[Fact, ...]]:
     """What every promise says, and what this protocol alone has to say about it."""
     guarantee = protocol.guarantee(given["view"], given["colluders"])
     promised = describe_guarantee(guarantee, delta, epsilon)
     # Nothing more can be said at δ = 0, except where no promise needs any.
     sayable = delta or plugin_of(protocol).default_delta == delta
-    own = protocol.diagnostics(delta, guarantee, given["colluders"]) if sayable else {}
+    own = protocol.diagnostics(delta, guarantee, given["colluders"]) if sayable else ()
     return promised, own
 
 
-def _render(console: Console, payload: Mapping[str, Any], own: Mapping[str, Any]) -> None:
+def _render(console: Console, payload: Mapping[str, Any], facts: tuple[Fact, ...]) -> None:
     if math.isfinite(payload["epsilon"]):
         console.print(guarantees_table([payload]))
     who = view_title(payload["view"].split("+"))
     parameters = dict(payload["parameters"])
-    randomizer = dict(parameters.pop("randomizer"))
+    randomizer, own = dict(parameters.pop("randomizer")), values_of(facts)
     rows = [
         ("meaning", _meaning(payload, who)),
         *(
@@ -283,7 +283,7 @@ def _render(console: Console, payload: Mapping[str, Any], own: Mapping[str, Any]
             if "alpha" in own
             else []
         ),
-        *lines(facts_of(own)),
+        *lines(facts),
         ("neighbours", payload["neighbours"]),
         *(("assuming", each) for each in payload["assumptions"]),
         ("protocol", _listed(parameters, "protocol")),

@@ -34,13 +34,13 @@ def check(
     import msgspec
 
     from incrowd import survey as surveys
-    from incrowd.blocks import Fact
+    from incrowd.blocks import Fact, values_of
     from incrowd.live.options import LiveOptions
     from incrowd.protocols.registry import plugin_of
+    from incrowd.protocols.run import guarantees
     from incrowd.report import words
     from incrowd.report.format import count, down, plain, small
     from incrowd.report.json import describe_cost, describe_guarantee, describe_parameters
-    from incrowd.report.sections import facts_of
     from incrowd.report.terminal import facts_table, print_promises
     from incrowd.report.words import said, settings
 
@@ -51,9 +51,10 @@ def check(
             prospective(survey.protocol, survey.task.encode(survey.values)),
             survey.budget,
         )
+        own = protocol.diagnostics(budget.delta, protocol.guarantee(budget.view))
         payload: dict[str, Any] = {
             "survey": str(file),
-            "question": survey.question,
+            "question": survey.question.text,
             "people": len(survey.values),
             "budget": {
                 "epsilon": budget.epsilon,
@@ -61,19 +62,17 @@ def check(
                 "view": budget.view,
                 "local_epsilon": budget.local_epsilon,
             },
-            "local_epsilon": {"value": survey.randomizer.epsilon, "solved": survey.solved},
+            "local_epsilon": {"value": survey.randomizer.epsilon, "solved": survey.only.solved},
             "parameters": describe_parameters(protocol),
-            "guarantees": [
-                describe_guarantee(each, budget.delta) for each in protocol.guarantees()
-            ],
-            "particulars": protocol.diagnostics(budget.delta, protocol.guarantee(budget.view)),
-            "cost": describe_cost(protocol.cost(), survey.task, protocol.parameters.n),
+            "guarantees": [describe_guarantee(each, budget.delta) for each in guarantees(protocol)],
+            "particulars": values_of(own),
+            "cost": describe_cost(protocol.cost(), survey.task, protocol.n),
             "helpers": list(protocol.helpers),
             "live": msgspec.to_builtins(survey.live),
         }
 
     def render(console: Console) -> None:
-        origin = "solved from the budget" if survey.solved else "as given"
+        origin = "solved from the budget" if survey.only.solved else "as given"
         error = payload["cost"]["expected_error"]
         # The people and the randomizer have lines of their own.
         apart = ("protocol", "n", "randomizer")
@@ -81,7 +80,7 @@ def check(
             name: value for name, value in payload["parameters"].items() if name not in apart
         }
         facts = [
-            ("question", survey.question),
+            ("question", survey.question.text),
             ("people", count(len(survey.values))),
             ("protocol", f"{protocol.kind}: {plugin_of(protocol).summary}"),
             *([("parameters", settings(planned))] if planned else []),
@@ -101,9 +100,8 @@ def check(
         ]
         console.print(facts_table(facts))
         print_promises(console, payload["guarantees"])
-        own = {name: each for name, each in payload["particulars"].items() if name not in _PROMISED}
-        if own:
-            console.print(facts_table(words.lines(facts_of(own))))
+        if told := [each for each in own if each.name not in _PROMISED]:
+            console.print(facts_table(words.lines(told)))
 
     warn_alone(payload["particulars"], payload["people"])
     emit(payload, render, format)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import msgspec
-import numpy as np
 import typer
 
 from incrowd.cli.dialling import DialOption, dial_rule
@@ -86,8 +86,8 @@ def open_command(
                 propose,
                 survey.protocol,
                 survey.task,
-                question=survey.question,
-                column=survey.column,
+                question=survey.question.text,
+                column=survey.question.column,
                 delta=survey.budget.delta,
                 roster=devices,
                 helpers=await curator.helpers(survey.protocol.helpers),
@@ -97,10 +97,10 @@ def open_command(
                 expires=curator.host.time() + 3600 * valid,
             )
         about = {
-            "path": str(survey.path),
-            "text": survey.text,
+            "path": str(survey.document.path),
+            "text": survey.document.text,
             "budget": survey.budget,
-            "solved": survey.solved,
+            "solved": survey.only.solved,
             "live": survey.live,
         }
         await curator.open_survey(proposal, msgspec.json.encode(about))
@@ -264,28 +264,28 @@ def _with(
 def _survey(curator: Curator, started: Started) -> Survey:
     """The survey as it was opened, of those who took part."""
     from incrowd.survey import Budget, Survey
+    from incrowd.survey.parse import parse
+    from incrowd.survey.people import People
+    from incrowd.survey.pipeline import PreparedRun
+    from incrowd.survey.questions import Question
 
     spec = started.offer.spec
     about = msgspec.json.decode(curator.about(spec.survey))
-    return Survey(
-        path=Path(about["path"]),
-        text=about["text"],
-        question=spec.question,
-        task=started.offer.task,
-        protocol=started.protocol,
+    document = replace(
+        parse(about["text"], Path(about["path"])),
         budget=msgspec.convert(about["budget"], Budget),
-        values=np.empty(0, np.str_),
-        solved=about["solved"],
-        column=spec.column,
         live=msgspec.convert(about["live"], LiveOptions),
     )
+    question = Question("task", spec.question, started.offer.task, spec.column, data="")
+    run = PreparedRun((question,), started.protocol, about["solved"])
+    return Survey(document, People(spec.people), (run,))
 
 
 def _print(
     survey: Survey, run: Run, page: Path | None, release: Path | None, format: Format
 ) -> None:
     # The survey is over: what was asked for by mistake must not cost its result.
-    if release is not None and not survey.task.releases(survey.column):
+    if release is not None and not survey.task.releases(survey.question.column):
         note(f"--release: a {survey.task.kind} releases no table")
         release = None
     table = table_of(survey, release)

@@ -25,8 +25,9 @@ import typer
 from incrowd.errors import FileUnreadable, IncrowdError, InvalidParameter
 from incrowd.plugins import target
 from incrowd.protocols.api import Colluders, Protocol
-from incrowd.protocols.registry import plugin_of
-from incrowd.protocols.settings import Field, fields_of
+from incrowd.protocols.capabilities import NoiseStated, asks_randomizer
+from incrowd.protocols.registry import build, plugin_of
+from incrowd.protocols.settings import Field, fields_of, settings_type
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomizers.registry import RANDOMIZERS, answer_plugins
 from incrowd.survey.data import read_numbers
@@ -153,7 +154,7 @@ def _option(name: str, text: str, panel: str | None, **more: Any) -> Any:
 
 def protocol_options(kind: type[Protocol]) -> list[inspect.Parameter]:
     """One option per field of the protocol's parameters."""
-    return [field_option(field) for field in fields_of(kind.parameters_type).values()]
+    return [field_option(field) for field in fields_of(settings_type(kind)).values()]
 
 
 def randomizer_options() -> list[inspect.Parameter]:
@@ -177,9 +178,9 @@ def randomizer_options() -> list[inspect.Parameter]:
     return list(options.values())
 
 
-def build_parameters(kind: type[Protocol], given: Mapping[str, Any]) -> Any:
-    """The protocol's parameters from the options; those left out keep their defaults."""
-    fields = fields_of(kind.parameters_type)
+def read_settings(kind: type[Protocol], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The protocol's settings from the options; those left out keep their defaults."""
+    fields = fields_of(settings_type(kind))
     values = {
         name: _read(field, given[name])
         for name, field in fields.items()
@@ -188,8 +189,7 @@ def build_parameters(kind: type[Protocol], given: Mapping[str, Any]) -> Any:
     for name, field in fields.items():
         if field.required and name not in values:
             raise MissingOption(name, field.description)
-    with _missing(fields, values):
-        return _convert(values, kind.parameters_type)
+    return values
 
 
 @contextmanager
@@ -213,18 +213,20 @@ def _read(field: Field, value: Any) -> Any:
 
 def build_protocol(kind: type[Protocol], given: Mapping[str, Any]) -> Protocol:
     """The protocol that the options describe."""
-    parameters = build_parameters(kind, given)
-    fields = fields_of(kind.parameters_type)
-    implied: str | Randomizer = ""
-    if given["randomizer"] is None:
-        with _missing(fields, given):
-            implied = kind.implied(parameters)
-        place = plugin_of(kind).accounting_randomizer
-        if place is not None and given["eps0"] is None:
-            implied = target(place)()
-    randomizer = build_randomizer(given, implied)
-    with named_by_flag(fields):
-        return kind.make(parameters, randomizer)
+    described, plugin = settings_type(kind), plugin_of(kind)
+    settings = _convert(read_settings(kind, given), described)
+    stated = given["randomizer"] is None and not asks_randomizer(kind, given)
+    implied: str | Randomizer = "generic"
+    if issubclass(kind, NoiseStated):
+        implied = plugin.default_randomizers.get("category", implied)
+    elif plugin.accounting_randomizer is not None and given["eps0"] is None:
+        implied = target(plugin.accounting_randomizer)()
+    randomizer = None if stated else build_randomizer(given, implied)
+    with _missing(fields_of(described), given):
+        protocol = build(kind, settings, randomizer)
+    if stated:
+        build_randomizer(given, protocol.randomizer)  # refuses what the stated noise does not have
+    return protocol
 
 
 def build_randomizer(given: Mapping[str, Any], implied: str | Randomizer) -> Randomizer:

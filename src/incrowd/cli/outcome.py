@@ -93,13 +93,13 @@ def check_table(table: Path | None) -> None:
 
 def table_of(survey: Survey, table: Path | None) -> Path | None:
     """Where the table of a release goes; none of any other question."""
-    if not survey.task.releases(survey.column):
+    if not survey.task.releases(survey.question.column):
         if table is not None:
             raise typer.BadParameter(
                 f"a {survey.task.kind} releases no table", param_hint="'--release'"
             )
         return None
-    path = table or Path(f"{survey.path.stem}.release.csv")
+    path = table or Path(f"{survey.document.path.stem}.release.csv")
     check_table(path)
     return path
 
@@ -134,7 +134,7 @@ def told_of(
 
     return sections_of(
         Document(
-            question=survey.question,
+            question=survey.question.text,
             task=survey.task,
             protocol=survey.protocol,
             run=result,
@@ -142,12 +142,12 @@ def told_of(
             delta=survey.budget.delta,
             view=survey.budget.view,
             met=survey.met_by(result),
-            column=survey.column,
+            column=survey.question.column,
             truth=survey.truth_of(result),
             gaps=survey.gaps,
             mode=mode,
             explain=explain,
-            source=survey.text,
+            source=survey.document.text,
             command=command,
         )
     )

@@ -186,20 +186,20 @@ def _suggested(source: Path) -> _Suggested:
     """The columns and costs of a schema or a survey file; no data is looked at."""
     from incrowd.live.policy_write import column_rule, question_columns
     from incrowd.survey.parse import read
-    from incrowd.survey.pipeline import asked_by, protocol_kind
+    from incrowd.survey.pipeline import located, protocol_kind
+    from incrowd.survey.questions import questions_of
     from incrowd.tasks import Schema
     from incrowd.tasks.registry import QUERY
 
     if _describes_table(source):
         columns = Schema.load(source).columns
         return _Suggested({each.name: column_rule(each.declared, public=False) for each in columns})
-    file = read(source)
-    file.task.take("data", str, "")
-    asked = asked_by(file)
-    task, kind = asked["task"], protocol_kind(file, asked["task"])
-    budget, usual = file.budget, _Suggested({})
+    document = read(source)
+    (question,) = questions_of(document, data=False)
+    task, kind = question.task, protocol_kind(document, question)
+    budget, usual = located(document, kind).budget, _Suggested({})
     return _Suggested(
-        question_columns(task, asked["column"]),
+        question_columns(task, question.column),
         (kind.kind,),
         budget.view,
         budget.epsilon,

@@ -38,8 +38,8 @@ from incrowd.cli.run import (
 )
 from incrowd.protocols import load
 from incrowd.protocols.capabilities import Tunable, drawing_of
-from incrowd.protocols.settings import Field, fields_of
-from incrowd.survey.parse import Origin, SurveyFile
+from incrowd.protocols.settings import Field, fields_of, settings_type
+from incrowd.survey.parse import Origin, parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -145,7 +145,7 @@ def query(given: Mapping[str, Any]) -> None:
     if given["draw"] is not None:
         require_writable(given["draw"])
     with progress() as say, named_by_flag(_travel()):
-        file = SurveyFile(Path(_NAME), _text(given, epsilon, delta), _Options(_NAME))
+        file = parse(_text(given, epsilon, delta), Path(_NAME), _Options(_NAME))
         survey = surveys.build(file, say, people=given["devices"])
         check_inputs(survey.inputs, report=page, draw=given["draw"])
         if given["draw"] is not None:
@@ -191,13 +191,13 @@ def _needed(given: Mapping[str, Any], name: str) -> float:
 
 def _travel() -> dict[str, Field]:
     """What can be said about how messages travel."""
-    fields = fields_of(load(_KIND).parameters_type)
+    fields = fields_of(settings_type(load(_KIND)))
     return {name: each for name, each in fields.items() if name not in _COUNTED}
 
 
 def _limits() -> dict[str, Field]:
     kind = load(_KIND)
-    return fields_of(kind.limits_type) if issubclass(kind, Tunable) else {}
+    return dict(fields_of(kind.limits_type)) if issubclass(kind, Tunable) else {}
 
 
 def _limit(name: str) -> str:

@@ -31,7 +31,7 @@ from incrowd.cli.output import Format, FormatOption, emit, note, progress
 from incrowd.cli.run import SeedOption
 from incrowd.errors import InvalidParameter, MissingColumn, located
 from incrowd.protocols import load
-from incrowd.protocols.settings import Field, fields_of
+from incrowd.protocols.settings import Field, fields_of, settings_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -207,7 +207,7 @@ def _by_place(
 
 
 def _settings() -> dict[str, Field]:
-    fields = fields_of(load(_KIND).parameters_type)
+    fields = fields_of(settings_type(load(_KIND)))
     return {name: each for name, each in fields.items() if name not in _COUNTED}
 
 
@@ -293,14 +293,15 @@ def _randomizer(
 
 def _protocol(given: Mapping[str, Any], people: int, randomizer: Randomizer) -> Any:
     """The shuffle, before anything is known of where people are."""
-    from incrowd.cli.options import build_parameters
+    from incrowd.cli.options import read_settings
+    from incrowd.protocols.registry import build
 
     settings = {name: given[name] for name in _settings()}
     metric = "haversine" if given["lat"] is not None else "euclidean"
     kind: type[Protocol] = load(_KIND)
-    parameters = build_parameters(kind, settings | {"n": people, "metric": metric})
+    values = read_settings(kind, settings | {"n": people, "metric": metric})
     with named_by_flag(_settings()):
-        return kind.make(parameters, randomizer)
+        return build(kind, values, randomizer)
 
 
 def _check_places(given: Mapping[str, Any], protocol: Any, kept: np.ndarray[Any, Any]) -> None:
@@ -353,7 +354,7 @@ def _payload(
     # Nobody but whoever gets the table is spoken of: how it came here is another matter.
     promised = [protocol.guarantee(), protocol.order_guarantee()]
     return {
-        "people": protocol.parameters.n,
+        "people": protocol.n,
         "moved": list(answers),
         "guarantees": [describe_guarantee(each, 0.0) for each in promised if each is not None],
         **protocol.shuffled(points),

@@ -28,8 +28,14 @@ from incrowd.live.reasons import Reason, Rejected
 from incrowd.live.sandbox import CPU_SECONDS, MEMORY_BYTES, Ended, Sandbox
 from incrowd.live.task import Promise, Spec
 from incrowd.protocols.api import Protocol
-from incrowd.protocols.capabilities import contacts_of, covered, guarantee_against_any
+from incrowd.protocols.capabilities import (
+    contacts_of,
+    cover_of,
+    covered,
+    guarantee_against_any,
+)
 from incrowd.protocols.runtime.cover import CellFormat, CoverPlan
+from incrowd.protocols.settings import public_settings, settings_of
 from incrowd.tasks.base import Task
 from incrowd.views import view_name
 
@@ -176,9 +182,9 @@ def _graph(spec: Spec, encoded: bytes | None) -> Graph | None:
 
 def _check_fit(spec: Spec, protocol: Protocol) -> None:
     """Parameters of another crowd, other parties, and randomizers that leak are refused."""
-    if protocol.parameters.n != spec.people:
+    if protocol.n != spec.people:
         raise Rejected(Reason.malformed, "the parameters are those of another number of people")
-    if protocol.parameters != protocol.published():
+    if settings_of(protocol) != public_settings(protocol):
         raise Rejected(Reason.malformed, "the parameters mean something on one machine only")
     if set(protocol.helpers) != set(spec.helpers):
         raise Rejected(
@@ -223,7 +229,8 @@ def _covered(protocol: Protocol, spec: Spec, delta: float) -> tuple[Protocol, Co
     if not spec.cover:
         return protocol, None
     try:
-        return covered(protocol, delta, CELLS)
+        found = covered(protocol, delta, CELLS)
+        return found, cover_of(found)
     except (ArithmeticError, IncrowdError) as error:
         raise Rejected(Reason.unproven, str(error)) from error
 
@@ -274,6 +281,7 @@ def warm() -> None:
     """Load what every computation needs, once for all forks of the sandbox."""
     from incrowd.graphs import families
     from incrowd.protocols import PROTOCOLS, load
+    from incrowd.protocols.registry import build
     from incrowd.randomizers import KRR
     from incrowd.randomizers.registry import RANDOMIZERS
     from incrowd.tasks.registry import TASKS
@@ -285,9 +293,7 @@ def warm() -> None:
     # Compiled kernels and parts of scipy are loaded by their first use.
     coin, crowd = KRR(categories=2, epsilon=1.0), families.complete(4)
     for kind in ("shuffle", "network-shuffle"):
-        known = load(kind)
-        parameters = msgspec.convert({"n": 4, "rounds": 2}, known.parameters_type)
-        known.make(parameters, coin, crowd).guarantee().epsilon(0.1)
+        build(kind, {"n": 4, "rounds": 2}, coin, {"graph": crowd}).guarantee().epsilon(0.1)
 
 
 def reply(encoded: bytes) -> bytes:

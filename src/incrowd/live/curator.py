@@ -104,9 +104,9 @@ def propose(
             f"devices refuse {protocol.randomizer.kind}, which is drawn in floating point: choose "
             "krr, onebit or another randomizer that answers with whole numbers"
         )
-    if protocol.parameters.n != len(roster):
+    if protocol.n != len(roster):
         raise InvalidCrowd(
-            f"the protocol is set up for {protocol.parameters.n} people, and {len(roster)} are on "
+            f"the protocol is set up for {protocol.n} people, and {len(roster)} are on "
             "the roster: set it up for those who are enrolled"
         )
     if len(roster) < options.min_crowd:
@@ -114,7 +114,7 @@ def propose(
             f"only {len(roster)} people are enrolled and min_crowd is {options.min_crowd}: wait "
             "for more, or lower it"
         )
-    promised = covered(protocol, delta, CELLS)[0] if options.cover else protocol
+    promised = covered(protocol, delta, CELLS) if options.cover else protocol
     people, committed = tasks.encode_roster(roster)
     graph, shown = None, None
     if (edges := graph_of(protocol)) is not None:
@@ -261,7 +261,7 @@ class Curator(Member):
     def _promises(offer: Offer, people: list[int]) -> list[tasks.Promise]:
         protocol = offer.protocol.subset(people)
         if offer.spec.cover:
-            protocol, _ = covered(protocol, offer.delta, CELLS)
+            protocol = covered(protocol, offer.delta, CELLS)
         return promises_of(protocol, offer.delta)
 
     async def receive(

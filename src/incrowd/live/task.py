@@ -33,8 +33,10 @@ from incrowd.plugins import Registry
 from incrowd.protocols import PROTOCOLS
 from incrowd.protocols import load as load_protocol
 from incrowd.protocols.api import Protocol
-from incrowd.protocols.capabilities import bound_to
+from incrowd.protocols.capabilities import bound_to, check_live
+from incrowd.protocols.registry import build
 from incrowd.protocols.runtime.context import Timing
+from incrowd.protocols.settings import fields_of, public_settings, settings_type
 from incrowd.randomizers.registry import RANDOMIZERS
 from incrowd.tasks.base import Task
 from incrowd.tasks.registry import TASKS
@@ -232,10 +234,11 @@ def decode_graph(encoded: bytes, expected: bytes) -> Graph:
 
 def describe(protocol: Protocol, task: Task) -> Mapping[str, Any]:
     """The fields of a spec that say what is asked and how, as plain data."""
+    check_live(protocol)
     return {
         "task": msgspec.to_builtins(task),
         "protocol": protocol.kind,
-        "parameters": msgspec.to_builtins(protocol.published()),
+        "parameters": msgspec.to_builtins(public_settings(protocol)),
         "randomizer": msgspec.to_builtins(protocol.randomizer),
     }
 
@@ -244,16 +247,19 @@ def offered_protocol(spec: Spec, graph: Graph | None) -> tuple[Protocol, Task]:
     """The protocol and the question that a spec describes, built from their public parts alone."""
     try:
         kind = load_protocol(_known(spec.protocol, PROTOCOLS))
-        parameters = msgspec.convert(spec.parameters, kind.parameters_type)
-        if parameters.files():
-            # A device must not be made to read a file of its own, or to build what is not signed.
-            raise Rejected(Reason.malformed, "an offer must not name files")
+        settings = msgspec.convert(spec.parameters, settings_type(kind))
         randomizer = _described(spec.randomizer, RANDOMIZERS)
         task = _described(spec.task, TASKS)
         task.require(randomizer)
         task.asks(spec.column)
-        protocol = bound_to(kind.make(parameters, randomizer, graph), task)
-        if protocol.published() != parameters:
+        for name, field in fields_of(type(settings)).items():
+            if field.local and getattr(settings, name) != field.default:
+                # A device must not be made to read a file of its own, or to build what is not
+                # signed.
+                raise Rejected(Reason.malformed, f"an offer must not set {name}")
+        protocol = bound_to(build(kind, settings, randomizer, {"graph": graph}), task)
+        check_live(protocol)
+        if public_settings(protocol) != settings:
             raise Rejected(Reason.malformed, "an offer has only public parameters")
         return protocol, task
     except Rejected:

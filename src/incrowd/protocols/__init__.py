@@ -15,12 +15,10 @@ from incrowd.protocols.registry import PROTOCOLS, Party, ProtocolPlugin, load
 if TYPE_CHECKING:
     from incrowd.protocols.api import Cost, Protocol
     from incrowd.protocols.run import Run
-    from incrowd.protocols.settings import Parameters
 
 __all__ = [
     "PROTOCOLS",
     "Cost",
-    "Parameters",
     "Party",
     "Protocol",
     "ProtocolPlugin",
@@ -32,7 +30,6 @@ __getattr__ = lazy_names(
     __name__,
     {
         "Cost": "incrowd.protocols.api",
-        "Parameters": "incrowd.protocols.settings",
         "Protocol": "incrowd.protocols.api",
         "Run": "incrowd.protocols.run",
     },

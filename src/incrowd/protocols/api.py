@@ -1,8 +1,9 @@
 """The one shape of all protocols: a frozen description that is accounted, priced, and run.
 
-A protocol joins its ``Parameters`` (a frozen ``msgspec.Struct``, from which the command-line flags,
-the ``[protocol]`` table of a survey file and ``parameters`` in JSON are derived) with a randomizer
-and, for some, with a graph. Two executions start here and end in ``incrowd.protocols.run``:
+A protocol is a frozen dataclass: a randomizer, settings (from which the command-line flags, the
+``[protocol]`` table of a survey file and ``parameters`` in JSON are derived), for some a graph or
+another source, and facts about a run. It is copied by ``dataclasses.replace`` alone. Two executions
+start here and end in ``incrowd.protocols.run``:
 
 * ``collect`` draws the reports of a whole population at once, vectorised;
 * ``actor`` makes one participant, to be played by ``incrowd.sim`` or live.
@@ -16,7 +17,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import msgspec
@@ -24,12 +26,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from incrowd import checks
+from incrowd.blocks import Fact
 from incrowd.errors import InvalidCrowd
-from incrowd.graphs.graph import Graph
 from incrowd.privacy.guarantee import Guarantee
 from incrowd.protocols.runtime.actor import CURATOR, Actor, Address
 from incrowd.protocols.runtime.context import ActorContext, Timing
-from incrowd.protocols.settings import Parameters
+from incrowd.protocols.settings import checked_settings
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomness import Seeds
 from incrowd.tasks.base import Collected, Task
@@ -97,71 +99,64 @@ def check_randomizer(randomizer: object) -> Randomizer:
     return checks.instance(randomizer, Randomizer, "randomizer", "KRR(categories=3, epsilon=1.0)")
 
 
+@dataclass(frozen=True)
 class Protocol(ABC):
-    """Base of all protocols. Subclasses are frozen dataclasses."""
+    """Base of all protocols."""
 
     kind: ClassVar[str]
-    """The name in survey files and on the command line."""
-    parameters_type: ClassVar[type[Parameters]]
+    """Name in survey files and on the command line."""
     collected_type: ClassVar[type[Collected]] = Collected
-    """What its curator ends up with."""
+    """Reports of a run and further facts, as its curator has them in the end."""
 
-    parameters: Any
     randomizer: Randomizer
+    n: int = field(kw_only=True)
+    """People who take part; 0 where the task will tell."""
 
-    @classmethod
-    @abstractmethod
-    def make(cls, parameters: Any, randomizer: Randomizer, graph: Graph | None = None) -> Self:
-        """Build from parameters, as the command line and survey files do.
+    def __post_init__(self) -> None:
+        """Check every setting, and fill in those that follow from others."""
+        if self.randomizer is not None:
+            check_randomizer(self.randomizer)
+        self._assign(checked_settings(self))
+        self._assign(self._resolved().items())
+        check_randomizer(self.randomizer)
 
-        ``graph`` stands for the file that the parameters name, where it is already at hand.
-        """
+    def _assign(self, values: Iterable[tuple[str, Any]]) -> None:
+        for name, value in values:
+            object.__setattr__(self, name, value)
 
-    @classmethod
-    def implied(cls, parameters: Any) -> str | Randomizer:
-        """The randomizer, or the kind of it, that goes with parameters where none is named."""
-        del parameters
-        return "generic"
-
-    @classmethod
-    def asks_epsilon0(cls, given: Mapping[str, Any]) -> bool:
-        """Whether an ε0 belongs to these settings, rather than noise that they state themselves."""
-        del given
-        return True
+    def _resolved(self) -> Mapping[str, Any]:
+        """Refuse settings that do not go together; return those that follow from others."""
+        return {}
 
     @property
     def views(self) -> tuple[str, ...]:
-        """The views about which a task must promise something before anybody joins it."""
+        """Views against which an offer must state a guarantee."""
         return VIEWS
 
     @property
     def helpers(self) -> tuple[Address, ...]:
-        """The parties besides people's devices."""
+        """Parties besides devices."""
         return (CURATOR,)
 
     @abstractmethod
     def guarantee(self, view: str = "curator", colluders: Colluders = 0) -> Guarantee:
-        """What is proven against this view; raises ``NotProven`` where nothing is."""
+        """Proven bound against this view.
+
+        Raises:
+            NotProven: where nothing is proven.
+
+        """
 
     def diagnostics(
         self, delta: float, guarantee: Guarantee, colluders: Colluders = 0
-    ) -> dict[str, Any]:
-        """What this protocol alone has to say about a guarantee at this δ, as plain data."""
+    ) -> tuple[Fact, ...]:
+        """Further facts about a guarantee at this δ."""
         del delta, guarantee, colluders
-        return {}
-
-    def run_diagnostics(self, collected: Collected, delta: float) -> dict[str, Any]:
-        """What this protocol alone has to say about a run, at this δ, as plain data."""
-        del collected, delta
-        return {}
-
-    @abstractmethod
-    def guarantees(self) -> tuple[Guarantee, ...]:
-        """The views every result states: the curator, the curator with helpers, everyone."""
+        return ()
 
     @abstractmethod
     def cost(self) -> Cost:
-        """What taking part costs, and the expected error."""
+        """Price of taking part, and expected error."""
 
     @abstractmethod
     def collect(self, values: NDArray[Any], seeds: Seeds) -> Collected:
@@ -170,11 +165,6 @@ class Protocol(ABC):
     @abstractmethod
     def actor(self, address: Address, context: ActorContext) -> Actor:
         """One participant in its first state; the curator's ``Done`` carries ``Collected``."""
-
-    def published(self) -> Parameters:
-        """The parameters without what only means something on this machine."""
-        parameters: Parameters = self.parameters
-        return parameters
 
     @abstractmethod
     def subset(self, people: Sequence[int]) -> Self:

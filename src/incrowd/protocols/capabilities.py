@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import msgspec
 from numpy.typing import NDArray
 
+from incrowd.blocks import Fact
 from incrowd.errors import NotProven
 from incrowd.graphs.graph import Graph
 from incrowd.privacy.guarantee import Guarantee
@@ -76,7 +77,15 @@ def planned(
     return protocol
 
 
-class OnGraph(ABC):
+@dataclass(frozen=True)
+class Sourced:
+    """Has sources: inputs that are loaded, such as a graph, and never travel with the settings."""
+
+    names: Mapping[str, str] = field(default_factory=dict, kw_only=True, repr=False, compare=False)
+    """Files or families that sources were read from, by field."""
+
+
+class OnGraph(Sourced, ABC):
     """Runs over a graph of people."""
 
     @property
@@ -93,16 +102,23 @@ def graph_of(protocol: Protocol) -> Graph | None:
 class Coverable(ABC):
     """Can hide its traffic behind cover traffic."""
 
+    cover: CoverPlan | None
+
     @abstractmethod
-    def covered(self, delta: float, cells: CellFormat) -> tuple[Self, CoverPlan]:
-        """The protocol with cover traffic, and the timetable that gives it, for this δ."""
+    def covered(self, delta: float, cells: CellFormat) -> Self:
+        """The protocol with the timetable of cells that gives cover traffic for this δ."""
 
 
-def covered(protocol: P, delta: float, cells: CellFormat) -> tuple[P, CoverPlan]:
+def covered(protocol: P, delta: float, cells: CellFormat) -> P:
     """The protocol with cover traffic; raises ``NotProven`` where there is none."""
     if not isinstance(protocol, Coverable):
         raise NotProven(f"{protocol.kind} has no cover traffic: leave cover out")
     return protocol.covered(delta, cells)
+
+
+def cover_of(protocol: Protocol) -> CoverPlan | None:
+    """The timetable of cells of a protocol under cover traffic."""
+    return protocol.cover if isinstance(protocol, Coverable) else None
 
 
 class Routed(ABC):
@@ -186,6 +202,60 @@ def attested(
 def absence_message(protocol: Protocol) -> bytes | None:
     """Message of a device that will not begin after all, where the curator needs one."""
     return protocol.absence_message if isinstance(protocol, Attested) else None
+
+
+class MachineBound(ABC):
+    """Has settings that only one machine can follow."""
+
+    @abstractmethod
+    def check_live(self) -> None:
+        """Refuse such settings.
+
+        Raises:
+            InvalidParameter: for a setting that devices cannot follow.
+
+        """
+
+
+def check_live(protocol: Protocol) -> None:
+    """Refuse settings that only one machine can follow."""
+    if isinstance(protocol, MachineBound):
+        protocol.check_live()
+
+
+class RunDiagnostics(ABC):
+    """Has further facts to tell of a run."""
+
+    @abstractmethod
+    def run_diagnostics(self, collected: Collected, delta: float) -> tuple[Fact, ...]:
+        """Facts about what was collected, at this δ."""
+
+
+def run_diagnostics(protocol: Protocol, collected: Collected, delta: float) -> tuple[Fact, ...]:
+    """Facts about what was collected that a protocol alone has to tell."""
+    if isinstance(protocol, RunDiagnostics):
+        return protocol.run_diagnostics(collected, delta)
+    return ()
+
+
+class NoiseStated(ABC):
+    """States its noise by a setting of its own, so that no randomizer need be named."""
+
+    noise: ClassVar[str]
+    """The setting."""
+    noise_words: ClassVar[str] = ""
+    noise_advice: ClassVar[str] = ""
+    """Words for settings that do not keep a budget, and the remedy."""
+
+    @classmethod
+    @abstractmethod
+    def asks_randomizer(cls, given: Mapping[str, Any]) -> bool:
+        """Whether these settings want a randomizer with an ε0 all the same."""
+
+
+def asks_randomizer(kind: type[Protocol], given: Mapping[str, Any]) -> bool:
+    """Whether a randomizer with an ε0 belongs to these settings."""
+    return kind.asks_randomizer(given) if issubclass(kind, NoiseStated) else True
 
 
 class SampleCorrected(ABC):

@@ -1,12 +1,28 @@
-"""The graph that the parameters name: a file or a family, with random peers where wanted."""
+"""The graph that settings name: a file or a family, with random peers where wanted."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
+from incrowd import checks
 from incrowd.errors import InvalidCrowd
 from incrowd.graphs.graph import Graph
+from incrowd.graphs.specs import names_family
+
+
+def load_graph(settings: Mapping[str, Any], at_hand: Graph | None = None) -> Graph | None:
+    """Return the graph that settings name, unless it is at hand, with their random peers."""
+    name, peers = settings["graph"], settings.get("peers", 0)
+    if at_hand is None and name:
+        # A file counts its people; a family takes their number from the settings.
+        n = checks.crowd(settings["n"]) if settings["n"] and names_family(name) else settings["n"]
+        at_hand = graph_named(name, n)
+    if at_hand is not None and checks.integer(peers, "peers", 0):
+        return befriended(at_hand, peers)
+    return at_hand
 
 
 def graph_named(name: str, n: int) -> Graph:

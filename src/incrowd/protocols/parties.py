@@ -1,4 +1,4 @@
-"""Helpers that several protocols share."""
+"""Helpers that several protocols share, and the views that follow."""
 
 from __future__ import annotations
 
@@ -11,3 +11,6 @@ SHUFFLER: Final = Party(
     number=1,
     description="whoever mixes the reports before the curator sees them",
 )
+
+SHUFFLER_VIEWS: Final = ("curator", "curator+hub", "curator+shuffler", "everyone")
+"""Views that results of protocols with a shuffler state."""

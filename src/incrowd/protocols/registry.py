@@ -16,7 +16,10 @@ from incrowd.errors import PluginInvalid
 from incrowd.plugins import Plugin, Registry, target
 
 if TYPE_CHECKING:
+    import msgspec
+
     from incrowd.protocols.api import Protocol
+    from incrowd.randomizers.base import Randomizer
 
 FIRST_OUTSIDE, LAST_OUTSIDE = 256, 4095
 """Numbers on the wire that are left to the parties of other packages."""
@@ -54,6 +57,8 @@ class ProtocolPlugin(Plugin):
     """Its page in the documentation."""
     paper: str = ""
     """Title and authors of the paper that proposes it."""
+    stated_views: tuple[str, ...] = ("curator", "curator+hub", "everyone")
+    """Views that a result states, where something is proven against them."""
     default_view: str = "curator"
     """Against whom it protects in the first place: the view where none is named."""
     accounting_randomizer: str | None = None
@@ -87,6 +92,42 @@ def load(kind: str) -> type[Protocol]:
     """The class of a protocol, imported now."""
     protocol: type[Protocol] = PROTOCOLS.load(kind)
     return protocol
+
+
+def build(
+    kind: str | type[Protocol],
+    settings: Mapping[str, Any] | msgspec.Struct,
+    randomizer: Randomizer | None,
+    sources: Mapping[str, Any] = MappingProxyType({}),
+) -> Protocol:
+    """Build a protocol from plain settings: the only place that does.
+
+    Args:
+        kind: The protocol, or its name.
+        settings: Values of its settings, and names of its sources.
+        randomizer: None where the settings state the noise.
+        sources: Inputs that are at hand already, in place of those that the settings name.
+
+    """
+    # Loaded with what describes settings, which declarations alone do without.
+    import msgspec
+
+    from incrowd.protocols.settings import fields_of, settings_type
+
+    protocol: Any = load(kind) if isinstance(kind, str) else kind
+    described = settings_type(protocol)
+    if isinstance(settings, Mapping):
+        settings = msgspec.convert(settings, described)
+    values = msgspec.structs.asdict(settings)
+    loaded = {
+        name: field.load(values, sources.get(name))
+        for name, field in fields_of(described).items()
+        if field.load is not None
+    }
+    if names := {name: values[name] for name in loaded if values[name]}:
+        loaded["names"] = names
+    made: Protocol = protocol(randomizer, **values | loaded)
+    return made
 
 
 def plugin_of(protocol: Protocol | type[Protocol]) -> ProtocolPlugin:

@@ -13,10 +13,17 @@ from typing import Any
 from numpy.typing import NDArray
 
 from incrowd import checks
-from incrowd.errors import InvalidCrowd
+from incrowd.errors import InvalidCrowd, NotProven
 from incrowd.privacy.guarantee import Guarantee
 from incrowd.protocols.api import Cost, Protocol
-from incrowd.protocols.capabilities import Anytime, SampleCorrected, TaskBound, bound_to
+from incrowd.protocols.capabilities import (
+    Anytime,
+    OrderPrivate,
+    SampleCorrected,
+    TaskBound,
+    bound_to,
+)
+from incrowd.protocols.registry import plugin_of
 from incrowd.protocols.runtime.actor import Address, Maker, NullSealer, Sealer, device
 from incrowd.protocols.runtime.context import ActorContext, Timing
 from incrowd.randomness import Seeds
@@ -68,12 +75,26 @@ def resolve_task(protocol: Protocol, task: Task | None) -> Task:
 
 def check_crowd(protocol: Protocol, values: NDArray[Any]) -> None:
     """Refuse values of another crowd than the one that was accounted for."""
-    parameters = protocol.parameters
-    if len(values) != parameters.n and not (parameters.any_crowd and not parameters.n):
+    if protocol.n and len(values) != protocol.n:
         raise InvalidCrowd(
-            f"{protocol.kind} was set up for n = {parameters.n} people but got "
+            f"{protocol.kind} was set up for n = {protocol.n} people but got "
             f"{len(values)} values: set n to the number of rows"
         )
+
+
+def guarantees(protocol: Protocol) -> tuple[Guarantee, ...]:
+    """The proven bounds that every result states, about answers and then about their order."""
+    found: list[Guarantee] = []
+    views = plugin_of(protocol).stated_views
+    for view in views:
+        try:
+            found.append(protocol.guarantee(view))
+        except NotProven:
+            if view == views[-1] and not found:
+                raise
+    if isinstance(protocol, OrderPrivate):
+        found += [each for view in views if (each := protocol.order_guarantee(view)) is not None]
+    return tuple(found)
 
 
 def simulate(
@@ -120,7 +141,7 @@ def conclude(protocol: Protocol, collected: Collected, task: Task, seed: int | N
     happened = protocol.conditional_on(collected)
     return Run(
         result=task.estimate(collected, protocol.randomizer),
-        guarantees=happened.guarantees(),
+        guarantees=guarantees(happened),
         cost=happened.cost(),
         collected=collected,
         seed=seed,

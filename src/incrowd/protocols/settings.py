@@ -1,24 +1,34 @@
 """Settings of protocols, and what can be set in any description, read from its own fields.
 
-Protocol parameters and randomizers are frozen ``msgspec.Struct`` classes. Everything that lets a
-person set them (tables of a survey file, options of the command line, the choice of what
-``calibrate`` solves for) is derived here from their fields, so that adding a field is one line in
-one place.
+A protocol is a frozen dataclass whose fields are settings, sources (loaded inputs such as a graph)
+or facts about a run. Randomizers, tasks and options are frozen ``msgspec.Struct`` classes.
+Everything that lets a person set them (tables of a survey file, options of the command line, the
+choice of what ``calibrate`` solves for) and the signed offer of a live survey are derived here from
+their fields, so that adding a setting is one line in one place.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, Self, get_args, get_origin, get_type_hints
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
 from incrowd import checks
-from incrowd.errors import ProtocolFailed
-from incrowd.tasks.base import Collected
+from incrowd.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    from incrowd.protocols.api import Protocol
 
 Safe = Literal["min", "max"]
-"""Which side of a solved parameter is safe: the least value that meets the budget, or the most."""
+"""Safe side of a solved setting: the least value that meets the budget, or the most."""
+Check = Callable[[Any, str], Any]
+"""Returns the value that was given under a name, or raises ``InvalidParameter``."""
+Load = Callable[[Mapping[str, Any], Any], Any]
+"""Makes a source from all settings, and from what is at hand of it already, or from none."""
 
 _SPOKEN = {
     int: "whole number",
@@ -29,78 +39,36 @@ _SPOKEN = {
 }
 
 
-def parameter(
+def setting(
     description: str,
     solve: Safe | None = None,
     *,
+    check: Check | None = None,
+    least: int = 0,
     most: float | None = None,
-    path: bool = False,
     default: str | None = None,
+    local: bool = False,
 ) -> Any:
-    """Metadata of one field of ``Parameters``: its help text, and which side of it is safe.
+    """Describe a field of a protocol that people set: as a flag, a survey key and in JSON.
 
-    ``most``: the largest value that makes sense. ``path``: it names a file, relative to the survey
-    that does. ``default``: what to say of its default where the value itself does not.
+    Args:
+        description: Help text.
+        solve: Safe side of it, where ``calibrate`` may solve for it.
+        check: Check of its value, in place of the one that its type implies.
+        least: Smallest number.
+        most: Largest number that makes sense, for a search.
+        default: Text for its default where the value itself says nothing.
+        local: Whether it never travels, as it means something on one machine only.
+
     """
-    extra = {"solve": solve, "most": most, "path": path, "default": default}
+    extra = {"solve": solve, "check": check, "least": least, "most": most, "default": default}
+    return msgspec.Meta(description=description, extra=extra | {"local": local})
+
+
+def source(description: str, load: Load) -> Any:
+    """Describe a field that holds a loaded input, such as a graph; people give its name."""
+    extra = {"load": load, "path": True, "default": "none", "local": True}
     return msgspec.Meta(description=description, extra=extra)
-
-
-class Parameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The parameters every protocol has."""
-
-    any_crowd: ClassVar[bool] = False
-    """Whether n = 0 stands for any number of people."""
-
-    n: Annotated[int, parameter("people who take part, the victim included", solve="min")]
-
-    def __post_init__(self) -> None:
-        """Refuse what describes no crowd."""
-        msgspec.structs.force_setattr(self, "n", checks.crowd(self.n))
-
-    def files(self) -> list[str]:
-        """The files that these parameters name."""
-        hints = get_type_hints(type(self), include_extras=True)
-        named = [
-            getattr(self, name)
-            for name, hint in hints.items()
-            for each in getattr(hint, "__metadata__", ())
-            if each.extra and each.extra.get("path")
-        ]
-        return [each for each in named if each]
-
-
-class RoundParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The parameters of protocols in which everyone reports once per round."""
-
-    rounds: Annotated[int, parameter("fresh reports from every person", solve="max")] = 1
-
-    def __post_init__(self) -> None:
-        """Refuse fewer than one round."""
-        Parameters.__post_init__(self)
-        msgspec.structs.force_setattr(self, "rounds", checks.integer(self.rounds, "rounds", 1))
-
-    def conditional_on(self, collected: Collected) -> Self:
-        """All planned rounds but empty ones, each with the crowd of the smallest.
-
-        Reports of all rounds are sent at the start, and rounds close by the clock: attendance
-        alone decides how many arrive. A round without reports reveals nothing. Taking the smallest
-        crowd for all is cautious: a larger crowd is a smaller one to which reports of others were
-        added. Rounds that are missing were not awaited, perhaps because of what came before: they
-        are charged, and unless everyone was there in the others, without a crowd. See
-        ``docs/theory/stopping.md``.
-        """
-        crowds = [crowd for crowd in collected.crowds if crowd > 0]
-        if not crowds:
-            raise ProtocolFailed(
-                f"none of the {collected.sent} reports arrived: lower the faults or give people "
-                "more time"
-            )
-        empty = len(collected.crowds) - len(crowds)
-        stopped = len(collected.crowds) < self.rounds
-        alone = stopped and (empty > 0 or min(crowds) < self.n)
-        crowd = 1 if alone else min(crowds)
-        return msgspec.structs.replace(self, n=crowd, rounds=max(1, self.rounds - empty))
 
 
 @dataclass(frozen=True)
@@ -124,6 +92,13 @@ class Field:
     """How many numbers a list of them must have, where that is fixed: they are given one by one."""
     default_text: str | None = None
     """What to say of the default where the value itself does not."""
+    check: Check | None = None
+    """Check of a value, in place of the one that the type implies."""
+    least: int = 0
+    load: Load | None = None
+    """Makes the input that a source names."""
+    local: bool = False
+    """Whether the value never travels."""
 
     @property
     def expected(self) -> str:
@@ -155,8 +130,71 @@ class Field:
         return "" if self.default in (None, ()) else str(self.default)
 
 
-def fields_of(description: type[msgspec.Struct]) -> dict[str, Field]:
-    """The fields of a struct class by name, in the order in which they are written."""
+@cache
+def settings_type(kind: type[Protocol]) -> type[msgspec.Struct]:
+    """Return the strict struct of a protocol's settings and of the names of its sources."""
+    hints = get_type_hints(kind, include_extras=True)
+    fields: list[Any] = []
+    for each in dataclasses.fields(kind):
+        if get_origin(hints[each.name]) is Annotated:
+            meta = hints[each.name].__metadata__[0]
+            if meta.extra.get("load") is not None:
+                fields.append((each.name, Annotated[str, meta], ""))
+            else:
+                default = () if each.default is MISSING else (each.default,)
+                fields.append((each.name, hints[each.name], *default))
+    options: Any = {"frozen": True, "kw_only": True, "forbid_unknown_fields": True}
+    return msgspec.defstruct(f"{kind.__name__}Settings", fields, **options)
+
+
+def settings_of(protocol: Protocol) -> msgspec.Struct:
+    """Return the settings of a protocol, and the names of its sources on this machine."""
+    kind, names = settings_type(type(protocol)), getattr(protocol, "names", {})
+    return kind(
+        **{
+            name: names.get(name, "") if field.load else getattr(protocol, name)
+            for name, field in fields_of(kind).items()
+        }
+    )
+
+
+def public_settings(protocol: Protocol) -> msgspec.Struct:
+    """Return the settings of a protocol without what means something on this machine only."""
+    values = settings_of(protocol)
+    local = {each.name: each.default for each in fields_of(type(values)).values() if each.local}
+    return msgspec.structs.replace(values, **local)
+
+
+def checked_settings(protocol: Protocol) -> Iterator[tuple[str, Any]]:
+    """Yield the settings of a protocol by name, each after its check."""
+    for name, field in fields_of(settings_type(type(protocol))).items():
+        if field.load is None:
+            yield name, _checked(field, getattr(protocol, name))
+
+
+def _checked(field: Field, value: Any) -> Any:
+    name = field.name
+    if (value is None and field.default is None and not field.required) or value in field.words:
+        return value
+    if field.check is not None:
+        return field.check(value, name)
+    if get_origin(field.type) is Literal and value not in get_args(field.type):
+        known = ", ".join(get_args(field.type))
+        raise InvalidParameter(f"{name} must be one of {known}, got {value!r}", field=name)
+    if field.words and isinstance(value, str):
+        raise InvalidParameter(f"{name} must be {field.expected}, got {value!r}", field=name)
+    if field.type is bool:
+        return checks.instance(value, bool, name, "True")
+    if field.type is int:
+        return checks.integer(value, name, field.least)
+    if field.type is float and checks.number(value, name) < field.least:
+        raise InvalidParameter(f"{name} must be at least {field.least}, got {value!r}", field=name)
+    return value
+
+
+@cache
+def fields_of(description: type[msgspec.Struct]) -> Mapping[str, Field]:
+    """Return the fields of a struct class by name, in the order in which they are written."""
     hints = get_type_hints(description, include_extras=True)
     found = {}
     for each in msgspec.structs.fields(description):
@@ -174,6 +212,10 @@ def fields_of(description: type[msgspec.Struct]) -> dict[str, Field]:
             most=extra.get("most"),
             length=_length(hints[each.name]) if plain is tuple else None,
             default_text=extra.get("default"),
+            check=extra.get("check"),
+            least=extra.get("least", 0),
+            load=extra.get("load"),
+            local=bool(extra.get("local")),
         )
     return found
 

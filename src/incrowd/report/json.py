@@ -19,6 +19,7 @@ from incrowd.privacy.guarantee import Guarantee
 from incrowd.protocols.api import Cost, Protocol
 from incrowd.protocols.run import Run
 from incrowd.protocols.runtime.actor import is_device
+from incrowd.protocols.settings import settings_of
 from incrowd.tasks.base import Task
 
 _KEYS = (
@@ -107,7 +108,7 @@ def describe_guarantee(
 
 def describe_parameters(protocol: Protocol) -> dict[str, Any]:
     """What the protocol was given, its randomizer included."""
-    parameters: dict[str, Any] = msgspec.to_builtins(protocol.parameters)
+    parameters: dict[str, Any] = msgspec.to_builtins(settings_of(protocol))
     randomizer = {"kind": protocol.randomizer.kind} | msgspec.to_builtins(protocol.randomizer)
     return {"protocol": protocol.kind} | parameters | {"randomizer": randomizer}
 

@@ -12,10 +12,10 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from incrowd.blocks import HEAD, Fact, Figure, Section, Text, arranged
+from incrowd.blocks import HEAD, Fact, Figure, Section, Text, arranged, values_of
 from incrowd.privacy.guarantee import Guarantee, Notion
 from incrowd.protocols.api import Protocol
-from incrowd.protocols.capabilities import Anytime, drawing_of
+from incrowd.protocols.capabilities import Anytime, drawing_of, run_diagnostics
 from incrowd.protocols.registry import plugin_of
 from incrowd.protocols.run import Run
 from incrowd.randomizers.base import FloatArray
@@ -79,9 +79,9 @@ class Document:
         return describe_live(self.run)
 
     @cached_property
-    def details(self) -> dict[str, Any]:
-        """Facts of the run that the protocol alone has to tell, as plain data."""
-        return self.protocol.run_diagnostics(self.run.collected, self.delta)
+    def details(self) -> tuple[Fact, ...]:
+        """Facts of the run that the protocol alone has to tell."""
+        return run_diagnostics(self.protocol, self.run.collected, self.delta)
 
     @cached_property
     def budgeted(self) -> Guarantee:
@@ -133,7 +133,7 @@ def sections_of(document: Document) -> tuple[Section, ...]:
         truth=document.truth,
         live=document.live is not None,
         column=document.column,
-        geographic=getattr(document.protocol.parameters, "metric", "") == "haversine",
+        geographic=getattr(document.protocol, "metric", "") == "haversine",
     )
     return arranged(
         (
@@ -301,7 +301,7 @@ def _promises(document: Document) -> Section:
 
 def _orders(document: Document) -> tuple[Section, ...]:
     """The promise about the order inside groups; nothing where there is none."""
-    about, own = document.about("order"), document.details
+    about, own = document.about("order"), values_of(document.details)
     if "shuffled" in own:
         shown: tuple[Text | Figure, ...] = (Text(order_promise(own, "", "")),)
     elif about:
@@ -379,7 +379,7 @@ def _cost(document: Document) -> Section:
                 "reports",
                 (Fact("sent", run.collected.sent), Fact("received", run.collected.received)),
             ),
-            Fact("details", facts_of(document.details)),
+            Fact("details", document.details),
         ),
     )
 

@@ -25,7 +25,7 @@ from incrowd.errors import (
 )
 from incrowd.privacy.guarantee import Guarantee
 from incrowd.protocols.api import Colluders, Protocol
-from incrowd.protocols.settings import Safe, fields_of
+from incrowd.protocols.settings import Safe, fields_of, settings_type
 from incrowd.report.format import round_down, round_up, up
 
 _LARGEST = 2**40
@@ -80,7 +80,7 @@ class Goal:
 def unknowns(kind: type[Protocol]) -> dict[str, Unknown]:
     """Everything that can be solved for: ε0 first, then the protocol's own parameters."""
     found = {LOCAL_EPSILON.name: LOCAL_EPSILON}
-    for field in fields_of(kind.parameters_type).values():
+    for field in fields_of(settings_type(kind)).values():
         if field.solve is not None:
             found[field.name] = Unknown(
                 field.name,

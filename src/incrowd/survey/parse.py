@@ -13,9 +13,9 @@ silence. An error of a description itself keeps its own kind, and so its own exi
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -94,21 +94,25 @@ class Origin:
             raise
 
 
-class Section:
+@dataclass(frozen=True)
+class Table:
     """One table of a survey; knows where it stands, for its error messages."""
 
-    def __init__(self, origin: Origin, name: str, values: Mapping[str, Any]) -> None:
-        self.origin = origin
-        self.name = name
-        self.values = dict(values)
+    origin: Origin
+    name: str
+    values: Mapping[str, Any]
+
+    def located(self) -> AbstractContextManager[None]:
+        """Locate every error that is raised inside in this table."""
+        return self.origin.located(self.name)
 
     def fail(self, key: str, problem: str) -> InvalidConfig:
-        """The error to raise for one key."""
+        """Return the error to raise for one key."""
         return self.origin.locate(InvalidConfig(problem, field=key), self.name)
 
-    def take(self, key: str, kind: type[T], default: T | None = None) -> T:
-        """Remove one key that belongs to the survey rather than to the description."""
-        value = self.values.pop(key, default)
+    def get(self, key: str, kind: type[T], default: T | None = None) -> T:
+        """Return the value of one key; without a default it must be there."""
+        value = self.values.get(key, default)
         if value is None:
             raise self.fail(key, "missing; add this key")
         if not isinstance(value, kind):
@@ -116,8 +120,8 @@ class Section:
         return value
 
     def choose(self, options: Collection[str], default: str | None = None) -> str:
-        """The ``kind`` of the table, one of ``options``."""
-        kind = self.take("kind", str, default)
+        """Return the ``kind`` of the table, one of ``options``."""
+        kind = self.get("kind", str, default)
         if kind not in options:
             raise self.fail("kind", f"unknown kind {kind!r}; {checks.did_you_mean(kind, options)}")
         return kind
@@ -128,10 +132,19 @@ class Section:
             if key not in keys:
                 raise self.fail(key, f"unknown key; {checks.did_you_mean(key, keys)}")
 
+    def without(self, *keys: str) -> Table:
+        """Return the table without keys that belong to the survey, not to a description."""
+        kept = {name: each for name, each in self.values.items() if name not in keys}
+        return replace(self, values=kept)
+
+    def joined(self, more: Mapping[str, Any]) -> Table:
+        """Return the table with more values."""
+        return replace(self, values={**self.values, **more})
+
     def build(self, description: type[T], **more: Any) -> T:
-        """The description that this table holds, with ``more`` filled in by the survey."""
-        values = self.values | more
-        with self.origin.located(self.name):
+        """Return the description that this table holds, with ``more`` filled in by the survey."""
+        values = {**self.values, **more}
+        with self.located():
             try:
                 return msgspec.convert(values, description)
             except msgspec.ValidationError as error:
@@ -141,71 +154,90 @@ class Section:
                     raise error.__cause__ from None
                 raise _explained(error, description, values) from error
 
-    def resolve(self, folder: Path, description: type[msgspec.Struct]) -> None:
-        """Let the fields that name files name them from this folder.
+    def from_folder(self, folder: Path, description: type[msgspec.Struct]) -> Table:
+        """Return the table with the files that it names as named from this folder.
 
         A family of graphs stands where a file could, and is in no folder. Where a list of numbers
         is wanted, a name is that of the file which holds them.
         """
+        found: dict[str, Any] = {}
         for name, field in fields_of(description).items():
             value = self.values.get(name)
             if field.listed and isinstance(value, str):
-                self.values[name] = read_numbers(folder / value)
+                found[name] = read_numbers(folder / value)
             if field.path and value and isinstance(value, str) and not names_family(value):
-                self.values[name] = str(folder / value)
+                found[name] = str(folder / value)
+        return self.joined(found)
 
 
-class SurveyFile:
-    """The tables of one file; what is asked and how is still to be built."""
+@dataclass(frozen=True)
+class SurveyDocument:
+    """The tables of one survey, as they are written."""
 
-    def __init__(self, path: Path, text: str, origin: Origin | None = None) -> None:
-        """Parse the text; what is no TOML is refused with its line and column.
+    path: Path
+    """Name of the file; other files are named from its folder."""
+    text: str
+    origin: Origin
+    questions: tuple[Table, ...]
+    budget: Budget
+    protocol: Table
+    randomizer: Table
+    limits: Table
+    live: LiveOptions
 
-        Args:
-            path: Name of the file; other files are named from its folder.
-            text: Its text.
-            origin: Source of the settings, where that is not the file.
+    @property
+    def folder(self) -> Path:
+        """Folder from which files are named."""
+        return self.path.parent
 
-        """
-        self.path = path
-        self.text = text
-        self.origin = origin = origin or Origin(str(path))
-        tables = toml.parse(str(path), text)
-        for key, value in tables.items():
-            if key not in _TABLES:
-                hint = checks.did_you_mean(key, _TABLES)
-                raise origin.locate(InvalidConfig(f"unknown key; {hint}"), key)
-            if not isinstance(value, dict):
-                raise origin.locate(InvalidConfig(f"expected a table, written as [{key}]"), key)
-        for key in _TABLES:
-            if key not in tables and key not in _OPTIONAL:
-                raise origin.locate(InvalidConfig(f"missing; add a table [{key}]"), key)
-        self.task = Section(origin, "task", tables["task"])
-        self.protocol = Section(origin, "protocol", tables["protocol"])
-        self.randomizer = Section(origin, "randomizer", tables.get("randomizer", {}))
-        self.limits = Section(origin, "limits", tables.get("limits", {}))
-        budget = Section(origin, "budget", tables["budget"])
-        budget.known(fields_of(Budget))
-        self.budget = budget.build(Budget)
-        live = Section(origin, "live", tables.get("live", {}))
-        live.known(fields_of(LiveOptions))
-        self.live = live.build(LiveOptions)
+    def files(self, description: type[msgspec.Struct]) -> tuple[Path, ...]:
+        """Return the file and every file that it names, where its protocol has these settings."""
+        named = [each.values.get(key) for each in self.questions for key in ("data", "schema")]
+        settings = self.protocol.values
+        named += [settings.get(each.name) for each in fields_of(description).values() if each.file]
+        found = [each for each in named if isinstance(each, str) and not names_family(each)]
+        return (self.path, *(self.folder / each for each in found))
 
 
-def files_named(path: Path, text: str, description: type[msgspec.Struct]) -> tuple[Path, ...]:
-    """A survey file and every file that it names, where its protocol has these parameters."""
-    tables = tomllib.loads(text)
-    task, protocol = tables["task"], tables["protocol"]
-    named = [task.get("data"), task.get("schema")]
-    named += [protocol.get(field.name) for field in fields_of(description).values() if field.file]
-    folder = path.parent
-    files = [folder / each for each in named if isinstance(each, str) and not names_family(each)]
-    return (path, *files)
+def parse(text: str, path: Path, origin: Origin | None = None) -> SurveyDocument:
+    """Parse the text of a survey; what is no TOML is refused with its line and column.
+
+    Args:
+        text: The text.
+        path: Name of the file; other files are named from its folder.
+        origin: Source of the settings, where that is not the file.
+
+    """
+    origin = origin or Origin(str(path))
+    tables = toml.parse(str(path), text)
+    for key, value in tables.items():
+        if key not in _TABLES:
+            hint = checks.did_you_mean(key, _TABLES)
+            raise origin.locate(InvalidConfig(f"unknown key; {hint}"), key)
+        if not isinstance(value, dict):
+            raise origin.locate(InvalidConfig(f"expected a table, written as [{key}]"), key)
+    for key in _TABLES:
+        if key not in tables and key not in _OPTIONAL:
+            raise origin.locate(InvalidConfig(f"missing; add a table [{key}]"), key)
+    found = {name: Table(origin, name, tables.get(name, {})) for name in _TABLES}
+    found["budget"].known(fields_of(Budget))
+    found["live"].known(fields_of(LiveOptions))
+    return SurveyDocument(
+        path=path,
+        text=text,
+        origin=origin,
+        questions=(found["task"],),
+        budget=found["budget"].build(Budget),
+        protocol=found["protocol"],
+        randomizer=found["randomizer"],
+        limits=found["limits"],
+        live=found["live"].build(LiveOptions),
+    )
 
 
-def read(path: Path) -> SurveyFile:
+def read(path: Path) -> SurveyDocument:
     """Read and parse a survey file."""
-    return SurveyFile(path, toml.read_text(path, "survey"))
+    return parse(toml.read_text(path, "survey"), path)
 
 
 def _explained(

@@ -1,14 +1,16 @@
-"""From the tables of a survey file to what is asked and to the protocol that answers it.
+"""From the tables of a survey file to protocols that keep its budget.
 
-What the protocol leaves open is planned for the δ of the budget; what it can choose is chosen; an
-ε0 that the file leaves out is solved for. Whatever is wrong is said with the file and the key.
+Pure functions, one after another: ``parse`` reads the tables, ``resolve`` finds the protocol of the
+questions as a function of its one unknown, ``tune`` chooses what settings leave open, ``calibrate``
+solves for the unknown, and ``prepare`` does all of it. Three rules say what the unknown is: the
+setting that the survey sets to ``budget``; else ε0, where the survey leaves it out; else nothing,
+and what is given must keep the budget.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 from typing import Protocol as Interface
 
@@ -21,20 +23,21 @@ from incrowd.errors import (
     InvalidParameter,
     NotProven,
 )
-from incrowd.graphs import Graph
 from incrowd.protocols.api import Protocol
-from incrowd.protocols.capabilities import Tunable, bound_to, planned
-from incrowd.protocols.registry import PROTOCOLS, answered_tasks, plugin_of
-from incrowd.protocols.registry import load as load_protocol
-from incrowd.protocols.settings import fields_of
+from incrowd.protocols.capabilities import NoiseStated, Tunable, bound_to, planned
+from incrowd.protocols.registry import PROTOCOLS, answered_tasks, build, load, plugin_of
+from incrowd.protocols.settings import fields_of, settings_type
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomizers.registry import RANDOMIZERS, drawable_kinds
-from incrowd.survey.calibrate import LOCAL_EPSILON, Goal, Unknown, calibrate, unknowns
-from incrowd.survey.parse import Budget, Section, SurveyFile
+from incrowd.survey.calibrate import LOCAL_EPSILON, Goal, Unknown, unknowns
+from incrowd.survey.calibrate import calibrate as solve
+from incrowd.survey.parse import SurveyDocument, Table
+from incrowd.survey.people import People
+from incrowd.survey.questions import Question
 from incrowd.tasks.base import Task
-from incrowd.tasks.query import Query, Schema
-from incrowd.tasks.registry import QUERY, TASKS, column_tasks, survey_tasks
+from incrowd.tasks.registry import column_tasks
 
+_STAGE = "checking the promise against the budget"
 BUDGET = "budget"
 """In a survey file, in place of a number such as the rounds: the most that the budget allows."""
 
@@ -46,295 +49,291 @@ class Progress(Interface):
         """Show it."""
 
 
-def asked_by(file: SurveyFile) -> dict[str, Any]:
-    """What a survey file says, whoever answers."""
-    question = file.task.take("question", str, "")
-    kind = file.task.values.get("kind")
-    if isinstance(kind, str) and kind not in survey_tasks():
-        file.task.choose(survey_tasks())
-    if kind == QUERY:
-        query = _query(file.task, file.path.parent)
-        task: Task = query
-        column = query.table
-    else:
-        column = file.task.take("column", str)
-        task = _task(file.task)
-        try:
-            task.asks(column)
-        except InvalidParameter as error:
-            raise file.task.fail("column", str(error)) from error
-    _check_protocol(file.protocol)
-    return {
-        "path": file.path,
-        "text": file.text,
-        "question": question or task.default_question(column),
-        "task": task,
-        "column": column,
-        "live": file.live,
-    }
+Member = Callable[..., Protocol]
+"""Makes a protocol for a value of the unknown, and for further settings by name."""
 
 
-def _kind(description: Any) -> str:
-    return str(type(description).__struct_config__.tag)
+@dataclass(frozen=True)
+class Family:
+    """Protocols that answer the same questions and differ in one unknown."""
+
+    kind: type[Protocol]
+    questions: tuple[Question, ...]
+    people: People
+    unknown: Unknown | None
+    """None where everything is given."""
+    at: Member
+    stated: Table
+    """Table whose values decide the guarantee."""
+    chosen: bool = False
+    """Whether settings were chosen for the budget."""
 
 
-def goal_of(budget: Budget) -> Goal:
-    """The promise that a budget asks for."""
+@dataclass(frozen=True)
+class PreparedRun:
+    """A protocol that keeps the budget, and the questions that it answers."""
+
+    questions: tuple[Question, ...]
+    protocol: Protocol
+    solved: bool
+    """Whether ε0, or another setting that decides the guarantee, was solved for."""
+
+
+def goal_of(document: SurveyDocument) -> Goal:
+    """Return the guarantee that a budget asks for."""
+    budget = document.budget
     return Goal(epsilon=budget.epsilon, delta=budget.delta, view=budget.view)
 
 
-def _query(section: Section, folder: Path) -> Query:
-    section.known(("kind", "data", "schema", "sql", "question"))
-    schema = Schema.load(folder / section.take("schema", str))
-    sql = section.take("sql", str)
-    with section.origin.located(section.name):
-        return Query(sql=sql, table=schema.table, columns=schema.columns)
-
-
-def _task(section: Section) -> Task:
-    kind: type[Task] = TASKS.load(section.choose(survey_tasks()))
-    section.known((*fields_of(kind), "kind", "data", "column", "question"))
-    return section.build(kind)
-
-
-def _check_protocol(section: Section) -> None:
-    if "n" in section.values:
-        raise section.fail("n", "the people are counted from the data; remove this key")
-
-
-def protocol_kind(file: SurveyFile, task: Task) -> type[Protocol]:
-    """The class of the protocol; its keys are checked, and files are named from where they are.
-
-    A budget that names no view speaks of the protocol's own.
-    """
-    section = file.protocol
-    kind = load_protocol(section.choose(PROTOCOLS))
+def protocol_kind(document: SurveyDocument, question: Question) -> type[Protocol]:
+    """Return the class of the protocol, which must answer the question."""
+    table = document.protocol
+    if "n" in table.values:
+        raise table.fail("n", "the people are counted from the data; remove this key")
+    kind = load(table.choose(PROTOCOLS))
     answered = answered_tasks(kind.kind)
-    if task.kind not in answered:
-        raise section.fail(
-            "kind", f"{kind.kind} answers {' or '.join(answered)}, and the task is a {task.kind}"
-        )
-    section.known(fields_of(kind.parameters_type))
-    section.resolve(file.path.parent, kind.parameters_type)
-    view = plugin_of(kind).default_view
-    file.budget = msgspec.structs.replace(file.budget, view=file.budget.view or view)
+    if question.task.kind not in answered:
+        told = f"{kind.kind} answers {' or '.join(answered)}, and the task is a"
+        raise table.fail("kind", f"{told} {question.task.kind}")
+    table.without("kind").known(fields_of(settings_type(kind)))
     return kind
 
 
-def protocol_of(
-    file: SurveyFile,
+def located(document: SurveyDocument, kind: type[Protocol]) -> SurveyDocument:
+    """Return the survey with files named from where they are, and a budget that names its view."""
+    settings = document.protocol.without("kind")
+    view = document.budget.view or plugin_of(kind).default_view
+    return replace(
+        document,
+        protocol=settings.from_folder(document.folder, settings_type(kind)),
+        budget=msgspec.structs.replace(document.budget, view=view),
+    )
+
+
+def prepare(
+    document: SurveyDocument,
     kind: type[Protocol],
-    task: Task,
-    people: int,
-    graph: Graph | None,
+    questions: tuple[Question, ...],
+    people: People,
     say: Progress,
-) -> tuple[Protocol, bool]:
-    """The protocol of the survey, planned, and whether its ε0 was solved for."""
-    section, origin = file.protocol, file.origin
-    stretched = _stretched(section, kind)
-    if stretched is None:
-        section.build(kind.parameters_type, n=people)
-    goal = goal_of(file.budget)
-    chosen = _fitted(file, kind, task, people, say)
-    randomizer = _randomizer(file, task, kind)
-    stage = "checking the promise against the budget"
-    say(stage)
+) -> tuple[PreparedRun, ...]:
+    """Return the runs that answer the questions within the budget."""
+    family = tune(document, resolve(document, kind, questions, people), say)
+    say(_STAGE)
+    run = calibrate(document, family)
+    _check_alone(document, run.protocol)
+    return (run,)
 
-    def build(eps0: Any, **more: Any) -> Protocol:
-        drawn = eps0 if isinstance(eps0, Randomizer) else randomizer(eps0)
-        parameters = section.build(kind.parameters_type, n=people, **more)
-        with origin.located(section.name):
-            made = bound_to(kind.make(parameters, drawn, graph), task)
-            return planned(
-                made, goal.delta, progress=lambda done, total: say(stage, done=done, total=total)
-            )
 
-    if task.kind == QUERY:
-        # Lies and dummies are the protocol's own: there is no ε0 to solve for.
-        advice = "raise sampling or dummies, or leave all three out to have them chosen"
-        with origin.located(section.name):
-            lies = kind.implied(section.build(kind.parameters_type, n=people))
-            told = "this choice of sampling, sources and dummies"
-            return _met(file, build(lies), goal, told, advice=advice), chosen
-    if stretched is None and not file.randomizer.values:
-        stated = _stated(section, kind, people)
-        if stated is not None:
-            _check_local(file, stated)
-            with origin.located(section.name):
-                return _met(file, build(stated), goal, f"{stated.kind} noise"), chosen
-    given = file.randomizer.values.get("epsilon")
-    if given is None and stretched is not None:
-        raise section.fail(
+def resolve(
+    document: SurveyDocument,
+    kind: type[Protocol],
+    questions: tuple[Question, ...],
+    people: People,
+) -> Family:
+    """Return the protocols of the questions as a function of what the budget decides."""
+    (question,) = questions
+    table = document.protocol
+    stretched = _stretched(table, kind)
+    randomizer = _randomizer(document, question.task, kind)
+
+    def made(drawn: Randomizer | None, more: Mapping[str, Any]) -> Protocol:
+        settings = table.build(settings_type(kind), n=people.n, **more)
+        with table.located():
+            protocol = build(kind, settings, drawn, {"graph": people.graph})
+            return bound_to(protocol, question.task)
+
+    family = Family(kind, questions, people, None, lambda _, **more: made(None, more), table)
+    if randomizer is None:
+        return family
+    epsilon0 = document.randomizer.values.get("epsilon")
+    if epsilon0 is None and stretched is not None:
+        raise table.fail(
             stretched.name, f"{BUDGET} needs randomizer.epsilon: the budget can choose only one"
         )
-    if given is None:
-        unknown = replace(LOCAL_EPSILON, cap=file.budget.local_epsilon)
-        with origin.located("budget"):
-            _, protocol = calibrate(build, unknown, goal)
-        return protocol, True
-    _check_local(file, randomizer(given))
-    if stretched is not None:
-        name, whole = stretched.name, stretched.whole
-        with origin.located(section.name):
-            try:
-                _, protocol = calibrate(
-                    lambda value: build(given, **{name: int(value) if whole else value}),
-                    stretched,
-                    goal,
-                )
-            except BudgetInfeasible as error:
-                if error.where:
-                    raise  # of one trial rather than of all
-                advice = "lower randomizer.epsilon, or raise the budget"
-                raise BudgetInfeasible(f"{error}; {advice}", field=name) from error
-        return protocol, False
-    with origin.located(file.randomizer.name):
-        return _met(file, build(given), goal, f"{given:g}", field="epsilon"), False
+    if epsilon0 is None:
+        return replace(
+            family,
+            unknown=replace(LOCAL_EPSILON, cap=document.budget.local_epsilon),
+            at=lambda value, **more: made(randomizer(value), more),
+        )
+    given = randomizer(epsilon0)
+    _check_local(document, given)
+    if stretched is None:
+        at: Member = lambda _, **more: made(given, more)  # noqa: E731
+        return replace(family, at=at, stated=document.randomizer)
+    name, number = stretched.name, int if stretched.whole else float
+    at = lambda value, **more: made(given, {**more, name: number(value)})  # noqa: E731
+    return replace(family, unknown=stretched, at=at)
 
 
-def _fitted(file: SurveyFile, kind: type[Protocol], task: Task, people: int, say: Progress) -> bool:
-    """Fill in what the table of the protocol leaves out, where the protocol can choose it."""
-    if not issubclass(kind, Tunable):
-        if file.limits.values:
-            problem = f"{kind.kind} chooses nothing that they limit"
-            raise file.origin.locate(InvalidConfig(problem), file.limits.name)
-        return False
-    limited = fields_of(kind.limits_type)
-    file.limits.known(limited)
-    limits = file.limits.build(kind.limits_type)
+def tune(document: SurveyDocument, family: Family, say: Progress) -> Family:
+    """Return the family with what settings leave open chosen for the budget."""
+    found = _fitted(document, family, say)
+    delta = document.budget.delta
+
+    def at(value: Any, **more: Any) -> Protocol:
+        protocol = family.at(value, **found, **more)
+        with document.protocol.located():
+            return planned(
+                protocol, delta, progress=lambda done, total: say(_STAGE, done=done, total=total)
+            )
+
+    return replace(family, at=at, chosen=bool(found))
+
+
+def _fitted(document: SurveyDocument, family: Family, say: Progress) -> Mapping[str, Any]:
+    """Settings beside those that are given, where the protocol can choose them."""
+    limits, table, budget = document.limits, document.protocol, document.budget
+    if not issubclass(family.kind, Tunable):
+        if limits.values:
+            problem = f"{family.kind.kind} chooses nothing that they limit"
+            raise document.origin.locate(InvalidConfig(problem), limits.name)
+        return {}
+    limited = fields_of(family.kind.limits_type)
+    limits.known(limited)
+    chosen = limits.build(family.kind.limits_type)
     say("choosing parameters for the budget")
-    budget = file.budget
-    with file.origin.located(file.protocol.name):
+    with table.located():
         try:
-            found = kind.fitted(
-                file.protocol.values, task=task, people=people, epsilon=budget.epsilon,
-                delta=budget.delta, view=budget.view, limits=limits,
+            return family.kind.fitted(
+                table.values, task=family.questions[0].task, people=family.people.n,
+                epsilon=budget.epsilon, delta=budget.delta, view=budget.view, limits=chosen,
             )  # fmt: skip
         except IncrowdError as error:
-            # A protocol speaks of its limits and of its parameters alike.
+            # A protocol speaks of its limits and of its settings alike.
             if error.field is not None and error.field in limited:
-                error.called(file.origin.key(file.limits.name, error.field))
-                file.origin.locate(error)
+                error.called(document.origin.key(limits.name, error.field))
+                document.origin.locate(error)
             raise
-    file.protocol.values |= found
-    return bool(found)
 
 
-def _check_local(file: SurveyFile, randomizer: Randomizer) -> None:
-    """Refuse reports that alone reveal more than the budget allows."""
-    cap = file.budget.local_epsilon
-    if cap is not None and randomizer.epsilon > cap:
-        error = BudgetInfeasible(
-            f"{randomizer.epsilon:g} exceeds {file.origin.key('budget', 'local_epsilon')} {cap:g}; "
-            "lower it, or leave it out to have it solved",
-            field="epsilon",
-        )
-        raise file.origin.locate(error, file.randomizer.name)
+def calibrate(document: SurveyDocument, family: Family) -> PreparedRun:
+    """Return the member of a family that keeps the budget and answers best."""
+    unknown, goal = family.unknown, goal_of(document)
+    if unknown is None:
+        protocol = family.at(None)
+        _check_local(document, protocol.randomizer)
+        with family.stated.located():
+            _check_met(document, family, protocol, goal)
+        return PreparedRun(family.questions, protocol, family.chosen)
+    if unknown.name == LOCAL_EPSILON.name:
+        with document.origin.located("budget"):
+            _, protocol = solve(family.at, unknown, goal)
+        return PreparedRun(family.questions, protocol, solved=True)
+    with family.stated.located():
+        try:
+            _, protocol = solve(family.at, unknown, goal)
+        except BudgetInfeasible as error:
+            if error.where:
+                raise  # of one trial rather than of all
+            advice = "lower randomizer.epsilon, or raise the budget"
+            raise BudgetInfeasible(f"{error}; {advice}", field=unknown.name) from error
+    return PreparedRun(family.questions, protocol, solved=False)
 
 
-def check_alone(file: SurveyFile, protocol: Protocol) -> None:
+def _check_alone(document: SurveyDocument, protocol: Protocol) -> None:
     """Refuse a cap on what a report reveals alone where reports have no noise of their own."""
-    if file.budget.local_epsilon is not None:
-        with file.origin.located("budget"):
+    if document.budget.local_epsilon is not None:
+        with document.origin.located("budget"):
             try:
                 protocol.guarantee("everyone")
             except NotProven as error:
                 raise BudgetInfeasible(str(error), field="local_epsilon") from error
 
 
-def _met(
-    file: SurveyFile,
-    protocol: Protocol,
-    goal: Goal,
-    given: str,
-    *,
-    field: str | None = None,
-    advice: str = "lower it, or leave it out to have it solved",
-) -> Protocol:
-    """The protocol, if what was given meets the budget."""
-    reached = goal.reached(protocol)
-    if reached > goal.epsilon:
-        raise BudgetInfeasible(
-            f"{given} gives epsilon {reached:.4g} at delta {goal.delta:g} against {goal.view}, "
-            f"above {file.origin.key('budget', 'epsilon')} {goal.epsilon:g}; {advice}",
-            field=field,
+def _check_local(document: SurveyDocument, randomizer: Randomizer) -> None:
+    """Refuse reports that alone reveal more than the budget allows."""
+    cap = document.budget.local_epsilon
+    if cap is not None and randomizer.epsilon > cap:
+        key = document.origin.key("budget", "local_epsilon")
+        error = BudgetInfeasible(
+            f"{randomizer.epsilon:g} exceeds {key} {cap:g}; "
+            "lower it, or leave it out to have it solved",
+            field="epsilon",
         )
-    return protocol
+        raise document.origin.locate(error, document.randomizer.name)
 
 
-def _stated(section: Section, kind: type[Protocol], people: int) -> Randomizer | None:
-    """The randomizer that the protocol's own parameters describe, where they do."""
-    try:
-        made = kind.implied(section.build(kind.parameters_type, n=people))
-    except InvalidParameter:
-        return None
-    return made if isinstance(made, Randomizer) else None
+def _check_met(document: SurveyDocument, family: Family, protocol: Protocol, goal: Goal) -> None:
+    """Refuse a protocol whose given noise does not keep the budget."""
+    reached = goal.reached(protocol)
+    if reached <= goal.epsilon:
+        return
+    field, advice = None, "lower it, or leave it out to have it solved"
+    if family.stated is document.randomizer:
+        field, given = "epsilon", f"{protocol.randomizer.epsilon:g}"
+    elif isinstance(protocol, NoiseStated) and protocol.noise_advice:
+        given, advice = protocol.noise_words, protocol.noise_advice
+    else:
+        given = f"{protocol.randomizer.kind} noise"
+    raise BudgetInfeasible(
+        f"{given} gives epsilon {reached:.4g} at delta {goal.delta:g} against {goal.view}, "
+        f"above {document.origin.key('budget', 'epsilon')} {goal.epsilon:g}; {advice}",
+        field=field,
+    )
 
 
-def _stretched(section: Section, kind: type[Protocol]) -> Unknown | None:
-    """The parameter that is to be as large as the budget allows, where the file says so."""
+def _stretched(table: Table, kind: type[Protocol]) -> Unknown | None:
+    """The setting that is to be as large as the budget allows, where the survey says so."""
     solvable = {name: each for name, each in unknowns(kind).items() if each.safe == "max"}
-    named = [name for name, value in section.values.items() if value == BUDGET]
+    named = [name for name, value in table.values.items() if value == BUDGET]
     if not named:
         return None
     if len(named) > 1 or named[0] not in solvable:
-        raise section.fail(
+        raise table.fail(
             named[-1], f"only one of {', '.join(list(solvable)[1:])} can be set to {BUDGET}"
         )
     return solvable[named[0]]
 
 
-def _randomizer_kind(section: Section, task: Task, kind: type[Protocol]) -> type[Randomizer]:
+def _randomizer(
+    document: SurveyDocument, task: Task, protocol: type[Protocol]
+) -> Callable[[Any], Randomizer] | None:
+    """The randomizer of the survey as a function of its ε0; none where settings state the noise."""
+    table, settings = document.randomizer, document.protocol.values
+    if issubclass(protocol, NoiseStated) and not protocol.asks_randomizer(settings):
+        if task.domain not in {each.domain for each in column_tasks().values()}:
+            if table.values:
+                noise = f"{document.protocol.name}.{protocol.noise}"
+                raise table.fail("kind", f"a {task.kind} has no randomizer; set {noise} instead")
+            return None
+        if settings.get(protocol.noise) and not table.values:
+            return None
+    kind = _randomizer_kind(table, task, protocol)
+    fields, described = fields_of(kind), table.without("kind")
+    described.known(fields)
+    # What the randomizer must know of the question it answers is taken from the question.
+    shared: dict[str, Any] = {}
+    if "categories" in fields and task.domain == "category":
+        shared["categories"] = len(task.labels)
+    if "delta" in fields and fields["delta"].required:
+        # Noise of any width can be stated at any δ0: that of the budget is as good as another.
+        shared["delta"] = document.budget.delta
+    filled = replace(described, values={**shared, **described.values})
+
+    def at(epsilon0: Any) -> Randomizer:
+        made = filled.build(kind, epsilon=epsilon0)
+        try:
+            task.require(made)
+        except InvalidParameter as error:
+            raise table.fail("kind", str(error)) from error
+        return made
+
+    return at
+
+
+def _randomizer_kind(table: Table, task: Task, protocol: type[Protocol]) -> type[Randomizer]:
     """The class of the randomizer; its domain is checked before any of its keys."""
     asked = {each.domain for each in column_tasks().values()}
-    named = section.values.get("kind")
+    named = table.values.get("kind")
     if isinstance(named, str) and any(named in drawable_kinds(domain) for domain in asked):
         try:
             task.require_domain(RANDOMIZERS.load(named))
         except InvalidParameter as error:
-            raise section.fail("kind", str(error)) from error
-    chosen: type[Randomizer] = RANDOMIZERS.load(
-        section.choose(drawable_kinds(task.domain), _usual(task, kind))
-    )
+            raise table.fail("kind", str(error)) from error
+    usual = plugin_of(protocol).default_randomizers[task.domain]
+    if usual == "ternary" and getattr(task, "complete", False):
+        usual = "onebit"  # A complete column has no outcome for a missing answer.
+    chosen: type[Randomizer] = RANDOMIZERS.load(table.choose(drawable_kinds(task.domain), usual))
     return chosen
-
-
-def _usual(task: Task, protocol: type[Protocol]) -> str:
-    """The kind of the randomizer that a survey file leaves out."""
-    named = plugin_of(protocol).default_randomizers[task.domain]
-    # A complete column has no outcome for a missing answer.
-    return "onebit" if named == "ternary" and getattr(task, "complete", False) else named
-
-
-def _randomizer(
-    file: SurveyFile, task: Task, protocol: type[Protocol]
-) -> Callable[[Any], Randomizer]:
-    """The randomizer of the survey as a function of its ε0."""
-    section = file.randomizer
-    if task.kind == QUERY:
-        if section.values:
-            raise section.fail("kind", "a query has no randomizer; set protocol.sampling instead")
-        return lambda eps0: eps0
-    kind = _randomizer_kind(section, task, protocol)
-    fields = fields_of(kind)
-    section.known(fields)
-    # What the randomizer must know of the question it answers is taken from the question.
-    shared: dict[str, Any] = {
-        name: len(task.labels)
-        for name in ("categories",)
-        if name in fields and task.domain == "category"
-    }
-    if "delta" in fields and fields["delta"].required:
-        # Noise of any width can be stated at any δ0: that of the budget is as good as another.
-        shared["delta"] = file.budget.delta
-    filled = shared | section.values
-
-    def build(eps0: Any) -> Randomizer:
-        made = Section(section.origin, section.name, filled).build(kind, epsilon=eps0)
-        try:
-            task.require(made)
-        except InvalidParameter as error:
-            raise section.fail("kind", str(error)) from error
-        return made
-
-    return build

@@ -35,19 +35,19 @@ from incrowd.errors import (
 from incrowd.live.options import LiveOptions
 from incrowd.protocols.api import Protocol
 from incrowd.protocols.run import Run
-from incrowd.protocols.settings import fields_of
+from incrowd.protocols.settings import fields_of, settings_type
 from incrowd.randomizers.base import FloatArray, Randomizer
-from incrowd.survey.data import read_columns
-from incrowd.survey.parse import Budget, SurveyFile, files_named, read
+from incrowd.survey.parse import Budget, SurveyDocument, read
+from incrowd.survey.people import People, part_of, read_people
 from incrowd.survey.pipeline import (
+    PreparedRun,
     Progress,
-    asked_by,
-    check_alone,
     goal_of,
+    located,
+    prepare,
     protocol_kind,
-    protocol_of,
 )
-from incrowd.survey.subset import part_of
+from incrowd.survey.questions import Question, questions_of
 from incrowd.tasks.base import Task
 from incrowd.tasks.raw import Gaps
 from incrowd.views import view_of
@@ -62,32 +62,58 @@ Mode = Literal["simulate", "actors"]
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """Everything a run needs, checked."""
+    """A survey whose runs keep its budget: everything that asking takes, checked."""
 
-    path: Path
-    text: str
-    question: str
-    task: Task
-    protocol: Protocol
-    budget: Budget
-    values: NDArray[np.str_]
-    """The raw column, one entry per person; of a query a row of texts."""
-    solved: bool
-    """Whether ε0, or whatever else decides the promise, was solved for rather than given."""
-    column: str
-    """The column of the data that holds the values; of a query the table."""
-    live: LiveOptions
-    """How a live run goes, unless it is told otherwise."""
+    document: SurveyDocument
+    people: People
+    runs: tuple[PreparedRun, ...]
+
+    @property
+    def only(self) -> PreparedRun:
+        """The run of a survey that has one."""
+        (run,) = self.runs
+        return run
+
+    @property
+    def question(self) -> Question:
+        """The question of a survey that asks one."""
+        (question,) = self.only.questions
+        return question
+
+    @property
+    def protocol(self) -> Protocol:
+        """Protocol of the only run."""
+        return self.only.protocol
+
+    @property
+    def task(self) -> Task:
+        """Task of the only question."""
+        return self.question.task
+
+    @property
+    def values(self) -> NDArray[np.str_]:
+        """Raw answers, one entry per person; none where they are elsewhere."""
+        return self.people.values(self.question)
+
+    @property
+    def budget(self) -> Budget:
+        """Guarantee that must hold."""
+        return self.document.budget
+
+    @property
+    def live(self) -> LiveOptions:
+        """Options of a live run, unless it is told otherwise."""
+        return self.document.live
 
     @property
     def randomizer(self) -> Randomizer:
-        """What each person does to their answer."""
+        """Randomizer of each answer."""
         return self.protocol.randomizer
 
     @property
     def inputs(self) -> tuple[Path, ...]:
-        """The files that it was made from, which nothing it leads to may replace."""
-        return files_named(self.path, self.text, type(self.protocol.parameters))
+        """Files that it was made from, which no output may replace."""
+        return self.document.files(settings_type(type(self.protocol)))
 
     @property
     def truth(self) -> FloatArray | None:
@@ -109,7 +135,7 @@ class Survey:
 
     def met_by(self, run: Run) -> bool:
         """Whether what really happened still keeps the promise of the budget."""
-        goal, view = goal_of(self.budget), view_of(self.budget.view)
+        goal, view = goal_of(self.document), view_of(self.budget.view)
         for guarantee in run.guarantees:
             if guarantee.notion == "dp" and guarantee.view == view:
                 return guarantee.epsilon(goal.delta) <= goal.epsilon
@@ -175,8 +201,8 @@ class Survey:
             self.values,
             self.task,
             options=chosen,
-            question=self.question,
-            column=self.column,
+            question=self.question.text,
+            column=self.question.column,
             delta=self.budget.delta,
             hosts=hosts,
             progress=progress,
@@ -187,7 +213,7 @@ class Survey:
 def load(
     path: str | Path, progress: Progress | None = None, *, people: int | None = None
 ) -> Survey:
-    """Read a survey file and its data, and build the run they describe.
+    """Read a survey file and its data, and prepare the runs they describe.
 
     ``people`` makes it a survey of as many people only, with everything solved for them: those of
     the first rows, or of a connected part of the graph where there is a file of one.
@@ -197,36 +223,28 @@ def load(
     return build(read(Path(path)), say, people=people)
 
 
-def build(file: SurveyFile, say: Progress, *, people: int | None = None) -> Survey:
-    """The run that a survey describes, wherever its text comes from."""
-    data = file.path.parent / file.task.take("data", str)
-    asked = asked_by(file)
-    column, task = asked["column"], asked["task"]
-    say(f"reading {data.name}")
-    values = task.rows(read_columns(data, task.asks(column)))
-    kind = protocol_kind(file, task)
-    graph = None
+def build(document: SurveyDocument, say: Progress, *, people: int | None = None) -> Survey:
+    """Prepare the survey that a document describes, of the people of its data."""
+    questions = questions_of(document)
+    say(f"reading {Path(questions[0].data).name}")
+    everyone = read_people(document.folder, questions)
+    kind = protocol_kind(document, questions[0])
+    document = located(document, kind)
     if people is not None:
-        with file.origin.located():
-            kept, graph = part_of(kind.parameters_type, file.protocol.values, people, len(values))
-        values = values[kept]
-    protocol, solved = protocol_of(file, kind, task, len(values), graph, say)
-    check_alone(file, protocol)
-    return Survey(**asked, protocol=protocol, budget=file.budget, values=values, solved=solved)
+        with document.origin.located():
+            everyone = part_of(everyone, people, document.protocol, settings_type(kind))
+    return Survey(document, everyone, prepare(document, kind, questions, everyone, say))
 
 
 def load_question(path: str | Path, people: int, progress: Progress | None = None) -> Survey:
-    """Read a survey file for so many people whose answers are elsewhere; there are no values."""
+    """Read a survey file for so many people whose answers are elsewhere."""
     say = progress or _silent
     say("reading the survey")
-    file = read(Path(path))
-    file.task.take("data", str, "")
-    asked = asked_by(file)
-    kind = protocol_kind(file, asked["task"])
-    protocol, solved = protocol_of(file, kind, asked["task"], people, None, say)
-    check_alone(file, protocol)
-    nobody = np.empty(0, np.str_)
-    return Survey(**asked, protocol=protocol, budget=file.budget, values=nobody, solved=solved)
+    document = read(Path(path))
+    questions = questions_of(document, data=False)
+    kind = protocol_kind(document, questions[0])
+    document, everyone = located(document, kind), People(people)
+    return Survey(document, everyone, prepare(document, kind, questions, everyone, say))
 
 
 def _blamed(faults: Faults | None) -> str:

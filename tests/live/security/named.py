@@ -43,7 +43,7 @@ async def offer(people: Crowd, *, rounds: int, **options: object) -> Proposal:
     """Offer a survey in which everybody knows everybody."""
     count = len(people.paths)
     protocol = NetworkShuffle(
-        families.complete(count), KRR(categories=count, epsilon=_EXACT), rounds=rounds
+        KRR(categories=count, epsilon=_EXACT), graph=families.complete(count), rounds=rounds
     )
     question = Histogram(categories=tuple(map(answer, range(count))), complete=True)
     return await people.offered(protocol=protocol, question=question, **options)

@@ -21,6 +21,7 @@ from incrowd.live.keys import Role
 from incrowd.live.reasons import Reason, Rejected
 from incrowd.live.sandbox import Sandbox
 from incrowd.live.task import Promise
+from incrowd.protocols.settings import public_settings
 from incrowd.protocols.token_walk import TokenWalk
 from incrowd.randomizers import KRR
 from tests.live.crowds import Crowd, crowd, until
@@ -37,7 +38,7 @@ def token(**parameters: Any) -> dict[str, Any]:
     everyone = ("curator", "curator+hub", "everyone", "peer", "peer+hub")
     return {
         "protocol": "token-walk",
-        "parameters": {**msgspec.to_builtins(walk.published()), **parameters},
+        "parameters": {**msgspec.to_builtins(public_settings(walk)), **parameters},
         "graph": None,
         "promises": [Promise(view=view, epsilon=1e300, delta=0.05) for view in everyone],
     }

@@ -153,9 +153,10 @@ class Theatre:
     def play(self) -> Theatre:
         plan, protocol = None, self.protocol
         if self.cover:
-            protocol, plan = protocol.covered(0.05, CELLS)
+            protocol = protocol.covered(0.05, CELLS)
+            plan = protocol.cover
         timing = TIMING if plan is None else plan.paced(TIMING)
-        addresses = [*devices(protocol.parameters.n), *protocol.helpers]
+        addresses = [*devices(protocol.n), *protocol.helpers]
         records = {cells.number(each): self.keys[each].record() for each in addresses}
         parties = {}
         for address in addresses:
@@ -239,7 +240,7 @@ def encoded(task: Task, answer: str | None) -> np.ndarray[Any, Any]:
 
 
 def cases() -> Iterator[Any]:
-    walk = NetworkShuffle(families.complete(PEOPLE), COIN, rounds=4)
+    walk = NetworkShuffle(COIN, graph=families.complete(PEOPLE), rounds=4)
     grouped = Release(categories=VOTES.categories, groups="district")
     yield pytest.param(Local(COIN, n=PEOPLE), VOTES, False, id="local")
     yield pytest.param(TrustedShuffle(COIN, n=PEOPLE), VOTES, False, id="shuffle")
@@ -247,7 +248,7 @@ def cases() -> Iterator[Any]:
     yield pytest.param(walk, VOTES, True, id="network-shuffle under cover")
     yield pytest.param(CheckIn(COIN, n=PEOPLE, rounds=3, rate=0.7), VOTES, False, id="check-in")
     yield pytest.param(TokenWalk(COIN, n=PEOPLE, steps=12), VOTES, False, id="token-walk")
-    full = NetworkShuffle(families.complete(PEOPLE), BIT, rounds=4)
+    full = NetworkShuffle(BIT, graph=families.complete(PEOPLE), rounds=4)
     yield pytest.param(full, COMPLETE, False, id="network-shuffle, complete")
     yield pytest.param(TokenWalk(BIT, n=PEOPLE, steps=12), COMPLETE, False, id="token, complete")
     yield pytest.param(

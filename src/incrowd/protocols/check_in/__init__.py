@@ -5,15 +5,8 @@ from typing import TYPE_CHECKING
 from incrowd.plugins import lazy_names
 
 if TYPE_CHECKING:
-    from incrowd.protocols.check_in.parameters import CheckInParameters
     from incrowd.protocols.check_in.spec import CheckIn
 
-__all__ = ["CheckIn", "CheckInParameters"]
+__all__ = ["CheckIn"]
 
-__getattr__ = lazy_names(
-    __name__,
-    {
-        "CheckIn": "incrowd.protocols.check_in.spec",
-        "CheckInParameters": "incrowd.protocols.check_in.parameters",
-    },
-)
+__getattr__ = lazy_names(__name__, {"CheckIn": "incrowd.protocols.check_in.spec"})

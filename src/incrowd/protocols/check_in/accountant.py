@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -32,10 +33,11 @@ from incrowd.privacy.mechanisms.shuffle import (
     colluding,
 )
 from incrowd.privacy.thinned import thinned
-from incrowd.protocols.check_in.parameters import CheckInParameters
 from incrowd.protocols.check_in.theorems.counted_reports import CountedProfile, Crowds
 from incrowd.protocols.check_in.theorems.heterogeneous_rates import RatesProfile
-from incrowd.randomizers.base import Randomizer
+
+if TYPE_CHECKING:
+    from incrowd.protocols.check_in.spec import CheckIn
 
 _BLANKET = "checked-in blanket (docs/theory/check_in.md)"
 _CLONES = "checked-in clones (docs/theory/check_in.md)"
@@ -60,33 +62,26 @@ _TRAFFIC = (
 )
 
 
-def check_in_guarantee(
-    randomizer: Randomizer,
-    parameters: CheckInParameters,
-    view: frozenset[str],
-    colluders: int,
-    *,
-    counts: Sequence[int] | None = None,
-    attended: bool = False,
-) -> Guarantee:
-    """What is proven against a view, over all rounds.
+def check_in_guarantee(protocol: CheckIn, view: frozenset[str], colluders: int) -> Guarantee:
+    """Return what is proven against a view, over all rounds.
 
-    ``counts`` are the numbers of reports of a run without dummies, where nothing else is known of
-    the crowds; before the run all n people are taken to be there. ``attended`` says that the least
-    crowd is that of a run, rather than one below which rounds are dropped.
+    Where only the reports of a run without dummies were counted, nothing else is known of the
+    crowds; before the run all n people are taken to be there.
     """
-    adaptive = parameters.adaptive
+    randomizer, counts = protocol.randomizer, protocol.counts
+    adaptive = protocol.adaptive
     if view != AMPLIFIED_VIEW:
         # Whoever comes most often is protected least.
-        rate = max(parameters.rates, default=parameters.rate)
+        rate = max(protocol.rates, default=protocol.rate)
         alone = any_randomizer(randomizer) if adaptive else randomizer
-        local = local_guarantee(thinned(alone, rate), parameters.rounds, view, colluders)
+        local = local_guarantee(thinned(alone, rate), protocol.rounds, view, colluders)
         return replace(local, assumptions=(*local.assumptions, _OWN_COIN))
-    crowd, dropped = parameters.crowd - colluders, parameters.fewest > 0
+    crowd = protocol.crowd - colluders
+    insisted = protocol.fewest > 0 and not protocol.attended
     if counts is None:
-        profile = _profile(randomizer, parameters, ((crowd, parameters.rounds),))
+        profile = _profile(protocol, ((crowd, protocol.rounds),))
     else:
-        profile = _counted(randomizer, parameters, crowd, [each - colluders for each in counts])
+        profile = _counted(protocol, crowd, [each - colluders for each in counts])
     return Guarantee(
         profile=profile,
         view=view,
@@ -96,11 +91,11 @@ def check_in_guarantee(
             SOME_RANDOMIZER if adaptive else SAME_RANDOMIZER,
             _COUNT_IS_SEEN,
             _OWN_COIN,
-            *((_RATES_ARE_KNOWN,) if parameters.rates else ()),
+            *((_RATES_ARE_KNOWN,) if protocol.rates else ()),
             _LOSS_IS_BLIND,
-            *_presence(parameters, counts),
-            *((FIXED_CROWDS,) if parameters.rounds > 1 and (attended or not dropped) else ()),
-            *(() if parameters.dummies else (_TRAFFIC,)),
+            *_presence(protocol),
+            *((FIXED_CROWDS,) if protocol.rounds > 1 and not insisted else ()),
+            *(() if protocol.dummies else (_TRAFFIC,)),
             *drawing(randomizer),
             *colluding(colluders, crowd),
         ),
@@ -108,38 +103,35 @@ def check_in_guarantee(
     )
 
 
-def _presence(parameters: CheckInParameters, counts: Sequence[int] | None) -> tuple[str, ...]:
+def _presence(protocol: CheckIn) -> tuple[str, ...]:
     """What is taken for granted of who is there; nothing where too small a crowd is dropped."""
-    if not parameters.dummies:
-        return (_UNCOUNTED if counts is None else _COUNTED,)
-    return () if parameters.fewest else (_ALL_THERE,)
+    if not protocol.dummies:
+        return (_UNCOUNTED if protocol.counts is None else _COUNTED,)
+    return () if protocol.fewest else (_ALL_THERE,)
 
 
-def _profile(randomizer: Randomizer, parameters: CheckInParameters, crowds: Crowds) -> Profile:
-    if parameters.rates:
+def _profile(protocol: CheckIn, crowds: Crowds) -> Profile:
+    if protocol.rates:
         return RatesProfile(
-            randomizer,
-            np.array(parameters.rates),
-            parameters.rounds,
-            adaptive=parameters.adaptive,
-            missing=parameters.n - min(crowd for crowd, _ in crowds),
+            protocol.randomizer,
+            np.array(protocol.rates),
+            protocol.rounds,
+            adaptive=protocol.adaptive,
+            missing=protocol.n - min(crowd for crowd, _ in crowds),
         )
-    one_round = clones_profile if parameters.adaptive else blanket_profile
-    return ComposedProfile(
-        tuple((one_round(randomizer, crowd, parameters.rate), times) for crowd, times in crowds)
-    )
+    one_round = clones_profile if protocol.adaptive else blanket_profile
+    drawn, rate = protocol.randomizer, protocol.rate
+    return ComposedProfile(tuple((one_round(drawn, crowd, rate), times) for crowd, times in crowds))
 
 
-def _counted(
-    randomizer: Randomizer, parameters: CheckInParameters, most: int, honest: Sequence[int]
-) -> CountedProfile:
+def _counted(protocol: CheckIn, most: int, honest: Sequence[int]) -> CountedProfile:
     """The curve from the numbers of honest reports, among ``most`` people at most."""
-    rate = max(parameters.rates, default=parameters.rate)
-    alone = any_randomizer(randomizer) if parameters.adaptive else randomizer
+    rate = max(protocol.rates, default=protocol.rate)
+    alone = any_randomizer(protocol.randomizer) if protocol.adaptive else protocol.randomizer
     return CountedProfile(
         counts=tuple(honest),
         rate=rate,
         most=most,
-        curve=partial(_profile, randomizer, parameters),
+        curve=partial(_profile, protocol),
         alone=ComposedProfile(((LocalProfile(thinned(alone, rate)), len(honest)),)),
     )

@@ -8,130 +8,194 @@ Amplification via Shuffled Check-Ins"; what is proven is in ``docs/theory/check_
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Annotated, Any, ClassVar, Self
 
-import msgspec
+import numpy as np
 from numpy.typing import NDArray
 
-from incrowd.errors import NotProven, ProtocolFailed
-from incrowd.graphs.graph import Graph
+from incrowd import checks
+from incrowd.blocks import Fact
+from incrowd.errors import InvalidCrowd, InvalidParameter, NotProven, ProtocolFailed
 from incrowd.privacy.guarantee import Guarantee
-from incrowd.protocols.api import Colluders, Cost, check_colluders, check_randomizer
-from incrowd.protocols.capabilities import Anytime, Coverable
+from incrowd.protocols.api import Colluders, Cost, check_colluders
+from incrowd.protocols.capabilities import Anytime, Coverable, RunDiagnostics
 from incrowd.protocols.check_in import accountant, simulate
 from incrowd.protocols.check_in.cover import check_in_cover, closes
-from incrowd.protocols.check_in.parameters import CheckInParameters
 from incrowd.protocols.expected_error import expected_error
 from incrowd.protocols.families import ShufflerProtocol
 from incrowd.protocols.run import check_crowd
 from incrowd.protocols.runtime.actor import CURATOR, SHUFFLER, Actor, Address, devices, person_of
 from incrowd.protocols.runtime.context import ActorContext, Timing
-from incrowd.protocols.runtime.cover import CellFormat, CoverPlan, phase
+from incrowd.protocols.runtime.cover import CellFormat, phase
 from incrowd.protocols.runtime.wire import ReportFormat, check_in_bytes
-from incrowd.protocols.settings import Parameters
-from incrowd.randomizers.base import Randomizer
+from incrowd.protocols.settings import setting
 from incrowd.randomness import Seeds
 from incrowd.tasks.base import Collected
 
+_ROUND = 2.0**-50
 
-@dataclass(frozen=True, init=False)
-class CheckIn(ShufflerProtocol, Coverable, Anytime):
-    """In each of ``rounds`` rounds everyone takes part with probability ``rate``."""
+
+@dataclass(frozen=True)
+class CheckIn(ShufflerProtocol, Coverable, Anytime, RunDiagnostics):
+    """In each of ``rounds`` rounds everyone takes part with probability ``rate``.
+
+    Either one ``rate`` for all is given, or ``rates``, one per person.
+    """
 
     kind: ClassVar[str] = "check-in"
-    parameters_type: ClassVar[type[Parameters]] = CheckInParameters
     collected_type: ClassVar[type[Collected]] = simulate.CheckedIn
 
-    randomizer: Randomizer
-    parameters: CheckInParameters
-    cover: CoverPlan | None
-    """The timetable of cells, with cover traffic."""
-    counts: tuple[int, ...] | None
-    """The reports of each round of a run without dummies; none before it, and with dummies."""
-    attended: bool
+    _: KW_ONLY
+    n: Annotated[
+        int,
+        setting("people who take part, the victim included", solve="min", check=checks.crowd),
+    ]
+    rounds: Annotated[
+        int, setting("rounds, each with a fresh random crowd", solve="max", least=1)
+    ] = 1
+    rate: Annotated[
+        float,
+        setting(
+            "the chance that a person takes part in a round, above 0 and up to 1",
+            solve="max",
+            most=1.0,
+            default="",
+        ),
+    ] = 0.0
+    least: Annotated[
+        float,
+        setting(
+            "the smallest crowd to count on, as a number of people or a share of them (below 1): a "
+            "round in which fewer are heard of is dropped unread",
+            default="all n, and no round is dropped",
+        ),
+    ] = 0
+    dummies: Annotated[
+        bool,
+        setting("who stays away sends an equal dummy, so that traffic does not show it"),
+    ] = True
+    adaptive: Annotated[
+        bool,
+        setting(
+            "the randomizer may depend on a report's place in the shuffled round and on those "
+            "before it, never on whose it is"
+        ),
+    ] = False
+    rates: Annotated[
+        tuple[float, ...],
+        setting("a file with each person's own rate, one per line, in place of one for all"),
+    ] = ()
+    counts: tuple[int, ...] | None = None
+    """Reports of each round of a run without dummies; none before it, and with dummies."""
+    attended: bool = False
     """Whether the least crowd is that of a run, rather than one that the shuffler insists on."""
 
-    def __init__(
-        self,
-        randomizer: Randomizer,
-        *,
-        n: int,
-        rate: float = 0.0,
-        rounds: int = 1,
-        least: float = 0,
-        dummies: bool = True,
-        adaptive: bool = False,
-        rates: Iterable[float] = (),
-    ) -> None:
-        """Either one ``rate`` for all, or ``rates``, one per person."""
-        parameters = CheckInParameters(
-            n=n, rate=rate, rounds=rounds, least=least, dummies=dummies, adaptive=adaptive,
-            rates=tuple(rates),
-        )  # fmt: skip
-        object.__setattr__(self, "randomizer", check_randomizer(randomizer))
-        object.__setattr__(self, "parameters", parameters)
-        object.__setattr__(self, "cover", None)
-        object.__setattr__(self, "counts", None)
-        object.__setattr__(self, "attended", False)
+    def _resolved(self) -> Mapping[str, Any]:
+        """Refuse rates that are no chances, and a least crowd that is none."""
+        rates = tuple(self.rates)
+        if rates:
+            if self.rate:
+                raise InvalidParameter(
+                    "rates are in place of one rate for all: give only one of them", field="rates"
+                )
+            if len(rates) != self.n:
+                raise InvalidCrowd(
+                    f"rates has {len(rates)} entries for n = {self.n} people: give one each",
+                    field="rates",
+                )
+        else:
+            checks.rate(self.rate)
+        least = self.least
+        if least >= 1 and least != round(least):
+            raise InvalidParameter(
+                f"least must be a whole number of people or a share of them below 1, got {least:g}",
+                field="least",
+            )
+        if least and not self.dummies:
+            raise InvalidParameter(
+                "least needs dummies: without them nobody can tell who stayed away from who was "
+                "not there",
+                field="least",
+            )
+        if least > self.n:
+            raise InvalidCrowd(
+                f"least must be at most the n = {self.n} people, got {least:g}", field="least"
+            )
+        own = (
+            checks.rate(each, f"rates (of person {person})", "rates")
+            for person, each in enumerate(rates)
+        )
+        return {"rates": tuple(own)}
 
-    @classmethod
-    def make(cls, parameters: Any, randomizer: Randomizer, graph: Graph | None = None) -> Self:
-        """Build from parameters; there is no graph."""
-        del graph
-        return cls(randomizer, **msgspec.structs.asdict(parameters))
+    @property
+    def fewest(self) -> int:
+        """A round in which fewer people are heard of is dropped."""
+        if self.least >= 1:
+            return int(self.least)
+        # A share such as 0.55 is a little more or less than what it is meant to be.
+        return math.ceil(self.least * self.n * (1 - _ROUND))
+
+    @property
+    def crowd(self) -> int:
+        """The crowd that every round is sure to have."""
+        return self.fewest or self.n
+
+    def each_rate(self) -> NDArray[np.float64]:
+        """Everybody's chance to take part in a round."""
+        return np.array(self.rates) if self.rates else np.full(self.n, self.rate)
+
+    def rate_of(self, person: int) -> float:
+        """One person's chance to take part in a round."""
+        return self.rates[person] if self.rates else self.rate
+
+    @property
+    def participants_expected(self) -> float:
+        """How many people a round is expected to have."""
+        return sum(self.rates) if self.rates else self.n * self.rate
 
     def uncovered(self, view: frozenset[str], colluders: Colluders) -> Guarantee:
         """Amplified by rate and crowd against the curator; ε0 for views with the shuffler."""
-        return accountant.check_in_guarantee(
-            self.randomizer,
-            self.parameters,
-            view,
-            check_colluders(colluders, self.parameters.crowd),
-            counts=self.counts,
-            attended=self.attended,
-        )
+        return accountant.check_in_guarantee(self, view, check_colluders(colluders, self.crowd))
 
     def diagnostics(
         self, delta: float, guarantee: Guarantee, colluders: Colluders = 0
-    ) -> dict[str, Any]:
-        """How many people a round is expected to have."""
+    ) -> tuple[Fact, ...]:
+        """People whom a round is expected to have."""
         del delta, guarantee, colluders
-        return {"participants_expected": self.parameters.participants_expected}
+        return (Fact("participants_expected", self.participants_expected),)
 
-    def run_diagnostics(self, collected: Collected, delta: float) -> dict[str, Any]:
-        """How many people took part in the rounds that were held, and how many were heard of."""
+    def run_diagnostics(self, collected: Collected, delta: float) -> tuple[Fact, ...]:
+        """Participants of the rounds that were held."""
         del delta
         crowds = collected.crowds
-        return {
-            "rounds_held": len(crowds),
-            "participants_fewest": min(crowds),
-            "participants_mean": collected.received / len(crowds),
-            "participants_most": max(crowds),
-            "rounds_empty": crowds.count(0),
-            **(
-                {"weights": "people with a higher rate count more"} if self.parameters.rates else {}
-            ),
-        }
+        weights = Fact("weights", "people with a higher rate count more")
+        return (
+            Fact("rounds_held", len(crowds)),
+            Fact("participants_fewest", min(crowds)),
+            Fact("participants_mean", collected.received / len(crowds)),
+            Fact("participants_most", max(crowds)),
+            Fact("rounds_empty", crowds.count(0)),
+            *([weights] if self.rates else []),
+        )
 
     def cost(self) -> Cost:
         """One message per round with dummies; else one per round in which the person is in."""
-        chosen = self.parameters
-        answers = chosen.participants_expected * chosen.rounds
-        messages = chosen.rounds if chosen.dummies else answers / chosen.n
+        answers = self.participants_expected * self.rounds
+        messages = self.rounds if self.dummies else answers / self.n
         return Cost(
-            rounds=chosen.rounds,
+            rounds=self.rounds,
             messages_per_person=messages,
-            bytes_per_person=messages * check_in_bytes(self.randomizer.report_bytes, chosen.rounds),
+            bytes_per_person=messages * check_in_bytes(self.randomizer.report_bytes, self.rounds),
             expected_error=expected_error(self.randomizer, answers, sampled=True),
         )
 
     def collect(self, values: NDArray[Any], seeds: Seeds) -> Collected:
         """Everyone's rounds at once."""
         check_crowd(self, values)
-        rates, rounds = self.parameters.each_rate(), self.parameters.rounds
-        return simulate.collect(self.randomizer, values, rates, rounds, seeds)
+        return simulate.collect(self.randomizer, values, self.each_rate(), self.rounds, seeds)
 
     def conditional_on(self, collected: Collected) -> Self:
         """All planned rounds, each with the smallest number of people that any is sure to have had.
@@ -147,15 +211,13 @@ class CheckIn(ShufflerProtocol, Coverable, Anytime):
                 "no round was held, since too few people were heard of: lower least, or give "
                 "people more time"
             )
-        planned = self.parameters
-        if not planned.dummies:
-            missing = max(0, planned.rounds - len(held.rounds))
-            return self._under(self.cover, planned, counts=(*held.crowds, *(0,) * missing))
+        if not self.dummies:
+            missing = max(0, self.rounds - len(held.rounds))
+            return replace(self, counts=(*held.crowds, *(0,) * missing))
         crowd = self._sure(held)
-        if crowd == planned.crowd:
+        if crowd == self.crowd:
             return self
-        happened = msgspec.structs.replace(planned, least=crowd)
-        return self._under(self.cover, happened, attended=not planned.fewest)
+        return replace(self, least=crowd, attended=not self.fewest)
 
     def _sure(self, held: simulate.CheckedIn) -> int:
         """The crowd that every planned round is sure to have.
@@ -166,68 +228,52 @@ class CheckIn(ShufflerProtocol, Coverable, Anytime):
         is stated, that attendance follows no earlier round. If such a run was stopped early nobody
         knows who would have come, unless everyone always did.
         """
-        planned, fewest = self.parameters, min(each for each in held.present if each)
-        if planned.rounds == 1:
+        fewest = min(each for each in held.present if each)
+        if self.rounds == 1:
             return fewest
-        if planned.fewest:
-            return min(planned.fewest, fewest)
-        stopped = len(held.present) + held.unheld < planned.rounds
-        return 1 if stopped and fewest < planned.n else fewest
+        if self.fewest:
+            return min(self.fewest, fewest)
+        stopped = len(held.present) + held.unheld < self.rounds
+        return 1 if stopped and fewest < self.n else fewest
 
     def with_rounds(self, rounds: int) -> Self:
         """The same check-in, planned with another number of rounds."""
-        return self._under(self.cover, msgspec.structs.replace(self.parameters, rounds=rounds))
+        return replace(self, rounds=rounds)
 
     def subset(self, people: Sequence[int]) -> Self:
         """A smaller crowd, each with their own rate."""
-        rates = tuple(self.parameters.rates[person] for person in people if self.parameters.rates)
-        fewer = msgspec.structs.replace(self.parameters, n=len(people), rates=rates)
-        return self.make(fewer, self.randomizer)
+        rates = tuple(self.rates[person] for person in people if self.rates)
+        return replace(self, n=len(people), rates=rates, cover=None)
 
-    def covered(self, delta: float, cells: CellFormat) -> tuple[Self, CoverPlan]:
+    def covered(self, delta: float, cells: CellFormat) -> Self:
         """With the same cells from everyone to the shuffler in each round; that needs no δ."""
         del delta
-        if not self.parameters.dummies:
+        if not self.dummies:
             raise NotProven(
                 "cover needs dummies: without them the shuffler's answers show who stayed away; "
                 "set dummies = true, or leave cover out",
                 field="cover",
             )
-        plan = check_in_cover(self.randomizer.report_bytes, self.parameters.rounds, cells)
-        return self._under(plan, self.parameters), plan
-
-    def _under(
-        self,
-        cover: CoverPlan | None,
-        parameters: CheckInParameters,
-        *,
-        counts: tuple[int, ...] | None = None,
-        attended: bool = False,
-    ) -> Self:
-        same = self.make(parameters, self.randomizer)
-        object.__setattr__(same, "cover", cover)
-        object.__setattr__(same, "counts", counts)
-        object.__setattr__(same, "attended", attended)
-        return same
+        return replace(self, cover=check_in_cover(self.randomizer.report_bytes, self.rounds, cells))
 
     def duration(self, timing: Timing) -> float:
         """Until the last round is over for good, and the curator has got it."""
-        return closes(self.parameters.rounds - 1, timing) + super().duration(timing)
+        return closes(self.rounds - 1, timing) + super().duration(timing)
 
     def actor(self, address: Address, context: ActorContext) -> Actor:
         """One person's device, the shuffler, or the curator."""
         from incrowd.protocols.check_in.roles import Curator, Device, Shuffler
 
-        chosen, reports = self.parameters, ReportFormat.of(self.randomizer)
+        reports = ReportFormat.of(self.randomizer)
         if address == CURATOR:
-            return Curator(chosen.n, reports, chosen.rounds, sealer=context.sealer)
+            return Curator(self.n, reports, self.rounds, sealer=context.sealer)
         if address == SHUFFLER:
             return Shuffler(
-                devices(self.parameters.n),
+                devices(self.n),
                 reports.nbytes,
-                chosen.rounds,
-                least=chosen.fewest,
-                dummies=chosen.dummies,
+                self.rounds,
+                least=self.fewest,
+                dummies=self.dummies,
                 generator=context.generator,
                 timing=context.timing,
             )
@@ -235,10 +281,10 @@ class CheckIn(ShufflerProtocol, Coverable, Anytime):
         return Device(
             context.value,
             self.randomizer,
-            chosen.rounds,
+            self.rounds,
             report_bytes=reports.nbytes,
-            rate=chosen.rate_of(person),
-            dummies=chosen.dummies,
+            rate=self.rate_of(person),
+            dummies=self.dummies,
             # Under cover the cells leave at the device's time, and what is in them is there before.
             share=phase(person) if self.cover is None else 0.0,
             rng=context.generator(),

@@ -5,11 +5,8 @@ from typing import TYPE_CHECKING
 from incrowd.plugins import lazy_names
 
 if TYPE_CHECKING:
-    from incrowd.protocols.local.spec import Local, LocalParameters
+    from incrowd.protocols.local.spec import Local
 
-__all__ = ["Local", "LocalParameters"]
+__all__ = ["Local"]
 
-__getattr__ = lazy_names(
-    __name__,
-    {"Local": "incrowd.protocols.local.spec", "LocalParameters": "incrowd.protocols.local.spec"},
-)
+__getattr__ = lazy_names(__name__, {"Local": "incrowd.protocols.local.spec"})

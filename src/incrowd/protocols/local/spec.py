@@ -13,57 +13,39 @@ from numpy.typing import NDArray
 
 from incrowd.privacy.guarantee import Guarantee
 from incrowd.privacy.mechanisms.local import local_guarantee
-from incrowd.protocols.api import Colluders, check_colluders, check_randomizer
+from incrowd.protocols.api import Colluders, check_colluders
 from incrowd.protocols.families import ReportingProtocol
 from incrowd.protocols.local import simulate
 from incrowd.protocols.run import check_crowd
 from incrowd.protocols.runtime.actor import CURATOR, Actor, Address, devices
 from incrowd.protocols.runtime.context import ActorContext
 from incrowd.protocols.runtime.wire import ReportFormat
-from incrowd.protocols.settings import Parameters, RoundParameters
-from incrowd.randomizers.base import Randomizer
 from incrowd.randomness import Seeds
 from incrowd.tasks.base import Collected
 from incrowd.views import view_of
 
 
-class LocalParameters(RoundParameters, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The parameters of :class:`Local`."""
-
-
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class Local(ReportingProtocol):
     """Everyone sends ``rounds`` fresh reports straight to the curator."""
 
     kind: ClassVar[str] = "local"
-    parameters_type: ClassVar[type[Parameters]] = LocalParameters
-
-    randomizer: Randomizer
-    parameters: LocalParameters
-
-    def __init__(self, randomizer: Randomizer, *, n: int, rounds: int = 1) -> None:
-        object.__setattr__(self, "randomizer", check_randomizer(randomizer))
-        object.__setattr__(self, "parameters", LocalParameters(n=n, rounds=rounds))
 
     def guarantee(self, view: str = "curator", colluders: Colluders = 0) -> Guarantee:
         """ε0 per round, whoever looks."""
-        count = check_colluders(colluders, self.parameters.n)
-        return local_guarantee(self.randomizer, self.parameters.rounds, view_of(view), count)
-
-    def guarantees(self) -> tuple[Guarantee, ...]:
-        """The curator, who sees who said what, alone and with the hub, and everyone: the same."""
-        return tuple(self.guarantee(view) for view in ("curator", "curator+hub", "everyone"))
+        count = check_colluders(colluders, self.n)
+        return local_guarantee(self.randomizer, self.rounds, view_of(view), count)
 
     def collect(self, values: NDArray[Any], seeds: Seeds) -> Collected:
         """Everyone's reports at once."""
         check_crowd(self, values)
-        return simulate.collect(self.randomizer, values, self.parameters.rounds, seeds)
+        return simulate.collect(self.randomizer, values, self.rounds, seeds)
 
     def actor(self, address: Address, context: ActorContext) -> Actor:
         """One person's device, or the curator."""
         from incrowd.protocols.local.roles import Curator, Device
 
         if address == CURATOR:
-            people, reports = devices(self.parameters.n), ReportFormat.of(self.randomizer)
-            return Curator(people, reports, self.parameters.rounds, timing=context.timing)
+            people, reports = devices(self.n), ReportFormat.of(self.randomizer)
+            return Curator(people, reports, self.rounds, timing=context.timing)
         return self.device(Device, context)

@@ -5,15 +5,8 @@ from typing import TYPE_CHECKING
 from incrowd.plugins import lazy_names
 
 if TYPE_CHECKING:
-    from incrowd.protocols.network_shuffle.parameters import NetworkShuffleParameters
     from incrowd.protocols.network_shuffle.spec import NetworkShuffle
 
-__all__ = ["NetworkShuffle", "NetworkShuffleParameters"]
+__all__ = ["NetworkShuffle"]
 
-__getattr__ = lazy_names(
-    __name__,
-    {
-        "NetworkShuffle": "incrowd.protocols.network_shuffle.spec",
-        "NetworkShuffleParameters": "incrowd.protocols.network_shuffle.spec",
-    },
-)
+__getattr__ = lazy_names(__name__, {"NetworkShuffle": "incrowd.protocols.network_shuffle.spec"})

@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     from incrowd.protocols.network_shuffle.theorems.walk import Walk
 
 _QUANTILES = (0.5, 0.9, 0.99)
+UPPER = (
+    "trusted_shuffler_epsilon", "median_epsilon", "p99_epsilon", "exposure", "conditional_epsilon",
+    "median_exposure", "median_conditional_epsilon", "epsilon",
+)  # fmt: skip
+"""Diagnostics that bound something from above."""
+UNITS = {"component_sizes": "component"}
 _CLOSE = 1.05
 """Within this factor of the trusted shuffler a person counts as mixed."""
 
@@ -29,7 +35,7 @@ def diagnostics(
     protocol: NetworkShuffle, delta: float, guarantee: Guarantee, colluders: Colluders = 0
 ) -> dict[str, Any]:
     """The keys that ``account`` adds to the common ones."""
-    n, walk = protocol.parameters.n, protocol.walk
+    n, walk = protocol.n, protocol.walk
     trusted = blanket_profile(protocol.randomizer, n).epsilon(delta)
     found: dict[str, Any] = {"trusted_shuffler_epsilon": trusted}
     if walk is None:
@@ -91,7 +97,7 @@ def _why(
     graph = walk.together
     if graph.degrees[person] == 0:
         return "alone in the graph: there is nobody to hide among"
-    if not protocol.parameters.stationary and protocol.rounds == 0:
+    if not protocol.stationary and protocol.planned_rounds == 0:
         return "no rounds, no amplification: every report is still with its owner"
     if check_colluders(colluders, walk.n):
         return "a report that meets a colluder soon is traced back; see exposure"

@@ -10,16 +10,16 @@ Walks" by Liew, Takahashi, Takagi, Kato, Cao and Yoshikawa, with its theorems re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from incrowd import checks
+from incrowd.blocks import Fact, facts_from
 from incrowd.errors import InvalidCrowd, InvalidParameter, ProtocolFailed
 from incrowd.graphs.graph import Graph
 from incrowd.privacy.guarantee import Guarantee, Profile
@@ -31,7 +31,6 @@ from incrowd.protocols.api import (
     Progress,
     Protocol,
     check_colluders,
-    check_randomizer,
     colluding,
 )
 from incrowd.protocols.capabilities import (
@@ -41,10 +40,11 @@ from incrowd.protocols.capabilities import (
     OnGraph,
     Plannable,
     Routed,
+    RunDiagnostics,
     SampleCorrected,
 )
 from incrowd.protocols.expected_error import expected_error
-from incrowd.protocols.named_graph import befriended, graph_named
+from incrowd.protocols.named_graph import load_graph
 from incrowd.protocols.network_shuffle import accountant, simulate
 from incrowd.protocols.network_shuffle.cover import (
     SHARE,
@@ -53,11 +53,12 @@ from incrowd.protocols.network_shuffle.cover import (
     plan,
 )
 from incrowd.protocols.network_shuffle.diagnostics import (
+    UNITS,
+    UPPER,
     attendance_summary,
     diagnostics,
     load_summary,
 )
-from incrowd.protocols.network_shuffle.parameters import NetworkShuffleParameters, Rounds
 from incrowd.protocols.network_shuffle.roles.timetable import Clock
 from incrowd.protocols.network_shuffle.simulate import Mode, Walked
 from incrowd.protocols.network_shuffle.theorems import routes
@@ -75,8 +76,7 @@ from incrowd.protocols.runtime.actor import Actor, Address, device
 from incrowd.protocols.runtime.context import ActorContext, Connections, Timing
 from incrowd.protocols.runtime.cover import COVERED, CellFormat
 from incrowd.protocols.runtime.wire import Absent, encode
-from incrowd.protocols.settings import Parameters
-from incrowd.randomizers.base import Randomizer
+from incrowd.protocols.settings import setting, source
 from incrowd.randomness import Seeds
 from incrowd.tasks.base import Collected
 from incrowd.views import view_of
@@ -88,115 +88,135 @@ _FAIR = 0.01
 """How far from the common law the walks may be on average for ``single`` to be a fair sample."""
 
 
-@dataclass(frozen=True, init=False, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class NetworkShuffle(
-    Protocol, Coverable, OnGraph, Routed, Plannable, Attested, SampleCorrected, Exposable
+    Protocol,
+    Coverable,
+    OnGraph,
+    Routed,
+    Plannable,
+    Attested,
+    SampleCorrected,
+    Exposable,
+    RunDiagnostics,
 ):
-    """Everyone sends one report, which walks over a graph before it is handed in."""
+    """Everyone sends one report, which walks over a graph before it is handed in.
+
+    ``graph`` may be a sequence, used one per round in turn. ``away[r, v]`` says that v keeps what
+    it holds in round r, ``silent[v]`` that v never hands in: both are public, and do not depend on
+    anybody's data.
+    """
 
     kind: ClassVar[str] = "network-shuffle"
-    parameters_type: ClassVar[type[Parameters]] = NetworkShuffleParameters
     collected_type: ClassVar[type[Collected]] = Walked
 
-    randomizer: Randomizer
-    parameters: NetworkShuffleParameters
-    walk: Walk | None
-    """How reports move; none when only the stationary law of n people is described."""
-    lost: int
+    _: KW_ONLY
+    n: Annotated[
+        int,
+        setting(
+            "people who take part, the victim included", solve="min", default="counted in the graph"
+        ),
+    ] = 0
+    graph: Annotated[
+        Graph | None,
+        source(
+            "file that says who can talk to whom, or a family of graphs such as regular:8",
+            load_graph,
+        ),
+    ] = None
+    rounds: Annotated[
+        int | Literal["auto"],
+        setting(
+            "times that each report moves on; auto: the fewest that come within a factor of the "
+            "trusted shuffler",
+            solve="min",
+        ),
+    ] = "auto"
+    laziness: Annotated[
+        float,
+        setting("chance that a report stays where it is in a round", check=checks.probability),
+    ] = 0.0
+    mode: Annotated[
+        Mode,
+        setting("hand in all reports held at the end, or a single one, or a dummy when none"),
+    ] = "all"
+    peers: Annotated[
+        int,
+        setting(
+            "random others whom everyone knows besides their neighbours in the graph", local=True
+        ),
+    ] = 0
+    within: Annotated[
+        float, setting("with rounds = auto: the factor of the trusted shuffler's ε to come to")
+    ] = 1.05
+    share: Annotated[
+        float,
+        setting(
+            "with rounds = auto: the share of people for whom that must hold",
+            check=checks.probability,
+        ),
+    ] = 1.0
+    stationary: Annotated[
+        bool, setting("take the walks as perfectly mixed, as after endless rounds")
+    ] = False
+    away: NDArray[np.bool_] | None = None
+    silent: NDArray[np.bool_] | None = None
+    walk: Walk | None = None
+    """Way of the reports; none when only the stationary law of n people is described."""
+    lost: int = 0
     """Reports that never arrived, in a run that happened."""
-    attendance: Attendance | None
-    """Who was there when, in a run that happened; none where the walk says all there is to say."""
-    cover: NetworkCover | None
-    """The timetable of cells, with cover traffic."""
+    attendance: Attendance | None = None
+    """Record of attendance in a run that happened; none where the walk says all there is to say."""
+    cover: NetworkCover | None = None
+    """Timetable of cells, with cover traffic."""
 
-    def __init__(
-        self,
-        graph: Graph | Sequence[Graph],
-        randomizer: Randomizer,
-        *,
-        rounds: Rounds = "auto",
-        laziness: float = 0.0,
-        mode: Mode = "all",
-        within: float = 1.05,
-        share: float = 1.0,
-        stationary: bool = False,
-        away: NDArray[np.bool_] | None = None,
-        silent: NDArray[np.bool_] | None = None,
-    ) -> None:
-        """``graph`` may be a sequence, used one per round in turn.
+    def _resolved(self) -> Mapping[str, Any]:
+        if self.laziness == 1:
+            raise InvalidParameter(
+                "laziness must be below 1: nothing would ever move", field="laziness"
+            )
+        if self.within <= 1:
+            raise InvalidParameter(
+                f"within must be a factor above 1, got {self.within!r}", field="within"
+            )
+        if self.share == 0:
+            raise InvalidParameter(f"share must be above 0, got {self.share!r}", field="share")
+        walk = self._described_walk()
+        if walk is None:
+            return {"n": checks.crowd(self.n)}
+        if self.n not in (0, walk.n):
+            named = self.names.get("graph", "the graph")
+            raise InvalidCrowd(
+                f"{named} has {walk.n} people, but n = {self.n}: each row of the data is one "
+                "person of the graph"
+            )
+        one = walk.graphs[0] if len(walk.graphs) == 1 else None
+        return {"n": walk.n, "walk": walk, "graph": one}
 
-        ``away[r, v]`` says that v keeps what it holds in round r, ``silent[v]`` that v never hands
-        in: both are public, and do not depend on anybody's data.
-        """
-        graphs = tuple(graph) if isinstance(graph, list | tuple) else (graph,)
+    def _described_walk(self) -> Walk | None:
+        """The walk that is given, or that over the given graphs."""
+        if self.walk is not None:
+            return self.walk
+        graphs: Any = self.graph if isinstance(self.graph, list | tuple) else (self.graph,)
+        if graphs == (None,):
+            if self.stationary:
+                return None
+            raise InvalidParameter(
+                "graph is missing: name the file that says who can talk to whom or a family "
+                "such as regular:8, or take the walks as perfectly mixed (stationary, with n)",
+                field="graph",
+            )
         for each in graphs:
             checks.instance(each, Graph, "graph", 'graphs.load("friends.npz")')
-        tables = (None if each is None else np.asarray(each, bool) for each in (away, silent))
-        walk = Walk(graphs, checks.probability(laziness, "laziness"), *tables)
-        parameters = NetworkShuffleParameters(
-            n=walk.n, rounds=rounds, laziness=laziness, mode=mode, within=within, share=share,
-            stationary=stationary,
-        )  # fmt: skip
-        self._set(parameters, randomizer, walk)
-
-    @classmethod
-    def make(cls, parameters: Any, randomizer: Randomizer, graph: Graph | None = None) -> Self:
-        """Build from parameters; finds the graph that they name unless it is given."""
-        if graph is None and not parameters.graph:
-            if not parameters.stationary:
-                raise InvalidParameter(
-                    "graph is missing: name the file that says who can talk to whom or a family "
-                    "such as regular:8, or take the walks as perfectly mixed (stationary, with n)",
-                    field="graph",
-                )
-            return cls._of(parameters, randomizer, None)
-        if graph is None:
-            graph = graph_named(parameters.graph, parameters.n)
-        if parameters.n and parameters.n != graph.n:
-            named = parameters.graph or "the graph"
-            raise InvalidCrowd(
-                f"{named} has {graph.n} people, but n = {parameters.n}: each row of the data is "
-                "one person of the graph"
-            )
-        if parameters.peers:
-            graph = befriended(graph, parameters.peers)
-        counted = msgspec.structs.replace(parameters, n=graph.n)
-        return cls._of(counted, randomizer, Walk((graph,), parameters.laziness))
-
-    @classmethod
-    def _of(
-        cls,
-        parameters: NetworkShuffleParameters,
-        randomizer: Randomizer,
-        walk: Walk | None,
-        lost: int = 0,
-        cover: NetworkCover | None = None,
-        attendance: Attendance | None = None,
-    ) -> Self:
-        protocol = cls.__new__(cls)
-        protocol._set(parameters, randomizer, walk, lost, cover, attendance)
-        return protocol
-
-    def _set(
-        self,
-        parameters: NetworkShuffleParameters,
-        randomizer: Randomizer,
-        walk: Walk | None,
-        lost: int = 0,
-        cover: NetworkCover | None = None,
-        attendance: Attendance | None = None,
-    ) -> None:
-        object.__setattr__(self, "parameters", parameters)
-        object.__setattr__(self, "randomizer", check_randomizer(randomizer))
-        object.__setattr__(self, "walk", walk)
-        object.__setattr__(self, "lost", lost)
-        object.__setattr__(self, "cover", cover)
-        object.__setattr__(self, "attendance", attendance)
+        tables = (
+            None if each is None else np.asarray(each, bool) for each in (self.away, self.silent)
+        )
+        return Walk(tuple(graphs), self.laziness, *tables)
 
     def __repr__(self) -> str:
         """The walk and the randomizer, without the graph."""
-        p = self.parameters
-        return f"NetworkShuffle(n = {p.n}, rounds = {p.rounds}, mode = {p.mode}, {self.randomizer})"
+        rest = f"mode = {self.mode}, {self.randomizer}"
+        return f"NetworkShuffle(n = {self.n}, rounds = {self.rounds}, {rest})"
 
     # Planning.
 
@@ -204,14 +224,12 @@ class NetworkShuffle(
         self, delta: float, *, colluders: Colluders = 0, progress: Progress | None = None
     ) -> Self:
         """With the rounds chosen, where they are ``auto``, and the walks measured."""
-        p = self.parameters
-        if p.stationary or self.walk is None:
+        if self.stationary or self.walk is None:
             return self
         found = self
-        if p.rounds == "auto":
+        if self.rounds == "auto":
             rounds = routes.fewest_rounds(self.walk, partial(self._enough, delta), progress)
-            parameters = msgspec.structs.replace(p, rounds=rounds)
-            found = self._of(parameters, self.randomizer, self.walk, self.lost, self.cover)
+            found = replace(self, rounds=rounds, attendance=None)
         found.mixing(colluders, progress)
         return found
 
@@ -222,18 +240,18 @@ class NetworkShuffle(
         sizes = np.bincount(component)[component]
         near = 0
         for size in np.unique(sizes).tolist():
-            target = self.parameters.within * blanket_profile(self.randomizer, size).epsilon(delta)
+            target = self.within * blanket_profile(self.randomizer, size).epsilon(delta)
             near += int(np.count_nonzero(profile.deltas(target)[sizes == size] <= delta))
-        return bool(near >= self.parameters.share * walk.n)
+        return bool(near >= self.share * walk.n)
 
     @property
-    def rounds(self) -> int:
-        """How often each report moves; raises while that is still open."""
-        if self.parameters.rounds == "auto":
+    def planned_rounds(self) -> int:
+        """Times that each report moves; raises while that is still open."""
+        if self.rounds == "auto":
             raise InvalidParameter(
                 "rounds are still auto: call planned(delta) to choose them", field="rounds"
             )
-        return self.parameters.rounds
+        return self.rounds
 
     # Accounting.
 
@@ -243,8 +261,8 @@ class NetworkShuffle(
         ``colluders`` are the numbers of people who tell the curator what passes through them, or
         how many, or which share of all: those are then drawn at random, by a fixed seed.
         """
-        who, p = view_of(view), self.parameters
-        count = check_colluders(colluders, p.n)
+        who = view_of(view)
+        count = check_colluders(colluders, self.n)
         if self.doubt and not self._bounded(count):
             return local_guarantee(self.randomizer, 1, who, count)
         if who == COVERED and (overflow := self.overflow) is not None:
@@ -259,25 +277,25 @@ class NetworkShuffle(
             profile,
             self.randomizer,
             assumptions=() if mixing is None else mixing.assumptions,
-            coalition=frozenset(colluding(colluders, p.n).tolist()),
+            coalition=frozenset(colluding(colluders, self.n).tolist()),
             absent=self.walk is not None and not self.walk.present,
             doubtful=self.doubt,
-            single=p.mode == "single",
-            stationary=p.stationary,
+            single=self.mode == "single",
+            stationary=self.stationary,
         )
 
     def guarantee_against_any(self, view: str, colluders: int) -> Guarantee:
         """ε0: those who collude may be all of one's neighbours, and see whose report it is."""
         if not colluders:
             return self.guarantee(view)
-        count = check_colluders(colluders, self.parameters.n)
+        count = check_colluders(colluders, self.n)
         return local_guarantee(self.randomizer, 1, view_of(view), count)
 
     @property
     def doubt(self) -> bool:
         """Whether devices were not on to the end, or reports are missing, in what happened."""
         return (self.lost > 0 or self.attendance is not None) and in_doubt(
-            self._described(), self.rounds, self.attendance, self.lost
+            self._described(), self.planned_rounds, self.attendance, self.lost
         )
 
     def _bounded(self, colluders: int) -> bool:
@@ -287,25 +305,21 @@ class NetworkShuffle(
         with colluders, who may have seen what doubtful devices did.
         """
         alone = self.cover is None and not colluders
-        return alone and is_bounded(self._described(), self.rounds, self.attendance)
+        return alone and is_bounded(self._described(), self.planned_rounds, self.attendance)
 
     def exposures(self, delta: float, colluders: Colluders) -> accountant.Exposures:
         """For each person: the chance that colluders expose them, and the ε otherwise."""
         mixing = self.mixing(colluders)
-        if mixing is None or not check_colluders(colluders, self.parameters.n):
+        if mixing is None or not check_colluders(colluders, self.n):
             raise InvalidParameter("exposures need a graph and at least one colluder")
         return accountant.exposures(mixing, self.randomizer, delta)
-
-    def guarantees(self) -> tuple[Guarantee, ...]:
-        """The curator, the curator together with the hub, and everyone."""
-        return tuple(self.guarantee(view) for view in ("curator", "curator+hub", "everyone"))
 
     def mixing(self, colluders: Colluders = 0, progress: Progress | None = None) -> Mixing | None:
         """How well the walks have hidden each person; none without a graph."""
         if self.walk is None:
             return None
         who = colluding(colluders, self.walk.n)
-        if self.parameters.stationary:
+        if self.stationary:
             if who.size:
                 raise InvalidParameter(
                     "colluders watch the walk, so that it must be described: give rounds instead "
@@ -319,13 +333,13 @@ class NetworkShuffle(
             return routes.stationary(self.walk)
         if self.doubt and self.attendance is not None and self._bounded(who.size):
             planned = Walk(self.walk.graphs, self.walk.laziness)
-            return routes.mix_doubtful(planned, self.rounds, self.attendance)
+            return routes.mix_doubtful(planned, self.planned_rounds, self.attendance)
         if who.size:
-            return routes.mix_colluding(self.walk, self.rounds, who, progress)
-        return routes.mix(self.walk, self.rounds, progress)
+            return routes.mix_colluding(self.walk, self.planned_rounds, who, progress)
+        return routes.mix(self.walk, self.planned_rounds, progress)
 
     def _profile(self, mixing: Mixing) -> PeopleProfile:
-        single, walk = self.parameters.mode == "single", self.walk
+        single, walk = self.mode == "single", self.walk
         kept = self._kept(mixing.rounds) if single and not self.doubt else None
         return accountant.people_profile(
             mixing,
@@ -351,7 +365,7 @@ class NetworkShuffle(
             raise InvalidParameter(
                 "colluders watch the walk, so that it must be described: give a graph and rounds"
             )
-        return blanket_profile(self.randomizer, self.parameters.n)
+        return blanket_profile(self.randomizer, self.n)
 
     # Running.
 
@@ -362,58 +376,46 @@ class NetworkShuffle(
         """
         from incrowd.protocols.network_shuffle.roles.device import sizes
 
-        p = self.parameters
-        hops = self.rounds * (1 - p.laziness)
+        hops = self.planned_rounds * (1 - self.laziness)
         hop, answer, hand_in = sizes(self.randomizer.report_bytes)
         return Cost(
-            rounds=self.rounds,
+            rounds=self.planned_rounds,
             messages_per_person=2 * hops + 1,
             bytes_per_person=hops * (hop + answer) + hand_in,
             expected_error=self._expected_error(),
         )
 
     def _expected_error(self) -> float | None:
-        error = expected_error(self.randomizer, max(1, self.parameters.n - self.lost))
-        if error is None or self.parameters.mode == "all" or self.walk is None:
+        error = expected_error(self.randomizer, max(1, self.n - self.lost))
+        if error is None or self.mode == "all" or self.walk is None:
             return error
-        dummies = simulate.expected_dummies(self.randomizer, self.walk, self.rounds)
+        dummies = simulate.expected_dummies(self.randomizer, self.walk, self.planned_rounds)
         return error / (1 - dummies.share) if dummies.share < 1 else None
 
     def collect(self, values: NDArray[Any], seeds: Seeds) -> Walked:
         """Everyone's reports at once, walked and handed in."""
         check_crowd(self, values)
         return simulate.collect(
-            self.randomizer, values, self._described(), self.rounds, self.parameters.mode, seeds
+            self.randomizer, values, self._described(), self.planned_rounds, self.mode, seeds
         )
 
     def actor(self, address: Address, context: ActorContext) -> Actor:
         """One person's device, or the curator."""
         from incrowd.protocols.network_shuffle.roles.device import make_actor
 
-        walk, mode = self._described(), self.parameters.mode
-        return make_actor(address, context, walk, self.rounds, mode, self.randomizer)
-
-    @property
-    def graph(self) -> Graph | None:
-        """Who can talk to whom, where one graph serves all rounds."""
-        if self.walk is None or len(self.walk.graphs) > 1:
-            return None
-        return self.walk.graphs[0]
+        walk, mode = self._described(), self.mode
+        return make_actor(address, context, walk, self.planned_rounds, mode, self.randomizer)
 
     def attested(self, collected: Collected, connections: Connections, timing: Timing) -> Collected:
         """With what the hub knows: for those who vanished that is all there is."""
         if not isinstance(collected, Walked):
             return collected
-        return with_connections(self.rounds, collected, connections, timing)
+        return with_connections(self.planned_rounds, collected, connections, timing)
 
     @property
     def absence_message(self) -> bytes:
         """Word to the curator that a device will not begin after all."""
         return encode(Absent())
-
-    def published(self) -> NetworkShuffleParameters:
-        """Without the name of the graph's file; random peers are part of the graph by now."""
-        return msgspec.structs.replace(self.parameters, graph="", peers=0)
 
     def contacts(self, person: int) -> tuple[Address, ...]:
         """The neighbours on every graph that is used."""
@@ -428,17 +430,18 @@ class NetworkShuffle(
         if np.array_equal(kept, np.arange(walk.n)):
             return self
         graphs = tuple(graph.subgraph(kept) for graph in walk.graphs)
-        parameters = msgspec.structs.replace(self.parameters, n=kept.size)
-        return self._of(parameters, self.randomizer, Walk(graphs, walk.laziness))
+        return replace(
+            self, n=kept.size, walk=Walk(graphs, walk.laziness), lost=0, attendance=None, cover=None
+        )
 
-    def covered(self, delta: float, cells: CellFormat) -> tuple[Self, NetworkCover]:
+    def covered(self, delta: float, cells: CellFormat) -> Self:
         """With as many cells as keep the chance of running out of room far below this δ."""
         found, budget = self.planned(checks.delta(delta)), SHARE * delta
         drawn = plan(
-            found._described(), found.rounds, self.parameters.mode,
+            found._described(), found.planned_rounds, self.mode,
             self.randomizer.report_bytes, cells, budget,
         )  # fmt: skip
-        return self._of(found.parameters, self.randomizer, found.walk, found.lost, drawn), drawn
+        return replace(found, cover=drawn, attendance=None)
 
     @cached_property
     def overflow(self) -> float | None:
@@ -450,10 +453,10 @@ class NetworkShuffle(
 
     def duration(self, timing: Timing) -> float:
         """As long as the rounds take, and until people have handed in."""
-        return super().duration(timing) + Clock.of(self.rounds, timing).hand_in
+        return super().duration(timing) + Clock.of(self.planned_rounds, timing).hand_in
 
     def _described(self) -> Walk:
-        if self.walk is None or self.parameters.stationary:
+        if self.walk is None or self.stationary:
             raise InvalidParameter(
                 "reports cannot walk for ever: give a graph and rounds instead of stationary"
             )
@@ -465,16 +468,16 @@ class NetworkShuffle(
         Reports that ``single`` keeps are a fair sample of everyone's only once the walks have
         mixed: before that no unbiased estimate is known.
         """
-        if self.parameters.mode == "single" and isinstance(collected, Walked):
+        if self.mode == "single" and isinstance(collected, Walked):
             happened = self.conditional_on(collected)
             walk = happened._described()
-            mixing = routes.mix(walk, self.rounds)
+            mixing = routes.mix(walk, self.planned_rounds)
             if float(mixing.variation.mean()) > _FAIR:
                 raise ProtocolFailed(
                     f"after {self.rounds} rounds the walks have not mixed, so that what mode "
                     "single hands in is no fair sample: give more rounds, or mode all"
                 )
-            dummies = simulate.expected_dummies(self.randomizer, walk, self.rounds)
+            dummies = simulate.expected_dummies(self.randomizer, walk, self.planned_rounds)
             collected = replace(collected, dummies=dummies)
         return collected
 
@@ -492,20 +495,18 @@ class NetworkShuffle(
         happened = Walk(walk.graphs, walk.laziness, collected.away, collected.silent)
         seen = None
         if collected.attendance is not None:
-            seen = attendance_of(self.rounds, len(collected.attendance), collected)
-        return self._of(
-            self.parameters, self.randomizer, happened, collected.lost, self.cover, seen
-        )
+            seen = attendance_of(self.planned_rounds, len(collected.attendance), collected)
+        return replace(self, walk=happened, lost=collected.lost, attendance=seen)
 
     def diagnostics(
         self, delta: float, guarantee: Guarantee, colluders: Colluders = 0
-    ) -> dict[str, Any]:
+    ) -> tuple[Fact, ...]:
         """The keys that ``account`` adds: how people differ, and by which route that is known."""
-        return diagnostics(self, delta, guarantee, colluders)
+        return facts_from(diagnostics(self, delta, guarantee, colluders), UPPER, UNITS)
 
-    def run_diagnostics(self, collected: Collected, delta: float) -> dict[str, Any]:
+    def run_diagnostics(self, collected: Collected, delta: float) -> tuple[Fact, ...]:
         """The keys that ``run`` adds: load, dummies and losses, and ε by who was on to the end."""
         if not isinstance(collected, Walked):
-            return {}
+            return ()
         groups = attendance_summary(self.conditional_on(collected), delta)
-        return load_summary(collected, self.parameters.mode) | groups
+        return facts_from(load_summary(collected, self.mode) | groups, UPPER)

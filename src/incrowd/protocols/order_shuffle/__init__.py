@@ -5,15 +5,8 @@ from typing import TYPE_CHECKING
 from incrowd.plugins import lazy_names
 
 if TYPE_CHECKING:
-    from incrowd.protocols.order_shuffle.parameters import OrderShuffleParameters
     from incrowd.protocols.order_shuffle.spec import OrderShuffle
 
-__all__ = ["OrderShuffle", "OrderShuffleParameters"]
+__all__ = ["OrderShuffle"]
 
-__getattr__ = lazy_names(
-    __name__,
-    {
-        "OrderShuffle": "incrowd.protocols.order_shuffle.spec",
-        "OrderShuffleParameters": "incrowd.protocols.order_shuffle.parameters",
-    },
-)
+__getattr__ = lazy_names(__name__, {"OrderShuffle": "incrowd.protocols.order_shuffle.spec"})

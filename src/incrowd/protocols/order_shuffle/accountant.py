@@ -21,7 +21,7 @@ from incrowd.privacy.pure import PureProfile
 from incrowd.protocols.api import Colluders
 from incrowd.protocols.order_shuffle.groupings import Grouping
 from incrowd.protocols.order_shuffle.mechanism import Mechanism
-from incrowd.protocols.order_shuffle.parameters import Distance
+from incrowd.protocols.order_shuffle.settings import Distance
 from incrowd.protocols.order_shuffle.theorems.alpha import (
     HAMMING,
     HONEST_SHUFFLER,
@@ -51,7 +51,7 @@ def shuffled_guarantee(
     alpha: float | None,
     few: bool,
     marked: bool,
-    hoped: bool,
+    prospective: bool,
     exact: bool,
     distance: Distance,
     view: frozenset[str],
@@ -61,8 +61,8 @@ def shuffled_guarantee(
 
     Before the groups are known it is the α that every crowd will be given, if that is how the
     shuffle is set. ``few``: reports are counted on to take few values. ``marked``: somebody's can
-    be told from others that say the same. ``hoped``: an order that is found anew for those who came
-    can be worse than the one for everybody, and nothing makes up for that.
+    be told from others that say the same. ``prospective``: an order that is found anew
+    for those who came can be worse than the one for everybody, and nothing makes up for that.
     """
     told = marked or colluders > 0
     if mechanism is not None:
@@ -79,7 +79,7 @@ def shuffled_guarantee(
             HONEST_SHUFFLER,
             PUBLIC_PLACES,
             _WHO_CAME,
-            *((_EVERYBODY,) if hoped else ()),
+            *((_EVERYBODY,) if prospective else ()),
             ONE_GROUP,
             *((_READABLE,) if few and not told else ()),
             *(() if exact else (_ROUNDED,)),
@@ -127,6 +127,8 @@ def _told(colluders: int) -> str:
     )
 
 
+UPPER = ("alpha", "local_alpha", "median_alpha", "group_alpha")
+"""Diagnostics that bound something from above."""
 _MOST_LISTED = 10_000
 """Beyond so many groups their promises are only summed up."""
 _SHUFFLED_ALPHA = ("median_alpha", "group_alpha")
@@ -164,7 +166,7 @@ def run_diagnostics(protocol: OrderShuffle, points: NDArray[Any] | None) -> dict
         mechanism.theta,
         mechanism.distance,
         points=points,
-        metric=protocol.parameters.metric if points is not None else None,
+        metric=protocol.metric if points is not None else None,
     )
     about = protocol.order_guarantee()
     return (

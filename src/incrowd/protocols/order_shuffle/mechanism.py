@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from incrowd.errors import InvalidCrowd
 from incrowd.protocols.order_shuffle.groupings import Grouping
 from incrowd.protocols.order_shuffle.orders.reference import ReferenceOrder
-from incrowd.protocols.order_shuffle.parameters import Distance
 from incrowd.protocols.order_shuffle.samplers import kendall
 from incrowd.protocols.order_shuffle.samplers.exact import MOST_THETA
 from incrowd.protocols.order_shuffle.samplers.hamming import hamming_permutation
+from incrowd.protocols.order_shuffle.settings import Distance
 from incrowd.protocols.order_shuffle.theorems import sensitivity
 from incrowd.protocols.order_shuffle.theorems.alpha import alpha_of, theta_for
 

@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from incrowd.protocols.order_shuffle.parameters import Metric
+from incrowd.protocols.order_shuffle.settings import Metric
 from incrowd.protocols.runtime import wire
 from incrowd.randomizers.base import FloatArray
 from incrowd.tasks.base import PlaceKind

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from incrowd.protocols.parties import SHUFFLER
+from incrowd.protocols.parties import SHUFFLER, SHUFFLER_VIEWS
 from incrowd.protocols.registry import ProtocolPlugin
 
 PLUGIN = ProtocolPlugin(
@@ -12,6 +12,7 @@ PLUGIN = ProtocolPlugin(
     default_randomizers={"category": "krr"},
     tasks=("release",),
     parties=(SHUFFLER,),
+    stated_views=SHUFFLER_VIEWS,
     docs="order-shuffle.md",
     paper="A Shuffling Framework for Local Differential Privacy (Meehan, Roy Chowdhury, "
     "Chaudhuri, Jha)",

@@ -60,7 +60,7 @@ _TO_SHUFFLER = msgspec.msgpack.Decoder(PlacedReport)
 def make_actor(protocol: OrderShuffle, address: Address, context: ActorContext) -> Actor:
     """One person's device, the shuffler, or the curator."""
     reports = wire.ReportFormat.of(protocol.randomizer)
-    p = protocol.parameters
+    p = protocol
     places = protocol.place_format
     if address == CURATOR:
         return Curator(p.n, reports, places, sealer=context.sealer)
@@ -132,7 +132,7 @@ class Shuffler(shuffle.Shuffler):
         generator: Callable[[int], np.random.Generator],
         timing: Timing,
     ) -> None:
-        roster = devices(protocol.parameters.n)
+        roster = devices(protocol.n)
         super().__init__(roster, report_bytes, 1, generator=generator, timing=timing)
         self._protocol = protocol
         self._places = places
@@ -164,7 +164,7 @@ class Shuffler(shuffle.Shuffler):
         if not who:
             return []
         found = shuffle_of(self._protocol, np.array(who), *_columns(self._places, places))
-        exact = self._protocol.parameters.exact
+        exact = self._protocol.exact
         sources: list[int] = found.sources(self._generator(number), exact=exact).tolist()
         return sources
 

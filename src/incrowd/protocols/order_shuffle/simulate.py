@@ -67,7 +67,7 @@ def collect(protocol: OrderShuffle, values: NDArray[Any], seeds: Seeds) -> Place
     who = np.arange(len(values))
     shuffle = shuffle_of(protocol, who, points, groups)
     reports = draw(protocol.randomizer, codes, seeds.generator("device", 0))
-    sources = shuffle.sources(seeds.generator("shuffler", 0), exact=protocol.parameters.exact)
+    sources = shuffle.sources(seeds.generator("shuffler", 0), exact=protocol.exact)
     return Placed(
         rounds=(reports[sources],),
         sent=len(values),

@@ -12,28 +12,36 @@ replaced by the exact one.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from incrowd import checks
+from incrowd.blocks import Fact, facts_from
 from incrowd.errors import InvalidCrowd, InvalidParameter, ProtocolFailed
 from incrowd.graphs.graph import Graph
 from incrowd.privacy.guarantee import Guarantee
 from incrowd.privacy.local import LocalProfile
 from incrowd.privacy.mechanisms.local import local_guarantee
-from incrowd.protocols.api import Colluders, Cost, check_colluders, check_randomizer
-from incrowd.protocols.capabilities import Coverable, OnGraph, OrderPrivate, TaskBound
+from incrowd.protocols.api import Colluders, Cost, check_colluders
+from incrowd.protocols.capabilities import (
+    Coverable,
+    MachineBound,
+    OnGraph,
+    OrderPrivate,
+    RunDiagnostics,
+    TaskBound,
+)
 from incrowd.protocols.expected_error import expected_error
 from incrowd.protocols.families import ShufflerProtocol
-from incrowd.protocols.named_graph import graph_named
+from incrowd.protocols.named_graph import load_graph
 from incrowd.protocols.order_shuffle import groupings, simulate
 from incrowd.protocols.order_shuffle.accountant import (
+    UPPER,
     diagnostics,
     randomized_guarantee,
     run_diagnostics,
@@ -43,146 +51,206 @@ from incrowd.protocols.order_shuffle.groupings import Grouping
 from incrowd.protocols.order_shuffle.mechanism import Mechanism
 from incrowd.protocols.order_shuffle.messages import PlaceFormat, placed_bytes
 from incrowd.protocols.order_shuffle.orders import reference
-from incrowd.protocols.order_shuffle.orders.reference import ReferenceOrder
-from incrowd.protocols.order_shuffle.parameters import OrderShuffleParameters
+from incrowd.protocols.order_shuffle.orders.reference import ReferenceOrder, given_order
+from incrowd.protocols.order_shuffle.settings import Distance, Method, Metric, Shape
 from incrowd.protocols.order_shuffle.simulate import parts
 from incrowd.protocols.order_shuffle.theorems.alpha import local_alpha
 from incrowd.protocols.run import check_crowd
 from incrowd.protocols.runtime.actor import SHUFFLER, Actor, Address
 from incrowd.protocols.runtime.context import ActorContext
 from incrowd.protocols.runtime.cover import CellFormat, ReportCover, against_hub
-from incrowd.protocols.settings import Parameters
-from incrowd.randomizers.base import Randomizer
+from incrowd.protocols.settings import setting, source
 from incrowd.randomness import Seeds
 from incrowd.tasks.base import Collected, PlaceKind, Task
 from incrowd.tasks.release import Placed, group_names
-from incrowd.views import view_of
+from incrowd.views import view_name, view_of
 
 _AMPLIFIED = frozenset({"curator"})
 _NO_RADIUS = "radius is missing: say how far a person's group reaches"
 
 
-@dataclass(frozen=True, init=False, eq=False)
-class OrderShuffle(ShufflerProtocol, Coverable, OnGraph, TaskBound, OrderPrivate):
+def _load_groups(settings: Mapping[str, Any], at_hand: Grouping | None) -> Grouping | None:
+    return at_hand or (groupings.load(settings["groups"]) if settings["groups"] else None)
+
+
+def _load_order(settings: Mapping[str, Any], at_hand: Any) -> Any:
+    return reference.read_order(settings["order"]) if settings["order"] else at_hand
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class OrderShuffle(
+    ShufflerProtocol, Coverable, OnGraph, TaskBound, OrderPrivate, RunDiagnostics, MachineBound
+):
     """Everyone's report goes to a shuffler, and comes out near the place it came from."""
 
     kind: ClassVar[str] = "order-shuffle"
-    parameters_type: ClassVar[type[Parameters]] = OrderShuffleParameters
     collected_type: ClassVar[type[Collected]] = Placed
 
-    randomizer: Randomizer
-    parameters: OrderShuffleParameters
-    grouping: Grouping | None
-    """The groups; none where they follow from places that only the data know."""
-    given: ReferenceOrder | None
-    """The order, where it is given rather than found."""
-    near: Graph | None
-    """The graph that the groups are from."""
-    places: PlaceKind
-    axes: int
-    """How many coordinates a place has."""
-    cover: ReportCover | None
-    """The timetable of cells, with cover traffic."""
-    marked: bool
+    _: KW_ONLY
+    n: Annotated[
+        int,
+        setting(
+            "people who take part, the victim included", default="counted in the groups or the data"
+        ),
+    ] = 0
+    alpha: Annotated[
+        float | None,
+        setting(
+            "how much may be told about the order inside any group; 0 mixes all groups uniformly"
+        ),
+    ] = None
+    theta: Annotated[
+        float | None,
+        setting("how closely the shuffle keeps to the order, in place of alpha"),
+    ] = None
+    distance: Annotated[
+        Distance,
+        setting(
+            "how far a shuffle is from the order: by pairs that change sides, or by people who get "
+            "another's report"
+        ),
+    ] = "kendall"
+    groups: Annotated[
+        Grouping | None,
+        source(
+            "JSON file with the groups: a list of lists of people, or everyone's own by number",
+            _load_groups,
+        ),
+    ] = None
+    graph: Annotated[
+        Graph | None,
+        source(
+            "file or family of graphs in which people within radius steps are a group", load_graph
+        ),
+    ] = None
+    radius: Annotated[
+        float | None,
+        setting("how far a person's group reaches: a distance, or steps in the graph"),
+    ] = None
+    metric: Annotated[
+        Metric,
+        setting(
+            "what distance means: that of the numbers, or kilometres between latitude and longitude"
+        ),
+    ] = "euclidean"
+    shape: Annotated[
+        Shape,
+        setting(
+            "whom a group has: everybody within the radius of a person, or everybody in the same "
+            "square so wide"
+        ),
+    ] = "ball"
+    order: Annotated[
+        ReferenceOrder | Sequence[int] | NDArray[np.integer[Any]] | None,
+        source(
+            "JSON file with the reference order: a list of people, the first is at rank 0",
+            _load_order,
+        ),
+    ] = None
+    method: Annotated[
+        Method,
+        setting("how the reference order is found; best tries all and keeps the least sensitive"),
+    ] = "best"
+    few_values: Annotated[
+        bool,
+        setting(
+            "count on every report being one of the categories, so that nobody can mark theirs: "
+            "with few of them less has to be shuffled"
+        ),
+    ] = False
+    exact: Annotated[
+        bool,
+        setting(
+            "draw the shuffle in whole numbers only, so that not even rounding shows; otherwise "
+            "in doubles, for simulations"
+        ),
+    ] = True
+    grouping: Grouping | None = None
+    """Groups of the people; none where they follow from places that only the data know."""
+    given: ReferenceOrder | None = None
+    """Reference order, where it is given rather than found."""
+    places: PlaceKind = "people"
+    axes: int = 0
+    """Number of coordinates of a place."""
+    marked: bool = False
     """Whether a report could be told from others that say the same, in a run that happened."""
-    hoped: bool
-    """Whether its groups are those of everyone who may come, in a run that did not happen yet."""
+    prospective_groups: bool = False
+    """Whether the groups are those of all who may come, in a run that did not happen yet."""
 
-    def __init__(
-        self,
-        randomizer: Randomizer,
-        grouping: Grouping | None = None,
-        *,
-        order: Sequence[int] | NDArray[np.integer[Any]] | None = None,
-        **settings: Any,
-    ) -> None:
-        """``settings`` are the fields of the parameters, such as ``alpha``."""
-        found = None if order is None else reference.given_order(order)
-        people = settings.pop("n", 0)
-        if grouping is not None:
-            made: type[Any] = Grouping
-            checks.instance(grouping, made, "grouping", "grouping.from_points(points, 5.0)")
-            if people not in (0, grouping.n):
-                raise InvalidCrowd(f"the groups have {grouping.n} people, but n = {people}")
-            people = grouping.n
-        parameters = OrderShuffleParameters(n=people, **settings)
-        self._set(parameters, randomizer, grouping, given=found)
-
-    @classmethod
-    def make(cls, parameters: Any, randomizer: Randomizer, graph: Graph | None = None) -> Self:
-        """Build from parameters; reads the files that they name unless a graph is given."""
-        found: Grouping | None = None
-        if parameters.groups:
-            found = groupings.load(parameters.groups)
-        elif graph is not None or parameters.graph:
-            graph = graph_named(parameters.graph, parameters.n) if graph is None else graph
-            steps = 1 if parameters.radius is None else int(parameters.radius)
-            found = groupings.from_graph(graph, steps)
-        if found is not None and parameters.n not in (0, found.n):
-            named = parameters.groups or parameters.graph or "the graph"
-            raise InvalidCrowd(
-                f"{named} has {found.n} people, but n = {parameters.n}: each must be one person "
-                "of the groups"
+    def _resolved(self) -> Mapping[str, Any]:
+        if self.n:
+            checks.crowd(self.n)
+        if self.alpha is None and self.theta is None:
+            raise InvalidParameter(
+                "alpha must be given: how much may be told about the order inside a group",
+                field="alpha",
             )
-        if found is not None:
-            parameters = msgspec.structs.replace(parameters, n=found.n)
-            _check_method(parameters, 0)
-        given = reference.read_order(parameters.order, parameters.n) if parameters.order else None
-        return cls._of(parameters, randomizer, found, given=given, near=graph)
-
-    @classmethod
-    def _of(
-        cls, parameters: OrderShuffleParameters, randomizer: Randomizer, *args: Any, **more: Any
-    ) -> Self:
-        protocol = cls.__new__(cls)
-        protocol._set(parameters, randomizer, *args, **more)
-        return protocol
-
-    def _set(
-        self,
-        parameters: OrderShuffleParameters,
-        randomizer: Randomizer,
-        grouping: Grouping | None,
-        *,
-        given: ReferenceOrder | None = None,
-        near: Graph | None = None,
-        places: PlaceKind = "people",
-        axes: int = 0,
-        cover: ReportCover | None = None,
-        marked: bool = False,
-        hoped: bool = False,
-    ) -> None:
-        object.__setattr__(self, "parameters", parameters)
-        object.__setattr__(self, "randomizer", check_randomizer(randomizer))
-        if parameters.few_values and self._categories is None:
+        if self.alpha is not None and self.theta is not None:
+            raise InvalidParameter(
+                "theta follows from alpha and the groups: give only one of them", field="theta"
+            )
+        self._check_places()
+        if self.few_values and self._categories is None:
             raise InvalidParameter(
                 "few_values needs a randomizer whose reports are categories: krr or rr",
                 field="few_values",
             )
-        object.__setattr__(self, "grouping", grouping)
-        object.__setattr__(self, "given", given)
-        object.__setattr__(self, "near", near)
-        object.__setattr__(self, "places", places)
-        object.__setattr__(self, "axes", axes)
-        object.__setattr__(self, "cover", cover)
-        object.__setattr__(self, "marked", marked)
-        object.__setattr__(self, "hoped", hoped)
+        grouping, named = self._given_groups(), self.names.get("groups") or self.names.get("graph")
+        people = self.n
+        if grouping is not None:
+            if people not in (0, grouping.n):
+                where, what = (named, "has") if named else ("the groups", "have")
+                more = ": each must be one person of the groups" if named else ""
+                raise InvalidCrowd(f"{where} {what} {grouping.n} people, but n = {people}{more}")
+            people = grouping.n
+            if named:
+                _check_method(self, 0)
+        given = self.given
+        if given is None and self.order is not None:
+            order: Any = self.order
+            given = given_order(getattr(order, "people", order), people)
+        return {"n": people, "grouping": grouping, "given": given}
 
-    def _but(self, *, n: int | None = None, **more: Any) -> Self:
-        """The same with some things changed."""
-        parameters = self.parameters
-        if n is not None:
-            parameters = msgspec.structs.replace(parameters, n=n)
-        kept = {
-            name: getattr(self, name)
-            for name in ("grouping", "given", "near", "places", "axes", "cover", "marked", "hoped")
-        }
-        changed = {"randomizer": self.randomizer} | kept | more
-        return self._of(parameters, **changed)
+    def _given_groups(self) -> Grouping | None:
+        if self.grouping is not None or self.groups is not None:
+            found = self.groups if self.grouping is None else self.grouping
+            abstract: Any = Grouping
+            example = "groupings.from_points(points, 5.0)"
+            grouping: Grouping = checks.instance(found, abstract, "groups", example)
+            return grouping
+        if self.graph is not None:
+            steps = 1 if self.radius is None else int(self.radius)
+            return groupings.from_graph(self.graph, steps)
+        return None
+
+    def _check_places(self) -> None:
+        groups, graph = self.names.get("groups"), self.names.get("graph")
+        if groups and graph:
+            raise InvalidParameter(
+                "groups and graph both say who is near whom: give only one", field="groups"
+            )
+        if (groups or graph) and (self.shape, self.metric) != ("ball", "euclidean"):
+            odd = "shape" if self.shape != "ball" else "metric"
+            raise InvalidParameter(
+                f"{odd} is for coordinates, not for groups or a graph", field=odd
+            )
+        if groups and self.radius is not None:
+            raise InvalidParameter("radius is not for given groups: leave it out", field="radius")
+        if graph and self.radius is not None and self.radius != int(self.radius):
+            raise InvalidParameter(
+                f"radius must be a whole number of steps in a graph, got {self.radius!r}",
+                field="radius",
+            )
+        if self.shape == "square" and not self.radius:
+            raise InvalidParameter(
+                "radius must be above 0 for squares: how wide they are", field="radius"
+            )
+        if self.names.get("order") and self.method != "best":
+            raise InvalidParameter("method is not for a given order: leave it out", field="method")
 
     def __repr__(self) -> str:
-        """What is promised about the order, and the randomizer."""
-        p = self.parameters
+        """The settings of the order, and the randomizer."""
+        p = self
         promised = f"alpha = {p.alpha:g}" if p.alpha is not None else f"theta = {p.theta:g}"
         return f"OrderShuffle(n = {p.n}, {promised}, distance = {p.distance}, {self.randomizer})"
 
@@ -190,7 +258,7 @@ class OrderShuffle(ShufflerProtocol, Coverable, OnGraph, TaskBound, OrderPrivate
 
     def bound_to(self, task: Task) -> Self:
         """With the places that the question says people have."""
-        places, p = task.places, self.parameters
+        places, p = task.places, self
         if places is None:
             return self
         if places == "people":
@@ -203,7 +271,7 @@ class OrderShuffle(ShufflerProtocol, Coverable, OnGraph, TaskBound, OrderPrivate
                 )
             return self
         if self.grouping is not None:
-            named = "groups" if p.groups else "graph"
+            named = "graph" if self.groups is None else "groups"
             raise InvalidParameter(
                 f"{named} says who is near whom, and so do the {places} of the data: give "
                 "only one of them"
@@ -226,17 +294,17 @@ class OrderShuffle(ShufflerProtocol, Coverable, OnGraph, TaskBound, OrderPrivate
                 field="shape",
             )
         _check_method(p, 0 if p.shape == "square" else task.axes)
-        return self._but(places=places, axes=task.axes)
+        return replace(self, places=places, axes=task.axes)
 
     def grouping_at(self, points: NDArray[Any] | None, names: Sequence[str] | None) -> Grouping:
         """The groups of people at these places."""
         if points is not None:
-            reach = self.parameters.radius
+            reach = self.radius
             if reach is None:
                 raise InvalidParameter(_NO_RADIUS, field="radius")
-            squares = self.parameters.shape == "square"
+            squares = self.shape == "square"
             near = groupings.from_cells if squares else groupings.from_points
-            return near(points, reach, self.parameters.metric)
+            return near(points, reach, self.metric)
         if names is not None:
             return groupings.from_labels([group_names(each) for each in names])
         raise InvalidParameter(
@@ -245,18 +313,17 @@ class OrderShuffle(ShufflerProtocol, Coverable, OnGraph, TaskBound, OrderPrivate
 
     def at(self, grouping: Grouping) -> Self:
         """The same shuffle of people in these groups."""
-        return self._but(n=grouping.n, grouping=grouping)
+        return replace(self, n=grouping.n, grouping=grouping)
 
     def renumbered(self, people: Sequence[int]) -> Self:
         """With a given order as it is when people are numbered anew, in this order."""
         if self.given is None:
             return self
-        return self._but(given=self.given.subset(np.asarray(people, np.int64)))
+        return replace(self, given=self.given.subset(np.asarray(people, np.int64)))
 
     def mechanism_for(self, grouping: Grouping) -> Mechanism:
         """The shuffle of these groups: its order is found once, whoever asks."""
-        p = self.parameters
-        order = self.given
+        p, order = self, self.given
         if order is None and p.distance == "hamming":
             order = ReferenceOrder(np.arange(grouping.n), "any")  # none is better than another
         elif order is None:
@@ -271,12 +338,12 @@ class OrderShuffle(ShufflerProtocol, Coverable, OnGraph, TaskBound, OrderPrivate
     @property
     def _finds_order(self) -> bool:
         """Whether the promise rests on an order that is found for the people at hand."""
-        return self.given is None and self.parameters.distance == "kendall"
+        return self.given is None and self.distance == "kendall"
 
     @property
     def values(self) -> int | None:
         """How many different values a report can be counted on to take; none for any number."""
-        return self._categories if self.parameters.few_values else None
+        return self._categories if self.few_values else None
 
     @property
     def _categories(self) -> int | None:
@@ -296,8 +363,8 @@ class OrderShuffle(ShufflerProtocol, Coverable, OnGraph, TaskBound, OrderPrivate
         return local_guarantee(self.randomizer, 1, view, self._colluding(colluders))
 
     def _colluding(self, colluders: Colluders) -> int:
-        if self.parameters.n or not colluders:
-            return check_colluders(colluders, self.parameters.n or 1)
+        if self.n or not colluders:
+            return check_colluders(colluders, self.n or 1)
         raise InvalidCrowd("n must be known to count colluders: give it, or the groups", field="n")
 
     def order_guarantee(self, view: str = "curator", colluders: Colluders = 0) -> Guarantee | None:
@@ -317,15 +384,14 @@ class OrderShuffle(ShufflerProtocol, Coverable, OnGraph, TaskBound, OrderPrivate
             return randomized_guarantee(
                 self.local_alpha, grouping=self.grouping, view=parties, colluders=count
             )
-        p = self.parameters
         return shuffled_guarantee(
             self.mechanism,
-            alpha=p.alpha,
-            few=p.few_values,
+            alpha=self.alpha,
+            few=self.few_values,
             marked=self.marked,
-            hoped=self.hoped and self._finds_order and p.theta is not None,
-            exact=p.exact,
-            distance=p.distance,
+            prospective=self.prospective_groups and self._finds_order and self.theta is not None,
+            exact=self.exact,
+            distance=self.distance,
             view=parties,
             colluders=count,
         )
@@ -333,35 +399,27 @@ class OrderShuffle(ShufflerProtocol, Coverable, OnGraph, TaskBound, OrderPrivate
     @property
     def local_alpha(self) -> float:
         """What the randomizer alone promises about the order of answers in any group."""
-        people = self.parameters.n if self.grouping is None else self.grouping.largest
+        people = self.n if self.grouping is None else self.grouping.largest
         if not people:
             return math.inf  # Nobody knows yet how many there are.
         # A permutation takes several steps, and only a pure ε0 adds up without any δ.
         return local_alpha(LocalProfile(self.randomizer).greatest_loss, people, self._categories)
 
-    def guarantees(self) -> tuple[Guarantee, ...]:
-        """For each view what is proven about answers, and then about their order."""
-        about = (self.order_guarantee(view) for view in self.stated)
-        return (
-            *super().guarantees(),
-            *(each for each in about if each is not None),
-        )
-
     def diagnostics(
         self, delta: float, guarantee: Guarantee, colluders: Colluders = 0
-    ) -> dict[str, Any]:
+    ) -> tuple[Fact, ...]:
         """The shuffle and its groups."""
         del delta
-        return diagnostics(self, "+".join(sorted(guarantee.view)), colluders)
+        return facts_from(diagnostics(self, view_name(guarantee.view), colluders), UPPER)
 
-    def run_diagnostics(self, collected: Collected, delta: float) -> dict[str, Any]:
-        """The shuffle that took place, and what it meant for places."""
+    def run_diagnostics(self, collected: Collected, delta: float) -> tuple[Fact, ...]:
+        """The shuffle that took place, and how far it moved reports."""
         del delta
         return self.conditional_on(collected).shuffled(getattr(collected, "points", None))
 
-    def shuffled(self, points: NDArray[Any] | None = None) -> dict[str, Any]:
-        """The shuffle of known groups, and what it means for places where these have points."""
-        return run_diagnostics(self, points)
+    def shuffled(self, points: NDArray[Any] | None = None) -> tuple[Fact, ...]:
+        """The shuffle of known groups, and how far it moves reports where places are points."""
+        return facts_from(run_diagnostics(self, points), UPPER)
 
     # What it costs.
 
@@ -372,72 +430,64 @@ class OrderShuffle(ShufflerProtocol, Coverable, OnGraph, TaskBound, OrderPrivate
             rounds=1,
             messages_per_person=1,
             bytes_per_person=placed_bytes(payload, self.places, self.axes),
-            expected_error=expected_error(self.randomizer, self.parameters.n),
+            expected_error=expected_error(self.randomizer, self.n),
         )
 
-    def covered(self, delta: float, cells: CellFormat) -> tuple[Self, ReportCover]:
+    def covered(self, delta: float, cells: CellFormat) -> Self:
         """With the same cells from everyone to the shuffler; their number needs no δ."""
         del delta
         report = self.randomizer.report_bytes + cells.seal
-        plan = ReportCover(SHUFFLER, cells.needed(placed_bytes(report, self.places, self.axes)))
-        return self._but(cover=plan), plan
+        needed = cells.needed(placed_bytes(report, self.places, self.axes))
+        return replace(self, cover=ReportCover(SHUFFLER, needed))
 
     # How it is run.
 
-    @property
-    def graph(self) -> Graph | None:
-        """The graph that says who is near whom."""
-        return self.near
-
-    def published(self) -> OrderShuffleParameters:
-        """Without the name of the graph's file; files of groups and orders stay on one machine."""
-        if not self.parameters.exact:
+    def check_live(self) -> None:
+        """Refuse what one machine alone can do: files, an order found anew, sampling in doubles."""
+        if not self.exact:
             raise InvalidParameter(
                 "exact must be true where people really take part", field="exact"
             )
-        if self.parameters.theta is not None and self._finds_order:
+        if self.theta is not None and self._finds_order:
             # The shuffler finds its order in floating point; the curator's machine may find another
             # one, and would state the α of that.
             raise InvalidParameter(
                 "theta is for one machine: give alpha where people take part", field="theta"
             )
-        for name in ("groups", "order"):
-            if getattr(self.parameters, name):
+        advice = {
+            "groups": "name a column with everyone's groups (task.groups) instead",
+            "order": "leave it out to have the order found",
+        }
+        for name, instead in advice.items():
+            if self.names.get(name):
                 raise InvalidParameter(
-                    f"{name} is a file of this machine, which devices do not have: "
-                    + (
-                        "name a column with everyone's groups (task.groups) instead"
-                        if name == "groups"
-                        else "leave it out to have the order found"
-                    )
+                    f"{name} is a file of this machine, which devices do not have: {instead}"
                 )
-        return msgspec.structs.replace(self.parameters, graph="")
 
     def subset(self, people: Sequence[int]) -> Self:
         """A smaller crowd, in the groups that remain."""
         kept = np.asarray(people, np.int64)
         fewer = None if self.grouping is None else self.grouping.subset(kept)
         order = self.given
-        if order is None and self.parameters.theta is not None and self.mechanism is not None:
+        if order is None and self.theta is not None and self.mechanism is not None:
             # An order that was found anew for fewer people could be worse; what is left of this
             # one is not, so that the promise of a given θ holds whoever stays away.
             order = self.mechanism.order
-        return self._but(
-            n=kept.size, grouping=fewer, given=None if order is None else order.subset(kept)
+        return replace(
+            self, n=kept.size, grouping=fewer, given=None if order is None else order.subset(kept)
         )
 
     @property
     def place_format(self) -> PlaceFormat:
         """What a place looks like on its way."""
-        p = self.parameters
-        return PlaceFormat.of(self.places, self.axes, p.metric, p.radius)
+        return PlaceFormat.of(self.places, self.axes, self.metric, self.radius)
 
     def prospective(self, values: NDArray[Any]) -> Self:
         """In the groups of these people, should all of them come."""
         if self.grouping is not None:
             return self
         _, points, names = parts(values, self.place_format)
-        return self.at(self.grouping_at(points, names))._but(hoped=True)
+        return replace(self.at(self.grouping_at(points, names)), prospective_groups=True)
 
     def conditional_on(self, collected: Collected) -> Self:
         """The shuffle of the people whose reports the shuffler had.
@@ -450,10 +500,11 @@ class OrderShuffle(ShufflerProtocol, Coverable, OnGraph, TaskBound, OrderPrivate
                 "more time"
             )
         who = collected.who
-        found = self if len(who) == self.parameters.n else self.subset(who.tolist())
+        found = self if len(who) == self.n else self.subset(who.tolist())
         if found.grouping is None:
             found = found.at(self.grouping_at(collected.points, collected.groups))
-        return found._but(marked=len(collected.at) < len(who), hoped=False)
+        marked = len(collected.at) < len(who)
+        return replace(found, marked=marked, prospective_groups=False)
 
     def collect(self, values: NDArray[Any], seeds: Seeds) -> Collected:
         """Everyone's reports at once."""
@@ -467,13 +518,11 @@ class OrderShuffle(ShufflerProtocol, Coverable, OnGraph, TaskBound, OrderPrivate
         return make_actor(self, address, context)
 
 
-def _check_method(parameters: OrderShuffleParameters, axes: int) -> None:
+def _check_method(protocol: OrderShuffle, axes: int) -> None:
     """Refuse a way to find an order that does not apply, before anybody answers."""
-    needs = reference.lacking(parameters.method, axes=axes, radius=parameters.radius)
+    needs = reference.lacking(protocol.method, axes=axes, radius=protocol.radius)
     if needs is not None:
-        raise InvalidParameter(
-            f"method {parameters.method} needs {needs}; use best", field="method"
-        )
+        raise InvalidParameter(f"method {protocol.method} needs {needs}; use best", field="method")
 
 
 @lru_cache(maxsize=8)

@@ -5,15 +5,8 @@ from typing import TYPE_CHECKING
 from incrowd.plugins import lazy_names
 
 if TYPE_CHECKING:
-    from incrowd.protocols.scrambled_query.parameters import ScramblerParameters
     from incrowd.protocols.scrambled_query.spec import ScrambledQuery
 
-__all__ = ["ScrambledQuery", "ScramblerParameters"]
+__all__ = ["ScrambledQuery"]
 
-__getattr__ = lazy_names(
-    __name__,
-    {
-        "ScrambledQuery": "incrowd.protocols.scrambled_query.spec",
-        "ScramblerParameters": "incrowd.protocols.scrambled_query.parameters",
-    },
-)
+__getattr__ = lazy_names(__name__, {"ScrambledQuery": "incrowd.protocols.scrambled_query.spec"})

@@ -39,20 +39,20 @@ def query_guarantee(query: ScrambledQuery, view: frozenset[str], colluders: int)
             "parties pool what they saw: choose a view of network, hub, scrambler and curator"
         )
     sees_result = "curator" in view
-    if sees_result and not query.parameters.release:
+    if sees_result and not query.release:
         raise NotProven(
             "the curator is given the result as it is: set release, the ε of noise in it, to "
             "promise something against the curator"
         )
     # Without scramblers people tell the curator when they got through, which they do not where the
     # compute node that they sent to is silent: then the curator is as good as an observer.
-    if view == {"curator"} and query.parameters.mode != "local":
+    if view == {"curator"} and query.mode != "local":
         profile, theorem = _released(query), "Laplace noise (docs/theory/plans.md)"
         return Guarantee(profile, view, theorem, (_RESULT,), colluders=colluders)
-    if "scrambler" in view and query.parameters.mode != "local":
+    if "scrambler" in view and query.mode != "local":
         return _by_lies_alone(query, view, colluders)
     # In the worst case as many as fit are in the victim's group; others tell nothing.
-    beside = min(colluders, max(0, query.parameters.sources - 1))
+    beside = min(colluders, max(0, query.sources - 1))
     profile = query.plan.profile(released=sees_result, colluders=beside)
     if query.query is not None and query.query.narrowed:
         # A condition on the groups may leave nobody whom the attack could tell apart.
@@ -62,7 +62,7 @@ def query_guarantee(query: ScrambledQuery, view: frozenset[str], colluders: int)
         view=view,
         theorem=query.plan.theorem,
         assumptions=(
-            *(() if query.parameters.mode == "local" else (_HONEST,)),
+            *(() if query.mode == "local" else (_HONEST,)),
             _SEALED,
             _ASSIGNED,
             *((_RESULT,) if sees_result else ()),
@@ -80,16 +80,16 @@ def _known(colluders: int) -> tuple[str, ...]:
 
 def _released(query: ScrambledQuery) -> Profile:
     """A pure promise."""
-    return PureProfile(query.parameters.release)
+    return PureProfile(query.release)
 
 
 def _by_lies_alone(query: ScrambledQuery, view: frozenset[str], colluders: int) -> Guarantee:
     """A scrambler knows to which compute node each message goes, but not which ones are lies."""
-    chosen = query.parameters
+    chosen = query
     if query.randomizer.domain != "target":
         local: list[Profile] = [LocalProfile(query.randomizer)] * chosen.grouping_sets
     else:
-        lies = [query.redirect(index) for index in range(len(query.targets))]
+        lies = [query.redirect(index) for index in range(len(query.set_targets))]
         if any(math.isinf(each.epsilon) for each in lies):
             raise NotProven(
                 "without sampling a scrambler sees everybody's true target: set sampling, or trust "
@@ -125,11 +125,11 @@ def compared(query: ScrambledQuery, delta: float) -> dict[str, Any]:
     if query.randomizer.domain != "target":
         return found
     # Of the set with the most compute nodes, where grouping sets differ.
-    worst = max(range(len(query.targets)), key=query.targets.__getitem__)
+    worst = max(range(len(query.set_targets)), key=query.set_targets.__getitem__)
     alone = query.redirect(worst).epsilon
     found |= {
         "local_epsilon": None if math.isinf(alone) else alone,
-        "kept": [query.redirect(index).kept for index in range(len(query.targets))],
+        "kept": [query.redirect(index).kept for index in range(len(query.set_targets))],
     }
     (routing, *others) = query.routings
     if isinstance(routing, Scrambler) and not others:

@@ -24,7 +24,7 @@ import numpy as np
 from incrowd.protocols.api import Cost
 from incrowd.protocols.runtime import wire
 from incrowd.protocols.scrambled_query.messages import RecordFormat, Through, post
-from incrowd.protocols.scrambled_query.parameters import Answers
+from incrowd.protocols.scrambled_query.plan.model import Answers
 from incrowd.protocols.scrambled_query.topology import set_of
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Load:
     @staticmethod
     def of(protocol: ScrambledQuery) -> Load:
         """The load of a query with these parameters."""
-        chosen, targets = protocol.parameters, protocol.targets
+        chosen, targets = protocol, protocol.set_targets
         groups, sets, answering = chosen.groups, len(targets), _answering(protocol)
         baseline = sum(answering) + sum(targets)
         tuples, consents = _tuples(protocol, answering)
@@ -122,7 +122,7 @@ class Load:
 
 def _answering(protocol: ScrambledQuery) -> list[int]:
     """The people who answer each grouping set."""
-    chosen, sets = protocol.parameters, len(protocol.targets)
+    chosen, sets = protocol, len(protocol.set_targets)
     if chosen.answers == "all":
         return [chosen.people] * sets
     which = set_of(chosen.people, chosen.groups, sets)
@@ -137,13 +137,13 @@ def _tuples(
         return None, None
     kept = [protocol.redirect(index).kept for index in range(len(answering))]
     arrive = tuple(people * each for people, each in zip(answering, kept, strict=True))
-    people = protocol.parameters.people
+    people = protocol.people
     return arrive, people / min(kept) - people
 
 
 def cost_of(protocol: ScrambledQuery) -> Cost:
     """What one person sends, and who must help besides; the error depends on what is asked."""
-    chosen, answering = protocol.parameters, _answering(protocol)
+    chosen, answering = protocol, _answering(protocol)
     if protocol.query is None:
         # Only a promise is asked for: the target is all that is known of a message.
         size = protocol.randomizer.report_bytes
@@ -152,7 +152,7 @@ def cost_of(protocol: ScrambledQuery) -> Cost:
     if chosen.mode == "local":
         flooded = sum(
             people * (1 + min(chosen.dummies, nodes - 1))
-            for people, nodes in zip(answering, protocol.targets, strict=True)
+            for people, nodes in zip(answering, protocol.set_targets, strict=True)
         )
         # The curator is told when all messages of a set have arrived.
         told = [len(wire.encode(Through(index))) for index in range(len(answering))]

@@ -21,6 +21,7 @@ PLUGIN = ProtocolPlugin(
     docs="scrambled-query.md",
     paper="Mitigating Leakage from Data Dependent Communications in Decentralized Computing using "
     "Differential Privacy (Ladjel, Anciaux, Bellet, Scerri)",
+    stated_views=("network", "network+scrambler", "curator", "curator+network"),
     default_view="network",
     exports={"ScrambledKMeans": "incrowd.protocols.scrambled_query.kmeans"},
 )

@@ -15,9 +15,9 @@ What scramblers add is drawn for all of them together, in the law in which each 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -39,12 +39,12 @@ _CHOICES = 1 << 22
 
 def collect(protocol: ScrambledQuery, values: NDArray[Any], seeds: Seeds) -> Tabulated:
     """What compute nodes fold and observers count; nobody is absent in memory."""
-    query, chosen = protocol.asked, protocol.parameters
+    query, chosen = protocol.asked, protocol
     people, sets = len(values), len(query.sets)
-    groups = msgspec.structs.replace(chosen, n=people).groups
+    groups = replace(protocol, n=people).groups
     answers = set_of(people, groups, sets) if chosen.answers == "one" else None
     folded, noise, traffic, answered = [], [], [], []
-    for index, targets in enumerate(protocol.targets):
+    for index, targets in enumerate(protocol.set_targets):
         who = slice(None) if answers is None else answers == index
         sent, found = _sent(protocol, index, values[who], seeds)
         answered.append(len(sent))
@@ -76,7 +76,7 @@ def _sent(
     protocol: ScrambledQuery, index: int, values: NDArray[Any], seeds: Seeds
 ) -> tuple[Counts, Folded]:
     """Where everybody's message for one grouping set goes, and what of them is folded."""
-    query, group, targets = protocol.asked, protocol.asked.sets[index], protocol.targets[index]
+    query, group, targets = protocol.asked, protocol.asked.sets[index], protocol.set_targets[index]
     redirect, rng = protocol.redirect(index), seeds.generator("lies", index)
     sent = np.empty(len(values), np.int64)
     arrived, measured = [], []
@@ -103,7 +103,7 @@ def coverage(
     Where everyone answers one set, those who answered it are a share of all who answered.
     """
     kept = [protocol.redirect(index).kept for index in range(len(answered))]
-    if protocol.parameters.answers == "all":
+    if protocol.answers == "all":
         return tuple(answered), tuple(kept)
     everyone = sum(answered)
     shares = [each / everyone if each else 1.0 for each in answered]
@@ -116,7 +116,7 @@ def _released(
     """The same cells with noise, whose ε everyone's grouping sets share."""
     from incrowd.protocols.scrambled_query.release import released
 
-    return released(folded, protocol.asked, protocol.parameters.release_per_set, rng)
+    return released(folded, protocol.asked, protocol.release_per_set, rng)
 
 
 # What an observer counts.
@@ -131,7 +131,7 @@ def _mixed(
     rng: np.random.Generator,
 ) -> Counts:
     """The messages from each scrambler to each compute node."""
-    chosen = protocol.parameters
+    chosen = protocol
     counts = np.bincount(senders * targets + sent, minlength=groups * targets)
     counts = counts.reshape(groups, targets)
     missing = chosen.sources - counts.sum(axis=1)

@@ -12,25 +12,34 @@ Privacy" by Ladjel, Anciaux, Bellet and Scerri, with its theorems replaced.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, cast
 
 import msgspec
 from numpy.typing import NDArray
 
-from incrowd.errors import InvalidParameter, NotProven, ProtocolFailed
-from incrowd.graphs.graph import Graph
+from incrowd import checks
+from incrowd.blocks import Fact, facts_from
+from incrowd.errors import InvalidCrowd, InvalidParameter, ProtocolFailed
 from incrowd.privacy.guarantee import Guarantee
-from incrowd.protocols.api import Colluders, Cost, Protocol, check_colluders, check_randomizer
-from incrowd.protocols.capabilities import Drawable, Drawing, Routed, TaskBound, Tunable
+from incrowd.protocols.api import Colluders, Cost, Protocol, check_colluders
+from incrowd.protocols.capabilities import (
+    Drawable,
+    Drawing,
+    NoiseStated,
+    Routed,
+    RunDiagnostics,
+    TaskBound,
+    Tunable,
+)
 from incrowd.protocols.run import check_crowd
 from incrowd.protocols.runtime.actor import CURATOR, Actor, Address
 from incrowd.protocols.runtime.context import ActorContext, Timing
-from incrowd.protocols.scrambled_query.parameters import Answers, Mode, ScramblerParameters
+from incrowd.protocols.scrambled_query.plan.model import Answers
 from incrowd.protocols.scrambled_query.release import check_release
 from incrowd.protocols.scrambled_query.tuning import Limits, fit
-from incrowd.protocols.settings import Parameters
+from incrowd.protocols.settings import setting
 from incrowd.randomizers import Redirect
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomness import Seeds
@@ -43,106 +52,183 @@ if TYPE_CHECKING:
     from incrowd.protocols.scrambled_query.theorems.mechanisms import Routing
 
 
-@dataclass(frozen=True, init=False, eq=False)
-class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable):
+Mode = Literal["scrambler", "capped", "local"]
+"""Who hides where a message goes: a scrambler, one that caps each target, or its sender alone."""
+
+_MOST = 10_000_000
+_MOST_SETS = 1000
+_UPPER = ("local_epsilon", "hoeffding_epsilon", "bennett_epsilon")
+"""Diagnostics that bound something from above."""
+
+
+def _chance(value: float, name: str) -> float:
+    if not 0 <= checks.number(value, name) <= 1:
+        raise InvalidParameter(f"{name} must be between 0 and 1, got {value!r}", field=name)
+    return value
+
+
+@dataclass(frozen=True, eq=False)
+class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable, NoiseStated, RunDiagnostics):
     """Tuples on their way to compute nodes, through scramblers and among dummies."""
 
     kind: ClassVar[str] = "scrambler"
-    parameters_type: ClassVar[type[Parameters]] = ScramblerParameters
     collected_type: ClassVar[type[Collected]] = Tabulated
     limits_type: ClassVar[type[msgspec.Struct]] = Limits
+    noise: ClassVar[str] = "sampling"
+    noise_words: ClassVar[str] = "this choice of sampling, sources and dummies"
+    noise_advice: ClassVar[str] = (
+        "raise sampling or dummies, or leave all three out to have them chosen"
+    )
 
-    randomizer: Randomizer
-    parameters: ScramblerParameters
-    query: Query | None
-    """What is asked; none where only a promise is."""
+    randomizer: Randomizer = None  # type: ignore[assignment]  # resolved from sampling
+    _: KW_ONLY
+    n: Annotated[
+        int, setting("people who have a tuple", default="as many as one scrambler takes")
+    ] = 0
+    targets: Annotated[
+        int,
+        setting("compute nodes that share the cells of each grouping set", default=""),
+    ] = 0
+    sampling: Annotated[
+        float,
+        setting(
+            "chance that a message goes to a compute node drawn at random, without its tuple",
+            solve="min",
+            check=_chance,
+            most=1.0,
+        ),
+    ] = 0.0
+    sources: Annotated[
+        int,
+        setting("people whose messages one scrambler mixes", solve="min", most=_MOST, default=""),
+    ] = 0
+    dummies: Annotated[
+        int,
+        setting(
+            "messages without a tuple that a scrambler adds; with mode local, that everyone adds",
+            solve="min",
+            most=_MOST,
+        ),
+    ] = 0
+    mode: Annotated[
+        Mode,
+        setting(
+            "scramblers, scramblers that cap what one compute node gets, or none: everyone adds "
+            "their own dummies"
+        ),
+    ] = "scrambler"
+    grouping_sets: Annotated[int, setting("grouping sets that a tuple goes to", least=1)] = 1
+    answers: Annotated[
+        Answers,
+        setting("whether everyone answers all grouping sets, or one that is drawn for them"),
+    ] = "all"
+    release: Annotated[
+        float,
+        setting(
+            "the ε of noise in the result, per person; without noise whoever gets it is trusted",
+            default="none",
+        ),
+    ] = 0.0
+    spares: Annotated[int, setting("scramblers that stand by for those that die")] = 0
+    query: Query | None = None
+    """The question; none where only a guarantee is asked for."""
 
-    def __init__(
-        self,
-        *,
-        targets: int,
-        sampling: float = 0.0,
-        sources: int = 0,
-        dummies: int = 0,
-        n: int = 0,
-        mode: Mode = "scrambler",
-        grouping_sets: int = 1,
-        answers: Answers = "all",
-        release: float = 0.0,
-        spares: int = 0,
-        query: Query | None = None,
-    ) -> None:
-        parameters = ScramblerParameters(
-            n=n, targets=targets, sampling=sampling, sources=sources, dummies=dummies, mode=mode,
-            grouping_sets=grouping_sets, answers=answers, release=release, spares=spares,
-        )  # fmt: skip
-        self._set(parameters, self.implied(parameters))
-        if query is not None:
-            self._ask(query)
+    def _resolved(self) -> Mapping[str, Any]:
+        for name in ("targets", "sources", "dummies", "grouping_sets", "spares"):
+            most = _MOST_SETS if name == "grouping_sets" else _MOST
+            if (whole := getattr(self, name)) > most:
+                raise InvalidParameter(
+                    f"{name} must be at most {most:,}, got {whole:,}", field=name
+                )
+        if self.n:
+            checks.crowd(self.n)
+        self._check_together()
+        randomizer = self._redirected() if self.randomizer is None else self.randomizer
+        self._check_randomizer(randomizer)
+        if self.query is None:
+            return {"randomizer": randomizer}
+        query = _as_query(self.query)
+        if randomizer.domain != "target":
+            raise InvalidParameter("randomizer cannot send tuples: give sampling instead")
+        if self.release:
+            check_release(query)
+        query.check_sums(self.people)
+        return {"randomizer": randomizer, "grouping_sets": len(query.sets)}
 
-    def _set(self, parameters: ScramblerParameters, randomizer: Randomizer) -> None:
-        _check_sources(parameters)
-        check_randomizer(randomizer)
+    def _check_together(self) -> None:
+        if self.mode == "local":
+            if self.sources:
+                raise InvalidParameter(
+                    "sources are for scramblers: with mode local there are none", field="sources"
+                )
+            if self.spares:
+                raise InvalidParameter(
+                    "spares are for scramblers: with mode local there are none", field="spares"
+                )
+            if self.targets and self.dummies >= max(2, self.targets):
+                raise InvalidParameter(
+                    f"dummies must be at most targets − 1 = {self.targets - 1} with mode local: "
+                    "each goes to a compute node of its own",
+                    field="dummies",
+                )
+            return
+        if not self.sources:
+            raise InvalidParameter(
+                "sources must be at least 1: a scrambler mixes messages", field="sources"
+            )
+        _check_enough(self.n, self.sources)
+
+    def _redirected(self) -> Redirect:
+        """The redirected messages of these settings."""
+        if not self.targets:
+            raise InvalidParameter(
+                "targets must be at least 1: a query needs compute nodes", field="targets"
+            )
+        return Redirect(targets=self.targets, sampling=self.sampling)
+
+    def _check_randomizer(self, randomizer: Randomizer) -> None:
         if randomizer.domain == "target":
-            if randomizer != self.implied(parameters):
+            if randomizer != self._redirected():
                 raise InvalidParameter(
                     "sampling and the randomizer both say how often people lie", field="sampling"
                 )
-        elif parameters.grouping_sets > 1:
+        elif self.grouping_sets > 1:
             raise InvalidParameter(
                 "grouping_sets must be 1 with a randomizer other than sampling",
                 field="grouping_sets",
             )
-        elif parameters.sampling or parameters.mode != "scrambler":
+        elif self.sampling or self.mode != "scrambler":
             raise InvalidParameter(
                 "randomizer is for mode scrambler without sampling, which says the same: its "
                 "reports are mixed with dummies of its own blanket"
             )
-        object.__setattr__(self, "randomizer", randomizer)
-        object.__setattr__(self, "parameters", parameters)
-        object.__setattr__(self, "query", None)
 
     @classmethod
-    def make(cls, parameters: Any, randomizer: Randomizer, graph: Graph | None = None) -> Self:
-        """Build from parameters; there is no graph."""
-        del graph
-        made = cls.__new__(cls)
-        made._set(parameters, randomizer)
-        return made
-
-    @classmethod
-    def implied(cls, parameters: ScramblerParameters) -> Redirect:
-        """The lies that the parameters speak of."""
-        _check_sources(parameters)
-        if not parameters.targets:
-            raise InvalidParameter(
-                "targets must be at least 1: a query needs compute nodes", field="targets"
-            )
-        return Redirect(targets=parameters.targets, sampling=parameters.sampling)
-
-    @classmethod
-    def asks_epsilon0(cls, given: Mapping[str, Any]) -> bool:
-        """Lies state their own."""
+    def asks_randomizer(cls, given: Mapping[str, Any]) -> bool:
+        """Never: redirected messages state their own."""
         del given
         return False
 
+    @property
+    def people(self) -> int:
+        """How many people have a tuple."""
+        return self.n or self.sources or 1
+
+    @property
+    def groups(self) -> int:
+        """How many scramblers it takes for one grouping set; none with mode local."""
+        # Where everyone answers one set, a set has only its share of the people.
+        sets = self.grouping_sets if self.answers == "one" else 1
+        return -(-self.people // (self.sources * sets)) if self.sources else 0
+
+    @property
+    def release_per_set(self) -> float:
+        """The ε of the noise of one grouping set: shared by those that one person answers."""
+        return self.release / (1 if self.answers == "one" else self.grouping_sets)
+
     def bound_to(self, task: Task) -> Self:
         """The protocol for one query, which says how many grouping sets there are."""
-        same = self._with()
-        same._ask(_as_query(task))
-        return same
-
-    def _ask(self, query: Query) -> None:
-        if self.randomizer.domain != "target":
-            raise InvalidParameter("randomizer cannot send tuples: give sampling instead")
-        if self.parameters.release:
-            check_release(query)
-        query.check_sums(self.parameters.people)
-        sets = len(query.sets)
-        object.__setattr__(
-            self, "parameters", msgspec.structs.replace(self.parameters, grouping_sets=sets)
-        )
-        object.__setattr__(self, "query", query)
+        return replace(self, query=_as_query(task))
 
     @classmethod
     def fitted(
@@ -169,6 +255,7 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable):
                     "leave one of these out, or the limits"
                 )
             return {}
+        _check_enough(people, given.get("sources", 0))
         query = _as_query(task)
         found = fit(
             [min(given.get("targets", 1), each.cells) for each in query.sets],
@@ -197,16 +284,15 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable):
     # How messages are routed.
 
     @property
-    def targets(self) -> tuple[int, ...]:
+    def set_targets(self) -> tuple[int, ...]:
         """The compute nodes of each grouping set: no more than it has cells."""
-        chosen = self.parameters
         if self.query is None:
-            return (chosen.targets,) * chosen.grouping_sets
-        return tuple(min(chosen.targets, each.cells) for each in self.query.sets)
+            return (self.targets,) * self.grouping_sets
+        return tuple(min(self.targets, each.cells) for each in self.query.sets)
 
     def redirect(self, index: int) -> Redirect:
         """How people lie about the target of one grouping set."""
-        return Redirect(targets=self.targets[index], sampling=self.parameters.sampling)
+        return Redirect(targets=self.set_targets[index], sampling=self.sampling)
 
     @cached_property
     def routings(self) -> tuple[Routing, ...]:
@@ -218,17 +304,16 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable):
             SomeScrambler,
         )
 
-        chosen = self.parameters
         if self.randomizer.domain != "target":
-            one = SomeScrambler(self.randomizer, chosen.sources, chosen.dummies)
-            return (one,) * chosen.grouping_sets
+            one = SomeScrambler(self.randomizer, self.sources, self.dummies)
+            return (one,) * self.grouping_sets
         found: list[Routing] = []
-        for targets in self.targets:
-            if chosen.mode == "local":
-                found.append(Flooding(targets, chosen.sampling, min(chosen.dummies, targets - 1)))
+        for targets in self.set_targets:
+            if self.mode == "local":
+                found.append(Flooding(targets, self.sampling, min(self.dummies, targets - 1)))
             else:
-                kind = CappedScrambler if chosen.mode == "capped" else Scrambler
-                found.append(kind(targets, chosen.sampling, *self._mixed))
+                kind = CappedScrambler if self.mode == "capped" else Scrambler
+                found.append(kind(targets, self.sampling, *self._mixed))
         return tuple(found)
 
     @property
@@ -237,22 +322,18 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable):
 
         Whom a group misses is replaced by a dummy. What a cap does is only proven for full groups.
         """
-        chosen = self.parameters
-        if chosen.mode == "capped":
-            return chosen.sources, chosen.dummies
-        sets = chosen.grouping_sets if chosen.answers == "one" else 1
-        fullest = -(-chosen.people // (chosen.groups * sets))
-        return fullest, chosen.dummies + chosen.sources - fullest
+        if self.mode == "capped":
+            return self.sources, self.dummies
+        sets = self.grouping_sets if self.answers == "one" else 1
+        fullest = -(-self.people // (self.groups * sets))
+        return fullest, self.dummies + self.sources - fullest
 
     @cached_property
     def plan(self) -> Plan:
         """The nodes and clusters of the whole query, from which its privacy follows."""
         from incrowd.protocols.scrambled_query.plan.model import aggregate
 
-        chosen = self.parameters
-        return aggregate(
-            self.routings, chosen.people, answers=chosen.answers, release=chosen.release
-        )
+        return aggregate(self.routings, self.people, answers=self.answers, release=self.release)
 
     def drawing(self) -> Drawing:
         """The plan."""
@@ -265,23 +346,13 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable):
         """Against whoever watches the network; see :mod:`.accountant`."""
         from incrowd.protocols.scrambled_query.accountant import query_guarantee
 
-        count = check_colluders(colluders, self.parameters.people)
+        count = check_colluders(colluders, self.people)
         return query_guarantee(self, view_of(view), count)
-
-    def guarantees(self) -> tuple[Guarantee, ...]:
-        """Whoever watches, with the scramblers, and whoever is given the result, where proven."""
-        found = []
-        for view in ("network", "network+scrambler", "curator", "curator+network"):
-            try:
-                found.append(self.guarantee(view))
-            except NotProven:
-                continue
-        return tuple(found)
 
     @property
     def views(self) -> tuple[str, ...]:
         """An observer; and whoever is shown the result, where it has noise."""
-        shown = ("curator", "curator+network") if self.parameters.release else ()
+        shown = ("curator", "curator+network") if self.release else ()
         return ("network", *shown)
 
     # How it is run.
@@ -329,29 +400,21 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable):
         others no less. A scrambler that sent nothing told nothing. There is one release, so that no
         earlier one can have decided who is there.
         """
-        chosen = self.parameters
         if not isinstance(collected, Tabulated) or not collected.received:
             raise ProtocolFailed("nobody's message came through: give people more time")
         # What a silent compute node got is not known, but it was sent as planned.
-        if chosen.mode == "local" or any(map(len, collected.lost)):
+        if self.mode == "local" or any(map(len, collected.lost)):
             return self
         sent = [row.sum() for each in collected.traffic for row in each if each.shape[1] > 1]
-        fewest = min((int(each) for each in sent if each), default=chosen.sources + chosen.dummies)
-        return self._with(dummies=min(chosen.dummies, max(0, fewest - chosen.sources)))
+        fewest = min((int(each) for each in sent if each), default=self.sources + self.dummies)
+        return replace(self, dummies=min(self.dummies, max(0, fewest - self.sources)))
 
     def subset(self, people: Sequence[int]) -> Self:
         """A query among fewer people; dummies take the place of those that a scrambler misses."""
-        chosen = self.parameters
-        missing = max(0, chosen.sources - len(people))
-        return self._with(
-            n=len(people), sources=chosen.sources - missing, dummies=chosen.dummies + missing
+        missing = max(0, self.sources - len(people))
+        return replace(
+            self, n=len(people), sources=self.sources - missing, dummies=self.dummies + missing
         )
-
-    def _with(self, **changes: Any) -> Self:
-        same = self.make(msgspec.structs.replace(self.parameters, **changes), self.randomizer)
-        if self.query is not None:
-            same._ask(self.query)
-        return same
 
     def cost(self) -> Cost:
         """What one person sends, and who must help besides."""
@@ -361,35 +424,45 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable):
 
     def diagnostics(
         self, delta: float, guarantee: Guarantee, colluders: Colluders = 0
-    ) -> dict[str, Any]:
+    ) -> tuple[Fact, ...]:
         """What a message reveals alone, how many tuples arrive, the load, and older bounds."""
         from incrowd.protocols.scrambled_query.accountant import compared
 
         del guarantee, colluders
-        return compared(self, delta) | {"unprotected": self.unprotected}
+        return facts_from(compared(self, delta) | {"unprotected": self.unprotected}, _UPPER)
 
-    def run_diagnostics(self, collected: Collected, delta: float) -> dict[str, Any]:
+    def run_diagnostics(self, collected: Collected, delta: float) -> tuple[Fact, ...]:
         """How many tuples stand behind the answer."""
         del delta
         from incrowd.protocols.scrambled_query.cost import Load
 
         if not isinstance(collected, Tabulated):
-            return {}
-        return {
+            return ()
+        found = {
             # With noise in the result nobody knows how many there are.
             "tuples": None if any(collected.noise) else list(collected.crowds),
-            "absent": [self.parameters.people - each for each in collected.present],
+            "absent": [self.people - each for each in collected.present],
             **Load.of(self).described(),
             "unprotected": self.unprotected,
         }
+        return facts_from(found, _UPPER)
 
     @property
     def unprotected(self) -> str:
         """Against whom nothing is promised, and why."""
         told = "nothing is promised against compute nodes, which read tuples in the clear"
-        if not self.parameters.release:
+        if not self.release:
             told += ", nor against the curator, who gets the answer as it is"
         return told
+
+
+def _check_enough(people: int, sources: int) -> None:
+    if people and sources > people:
+        raise InvalidCrowd(
+            f"n = {people} people are fewer than the {sources} that a scrambler needs: "
+            "lower sources, or ask more people",
+            field="n",
+        )
 
 
 def _as_query(task: Task) -> Query:
@@ -399,10 +472,3 @@ def _as_query(task: Task) -> Query:
             f"task must be a Query such as Query(sql=…, columns=…), got {task!r}"
         )
     return cast(Query, task)
-
-
-def _check_sources(parameters: ScramblerParameters) -> None:
-    if parameters.mode != "local" and not parameters.sources:
-        raise InvalidParameter(
-            "sources must be at least 1: a scrambler mixes messages", field="sources"
-        )

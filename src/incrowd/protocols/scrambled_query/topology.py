@@ -94,9 +94,9 @@ class Places:
     @classmethod
     def of(cls, protocol: ScrambledQuery) -> Places:
         """Those of this protocol."""
-        chosen = protocol.parameters
+        chosen = protocol
         one = chosen.answers == "one"
-        return cls(chosen.people, chosen.groups, protocol.targets, chosen.spares, one)
+        return cls(chosen.people, chosen.groups, protocol.set_targets, chosen.spares, one)
 
     @property
     def local(self) -> bool:

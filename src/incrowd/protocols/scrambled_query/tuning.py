@@ -27,8 +27,8 @@ import numpy as np
 from incrowd import checks
 from incrowd.errors import BudgetInfeasible, InvalidParameter
 from incrowd.protocols.scrambled_query.cost import query_messages
-from incrowd.protocols.scrambled_query.parameters import Answers
-from incrowd.protocols.settings import parameter
+from incrowd.protocols.scrambled_query.plan.model import Answers
+from incrowd.protocols.settings import setting
 from incrowd.randomizers import Redirect
 
 if TYPE_CHECKING:
@@ -47,15 +47,13 @@ _TINY, _FAR = 1e-300, -20.0
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """What a query may cost."""
 
-    load: Annotated[int | None, parameter("messages of the whole query")] = None
+    load: Annotated[int | None, setting("messages of the whole query")] = None
     channels: Annotated[
-        int, parameter("connections of one scrambler, to its people and to compute nodes")
+        int, setting("connections of one scrambler, to its people and to compute nodes")
     ] = CHANNELS
     consents: Annotated[
         float | None,
-        parameter(
-            "people asked besides, as a share, so that as many tuples arrive as without lies"
-        ),
+        setting("people asked besides, as a share, so that as many tuples arrive as without lies"),
     ] = None
 
 

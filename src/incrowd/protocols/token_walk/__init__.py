@@ -5,15 +5,8 @@ from typing import TYPE_CHECKING
 from incrowd.plugins import lazy_names
 
 if TYPE_CHECKING:
-    from incrowd.protocols.token_walk.parameters import TokenWalkParameters
     from incrowd.protocols.token_walk.spec import TokenWalk
 
-__all__ = ["TokenWalk", "TokenWalkParameters"]
+__all__ = ["TokenWalk"]
 
-__getattr__ = lazy_names(
-    __name__,
-    {
-        "TokenWalk": "incrowd.protocols.token_walk.spec",
-        "TokenWalkParameters": "incrowd.protocols.token_walk.parameters",
-    },
-)
+__getattr__ = lazy_names(__name__, {"TokenWalk": "incrowd.protocols.token_walk.spec"})

@@ -16,7 +16,6 @@ Colluders are peers: a curator with colluders is a peer who also sees the result
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, cast
 
@@ -27,7 +26,6 @@ from incrowd.privacy.gaussian import GaussianProfile
 from incrowd.privacy.guarantee import Profile
 from incrowd.privacy.least import LeastProfile, LentProfile
 from incrowd.privacy.mechanisms.local import drawing
-from incrowd.protocols.token_walk.parameters import TokenWalkParameters
 from incrowd.protocols.token_walk.theorems.conditional_on_path import realised_profile
 from incrowd.randomizers.base import Randomizer
 from incrowd.views import EVERYONE
@@ -37,6 +35,9 @@ if TYPE_CHECKING:
 
 _CARRIERS = frozenset({"hub", "courier", "network"})
 """Who knows the path: those who carry tokens, and who watches them do it."""
+if TYPE_CHECKING:
+    from incrowd.protocols.token_walk.spec import TokenWalk
+
 _HONEST = "the person's own device adds its contribution and its noise as described"
 _UNIFORM = (
     "every holder, the first too, is drawn uniformly from all people, the holder itself included"
@@ -66,28 +67,9 @@ def contribution(randomizer: Randomizer) -> Profile:
     return LocalProfile(randomizer) if apart is None else GaussianProfile(apart)
 
 
-@dataclass(frozen=True)
-class Walk:
-    """A walk to be accounted for: its parameters, and what really happened where it did."""
-
-    parameters: TokenWalkParameters
-    randomizer: Randomizer
-    reads: bool
-    """Whether contributions read the token."""
-    graph: Graph | None = None
-    losses: float | None = None
-    """The largest sum of k²/m of any pair on the path of any one token that walked.
-
-    The result is counted as seen where it is published.
-    """
-    broken: bool = False
-    """Whether some steps came to nothing: then the result holds less noise than there were steps,
-    and people may have seen tokens that went no further."""
-
-
-def token_guarantee(walk: Walk, view: frozenset[str], colluders: int) -> Guarantee:
+def token_guarantee(walk: TokenWalk, view: frozenset[str], colluders: int) -> Guarantee:
     """What is proven about a walk against this view with so many colluding people."""
-    chosen = walk.parameters
+    chosen = walk
     strangers = view - _CARRIERS - EVERYONE - {"curator", "peer"}
     if strangers:
         raise NotProven(
@@ -120,14 +102,14 @@ def token_guarantee(walk: Walk, view: frozenset[str], colluders: int) -> Guarant
 _Found = tuple[Profile, str, tuple[str, ...]]
 
 
-def _peer(walk: Walk, helpers: int, knowing: Callable[[], _Found]) -> _Found:
+def _peer(walk: TokenWalk, helpers: int, knowing: Callable[[], _Found]) -> _Found:
     """The path is hidden: every step is one of a random person.
 
     Of few steps, each with little noise, even who knows the path may be shown to learn less.
     """
     from incrowd.protocols.token_walk.theorems.hidden_path import HiddenWalkProfile
 
-    chosen = walk.parameters
+    chosen = walk
     one = contribution(walk.randomizer)
     profile: Profile = HiddenWalkProfile(one, chosen.n, chosen.steps, helpers)
     if not walk.reads:
@@ -140,8 +122,8 @@ def _peer(walk: Walk, helpers: int, knowing: Callable[[], _Found]) -> _Found:
     )
 
 
-def _peer_knowing(walk: Walk, helpers: int, final: bool) -> _Found:
-    chosen = walk.parameters
+def _peer_knowing(walk: TokenWalk, helpers: int, final: bool) -> _Found:
+    chosen = walk
     profile: Profile
     if chosen.topology == "ring":
         if final and not chosen.published:
@@ -179,10 +161,10 @@ def _peer_knowing(walk: Walk, helpers: int, final: bool) -> _Found:
     return profile, "public walk (docs/theory/token_walk.md)", (_UNIFORM, _FIXED, *unseen)
 
 
-def _ring(walk: Walk, helpers: int) -> _Found:
+def _ring(walk: TokenWalk, helpers: int) -> _Found:
     from incrowd.protocols.token_walk.theorems.ring import Ring
 
-    chosen = walk.parameters
+    chosen = walk
     if helpers:
         raise NotProven(
             "two people who stand around somebody on a ring see every contribution between them: "
@@ -198,8 +180,8 @@ def _ring(walk: Walk, helpers: int) -> _Found:
     return profile, "ring (docs/theory/token_ring.md)", (_FIXED, alone, *unseen)
 
 
-def _on_graph(walk: Walk, apart: float, helpers: int, final: bool) -> _Found:
-    chosen = walk.parameters
+def _on_graph(walk: TokenWalk, apart: float, helpers: int, final: bool) -> _Found:
+    chosen = walk
     if helpers or walk.graph is None:
         raise NotProven("colluders are not accounted for on a graph: use topology complete")
     profile = _graph_profile(walk.graph, chosen.pair, apart, chosen.cap, final)
@@ -213,9 +195,9 @@ def _on_graph(walk: Walk, apart: float, helpers: int, final: bool) -> _Found:
     )
 
 
-def _final(walk: Walk, *, known: bool) -> _Found:
+def _final(walk: TokenWalk, *, known: bool) -> _Found:
     """Only the final token is seen."""
-    chosen = walk.parameters
+    chosen = walk
     if chosen.topology == "ring":
         return _ring(walk, 0)
     apart = walk.randomizer.normal_shift
@@ -255,9 +237,9 @@ def _lent(found: _Found) -> _Found:
     return LentProfile(profile), theorem, assumptions
 
 
-def _everyone(walk: Walk) -> _Found:
+def _everyone(walk: TokenWalk) -> _Found:
     """Every contribution is seen with its owner."""
-    chosen, one = walk.parameters, contribution(walk.randomizer)
+    chosen, one = walk, contribution(walk.randomizer)
     theorem = "local contributions (docs/theory/token_walk.md)"
     if chosen.topology == "ring":
         if walk.randomizer.uniform_blanket:
@@ -279,17 +261,17 @@ def _everyone(walk: Walk) -> _Found:
     return LocalWalkProfile(one, chosen.n, chosen.steps, chosen.cap), theorem, (_UNIFORM,)
 
 
-def _capped(walk: Walk, profile: Profile) -> Profile:
+def _capped(walk: TokenWalk, profile: Profile) -> Profile:
     """The same where turns beyond the cap are noise alone, which the curve counts as contributions.
 
     Attacks on those are none.
     """
-    if not walk.parameters.cap:
+    if not walk.cap:
         return profile
     return LeastProfile(LentProfile(profile), _everyone(walk)[0])
 
 
-def _most_squared(chosen: TokenWalkParameters) -> float:
+def _most_squared(chosen: TokenWalk) -> float:
     """k²/T of whoever contributes as often as the cap allows, in a sum with T noises."""
     return min(chosen.cap, chosen.steps) ** 2 / chosen.steps
 

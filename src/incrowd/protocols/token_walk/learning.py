@@ -34,7 +34,6 @@ from numpy.typing import NDArray
 from incrowd import checks
 from incrowd.errors import InvalidParameter
 from incrowd.privacy import Guarantee
-from incrowd.protocols.token_walk.parameters import TokenWalkParameters
 from incrowd.protocols.token_walk.spec import TokenWalk
 from incrowd.randomizers import Gaussian, GaussianVector
 from incrowd.randomizers.base import FloatArray
@@ -99,14 +98,13 @@ class TokenNoise(Channel):
 
     def protocol(self, crowd: Crowd, rounds: int) -> TokenWalk:
         """The walk whose contributions are the steps."""
-        parameters = TokenWalkParameters(
-            n=crowd.people, steps=rounds, task="sgd", path=self.path, cap=self.cap or 0,
-            published=self.published,
-        )  # fmt: skip
         vector = GaussianVector(
             epsilon=self.noise.epsilon, delta=self.noise.delta, dimension=crowd.size
         )
-        return TokenWalk.make(parameters, vector)
+        return TokenWalk(
+            vector, n=crowd.people, steps=rounds, task="sgd", path=self.path, cap=self.cap or 0,
+            published=self.published,
+        )  # fmt: skip
 
     def guarantee(self, crowd: Crowd, rounds: int) -> Guarantee:
         """That of the walk, against a peer."""

@@ -18,6 +18,7 @@ PLUGIN = ProtocolPlugin(
     ),
     docs="token-walk.md",
     paper="Privacy Amplification by Decentralization (Cyffers, Bellet)",
+    stated_views=("peer", "peer+hub", "curator", "curator+hub", "everyone"),
     default_view="peer",
     exports={"TokenSGD": "incrowd.protocols.token_walk.learning"},
 )

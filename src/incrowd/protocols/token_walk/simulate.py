@@ -35,7 +35,6 @@ from numpy.typing import NDArray
 
 from incrowd.graphs.graph import Graph
 from incrowd.protocols.token_walk.accountant import weights_of
-from incrowd.protocols.token_walk.parameters import TokenWalkParameters
 from incrowd.protocols.token_walk.roles.token import Carried, most
 from incrowd.protocols.token_walk.theorems.ring import Ring
 from incrowd.randomizers.base import FloatArray, Randomizer
@@ -54,9 +53,9 @@ _DENSE = 2000
 
 def collect(protocol: TokenWalk, values: NDArray[Any], seeds: Seeds) -> Carried:
     """What all tokens bring home; nothing is lost in memory."""
-    if protocol.parameters.topology == "ring":
+    if protocol.topology == "ring":
         return _around(protocol, values, seeds)
-    chosen, randomizer = protocol.parameters, protocol.randomizer
+    chosen, randomizer = protocol, protocol.randomizer
     total: FloatArray = np.zeros(())
     reports, asked, losses = 0, 0, []
     # What is stated of a path that is hidden must not depend on it.
@@ -95,7 +94,7 @@ def collect(protocol: TokenWalk, values: NDArray[Any], seeds: Seeds) -> Carried:
 
 def paths(protocol: TokenWalk, seeds: Seeds, token: int = 0) -> Iterator[People]:
     """The holders of one token, block by block."""
-    chosen = protocol.parameters
+    chosen = protocol
     sizes = _blocks(chosen.length, protocol.randomizer)
     rng = seeds.generator("walk", token)
     if chosen.topology == "ring":
@@ -117,7 +116,7 @@ def paths(protocol: TokenWalk, seeds: Seeds, token: int = 0) -> Iterator[People]
             yield path
 
 
-def _away(chosen: TokenWalkParameters, seeds: Seeds, token: int) -> int:
+def _away(chosen: TokenWalk, seeds: Seeds, token: int) -> int:
     """How often somebody was drawn who was away."""
     if chosen.available == 1:
         return 0
@@ -181,7 +180,7 @@ class _Turns:
 
     randomizer: Randomizer
     values: NDArray[Any]
-    chosen: TokenWalkParameters
+    chosen: TokenWalk
     reports: int = 0
 
     def __post_init__(self) -> None:
@@ -235,7 +234,7 @@ def _blocks(count: int, randomizer: Randomizer) -> Iterator[int]:
 
 def _around(protocol: TokenWalk, values: NDArray[Any], seeds: Seeds) -> Carried:
     """Everyone in turn; between two noises there is nothing to draw."""
-    chosen, randomizer, ring = protocol.parameters, protocol.randomizer, protocol.ring
+    chosen, randomizer, ring = protocol, protocol.randomizer, protocol.ring
     total: FloatArray = np.zeros(())
     for token in range(chosen.tokens):
         rng = seeds.generator("device", token)

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from incrowd import checks
+from incrowd.blocks import Fact
 from incrowd.errors import InvalidCrowd, InvalidParameter, ProtocolFailed
 from incrowd.graphs.graph import Graph
 from incrowd.privacy.guarantee import Guarantee
@@ -29,23 +29,15 @@ from incrowd.protocols.api import (
     Cost,
     Protocol,
     check_colluders,
-    check_randomizer,
 )
-from incrowd.protocols.capabilities import OnGraph, TaskBound
+from incrowd.protocols.capabilities import NoiseStated, OnGraph, RunDiagnostics, TaskBound
 from incrowd.protocols.expected_error import expected_error
-from incrowd.protocols.named_graph import graph_named
+from incrowd.protocols.named_graph import load_graph
 from incrowd.protocols.run import check_crowd
 from incrowd.protocols.runtime.actor import COURIER, CURATOR, Actor, Address
 from incrowd.protocols.runtime.context import ActorContext, Timing
-from incrowd.protocols.settings import Parameters
+from incrowd.protocols.settings import setting, source
 from incrowd.protocols.token_walk import accountant
-from incrowd.protocols.token_walk.parameters import (
-    FEWEST,
-    Path,
-    Purpose,
-    TokenWalkParameters,
-    Topology,
-)
 from incrowd.protocols.token_walk.roles.token import Carried, TokenFormat
 from incrowd.protocols.token_walk.theorems.ring import Ring
 from incrowd.randomizers import Gaussian
@@ -54,144 +46,322 @@ from incrowd.randomness import Seeds
 from incrowd.tasks.base import Collected, Task
 from incrowd.views import view_of
 
+Purpose = Literal["auto", "sum", "histogram", "sgd"]
+Topology = Literal["complete", "ring", "graph"]
+Path = Literal["auto", "hidden", "public"]
 
-@dataclass(frozen=True, init=False, eq=False)
-class TokenWalk(Protocol, OnGraph, TaskBound):
-    """A token that people hand on, each adding a contribution."""
+FEWEST = 3
+"""Among fewer people whoever gets the token knows who held it before."""
+_MOST_STEPS = 10**9
+_MOST_ON_GRAPH = 10**6
+
+
+@dataclass(frozen=True, eq=False)
+class TokenWalk(Protocol, OnGraph, TaskBound, NoiseStated, RunDiagnostics):
+    """A token that people hand on, each adding a contribution.
+
+    Noise is given by a randomizer, or by ``sigma`` with how far contributions differ.
+    """
 
     kind: ClassVar[str] = "token-walk"
-    parameters_type: ClassVar[type[Parameters]] = TokenWalkParameters
     collected_type: ClassVar[type[Collected]] = Carried
+    noise: ClassVar[str] = "sigma"
 
-    randomizer: Randomizer
-    parameters: TokenWalkParameters
-    neighbours: Graph | None
-    """Who can be next, on a graph."""
-    losses: float | None
-    """The largest sum of k²/m of any pair on a path that was walked."""
-    broken: bool
+    randomizer: Randomizer = None  # type: ignore[assignment]  # resolved from sigma
+    _: KW_ONLY
+    n: Annotated[
+        int,
+        setting(
+            "people who take part, the victim included", solve="min", default="counted in the graph"
+        ),
+    ] = 0
+    task: Annotated[
+        Purpose,
+        setting(
+            "what the token adds up: numbers (sum), categories (histogram), or the steps of a "
+            "model (sgd), which read the token",
+            default="sum, or what the randomizer is for",
+        ),
+    ] = "auto"
+    topology: Annotated[
+        Topology,
+        setting("where the token goes: to anyone, around a ring, or to neighbours in a graph"),
+    ] = "complete"
+    steps: Annotated[
+        int,
+        setting(
+            "how often the token is handed on, except on a ring",
+            solve="max",
+            most=_MOST_STEPS,
+            default="",
+        ),
+    ] = 0
+    laps: Annotated[
+        int, setting("how often the token goes around, on a ring", solve="max", default="")
+    ] = 0
+    sigma: Annotated[
+        float,
+        setting(
+            "standard deviation of the noise of one contribution",
+            solve="min",
+            default="",
+            local=True,
+        ),
+    ] = 0.0
+    sensitivity: Annotated[
+        float,
+        setting("how far apart two contributions of one person can be", default="1", local=True),
+    ] = 0.0
+    lipschitz: Annotated[
+        float,
+        setting(
+            "with sgd: the length that gradients are clipped to; two of them are twice that apart",
+            default="none",
+            local=True,
+        ),
+    ] = 0.0
+    path: Annotated[
+        Path,
+        setting(
+            "whether people learn from whom the token comes and where it goes",
+            default="hidden where anyone may be next, else public",
+        ),
+    ] = "auto"
+    published: Annotated[bool, setting("whether everybody is shown the result")] = False
+    spread: Annotated[
+        bool,
+        setting("on a ring: everyone adds a little noise, rather than one in n − 1 all of it"),
+    ] = False
+    cap: Annotated[
+        int,
+        setting(
+            "with a public path: contributions of one person, who adds only noise afterwards",
+            default="none",
+        ),
+    ] = 0
+    tokens: Annotated[int, setting("tokens that walk, each for as many steps", least=1)] = 1
+    available: Annotated[
+        float,
+        setting(
+            "in a simulation: the chance that a person is there when the token comes, and "
+            "otherwise somebody else is drawn"
+        ),
+    ] = 1.0
+    graph: Annotated[
+        Graph | None,
+        source(
+            "file that says who can talk to whom, or a family of graphs such as regular:8",
+            load_graph,
+        ),
+    ] = None
+    pair: Annotated[
+        tuple[int, int] | None,
+        setting("on a graph: state the promise of this person towards that one", default="all"),
+    ] = None
+    losses: float | None = None
+    """Largest sum of k²/m of any pair on a path that was walked."""
+    broken: bool = False
     """Whether some steps of a walk that happened came to nothing."""
 
-    def __init__(
-        self,
-        randomizer: Randomizer | None = None,
-        *,
-        n: int = 0,
-        steps: int = 0,
-        laps: int = 0,
-        topology: Topology = "complete",
-        task: Purpose = "auto",
-        path: Path = "auto",
-        sigma: float = 0.0,
-        sensitivity: float = 0.0,
-        lipschitz: float = 0.0,
-        published: bool = False,
-        spread: bool = False,
-        cap: int = 0,
-        tokens: int = 1,
-        available: float = 1.0,
-        graph: Graph | None = None,
-        pair: tuple[int, int] | None = None,
-    ) -> None:
-        """Noise is given by a randomizer, or by ``sigma`` with how far contributions differ."""
-        if graph is not None:
-            checks.instance(graph, Graph, "graph", "graphs.ring(10)")
-        parameters = TokenWalkParameters(
-            n=n or (0 if graph is None else graph.n), steps=steps, laps=laps, topology=topology,
-            task=task, path=path, sigma=sigma, sensitivity=sensitivity, lipschitz=lipschitz,
-            published=published, spread=spread, cap=cap, tokens=tokens, available=available,
-            pair=pair,
-        )  # fmt: skip
-        if randomizer is None:
-            made = self.implied(parameters)
-            if isinstance(made, str):
-                raise InvalidParameter(f"randomizer is missing: give a {made} randomizer, or sigma")
-            randomizer = made
-        self._set(parameters, randomizer, graph)
-
-    def _set(
-        self, parameters: TokenWalkParameters, randomizer: Randomizer, graph: Graph | None
-    ) -> None:
-        _check_summable(check_randomizer(randomizer), parameters)
-        if parameters.sigma and randomizer != self.implied(parameters):
+    def _resolved(self) -> Mapping[str, Any]:
+        people = self._counted()
+        if not 0 < self.available <= 1:
+            raise InvalidParameter(
+                f"available must be above 0 and up to 1, got {self.available!r}", field="available"
+            )
+        self._check_length()
+        self._check_together()
+        pair = self._checked_pair(people)
+        randomizer = self._stated_noise() if self.randomizer is None else self.randomizer
+        _check_summable(randomizer, self)
+        if self.sigma and self.randomizer is not None and randomizer != self._stated_noise():
             raise InvalidParameter(
                 "sigma and the randomizer both state the noise: give only one", field="sigma"
             )
-        if not parameters.sigma and (parameters.sensitivity or parameters.lipschitz):
-            name = "sensitivity" if parameters.sensitivity else "lipschitz"
+        if not self.sigma and (self.sensitivity or self.lipschitz):
+            name = "sensitivity" if self.sensitivity else "lipschitz"
             raise InvalidParameter(
                 f"{name} goes with sigma: the randomizer states its own noise", field=name
             )
-        if graph is not None and parameters.topology != "graph":
-            raise InvalidParameter(
-                "graph needs topology graph: elsewhere nobody is a neighbour", field="graph"
-            )
-        if parameters.topology == "graph":
-            if graph is None:
+        purpose: Purpose = self.task
+        if purpose == "auto":
+            purpose = "histogram" if randomizer.uniform_blanket else "sum"
+        return {
+            "randomizer": randomizer,
+            "n": people,
+            "pair": pair,
+            "task": purpose,
+            "path": self.path_known,
+            "sensitivity": 0.0 if self.lipschitz or not self.sigma else self.distance,
+        }
+
+    def _counted(self) -> int:
+        """The number of people: counted in the graph where there is one."""
+        if self.topology == "graph":
+            if self.graph is None:
                 raise InvalidParameter(
                     "graph must be given: the file that says who can talk to whom, or a family of "
                     "graphs such as regular:8",
                     field="graph",
                 )
-            if parameters.n not in (0, graph.n):
+            checks.instance(self.graph, Graph, "graph", "graphs.ring(10)")
+            if self.n not in (0, self.graph.n):
                 raise InvalidCrowd(
-                    f"{parameters.graph or 'the graph'} has {graph.n} people, but n = "
-                    f"{parameters.n}: each row of the data is one person of the graph"
+                    f"{self.names.get('graph', 'the graph')} has {self.graph.n} people, but n = "
+                    f"{self.n}: each row of the data is one person of the graph"
                 )
-            parameters = msgspec.structs.replace(parameters, n=graph.n)
-            accountant.weights_of(graph)
-        parameters = msgspec.structs.replace(
-            parameters,
-            task=_purpose(parameters, randomizer),
-            path=parameters.path_known,
-            sensitivity=0.0
-            if parameters.lipschitz or not parameters.sigma
-            else parameters.distance,
-        )
-        object.__setattr__(self, "randomizer", randomizer)
-        object.__setattr__(self, "parameters", parameters)
-        object.__setattr__(self, "neighbours", graph)
-        object.__setattr__(self, "losses", None)
-        object.__setattr__(self, "broken", False)
+            accountant.weights_of(self.graph)
+        people = checks.crowd(self.n if self.graph is None else self.graph.n)
+        if self.topology == "graph" and people > _MOST_ON_GRAPH:
+            raise InvalidCrowd(f"n must be at most {_MOST_ON_GRAPH:,} on a graph", field="n")
+        if people < FEWEST:
+            raise InvalidCrowd(
+                f"n must be at least {FEWEST}: among {people} people whoever gets the token "
+                "knows who held it before",
+                field="n",
+            )
+        return people
 
-    @classmethod
-    def make(cls, parameters: Any, randomizer: Randomizer, graph: Graph | None = None) -> Self:
-        """Build from parameters; finds the graph that they name unless it is given."""
-        if graph is None and parameters.graph:
-            graph = graph_named(parameters.graph, parameters.n)
-        made = cls.__new__(cls)
-        made._set(parameters, randomizer, graph)
-        return made
+    def _check_length(self) -> None:
+        if self.topology == "ring":
+            if not self.laps:
+                raise InvalidParameter("laps must be at least 1 on a ring", field="laps")
+            if self.steps:
+                raise InvalidParameter(
+                    "steps are not for a ring: give laps, each of n steps", field="steps"
+                )
+        elif not self.steps:
+            raise InvalidParameter("steps must be at least 1", field="steps")
+        elif self.laps:
+            raise InvalidParameter(
+                "laps are for a ring: give steps, or topology ring", field="laps"
+            )
+        if self.steps > _MOST_STEPS:
+            raise InvalidParameter(
+                f"steps must be at most {_MOST_STEPS:,}, got {self.steps:,}", field="steps"
+            )
+        if self.length > _MOST_STEPS:
+            raise InvalidCrowd(
+                f"n must be at most {_MOST_STEPS // self.laps:,} for {self.laps:,} laps", field="n"
+            )
 
-    @classmethod
-    def implied(cls, parameters: TokenWalkParameters) -> str | Randomizer:
-        """Gaussian noise of the sigma that is given; randomized response for a histogram."""
-        if parameters.task == "histogram":
-            return "krr"
-        if not parameters.sigma:
+    def _check_together(self) -> None:
+        ring, graph = self.topology == "ring", self.topology == "graph"
+        if self.graph is not None and not graph:
+            raise InvalidParameter(
+                "graph needs topology graph: elsewhere nobody is a neighbour", field="graph"
+            )
+        if self.path == "hidden" and (ring or graph):
+            raise InvalidParameter(
+                f"path cannot be hidden on a {self.topology}: who can be next is known there; a "
+                "hidden path is proven where the next one is drawn among all people",
+                field="path",
+            )
+        if ring and self.task == "sgd":
+            raise InvalidParameter(
+                "task sgd is not proven on a ring: a step would read contributions that have no "
+                "noise yet; use topology complete",
+                field="task",
+            )
+        if self.spread and not ring:
+            raise InvalidParameter(
+                "spread is for a ring: elsewhere everyone adds all their noise", field="spread"
+            )
+        if not self.cap and (graph or (self.task == "sgd" and self.path == "public")):
+            raise InvalidParameter(
+                "cap must be at least 1 here: with a public path the promise of steps, and on a "
+                "graph, rests on how often one person contributes at most",
+                field="cap",
+            )
+        if self.cap and ring:
+            raise InvalidParameter(
+                "cap is not for a ring: there everyone contributes once a lap", field="cap"
+            )
+        if self.cap and self.path_known == "hidden":
+            raise InvalidParameter(
+                "cap needs a public path: counting visits that others cannot see would tell them "
+                "apart; set path to public, or leave cap out",
+                field="cap",
+            )
+        if self.available < 1 and self.topology != "complete":
+            raise InvalidParameter(
+                "available is for topology complete, where another can be drawn", field="available"
+            )
+        if self.task != "sgd" and self.lipschitz:
+            raise InvalidParameter("lipschitz is for task sgd: give sensitivity", field="lipschitz")
+        if self.task == "sgd" and self.sigma and not (self.lipschitz or self.sensitivity):
+            raise InvalidParameter(
+                "lipschitz must be above 0 with task sgd: the length that gradients are clipped to",
+                field="lipschitz",
+            )
+        if self.lipschitz and self.sensitivity:
+            raise InvalidParameter(
+                "lipschitz and sensitivity say the same: give only one of them", field="lipschitz"
+            )
+
+    def _checked_pair(self, people: int) -> tuple[int, int] | None:
+        if self.pair is None:
+            return None
+        if self.topology != "graph":
+            raise InvalidParameter(
+                "pair is for a graph: elsewhere all pairs are alike or stated", field="pair"
+            )
+        named = self.pair if isinstance(self.pair, tuple | list) else ()
+        whole = tuple(checks.integer(each, "pair (a person)", 0) for each in named)
+        if len(whole) != 2 or whole[0] == whole[1]:
+            raise InvalidParameter(
+                f"pair must be two different people, got {self.pair!r}", field="pair"
+            )
+        if max(whole) >= people:
+            raise InvalidCrowd(
+                f"pair names person {max(whole)}, but people are 0 to {people - 1}", field="pair"
+            )
+        return whole
+
+    def _stated_noise(self) -> Gaussian:
+        if self.task == "histogram":
+            raise InvalidParameter("randomizer is missing: give a krr randomizer, or sigma")
+        if not self.sigma:
             raise InvalidParameter(
                 "sigma must be above 0: it is the noise of one contribution", field="sigma"
             )
         try:
-            return Gaussian.with_sigma(parameters.sigma / parameters.distance)
+            return Gaussian.with_sigma(self.sigma / self.distance)
         except InvalidParameter as error:
             raise InvalidParameter(
-                f"sigma of {parameters.sigma:g} for contributions that are up to "
-                f"{parameters.distance:g} apart cannot be used: {error}",
+                f"sigma of {self.sigma:g} for contributions that are up to {self.distance:g} "
+                f"apart cannot be used: {error}",
                 field="sigma",
             ) from error
 
     @classmethod
-    def asks_epsilon0(cls, given: Mapping[str, Any]) -> bool:
-        """Only histograms have one; sums state their noise."""
+    def asks_randomizer(cls, given: Mapping[str, Any]) -> bool:
+        """Only histograms do; sums state their noise."""
         return given.get("task") == "histogram"
+
+    @property
+    def length(self) -> int:
+        """The steps of one token."""
+        return self.laps * self.n if self.topology == "ring" else self.steps
+
+    @property
+    def path_known(self) -> Literal["hidden", "public"]:
+        """Whether peers know the path."""
+        if self.path == "auto":
+            return "hidden" if self.topology == "complete" else "public"
+        return self.path
+
+    @property
+    def distance(self) -> float:
+        """How far apart two contributions of one person can be, in the units of sigma."""
+        return 2 * self.lipschitz or self.sensitivity or 1.0
 
     # What is promised.
 
     @property
     def reads(self) -> bool:
         """Whether contributions read the token, as the steps of a model do."""
-        return self.parameters.task == "sgd"
+        return self.task == "sgd"
 
     @property
     def views(self) -> tuple[str, ...]:
@@ -205,87 +375,57 @@ class TokenWalk(Protocol, OnGraph, TaskBound):
 
     def guarantee(self, view: str = "peer", colluders: Colluders = 0) -> Guarantee:
         """By who looks and what they know; see :mod:`incrowd.protocols.token_walk.accountant`."""
-        walk = accountant.Walk(
-            self.parameters,
-            self.randomizer,
-            self.reads,
-            self.neighbours,
-            self.losses,
-            self.broken,
-        )
-        count = check_colluders(colluders, self.parameters.n)
-        return accountant.token_guarantee(walk, view_of(view), count)
-
-    def guarantees(self) -> tuple[Guarantee, ...]:
-        """A peer, with those who carry the token, the curator, and everyone.
-
-        Of steps that read the token, and whose number is not capped, nothing is stated towards
-        those who know the path.
-        """
-        views = ["peer", "peer+hub", "curator", "curator+hub"]
-        if self.reads and not self.parameters.cap:
-            views = ["peer", "curator"]
-        if self._own_noise:
-            views.append("everyone")
-        return tuple(self.guarantee(view) for view in views)
-
-    @property
-    def _own_noise(self) -> bool:
-        """Whether every contribution has noise of its own."""
-        chosen = self.parameters
-        return chosen.topology != "ring" or chosen.spread or self.randomizer.uniform_blanket
+        count = check_colluders(colluders, self.n)
+        return accountant.token_guarantee(self, view_of(view), count)
 
     def diagnostics(
         self, delta: float, guarantee: Guarantee, colluders: Colluders = 0
-    ) -> dict[str, Any]:
+    ) -> tuple[Fact, ...]:
         """The noise of a contribution, what it reveals alone, and how often one contributes."""
         del guarantee, colluders
-        chosen = self.parameters
         noise = getattr(self.randomizer, "sigma", None)
-        return {
-            "path": chosen.path_known,
-            **({} if noise is None else {"sigma_per_unit": noise}),
-            "contribution_epsilon": accountant.contribution(self.randomizer).epsilon(delta),
-            "contributions_expected": self._expected() * chosen.tokens,
-        }
+        alone = accountant.contribution(self.randomizer).epsilon(delta)
+        return (
+            Fact("path", self.path_known),
+            *(() if noise is None else (Fact("sigma_per_unit", noise),)),
+            Fact("contribution_epsilon", alone, "up"),
+            Fact("contributions_expected", self._expected() * self.tokens),
+        )
 
     def _expected(self) -> float:
         """How often one person contributes to a token, or at most that."""
-        chosen = self.parameters
-        mean = chosen.length / chosen.n
-        return min(mean, chosen.cap) if chosen.cap else mean
+        mean = self.length / self.n
+        return min(mean, self.cap) if self.cap else mean
 
-    def run_diagnostics(self, collected: Collected, delta: float) -> dict[str, Any]:
+    def run_diagnostics(self, collected: Collected, delta: float) -> tuple[Fact, ...]:
         """How many contributions came home, of how many steps."""
         del delta
         if not isinstance(collected, Carried):
-            return {}
-        return {"contributions": collected.reports, "steps": collected.steps}
+            return ()
+        return Fact("contributions", collected.reports), Fact("steps", collected.steps)
 
     # What it costs.
 
     def cost(self) -> Cost:
         """One message per turn, with the whole token in it."""
-        chosen = self.parameters
-        turns = chosen.length * chosen.tokens
+        turns = self.length * self.tokens
         # Whoever is away is asked in vain.
-        asked = turns / chosen.available
-        size = TokenFormat.of(self.randomizer, chosen.length).nbytes
+        asked = turns / self.available
+        size = TokenFormat.of(self.randomizer, self.length).nbytes
         return Cost(
-            rounds=chosen.length,
-            messages_per_person=asked / chosen.n,
-            bytes_per_person=asked / chosen.n * size,
+            rounds=self.length,
+            messages_per_person=asked / self.n,
+            bytes_per_person=asked / self.n * size,
             extra_people=1,
             expected_error=self._expected_error(turns),
         )
 
     def _expected_error(self, turns: int) -> float | None:
-        chosen = self.parameters
-        if chosen.topology != "ring":
+        if self.topology != "ring":
             return expected_error(self.randomizer, turns, sampled=True)
         even = np.full(TokenFormat.of(self.randomizer, turns).width, 1.0 * turns)
         even /= even.size if self.randomizer.uniform_blanket else 1
-        found = self.randomizer.from_tally(even, turns, self.ring_noise * chosen.tokens)
+        found = self.randomizer.from_tally(even, turns, self.ring_noise * self.tokens)
         return math.sqrt(float(np.mean(found.variance)))
 
     @property
@@ -300,8 +440,7 @@ class TokenWalk(Protocol, OnGraph, TaskBound):
     @property
     def ring(self) -> Ring:
         """The ring, where that is where the token goes."""
-        chosen = self.parameters
-        return Ring(chosen.n, chosen.laps, chosen.published, chosen.spread)
+        return Ring(self.n, self.laps, self.published, self.spread)
 
     # How it is run.
 
@@ -333,57 +472,42 @@ class TokenWalk(Protocol, OnGraph, TaskBound):
             raise ProtocolFailed(
                 "no token came home with a contribution: give people more time, or a longer walk"
             )
-        chosen = self.parameters
         if collected.crowd < FEWEST:
             raise ProtocolFailed(
                 f"only {collected.crowd} people were there in the end, and so few hide nobody: "
                 "give people more time"
             )
-        everyone = collected.crowd == chosen.n
+        everyone = collected.crowd == self.n
         # Every planned step leaves its noise in what comes home, unless it was lost or never taken;
         # and on a graph whoever is away changes where the token goes.
-        lost = collected.noise < chosen.length * chosen.tokens or (
-            chosen.topology == "graph" and not everyone
+        lost = collected.noise < self.length * self.tokens or (
+            self.topology == "graph" and not everyone
         )
-        if chosen.topology == "complete":
-            chosen = msgspec.structs.replace(chosen, n=collected.crowd)
-        same = self.make(chosen, self.randomizer, self.neighbours)
-        whole = everyone and collected.steps == chosen.length
-        object.__setattr__(same, "losses", collected.losses if whole else None)
-        return same.cut_short() if lost and chosen.topology != "ring" else same
+        people = collected.crowd if self.topology == "complete" else self.n
+        whole = everyone and collected.steps == self.length
+        losses = collected.losses if whole else None
+        broken = lost and self.topology != "ring"
+        return replace(self, n=people, losses=losses, broken=broken)
 
     def cut_short(self) -> Self:
         """The same walk, of which some steps came to nothing, or were never taken.
 
         What came home then holds less noise than there were to be steps.
         """
-        same = self.make(self.parameters, self.randomizer, self.neighbours)
-        object.__setattr__(same, "losses", self.losses)
-        object.__setattr__(same, "broken", True)
-        return same
-
-    def published(self) -> Parameters:
-        """Without the noise, which the randomizer states, and the file of the graph."""
-        return msgspec.structs.replace(
-            self.parameters, sigma=0.0, sensitivity=0.0, lipschitz=0.0, graph=""
-        )
-
-    @property
-    def graph(self) -> Graph | None:
-        """Who can be next."""
-        return self.neighbours
+        return replace(self, broken=True)
 
     def subset(self, people: Sequence[int]) -> Self:
         """A walk among fewer people; as long as before, but on a ring."""
-        graph = None if self.neighbours is None else self.neighbours.subgraph(np.asarray(people))
-        fewer = msgspec.structs.replace(self.parameters, n=len(people), graph="", pair=None)
-        return self.make(fewer, self.randomizer, graph)
+        graph = None if self.graph is None else self.graph.subgraph(np.asarray(people))
+        return replace(
+            self, n=len(people), graph=graph, names={}, pair=None, losses=None, broken=False
+        )
 
     def duration(self, timing: Timing) -> float:
         """Until the walk is over for good, however often somebody was away."""
         from incrowd.protocols.token_walk.roles.relay import walk_seconds
 
-        return walk_seconds(self.parameters.length, timing) + super().duration(timing)
+        return walk_seconds(self.length, timing) + super().duration(timing)
 
     def actor(self, address: Address, context: ActorContext) -> Actor:
         """One person's device, the courier, or the curator."""
@@ -392,14 +516,7 @@ class TokenWalk(Protocol, OnGraph, TaskBound):
         return make_actor(self, address, context)
 
 
-def _purpose(chosen: TokenWalkParameters, randomizer: Randomizer) -> Purpose:
-    """What the token adds up, where the parameters leave it to the randomizer."""
-    if chosen.task != "auto":
-        return chosen.task
-    return "histogram" if randomizer.uniform_blanket else "sum"
-
-
-def _check_summable(randomizer: Randomizer, chosen: TokenWalkParameters) -> None:
+def _check_summable(randomizer: Randomizer, chosen: TokenWalk) -> None:
     """Refuse randomizers whose reports cannot be added up, or whose sums are not accounted for."""
     normal = randomizer.normal_shift is not None
     counted = randomizer.summable and randomizer.uniform_blanket

@@ -5,14 +5,8 @@ from typing import TYPE_CHECKING
 from incrowd.plugins import lazy_names
 
 if TYPE_CHECKING:
-    from incrowd.protocols.trusted_shuffle.spec import TrustedShuffle, TrustedShuffleParameters
+    from incrowd.protocols.trusted_shuffle.spec import TrustedShuffle
 
-__all__ = ["TrustedShuffle", "TrustedShuffleParameters"]
+__all__ = ["TrustedShuffle"]
 
-__getattr__ = lazy_names(
-    __name__,
-    {
-        "TrustedShuffle": "incrowd.protocols.trusted_shuffle.spec",
-        "TrustedShuffleParameters": "incrowd.protocols.trusted_shuffle.spec",
-    },
-)
+__getattr__ = lazy_names(__name__, {"TrustedShuffle": "incrowd.protocols.trusted_shuffle.spec"})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from incrowd.protocols.parties import SHUFFLER
+from incrowd.protocols.parties import SHUFFLER, SHUFFLER_VIEWS
 from incrowd.protocols.registry import ProtocolPlugin
 
 PLUGIN = ProtocolPlugin(
@@ -10,5 +10,6 @@ PLUGIN = ProtocolPlugin(
     summary="a trusted shuffler permutes the reports of each round",
     target="incrowd.protocols.trusted_shuffle.spec:TrustedShuffle",
     parties=(SHUFFLER,),
+    stated_views=SHUFFLER_VIEWS,
     docs="shuffling.md",
 )

@@ -11,6 +11,7 @@ POSTBOX = ProtocolPlugin(
     summary="reports go through a postbox that does not shuffle them",
     target="toy_crowd.postbox:ToyPostbox",
     default_randomizers={"category": "toy-coin"},
+    stated_views=("curator", "curator+hub", "curator+postbox", "everyone"),
     parties=(
         Party(
             name="postbox",

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from incrowd.privacy.guarantee import Guarantee
 from incrowd.privacy.mechanisms.local import local_guarantee
-from incrowd.protocols.api import Colluders, check_colluders, check_randomizer
+from incrowd.protocols.api import Colluders, check_colluders
 from incrowd.protocols.families import ReportingProtocol
 from incrowd.protocols.local import simulate
 from incrowd.protocols.run import check_crowd
@@ -22,9 +22,7 @@ from incrowd.protocols.runtime.actor import (
 )
 from incrowd.protocols.runtime.context import ActorContext
 from incrowd.protocols.runtime.wire import ReportFormat
-from incrowd.protocols.settings import Parameters, RoundParameters
 from incrowd.protocols.trusted_shuffle import roles
-from incrowd.randomizers.base import Randomizer
 from incrowd.randomness import Seeds
 from incrowd.tasks.base import Collected
 from incrowd.views import view_of
@@ -33,23 +31,11 @@ POSTBOX = "postbox"
 VIEWS = ("curator", "curator+hub", "curator+postbox", "everyone")
 
 
-class PostboxParameters(RoundParameters, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The parameters of :class:`ToyPostbox`."""
-
-
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class ToyPostbox(ReportingProtocol):
     """Everyone sends ``rounds`` fresh reports, sealed to the curator, to a postbox."""
 
     kind: ClassVar[str] = "toy-postbox"
-    parameters_type: ClassVar[type[Parameters]] = PostboxParameters
-
-    randomizer: Randomizer
-    parameters: PostboxParameters
-
-    def __init__(self, randomizer: Randomizer, *, n: int, rounds: int = 1) -> None:
-        object.__setattr__(self, "randomizer", check_randomizer(randomizer))
-        object.__setattr__(self, "parameters", PostboxParameters(n=n, rounds=rounds))
 
     @property
     def views(self) -> tuple[str, ...]:
@@ -61,23 +47,20 @@ class ToyPostbox(ReportingProtocol):
 
     def guarantee(self, view: str = "curator", colluders: Colluders = 0) -> Guarantee:
         """ε0 per round against every view: the postbox keeps the order."""
-        count = check_colluders(colluders, self.parameters.n)
-        return local_guarantee(self.randomizer, self.parameters.rounds, view_of(view), count)
-
-    def guarantees(self) -> tuple[Guarantee, ...]:
-        return tuple(map(self.guarantee, VIEWS))
+        count = check_colluders(colluders, self.n)
+        return local_guarantee(self.randomizer, self.rounds, view_of(view), count)
 
     def collect(self, values: Any, seeds: Seeds) -> Collected:
         check_crowd(self, values)
-        return simulate.collect(self.randomizer, values, self.parameters.rounds, seeds)
+        return simulate.collect(self.randomizer, values, self.rounds, seeds)
 
     def actor(self, address: Address, context: ActorContext) -> Actor:
-        people, reports = self.parameters.n, ReportFormat.of(self.randomizer)
+        people, reports = self.n, ReportFormat.of(self.randomizer)
         if address == CURATOR:
-            return Curator(people, reports, self.parameters.rounds, sealer=context.sealer)
+            return Curator(people, reports, self.rounds, sealer=context.sealer)
         if address == POSTBOX:
             return Postbox(
-                devices(people), reports.nbytes, self.parameters.rounds,
+                devices(people), reports.nbytes, self.rounds,
                 generator=context.generator, timing=context.timing,
             )  # fmt: skip
         return self.device(Device, context)

@@ -26,8 +26,10 @@ from typing import Literal, get_args
 from incrowd import checks
 from incrowd.errors import InvalidParameter
 from incrowd.privacy.guarantee import Profile
-from incrowd.protocols.scrambled_query.parameters import Answers
 from incrowd.protocols.scrambled_query.theorems.mechanisms import Flooding, Routing
+
+Answers = Literal["all", "one"]
+"""Grouping sets that a person answers: all of them, or one that is drawn without looking."""
 
 OWN = "own tuple"
 """What decides where a source's message goes, unless something else is said."""

@@ -64,7 +64,7 @@ class Compute(Actor):
         self._places = Places.of(protocol)
         self._index, self._target = self._places.target_of(node)
         self._records = messages.RecordFormat(protocol.asked)
-        chosen = protocol.parameters
+        chosen = protocol
         self._most = 1 if self._places.local else chosen.sources + chosen.dummies
         edges = protocol.asked.sets[self._index].edges(self._places.targets[self._index])
         self._first, self._last = (int(each) for each in edges[self._target : self._target + 2])
@@ -177,10 +177,10 @@ class Compute(Actor):
         folded = query.fold(cells, measured, self._first, self._last)
         noise: tuple[float, ...] = ()
         traffic = b""
-        if self._protocol.parameters.release:
+        if self._protocol.release:
             from incrowd.protocols.scrambled_query.release import released
 
-            epsilon = self._protocol.parameters.release_per_set
+            epsilon = self._protocol.release_per_set
             folded, noise = released(folded, query, epsilon, self._generator(0))
         else:
             traffic = self._traffic()

@@ -279,7 +279,7 @@ class Curator(Actor):
 
     def _possible(self, node: int, part: messages.Part) -> bool:
         """Whether these can be the numbers of this compute node."""
-        chosen = self._protocol.parameters
+        chosen = self._protocol
         try:
             self._form(node).unpack(part.folded)
         except ValueError:
@@ -308,7 +308,7 @@ class Curator(Actor):
             present=present,
             kept=kept,
             noise=tuple(self._noise(index) for index in sets),
-            traffic=() if protocol.parameters.release else tuple(map(self._traffic, sets)),
+            traffic=() if protocol.release else tuple(map(self._traffic, sets)),
             lost=tuple(map(self._lost, sets)),
         )
 

@@ -95,7 +95,7 @@ class Scrambler(Actor):
     """Of one group and grouping set; or a spare, of none as yet."""
 
     def __init__(self, protocol: ScrambledQuery, address: Address, context: ActorContext) -> None:
-        chosen = protocol.parameters
+        chosen = protocol
         self._places = Places.of(protocol)
         self._records = messages.RecordFormat(protocol.asked)
         self._sources, self._dummies = chosen.sources, chosen.dummies

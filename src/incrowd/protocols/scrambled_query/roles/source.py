@@ -176,7 +176,7 @@ class Source(Actor):
             to = places.scrambler(places.cluster(index, self._person))
             sealed = self._sealer.seal(places.compute(index, drawn), record)
             return [self._post(index, to, messages.post(drawn, sealed), rng)]
-        extra = min(self._protocol.parameters.dummies, targets - 1)
+        extra = min(self._protocol.dummies, targets - 1)
         others = [each for each in range(targets) if each != drawn]
         chosen = [drawn, *(others[each] for each in rng.permutation(targets - 1)[:extra])]
         posts = []

@@ -45,7 +45,7 @@ class Curator(Actor):
         if message.sender != COURIER:
             return []
         told = wire.decode(_TO_CURATOR, message.body, self._limit)
-        chosen = self._protocol.parameters
+        chosen = self._protocol
         if told is None or told.token >= chosen.tokens:
             return []
         if not told.reports <= told.steps <= chosen.length or told.crowd > chosen.n:
@@ -78,7 +78,7 @@ class Curator(Actor):
         return None if self._format.counts and total.sum() != told.noise else packed
 
     def _carried(self) -> Carried:
-        chosen, came = self._protocol.parameters, list(self._came.values())
+        chosen, came = self._protocol, list(self._came.values())
         total = self._format.empty()
         home = [each for each in came if each.packed is not None]
         for each in home:

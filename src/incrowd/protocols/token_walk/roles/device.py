@@ -88,7 +88,7 @@ class _Contribution:
 
     def expected(self, turn: int, blank: bool) -> bool:
         """Whether this person can be asked for that at all."""
-        chosen = self.protocol.parameters
+        chosen = self.protocol
         if blank and not chosen.cap:
             return False
         # Only on a ring do turns and steps agree, since nobody is ever passed over.
@@ -104,7 +104,7 @@ class _Contribution:
         if blank:
             return _noise(randomizer, rng)
         scale, added = 1.0, 0
-        if self.protocol.parameters.topology == "ring":
+        if self.protocol.topology == "ring":
             ring = self.protocol.ring
             if randomizer.uniform_blanket:
                 ends = turn == 0 or (ring.published and turn == ring.steps - 1)
@@ -162,7 +162,7 @@ class Device(Actor):
     """Adds its owner's contribution whenever a token comes."""
 
     def __init__(self, protocol: TokenWalk, person: int, context: ActorContext) -> None:
-        chosen = protocol.parameters
+        chosen = protocol
         self._contribution = _Contribution(protocol, person)
         self._value = context.value
         self._format = token_format(protocol)

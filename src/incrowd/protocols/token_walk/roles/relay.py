@@ -49,10 +49,10 @@ from incrowd.protocols.runtime.actor import (
 from incrowd.protocols.runtime.context import Timing
 from incrowd.protocols.runtime.delivery import Outbox, OutboxState, wake_at
 from incrowd.protocols.token_walk.accountant import weights_of
-from incrowd.protocols.token_walk.parameters import FEWEST
 from incrowd.protocols.token_walk.roles import messages
 from incrowd.protocols.token_walk.roles.messages import HOME
 from incrowd.protocols.token_walk.roles.token import TokenFormat
+from incrowd.protocols.token_walk.spec import FEWEST
 from incrowd.protocols.token_walk.theorems.conditional_on_path import largest_loss
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ class Courier(Actor):
         timing: Timing,
     ) -> None:
         """``generator`` gives the stream of one draw."""
-        chosen = protocol.parameters
+        chosen = protocol
         self._protocol = protocol
         self._n, self._length, self._cap = chosen.n, chosen.length, chosen.cap
         self._ring = chosen.topology == "ring"
@@ -468,7 +468,7 @@ class Courier(Actor):
 
         Of a hidden path nothing must be told that depends on it.
         """
-        chosen = self._protocol.parameters
+        chosen = self._protocol
         if self._ring or chosen.path_known == "hidden" or len(own) < len(walk.visits):
             return None
         if self._protocol.randomizer.normal_shift is None:

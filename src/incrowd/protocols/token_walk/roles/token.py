@@ -163,7 +163,7 @@ class TokenFormat:
 
 def token_format(protocol: TokenWalk) -> TokenFormat:
     """How a token is written, with room for the uniform elements that a ring may ask for."""
-    most = protocol.parameters.length
-    if protocol.parameters.topology == "ring" and protocol.randomizer.uniform_blanket:
+    most = protocol.length
+    if protocol.topology == "ring" and protocol.randomizer.uniform_blanket:
         most = round(protocol.ring_noise)
     return TokenFormat.of(protocol.randomizer, most)
