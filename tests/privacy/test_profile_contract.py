@@ -47,7 +47,7 @@ PROFILES = [
     )),
     PureProfile(1.0), PureProfile(0.0), PureProfile(1.0, tells=0.1),
     SHUFFLED, ShuffleProfile(clones_law(1.0), 50, LocalProfile(Generic(epsilon=1.0))),
-    MixedCrowd(BINARY.blanket().mixed(0.5), 20, LOCAL),
+    MixedCrowd(BINARY.blanket().partially_mixed(0.5), 20, LOCAL),
     MixedProfile(BINARY, (Option(0.1, SHUFFLED),)), MixedProfile(BINARY, ()),
     PeopleProfile(BINARY, (), 5), PeopleProfile(BINARY, (ONE_CROWD,), 25),
     LeastProfile(SHUFFLED, LOCAL), LentProfile(SHUFFLED),

@@ -24,7 +24,7 @@ def exact_law(targets, sampling):
 def test_the_law_is_the_one_that_is_stated(targets, sampling):
     redirect = Redirect(targets=targets, sampling=sampling)
     true, other = exact_law(targets, sampling)
-    assert sampling <= redirect.lies <= sampling + 2.0**-53
+    assert sampling <= redirect.redirect_probability <= sampling + 2.0**-53
     assert redirect.kept == pytest.approx(float(true), rel=1e-15)
     if targets == 1 or sampling == 1:
         assert redirect.epsilon == 0
@@ -41,7 +41,7 @@ def test_blanket_and_attacks_have_the_law(targets, sampling):
     redirect = Redirect(targets=targets, sampling=sampling)
     true, other = (float(each) for each in exact_law(targets, sampling))
     law = redirect.blanket()
-    assert law.gamma == pytest.approx(redirect.lies)
+    assert law.gamma == pytest.approx(redirect.redirect_probability)
     assert law.symmetric
     assert law.a.max() == pytest.approx(true / other)
     assert law.mass[np.argmax(law.a)] == pytest.approx(other if sampling < 1 else 1 / targets)

@@ -1,4 +1,4 @@
-"""What a person says: the local randomizers.
+"""Local randomizers: the noise that a device puts on an answer before it is sent.
 
 | kind | values | report |
 |---|---|---|
@@ -12,8 +12,8 @@
 | ``laplace``, ``gaussian`` | numbers in [0, 1] | the number plus noise |
 | ``privunit`` | unit vectors | a unit vector from a cap |
 
-``GaussianVector`` adds noise to unit vectors for protocols that add them up; it has no blanket, and
-so no place among those that can be shuffled.
+``GaussianVector`` adds noise to unit vectors for protocols that add them up; it has no blanket and
+cannot be shuffled.
 """
 
 from __future__ import annotations

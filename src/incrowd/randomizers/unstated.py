@@ -1,7 +1,7 @@
-"""Reports of which nobody says how they were drawn, so that nothing is promised about them alone.
+"""Reports of an unknown randomizer, without any local guarantee.
 
-For accounting only: what is proven about how reports travel holds whatever they say, and can be
-stated without an ε0. Nobody can draw from it.
+For accounting only: guarantees about the routes of reports hold whatever their content, and can be
+stated without an ε0.
 """
 
 from __future__ import annotations
@@ -14,26 +14,21 @@ from incrowd.randomizers.base import Domain, Randomizer
 
 
 class Unstated(Randomizer, frozen=True, kw_only=True, tag="unstated"):
-    """Has an infinite ε0: a report may tell everything."""
+    """A randomizer with infinite ε0: a report may reveal everything."""
 
     epsilon: float = math.inf
 
     domain: ClassVar[Domain] = "category"
     drawable: ClassVar[bool] = False
+    report_bytes: ClassVar[int] = 1  # the least that a report can take
 
     def __post_init__(self) -> None:
-        """Refuse an ε0: whoever knows one knows the randomizer."""
         if self.epsilon != math.inf:
             raise InvalidParameter(
                 "epsilon of an unstated randomizer is infinite: name another", field="epsilon"
             )
 
-    @property
-    def report_bytes(self) -> int:
-        """Unknown; the fewest that a report can have."""
-        return 1
-
     def local_delta(self, epsilon: float) -> float:
-        """One, whatever the ε."""
+        """Return one at every ε."""
         del epsilon
         return 1.0

@@ -1,4 +1,4 @@
-"""Gaussian noise on unit vectors: what a token carries when people contribute vectors.
+"""Gaussian noise on unit vectors: contributions to a token that sums vectors.
 
 Two unit vectors are at most 2 apart, and of two normal laws with the same covariance σ²I only the
 distance of the means matters. So the curve of the worst pair is that of a shift by 2/σ.
@@ -23,7 +23,7 @@ from incrowd.randomizers.noise import REAL_NOISE, Gaussian, gaussian_delta, on_g
 class GaussianVector(Randomizer, frozen=True, tag="gaussian-vector"):
     """A unit vector plus Gaussian noise in every coordinate that is exactly (ε0, δ0)-private.
 
-    It has no blanket: shuffling such reports is not accounted for. Tokens add them up.
+    It has no blanket, so shuffling is not accounted for; token walks sum the reports.
     """
 
     # A field in place of the base's property, as in the Gaussian.
@@ -33,9 +33,9 @@ class GaussianVector(Randomizer, frozen=True, tag="gaussian-vector"):
     domain: ClassVar[Domain] = "vector"
     summable: ClassVar[bool] = True
     additive: ClassVar[bool] = True
+    assumption: ClassVar[str] = REAL_NOISE
 
     def __post_init__(self) -> None:
-        """Refuse an ε0, a δ0 or a dimension that describes no mechanism."""
         check_realisable(self.epsilon)
         checks.delta(self.delta)
         whole = checks.integer(self.dimension, "dimension", 1)
@@ -43,7 +43,7 @@ class GaussianVector(Randomizer, frozen=True, tag="gaussian-vector"):
 
     @property
     def sigma(self) -> float:
-        """The standard deviation of the noise in each coordinate."""
+        """Standard deviation of the noise in each coordinate."""
         return 2 * Gaussian(epsilon=self.epsilon, delta=self.delta).sigma
 
     @property
@@ -52,17 +52,12 @@ class GaussianVector(Randomizer, frozen=True, tag="gaussian-vector"):
         return 2 / self.sigma
 
     @property
-    def assumption(self) -> str:
-        """The law is that of real numbers."""
-        return REAL_NOISE
-
-    @property
     def report_bytes(self) -> int:
         """One double per coordinate."""
         return 8 * self.dimension
 
     def local_delta(self, epsilon: float) -> float:
-        """The exact profile of two opposite vectors, rounded up."""
+        """Return the exact profile of two opposite vectors, rounded up."""
         return gaussian_delta(epsilon, self.sigma / 2)
 
     def randomize(self, values: NDArray[Any], rng: np.random.Generator) -> Reports:
@@ -85,18 +80,14 @@ class GaussianVector(Randomizer, frozen=True, tag="gaussian-vector"):
         public[:, 0] = 1
         return on_grid(vectors + scale * (self.randomize_exactly(public, rng) - public))
 
-    def estimate(self, reports: Reports) -> Estimate:
-        """The mean of those who answered; given their data its variance is exactly σ²/n."""
-        return self.from_tally(self.tally(reports), len(reports), len(reports))
-
     def tally(self, reports: Reports) -> FloatArray:
-        """The sum of the reports."""
+        """Add up the reports."""
         rows = _inputs.received(reports, self.dimension, None)
         if not np.isfinite(rows).all():
             raise InvalidParameter("reports must be finite: these come from another randomizer")
         return np.asarray(rows.sum(axis=0), np.float64)
 
     def from_tally(self, tally: FloatArray, reports: int, noise: float) -> Estimate:
-        """The mean, from a sum."""
+        """Estimate the mean of the respondents; given their data the variance is exact."""
         variance = np.full(self.dimension, noise * (self.sigma / reports) ** 2)
         return Estimate(tally / reports, variance, reports)
