@@ -1,6 +1,6 @@
 """Compiled loops over graphs, imported only when first used because importing numba takes time.
 
-They release the interpreter's lock, so that threads can each work on a block of their own.
+They release the interpreter's lock, so that each thread can work on its own block.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def step(
     block: Doubles,
     out: Doubles,
 ) -> None:
-    """One round of many laws, one per column: ``out[v] = stay[v]·block[v] + Σ share[u]·block[u]``.
+    """Advance many laws, one per column: ``out[v] = stay[v]·block[v] + Σ share[u]·block[u]``.
 
     The sum is over the neighbours u of v; ``share[u]`` is the chance of moving from u to one given
     neighbour.
@@ -52,7 +52,7 @@ def step(
 def overhang(
     block: Doubles,
     reference: Doubles,
-    slack: Doubles,
+    levels: Doubles,
     doubt: float,
     excess: Doubles,
     least: Doubles,
@@ -60,14 +60,13 @@ def overhang(
 ) -> None:
     """Compare each column of ``block`` with a reference law; adds to and lowers the outputs.
 
-    Per column: ``excess[c, k] += Σ (P − (1 + slack[k])·reference)₊``, ``least[c]`` becomes the
-    least ratio P/reference where the reference is positive, ``collision[c] += Σ P²``. ``slack``
-    rises. ``doubt`` is the relative error of P, charged to the excess; the caller charges it to the
+    Per column: ``excess[c, k] += Σ (P − (1 + levels[k])·reference)₊``, ``least[c]`` becomes the
+    least ratio P/reference where the reference is positive, ``collision[c] += Σ P²``. ``levels``
+    rise. ``doubt`` is the relative error of P, charged to the excess; the caller charges it to the
     other two.
     """
     rows, columns = block.shape
-    levels = slack.size
-    first = (1.0 + slack[0]) * (1.0 - doubt)
+    first = (1.0 + levels[0]) * (1.0 - doubt)
     for v in range(rows):
         base = reference[v]
         for c in range(columns):
@@ -76,8 +75,8 @@ def overhang(
             if base > 0.0:
                 least[c] = min(least[c], p / base)
             if p > first * base:
-                for k in range(levels):
-                    over = p * (1.0 + doubt) - (1.0 + slack[k]) * base
+                for k in range(levels.size):
+                    over = p * (1.0 + doubt) - (1.0 + levels[k]) * base
                     if over <= 0.0:
                         break
                     excess[c, k] += over
