@@ -5,22 +5,15 @@ They release the interpreter's lock, so that each thread can work on its own blo
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
-
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from incrowd.compiled import compiled
+
 Doubles = NDArray[np.float64]
-_Loop = TypeVar("_Loop", bound=Callable[..., Any])
 
 
-def _compiled(loop: _Loop) -> _Loop:
-    return cast(_Loop, numba.njit(cache=True, nogil=True)(loop))
-
-
-@_compiled
+@compiled()
 def step(
     indptr: NDArray[np.int64],
     indices: NDArray[np.int32],
@@ -48,7 +41,7 @@ def step(
                     row[c] += weight * block[u, c]
 
 
-@_compiled
+@compiled()
 def overhang(
     block: Doubles,
     reference: Doubles,

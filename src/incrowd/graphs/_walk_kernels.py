@@ -12,17 +12,15 @@ one call share a word.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any
 
-import numba
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import prange, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-_Loop = TypeVar("_Loop", bound=Callable[..., Any])
+from incrowd.compiled import compiled
 
 _BLOCK = 1024
 """Walkers per block: prefetched lines must still be in the cache when they are read."""
@@ -36,14 +34,6 @@ _SHIFT_1, _SHIFT_2, _SHIFT_3 = np.uint64(30), np.uint64(27), np.uint64(31)
 _HALF = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
 _NONE, _ONE = np.uint64(0), np.uint64(1)
-
-
-def _inlined(function: _Loop) -> _Loop:
-    return cast(_Loop, numba.njit(cache=True, nogil=True, inline="always")(function))
-
-
-def _compiled(loop: _Loop) -> _Loop:
-    return cast(_Loop, numba.njit(cache=True, nogil=True, parallel=True)(loop))
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -64,7 +54,7 @@ def _prefetch(_context: Any, array: Any, index: Any) -> Any:
     return types.void(array, index), emit
 
 
-@_inlined
+@compiled(inline="always")
 def _mixed(counter: np.uint64, key: np.uint64) -> np.uint64:
     """Mix as SplitMix64 does, with a key between its two rounds: a permutation for each key."""
     z = (counter ^ (counter >> _SHIFT_1)) * _MIX_1
@@ -73,7 +63,7 @@ def _mixed(counter: np.uint64, key: np.uint64) -> np.uint64:
     return z ^ (z >> _SHIFT_3)
 
 
-@_compiled
+@compiled(parallel=True)
 def advance(
     indptr: NDArray[np.int64] | NDArray[np.uint32],
     indices: NDArray[np.int32],

@@ -166,7 +166,8 @@ def _rows(path: Path, lines: Iterator[str], separator: str | None) -> Iterator[R
             continue
         if len(fields) != 2 or not all(fields):
             raise GraphMalformed(
-                f"{path}, line {number}: expected two vertices, found {_shown(fields)}"
+                f"{path}, line {number}: expected two vertices, found {len(fields)} fields: "
+                + _cut(" | ".join(fields))
                 + ("; weights are not supported, keep two columns" if len(fields) == 3 else "")
             )
         yield number, fields
@@ -181,11 +182,8 @@ def _labels(path: Path, rows: Iterator[Row]) -> NDArray[Any]:
         raise EmptyData(f"{path}: no edges in the file")
     numeric = all(map(_is_integer, head[0][1]))
     parse = _number if numeric else _name
-    ends: tuple[list[Any], list[Any]] = ([], [])
-    for row in (*head, *rows):
-        for at in (0, 1):
-            ends[at].append(parse(path, row, at))
-    return np.array(ends[0] + ends[1], dtype=np.int64 if numeric else None)
+    pairs = [[parse(path, line, label) for label in fields] for line, fields in (*head, *rows)]
+    return np.array(pairs, dtype=np.int64 if numeric else None).T.ravel()
 
 
 def _is_header(head: list[Row]) -> bool:
@@ -202,9 +200,7 @@ def _is_integer(label: str) -> bool:
     return _INTEGER.fullmatch(label) is not None
 
 
-def _number(path: Path, row: Row, at: int) -> int:
-    line, fields = row
-    label = fields[at]
+def _number(path: Path, line: int, label: str) -> int:
     if not _is_integer(label):
         raise GraphMalformed(
             f"{path}, line {line}: {_cut(label)!r} is not a whole number, as the first edge has"
@@ -217,19 +213,13 @@ def _number(path: Path, row: Row, at: int) -> int:
     return value
 
 
-def _name(path: Path, row: Row, at: int) -> str:
-    line, fields = row
-    label = fields[at]
+def _name(path: Path, line: int, label: str) -> str:
     if _DECIMAL.fullmatch(label):
         raise GraphMalformed(
             f"{path}, line {line}: {_cut(label)!r} is a decimal number; vertices are whole numbers"
             " or names"
         )
     return label
-
-
-def _shown(fields: list[str]) -> str:
-    return f"{len(fields)} fields: {_cut(' | '.join(fields))}"
 
 
 def _cut(text: str) -> str:

@@ -56,21 +56,15 @@ class Graph:
         _require_size(self.n)
         indptr = _whole(self.indptr, "indptr", 0).astype(np.int64)
         indices = _whole(self.indices, "indices", 0, self.n).astype(np.int32)
-        if (
-            indptr.shape != (self.n + 1,)
-            or indptr[0] != 0
-            or indptr[-1] != indices.size
-            or (np.diff(indptr) < 0).any()
-        ):
+        ends = indptr.shape == (self.n + 1,) and (indptr[0], indptr[-1]) == (0, indices.size)
+        if not ends or (np.diff(indptr) < 0).any():
             raise GraphMalformed(
                 f"indptr must rise from 0 to len(indices) = {indices.size} in n + 1 = {self.n + 1}"
                 " entries; use from_edges to build a graph from pairs"
             )
-        indptr.flags.writeable = False
-        indices.flags.writeable = False
         object.__setattr__(self, "n", int(self.n))
-        object.__setattr__(self, "indptr", indptr)
-        object.__setattr__(self, "indices", indices)
+        object.__setattr__(self, "indptr", _frozen(indptr))
+        object.__setattr__(self, "indices", _frozen(indices))
         starts_row = np.zeros(indices.size + 1, dtype=bool)
         starts_row[indptr] = True
         if not ((np.diff(indices) > 0) | starts_row[1:-1]).all():
@@ -87,11 +81,8 @@ class Graph:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Graph):
             return NotImplemented
-        return (
-            self.n == other.n
-            and np.array_equal(self.indptr, other.indptr)
-            and np.array_equal(self.indices, other.indices)
-        )
+        same_rows = self.n == other.n and np.array_equal(self.indptr, other.indptr)
+        return same_rows and np.array_equal(self.indices, other.indices)
 
     def __hash__(self) -> int:
         return self._hash
@@ -106,9 +97,7 @@ class Graph:
     @cached_property
     def degrees(self) -> NDArray[np.int64]:
         """Entries per row: the number of neighbours, plus one where a self-loop was kept."""
-        degrees = np.diff(self.indptr)
-        degrees.flags.writeable = False
-        return degrees
+        return _frozen(np.diff(self.indptr))
 
     @cached_property
     def self_loops(self) -> int:
@@ -175,8 +164,7 @@ class Graph:
         from scipy.sparse import csgraph
 
         count, labels = csgraph.connected_components(self.adjacency(), directed=False)
-        labels.flags.writeable = False
-        return int(count), labels
+        return int(count), _frozen(labels)
 
     def components(self) -> tuple[int, NDArray[np.int32]]:
         """Return the number of connected components, and the component of each vertex."""
@@ -210,16 +198,13 @@ class Graph:
         count, component = self.components()
         split = np.ones(count, dtype=bool)
         split[component[vertex == copy]] = False
-        split.flags.writeable = False
-        return split
+        return _frozen(split)
 
     @cached_property
     def sides(self) -> NDArray[np.bool_]:
         """Side of each vertex in its bipartite component; false elsewhere."""
         vertex, copy = self._cover
-        sides = np.asarray(vertex > copy)
-        sides.flags.writeable = False
-        return sides
+        return _frozen(np.asarray(vertex > copy))
 
     @property
     def is_bipartite(self) -> bool:
@@ -359,6 +344,11 @@ def _from_rows(matrix: sparse.csr_array[Any]) -> Graph:
     # A symmetric matrix without repeated entries.
     matrix.sort_indices()
     return Graph(int(matrix.shape[0]), matrix.indptr.astype(np.int64), matrix.indices)
+
+
+def _frozen(array: NDArray[Any]) -> NDArray[Any]:
+    array.flags.writeable = False
+    return array
 
 
 def _require_size(n: int) -> None:

@@ -22,15 +22,13 @@ from incrowd.randomizers.base import Domain, Estimate, Randomizer, Reports
 from incrowd.randomizers.hadamard import HadamardResponse
 from incrowd.randomizers.law import PairLaw
 from incrowd.randomizers.local_hash import OLH
-from incrowd.randomizers.noise import Gaussian, Laplace
+from incrowd.randomizers.noise import Gaussian, GaussianVector, Laplace
 from incrowd.randomizers.privunit import PrivUnit
 from incrowd.randomizers.redirect import Redirect
 from incrowd.randomizers.registry import RANDOMIZERS, RandomizerPlugin
-from incrowd.randomizers.response import KRR, RR, Generic, OneBit
+from incrowd.randomizers.response import KRR, RR, Generic, OneBit, Unstated
 from incrowd.randomizers.ternary import Ternary
 from incrowd.randomizers.unary import OUE, SUE
-from incrowd.randomizers.unstated import Unstated
-from incrowd.randomizers.vector_noise import GaussianVector
 
 __all__ = [
     "KRR",

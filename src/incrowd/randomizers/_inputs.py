@@ -128,6 +128,15 @@ def received(reports: Reports, width: int | None, below: int | None) -> Reports:
     return array
 
 
+def received_floats(reports: Reports, width: int | None) -> Reports:
+    """Check finite reports of shape ``(n,)`` or ``(n, width)``, at least one."""
+    array = received(reports, width, None)
+    if not np.isfinite(array).all():
+        thing = "finite numbers" if width is None else "finite"
+        raise InvalidParameter(f"reports must be {thing}: these come from another randomizer")
+    return array
+
+
 def smallest_unsigned(largest: int) -> np.dtype[np.unsignedinteger[Any]]:
     """Return the smallest unsigned type that holds 0…largest."""
     return np.dtype(np.min_scalar_type(largest))

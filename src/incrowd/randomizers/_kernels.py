@@ -6,31 +6,18 @@ They hold no randomness: random words are drawn by the caller from its own gener
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
+from incrowd.compiled import compiled
+
 _BUFFER = 1 << 16  # words per draw: they stay in the cache
 _TAIL = 3.6541528853610088  # where 256 layers of equal area close at the top of the normal curve
 
-_Loop = TypeVar("_Loop", bound=Callable[..., Any])
 
-
-def _compiled(loop: _Loop) -> _Loop:
-    return cast(_Loop, numba.njit(cache=True, nogil=True)(loop))
-
-
-def _compiled_sums(loop: _Loop) -> _Loop:
-    # Sums may be taken in any order, which lets them use wide registers.
-    order = {"reassoc", "contract"}
-    return cast(_Loop, numba.njit(cache=True, nogil=True, fastmath=order)(loop))
-
-
-@_compiled
+@compiled()
 def bernoulli_words(
     out: NDArray[np.uint64], expansion: NDArray[np.bool_], words: NDArray[np.uint64]
 ) -> int:
@@ -63,7 +50,7 @@ def bernoulli_words(
     return int(out.size)
 
 
-@_compiled
+@compiled()
 def byte_histogram(reports: NDArray[np.uint8]) -> NDArray[np.int64]:
     """Count each byte value in each column."""
     rows, columns = reports.shape
@@ -74,7 +61,7 @@ def byte_histogram(reports: NDArray[np.uint8]) -> NDArray[np.int64]:
     return counts
 
 
-@_compiled
+@compiled()
 def hash_support(
     reports: NDArray[np.uint32], categories: int, buckets: int, modulus: int
 ) -> NDArray[np.int64]:
@@ -103,7 +90,7 @@ def hash_support(
     return counts
 
 
-@_compiled
+@compiled()
 def first_attempts(
     out: NDArray[np.float32],
     words: NDArray[np.uint32],
@@ -127,7 +114,7 @@ def first_attempts(
     return count
 
 
-@_compiled
+@compiled()
 def second_attempts(
     out: NDArray[np.float32],
     missed: NDArray[np.int32],
@@ -155,7 +142,7 @@ def second_attempts(
     return tails, wrong
 
 
-@_compiled_sums
+@compiled(fastmath={"reassoc", "contract"})  # sums in any order use wide registers
 def turn_towards(
     out: NDArray[np.float32],
     across: NDArray[np.float32],

@@ -1,6 +1,6 @@
-"""Additive noise on numbers in [0, 1]: Laplace and Gaussian.
+"""Additive noise: Laplace and Gaussian on numbers in [0, 1], Gaussian on unit vectors.
 
-Both laws are those of the inputs 0 and 1, which are the worst pair at every ε and in both
+The laws of numbers are those of the inputs 0 and 1, the worst pair at every ε and in both
 directions (``docs/theory/worst_pairs.md``). With x0 = 0 and x1 = 1 the envelope is w = min(R_0,
 R_1), so that b = 1 where y < 1/2 and a = 1 where y > 1/2: the points (a, b) lie on two edges of a
 square, and the log of the other coordinate is monotone in y.
@@ -24,6 +24,7 @@ import sys
 from functools import lru_cache
 from typing import Any, ClassVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr, ndtri
@@ -62,12 +63,7 @@ class _Additive(Randomizer, frozen=True):
 
     def tally(self, reports: Reports) -> FloatArray:
         """Add up the reports."""
-        reports = _inputs.received(reports, None, None)
-        if not np.isfinite(reports).all():
-            raise InvalidParameter(
-                "reports must be finite numbers: these come from another randomizer"
-            )
-        return np.array(reports.sum(), np.float64)
+        return np.array(_inputs.received_floats(reports, None).sum(), np.float64)
 
     def from_tally(self, tally: FloatArray, reports: int, noise: float) -> Estimate:
         """Estimate the mean of the respondents; given their data the variance is exact."""
@@ -232,6 +228,79 @@ class Gaussian(_Additive, frozen=True, tag="gaussian"):
         """Place all others at 0, or all at 1, merged downwards; the tails are merged too."""
         at_0 = gaussian_pair(self.sigma)
         return at_0, at_0.swapped()
+
+
+class GaussianVector(Randomizer, frozen=True, tag="gaussian-vector"):
+    """A unit vector plus Gaussian noise in every coordinate that is exactly (ε0, δ0)-private.
+
+    Two unit vectors are at most 2 apart, and of two normal laws with covariance σ²I only the
+    distance of the means matters: the curve of the worst pair is that of a shift by 2/σ. It has no
+    blanket, so shuffling is not accounted for; token walks sum the reports.
+    """
+
+    # A field in place of the base's property, as in the Gaussian.
+    delta: float
+    dimension: int
+
+    domain: ClassVar[Domain] = "vector"
+    summable: ClassVar[bool] = True
+    additive: ClassVar[bool] = True
+    assumption: ClassVar[str] = REAL_NOISE
+
+    def __post_init__(self) -> None:
+        check_realisable(self.epsilon)
+        checks.delta(self.delta)
+        whole = checks.integer(self.dimension, "dimension", 1)
+        msgspec.structs.force_setattr(self, "dimension", whole)
+
+    @property
+    def sigma(self) -> float:
+        """Standard deviation of the noise in each coordinate."""
+        return 2 * Gaussian(epsilon=self.epsilon, delta=self.delta).sigma
+
+    @property
+    def normal_shift(self) -> float:
+        """Two unit vectors are at most 2 apart."""
+        return 2 / self.sigma
+
+    @property
+    def report_bytes(self) -> int:
+        """One double per coordinate."""
+        return 8 * self.dimension
+
+    def local_delta(self, epsilon: float) -> float:
+        """Return the exact profile of two opposite vectors, rounded up."""
+        return gaussian_delta(epsilon, self.sigma / 2)
+
+    def randomize(self, values: NDArray[Any], rng: np.random.Generator) -> Reports:
+        """Add the noise and round to the grid."""
+        vectors = _inputs.vectors(values, self.dimension, rng)
+        lengths = np.linalg.norm(vectors, axis=1)
+        wrong = np.flatnonzero(~(np.abs(lengths - 1) <= _inputs.UNIT_TOLERANCE))
+        if wrong.size:
+            _inputs.refuse_length(vectors, int(wrong[0]))
+        return on_grid(vectors + self.sigma * rng.standard_normal(vectors.shape))
+
+    def randomize_scaled(
+        self, values: NDArray[Any], scale: float, rng: np.random.Generator
+    ) -> Reports:
+        """Rescale noise that is on the grid, then round again."""
+        vectors = _inputs.vectors(values, self.dimension, rng)
+        if not scale:
+            return on_grid(vectors)
+        public = np.zeros(vectors.shape)
+        public[:, 0] = 1
+        return on_grid(vectors + scale * (self.randomize_exactly(public, rng) - public))
+
+    def tally(self, reports: Reports) -> FloatArray:
+        """Add up the reports."""
+        rows = _inputs.received_floats(reports, self.dimension)
+        return np.asarray(rows.sum(axis=0), np.float64)
+
+    def from_tally(self, tally: FloatArray, reports: int, noise: float) -> Estimate:
+        """Estimate the mean of the respondents; given their data the variance is exact."""
+        variance = np.full(self.dimension, noise * (self.sigma / reports) ** 2)
+        return Estimate(tally / reports, variance, reports)
 
 
 def gaussian_pair(sigma: float, *, spread: bool = False, top: float | None = None) -> PairLaw:

@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 from scipy.special import betainc, gammaln, stdtrit
 
 from incrowd import checks
-from incrowd.errors import InvalidEpsilon, InvalidParameter
+from incrowd.errors import InvalidEpsilon
 from incrowd.randomizers import _inputs
 from incrowd.randomizers._lattice import check_realisable, lowered
 from incrowd.randomizers.base import Domain, Estimate, FloatArray, Randomizer, Reports
@@ -122,9 +122,7 @@ class PrivUnit(Randomizer, frozen=True, tag="privunit"):
         the observed squares and S_j from it, as M_j = T·S_j + (1 − T)(1 − S_j)/(d − 1) with T the
         mean squared height. A negative variance, possible for few reports, becomes 0.
         """
-        reports = _inputs.received(reports, self.dimension, None)
-        if not np.isfinite(reports).all():
-            raise InvalidParameter("reports must be finite: these come from another randomizer")
+        reports = _inputs.received_floats(reports, self.dimension)
         cap, n = best_cap(self.epsilon, self.dimension), len(reports)
         squares = np.einsum("ij,ij->j", reports, reports, dtype=np.float64) / n
         across = (1 - cap.mean_square_height) / (self.dimension - 1)

@@ -102,6 +102,30 @@ class Generic(Randomizer, frozen=True, tag="generic"):
         return response_attacks(top, 2) + response_attacks(top, 3)
 
 
+class Unstated(Randomizer, frozen=True, kw_only=True, tag="unstated"):
+    """A randomizer with infinite ε0: a report may reveal everything.
+
+    For accounting only: guarantees about the routes of reports hold whatever their content.
+    """
+
+    epsilon: float = math.inf
+
+    domain: ClassVar[Domain] = "category"
+    drawable: ClassVar[bool] = False
+    report_bytes: ClassVar[int] = 1  # the least that a report can take
+
+    def __post_init__(self) -> None:
+        if self.epsilon != math.inf:
+            raise InvalidParameter(
+                "epsilon of an unstated randomizer is infinite: name another", field="epsilon"
+            )
+
+    def local_delta(self, epsilon: float) -> float:
+        """Return one at every ε."""
+        del epsilon
+        return 1.0
+
+
 class KRR(Categorical, frozen=True, tag="krr"):
     """k-ary randomized response, also called direct encoding or GRR.
 
