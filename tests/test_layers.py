@@ -15,7 +15,7 @@ SOURCE = Path(incrowd.__file__).parent
 # Lower layers come first; a module may import from its own layer and from those below.
 LAYERS = [
     {"blocks", "errors", "checks", "plugins", "randomness", "toml", "views", "_version"},
-    {"randomizers", "graphs"},
+    {"compiled", "randomizers", "graphs"},
     {"privacy", "tasks"},
     {"protocols"},
     {"sim", "live"},

@@ -1,7 +1,7 @@
 """Checks of single values, shared by every constructor.
 
-Each raises one clear line that begins with the name of the value; a name, unlike a phrase such as
-"a colluder", is the error's ``field`` too.
+Each check returns the value, or raises an error that begins with the name of the value; a name,
+unlike a phrase such as "a colluder", is the error's ``field`` too.
 """
 
 from __future__ import annotations
@@ -21,46 +21,45 @@ _MOST_PEOPLE = 10**15
 
 
 def epsilon(value: float, name: str = "epsilon") -> float:
-    """A positive finite epsilon."""
+    """Check a positive finite epsilon."""
     if not (_finite(value) and value > 0):
         raise _wrong(InvalidEpsilon, name, f"must be a positive finite number, got {value!r}")
     return float(value)
 
 
 def delta(value: float, name: str = "delta") -> float:
-    """A delta strictly between 0 and 1."""
+    """Check a delta strictly between 0 and 1."""
     if not (_finite(value) and 0 < value < 1):
         raise _wrong(InvalidDelta, name, f"must lie strictly between 0 and 1, got {value!r}")
     return float(value)
 
 
 def crowd(value: int, name: str = "n", at_least: int = 1) -> int:
-    """A whole number of people, at least ``at_least`` and at most 10^15."""
+    """Check a whole number of people, at least ``at_least`` and at most 10^15."""
     if _whole(value) and value > _MOST_PEOPLE:
         raise _wrong(InvalidCrowd, name, "must be at most 10^15 people: no crowd is larger")
     if not _whole(value) or value < at_least:
-        raise _wrong(
-            InvalidCrowd, name, f"must be a whole number of people ≥ {at_least}, got {value!r}"
-        )
+        problem = f"must be a whole number of people ≥ {at_least}, got {value!r}"
+        raise _wrong(InvalidCrowd, name, problem)
     return int(value)
 
 
 def integer(value: int, name: str, at_least: int) -> int:
-    """A whole number, at least ``at_least``."""
+    """Check a whole number, at least ``at_least``."""
     if not _whole(value) or value < at_least:
         raise _wrong(InvalidParameter, name, f"must be a whole number ≥ {at_least}, got {value!r}")
     return int(value)
 
 
 def probability(value: float, name: str) -> float:
-    """A number in the closed interval [0, 1]."""
+    """Check a number in the closed interval [0, 1]."""
     if not (_finite(value) and 0 <= value <= 1):
         raise _wrong(InvalidParameter, name, f"must lie between 0 and 1, got {value!r}")
     return float(value)
 
 
 def rate(value: float, name: str = "rate", field: str | None = None) -> float:
-    """The chance to take part: above 0 and at most 1; one of several in ``field``, if given."""
+    """Check a participation rate, above 0 and at most 1; one of several in ``field``, if given."""
     if not 0 < number(value, name, field) <= 1:
         problem = f"must be above 0 and at most 1, got {value!r}"
         raise _wrong(InvalidParameter, name, problem, field)
@@ -68,24 +67,23 @@ def rate(value: float, name: str = "rate", field: str | None = None) -> float:
 
 
 def number(value: float, name: str, field: str | None = None) -> float:
-    """A finite number; one of several in ``field``, if given."""
+    """Check a finite number; one of several in ``field``, if given."""
     if not _finite(value):
         raise _wrong(InvalidParameter, name, f"must be a finite number, got {value!r}", field)
     return float(value)
 
 
 def instance(value: object, kind: type[Kind], name: str, example: str) -> Kind:
-    """An object of this kind: neither its class nor its name."""
+    """Check an object of this kind, neither its class nor its name."""
     if not isinstance(value, kind):
         got = f"the class {value.__name__}" if isinstance(value, type) else repr(value)
-        raise _wrong(
-            InvalidParameter, name, f"must be a {kind.__name__} such as {example}, got {got}"
-        )
+        problem = f"must be a {kind.__name__} such as {example}, got {got}"
+        raise _wrong(InvalidParameter, name, problem)
     return value
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """The end of an error message: the closest known word, or all of them."""
+    """Return the end of an error message: the closest known word, or all of them."""
     options = sorted(known)
     close = difflib.get_close_matches(word, options, n=1)
     if close and word.endswith(f"-{close[0]}"):
@@ -101,7 +99,7 @@ def _wrong(
 
 
 def _finite(value: object) -> bool:
-    """Whether this is a number that a double can hold. A truth value or a text is none."""
+    """Whether a value is a number, not a truth value, that a double can hold."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return False
     try:
@@ -111,7 +109,7 @@ def _finite(value: object) -> bool:
 
 
 def _whole(value: object) -> bool:
-    """Whether this is a whole number, of any size; ``3.0`` is one, ``True`` is none."""
+    """Whether a value is a whole number of any size; ``3.0`` is one, ``True`` is not."""
     if isinstance(value, Integral):
         return not isinstance(value, bool)
     return isinstance(value, Real) and _finite(value) and float(value).is_integer()

@@ -1,9 +1,9 @@
-"""Registries: the randomizers, tasks and protocols that are known by name, from here and outside.
+"""Registries of randomizers, tasks and protocols by name, built in or from other packages.
 
-A plugin is a light declaration: the name of a class, where it is, and what lists and checks need to
-know before it is imported. Every registry lists the built-in ones. Other packages add theirs by
+A plugin is a light declaration: the name of a class, its place, and the facts that lists and checks
+need before it is imported. Every registry lists the built-in ones. Other packages add theirs by
 entry points: a distribution declares ``name = "module:PLUGIN"`` in the registry's group. Entry
-points are looked for where everything is listed and where a name is not built in, never otherwise.
+points are scanned only for complete lists and for names that are not built in.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Plugin:
-    """A class that is known by name."""
+    """Declaration of a class under a name."""
 
     kind: str
-    """The name in survey files, on the command line and on the wire."""
+    """Name in survey files, on the command line and on the wire."""
     target: str
     """Place of the class, as ``module:Class``."""
 
@@ -33,13 +33,13 @@ P = TypeVar("P", bound=Plugin)
 
 
 def target(place: str) -> Any:
-    """The object at ``module:name``, imported now."""
+    """Import and return the object at ``module:name``."""
     module, name = place.split(":")
     return getattr(import_module(module), name)
 
 
 def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """The ``__getattr__`` of a package whose names are imported from their modules when used."""
+    """Return a package's ``__getattr__`` that imports names from their modules when used."""
 
     def find(name: str) -> Any:
         if name not in homes:
@@ -55,36 +55,31 @@ class Registry(Generic[P]):
     def __init__(
         self, group: str, word: str, plugin_type: type[P], built_in: Iterable[P | str]
     ) -> None:
-        """``built_in`` holds plugins, or where they are; ``word`` names one of them in errors."""
-        self.group = group
-        self._word = word
-        self._type = plugin_type
+        """``built_in`` holds plugins or their places; ``word`` names one of them in errors."""
+        self.group, self._word, self._type = group, word, plugin_type
         self._listed = tuple(built_in)
         self._built_in: dict[str, P] | None = None
         self._outside: dict[str, P] | None = None
 
     def __iter__(self) -> Iterator[str]:
-        """Every kind, in the order in which lists show them."""
         return iter(self.plugins())
 
     def __len__(self) -> int:
-        """The number of kinds."""
         return len(self.plugins())
 
     def __contains__(self, kind: object) -> bool:
-        """Whether a plugin of this kind is known."""
         return isinstance(kind, str) and self._get(kind) is not None
 
     def plugins(self) -> Mapping[str, P]:
-        """Every plugin by its kind."""
+        """Return all plugins by kind, in the order of lists."""
         return self._here() | self._elsewhere()
 
     def built_in(self) -> Mapping[str, P]:
-        """The plugins of this package by their kinds."""
+        """Return the plugins of this package by kind."""
         return self._here()
 
     def find(self, kind: str) -> P:
-        """The plugin of this kind; refuses what is not known."""
+        """Return the plugin of this kind; refuse an unknown one."""
         found = self._get(kind)
         if found is None:
             known = ", ".join(sorted(self))
@@ -92,7 +87,7 @@ class Registry(Generic[P]):
         return found
 
     def load(self, kind: str) -> Any:
-        """The class of this kind, imported now."""
+        """Import and return the class of this kind."""
         plugin = self.find(kind)
         if kind in self._here():
             return target(plugin.target)
@@ -105,11 +100,11 @@ class Registry(Generic[P]):
             ) from error
 
     def load_all(self) -> dict[str, Any]:
-        """Every class by its kind, imported now."""
+        """Import and return all classes by kind."""
         return {kind: self.load(kind) for kind in self}
 
     def refresh(self) -> None:
-        """Forget the entry points that were found, as after a package was installed."""
+        """Forget the scanned entry points, as after an installation."""
         self._outside = None
 
     def _get(self, kind: str) -> P | None:

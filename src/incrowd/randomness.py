@@ -1,10 +1,10 @@
-"""Two kinds of randomness, two types, never mixed.
+"""Random streams: seeded ones for simulations, the operating system's for devices.
 
 * :class:`Seeds`, for simulations: one root seed, one independent stream per role, person and round.
-  Streams are addressed by name, not by the order in which they are asked for, so that a result does
-  not depend on the number of workers or on the order of events. Nothing here protects a person.
-* :func:`system_generator`, for what leaves a real device: every bit comes from the operating
-  system, nothing can be seeded, repeated or stored.
+  Streams are addressed by name, not by the order of requests, so that a result depends neither on
+  the number of workers nor on the order of events. They protect no one.
+* :func:`system_generator`, for real devices: every bit comes from the operating system, and cannot
+  be seeded, repeated or stored.
 """
 
 from __future__ import annotations
@@ -22,29 +22,28 @@ from incrowd import checks
 
 
 class Seeds:
-    """A tree of independent random streams under one root seed."""
+    """Tree of independent random streams under one root seed."""
 
     __slots__ = ("root",)
 
     def __init__(self, root: int | None = None) -> None:
-        """Grow from ``root``; draw a fresh root, kept in ``self.root``, when none is given."""
+        """Grow from ``root``, or from a fresh root that is kept in ``self.root``."""
         self.root = secrets.randbits(63) if root is None else checks.integer(root, "seed", 0)
 
     def generator(self, role: str, *index: int) -> np.random.Generator:
-        """The stream of one role, such as ``("device", person, round)``; the same every time."""
+        """Return the stream of one role, such as ``("device", person, round)``; it repeats."""
         key = (zlib.crc32(role.encode()), *index)
-        return np.random.Generator(
-            np.random.PCG64DXSM(np.random.SeedSequence(self.root, spawn_key=key))
-        )
+        seed = np.random.SeedSequence(self.root, spawn_key=key)
+        return np.random.Generator(np.random.PCG64DXSM(seed))
 
 
 _WORD: Final = 8
 _POOL: Final = 64 * _WORD
-"""How many bytes are asked of the system at once; each is used once and then overwritten."""
+"""Bytes per request to the system; each is used once and then overwritten."""
 
 
 class _SystemBits:
-    """What numpy draws from, as its C interface wants it: a capsule around four functions."""
+    """Bit generator in the form of numpy's C interface: a capsule around four functions."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -58,7 +57,7 @@ class _SystemBits:
         )
         addresses = [ctypes.cast(each, ctypes.c_void_p).value for each in functions]
         table = (ctypes.c_void_p * 5)(None, *addresses)
-        # The capsule holds bare addresses: what they point to must live as long as this object.
+        # The capsule holds bare addresses: their targets must live as long as this object.
         self._kept = (functions, table)
         new = ctypes.pythonapi.PyCapsule_New
         new.restype = ctypes.py_object
@@ -67,7 +66,7 @@ class _SystemBits:
 
     def _next_word(self, _: Any) -> int:
         # numpy cannot be told of a failure, and would go on with whatever is in its registers:
-        # rather no device at all than one that draws what others can guess.
+        # a crashed device is better than one with predictable draws.
         try:
             if not self._pool:
                 self._pool += os.urandom(_POOL)
@@ -85,10 +84,9 @@ class _SystemBits:
 
 
 def system_generator(*numbers: int) -> np.random.Generator:
-    """A generator all of whose bits come from the operating system.
+    """Return a generator that takes every bit from the operating system.
 
-    ``numbers`` are accepted, and ignored, so that it can stand where a stream of :class:`Seeds`
-    does: no two calls give the same stream.
+    ``numbers`` are ignored: they let it stand in for a stream of :class:`Seeds`.
     """
     del numbers
     return np.random.Generator(_SystemBits())  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Views: the parties who pool what they see, from whom an answer is kept."""
+"""Views: sets of parties that pool their observations, the adversaries of a guarantee."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from incrowd.errors import InvalidParameter
 from incrowd.plugins import target
 
 _COMMON = frozenset({"curator", "hub", "peer", "analyst", "network"})
-"""Parties of every protocol, helpers left aside."""
+"""Parties of every protocol, without helpers."""
 EVERYONE = frozenset({"everyone"})
 """All parties but the victim's own device: only the local randomizer protects."""
 _HELPERS = "incrowd.protocols.registry:parties"
-"""Protocols say which helpers they have; they are asked about a party that not all have."""
+"""Function that lists the helpers of protocols, imported only for parties that are not common."""
 
 
 def known_parties(*, outside: bool = True) -> frozenset[str]:
-    """Parties that a view can name: the common ones, and helpers of protocols."""
+    """Return the parties that a view can name: the common ones, and helpers of protocols."""
     helpers = target(_HELPERS)(outside=outside).values()
     return _COMMON | {each.name for each in helpers if each.description}
 
 
 def view_of(view: str | Iterable[str]) -> frozenset[str]:
-    """A view from ``"curator"``, ``"curator+shuffler"``, ``"everyone"`` or a set of parties."""
+    """Parse a view: ``"curator"``, ``"curator+shuffler"``, ``"everyone"`` or a set of parties."""
     if isinstance(view, str):
         parties = frozenset(view.split("+"))
     else:
-        # Whatever is no party, of whatever type, is then refused by its text.
+        # Objects that are no parties are then refused by their text.
         parties = frozenset(map(str, view if isinstance(view, Iterable) else (view,)))
     if parties != EVERYONE and not (parties and _known(parties)):
         known = ", ".join(sorted(known_parties()))
@@ -45,5 +45,5 @@ def _known(parties: frozenset[str]) -> bool:
 
 
 def view_name(view: str | Iterable[str]) -> str:
-    """The view as one word under which charges are kept, such as ``curator+hub``."""
+    """Return the view as one word, such as ``curator+hub``: the key of charges."""
     return "+".join(sorted(view_of(view)))

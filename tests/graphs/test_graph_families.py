@@ -63,7 +63,7 @@ def test_fixed_families_equal_networkx(ours: graphs.Graph, theirs: "nx.Graph") -
         (500, 60),
     ],
 )
-def test_random_regular(n: int, degree: int) -> None:
+def test_random_regular_has_constant_degree_and_is_connected(n: int, degree: int) -> None:
     for seed in range(3):
         graph = graphs.random_regular(n, degree, rng(seed))
         assert (graph.degrees == degree).all()
@@ -97,13 +97,13 @@ def test_repair_by_switching_is_nearly_uniform() -> None:
     assert rings / draws == pytest.approx(360 / 465, abs=0.06)
 
 
-def test_random_regular_is_an_expander() -> None:
+def test_random_regular_has_expander_gap() -> None:
     # Random regular graphs have a second eigenvalue near 2√(d−1)/d; rings and lattices do not.
     graph = graphs.random_regular(2000, 8, rng(6))
     assert 1 - graph.spectral_gap() < 1.1 * 2 * math.sqrt(7) / 8
 
 
-def test_random_regular_refuses() -> None:
+def test_random_regular_refuses_impossible_degrees() -> None:
     with pytest.raises(InvalidParameter, match="n × degree even"):
         graphs.random_regular(7, 3, rng())
     with pytest.raises(InvalidParameter, match="degree < n"):
@@ -114,7 +114,7 @@ def test_random_regular_refuses() -> None:
         graphs.random_regular(6, 0, rng())
 
 
-def test_random_regular_gives_up_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_random_regular_raises_after_last_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(families, "_ATTEMPTS", 0)
     with pytest.raises(GraphInvalid, match="no connected graph of degree 3 on n = 10"):
         graphs.random_regular(10, 3, rng())
@@ -122,7 +122,7 @@ def test_random_regular_gives_up_with_an_error(monkeypatch: pytest.MonkeyPatch) 
         graphs.random_regular(6, 4, rng())
 
 
-def test_erdos_renyi_has_the_law_of_independent_pairs() -> None:
+def test_erdos_renyi_joins_pairs_independently() -> None:
     generator = rng(7)
     n, p, draws = 5, 0.3, 4000
     counts = np.zeros((n, n))
@@ -140,7 +140,7 @@ def test_erdos_renyi_has_the_law_of_independent_pairs() -> None:
 
 
 @pytest.mark.parametrize(("n", "p"), [(3000, 0.002), (400, 0.5), (100_000, 1e-5), (300, 0.99)])
-def test_erdos_renyi_edge_count(n: int, p: float) -> None:
+def test_erdos_renyi_edge_count_is_near_mean(n: int, p: float) -> None:
     graph = graphs.erdos_renyi(n, p, rng(8))
     pairs = n * (n - 1) / 2
     assert abs(graph.m - pairs * p) < 5 * math.sqrt(pairs * p * (1 - p))
@@ -149,7 +149,7 @@ def test_erdos_renyi_edge_count(n: int, p: float) -> None:
     assert v.max() >= n - n // 10
 
 
-def test_erdos_renyi_ends() -> None:
+def test_erdos_renyi_at_extremes_is_complete_or_empty() -> None:
     assert graphs.erdos_renyi(12, 1.0, rng()) == graphs.complete(12)
     assert graphs.erdos_renyi(12, 0.0, rng()).m == 0
     assert graphs.erdos_renyi(1, 0.5, rng()).n == 1
@@ -159,7 +159,7 @@ def test_erdos_renyi_ends() -> None:
         graphs.erdos_renyi(5, 1.1, rng())
 
 
-def test_pairs_are_numbered_exactly() -> None:
+def test_pair_numbering_is_exact() -> None:
     u, v = families._pairs(np.arange(6))
     assert list(zip(u.tolist(), v.tolist(), strict=True)) == [
         *((0, 1), (0, 2), (1, 2)),
@@ -172,7 +172,7 @@ def test_pairs_are_numbered_exactly() -> None:
     assert (u == np.concatenate([0 * rows, rows - 1])).all()
 
 
-def test_erdos_renyi_continues_when_a_batch_is_short() -> None:
+def test_erdos_renyi_draws_further_batches_when_short() -> None:
     class Short:
         """Draws one joined pair at a time far from the end, to force many batches."""
 
@@ -189,7 +189,7 @@ def test_erdos_renyi_continues_when_a_batch_is_short() -> None:
 
 
 @pytest.mark.parametrize(("n", "edges"), [(2, 1), (5, 4), (50, 1), (200, 3), (400, 10)])
-def test_barabasi_albert(n: int, edges: int) -> None:
+def test_barabasi_albert_is_connected_with_exact_edge_count(n: int, edges: int) -> None:
     graph = graphs.barabasi_albert(n, edges, rng(9))
     assert graph.m == edges * (n - edges)
     assert graph.is_connected
@@ -199,7 +199,7 @@ def test_barabasi_albert(n: int, edges: int) -> None:
     assert graph == graphs.barabasi_albert(n, edges, rng(9))
 
 
-def test_barabasi_albert_prefers_by_degree() -> None:
+def test_barabasi_albert_attaches_in_proportion_to_degree() -> None:
     # One edge each: vertex 3 joins the path 1-0-2 or 0-1-2, whose middle has half of the degree.
     generator = rng(10)
     draws, middle = 2000, 0
@@ -215,7 +215,7 @@ def test_barabasi_albert_prefers_by_degree() -> None:
         graphs.barabasi_albert(5, 5, rng())
 
 
-def test_geometric_joins_exactly_the_near_pairs() -> None:
+def test_geometric_joins_exactly_pairs_within_radius() -> None:
     n, radius = 300, 0.11
     graph = graphs.geometric(n, radius, rng(12))
     points = rng(12).random((n, 2))
@@ -242,19 +242,19 @@ def test_geometric_joins_exactly_the_near_pairs() -> None:
         ("ring", (math.nan,)),
     ],
 )
-def test_too_small(family: str, arguments: tuple) -> None:
+def test_families_refuse_too_few_vertices(family: str, arguments: tuple) -> None:
     with pytest.raises(InvalidCrowd):
         graphs.FAMILIES[family](*arguments)
 
 
-def test_periodic_grids_have_sides_of_three() -> None:
+def test_periodic_grid_refuses_sides_below_three() -> None:
     with pytest.raises(InvalidParameter, match=r"rows of a periodic grid must be .* ≥ 3"):
         graphs.grid(2, 5, periodic=True)
     torus = graphs.grid(3, 7, periodic=True)
     assert (torus.degrees == 4).all()
 
 
-def test_registry_holds_every_public_family() -> None:
+def test_families_registry_is_complete() -> None:
     written = {
         name
         for name, each in vars(families).items()

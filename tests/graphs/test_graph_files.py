@@ -35,7 +35,7 @@ def write(folder: Path, name: str, text: str | bytes) -> Path:
         graphs.from_edges([0, 3], [1, 4], 6),
     ],
 )
-def test_npz_round_trip(tmp_path: Path, graph: graphs.Graph) -> None:
+def test_npz_round_trip_keeps_graph(tmp_path: Path, graph: graphs.Graph) -> None:
     path = tmp_path / "graph.npz"
     graphs.save(graph, path)
     assert graphs.load(path, allow_isolated=True, self_loops=True) == graph
@@ -45,7 +45,7 @@ def test_npz_round_trip(tmp_path: Path, graph: graphs.Graph) -> None:
 
 
 @pytest.mark.parametrize("kind", ["csr", "csc", "coo"])
-def test_scipy_npz(tmp_path: Path, kind: str) -> None:
+def test_load_reads_scipy_npz_of_any_format(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "matrix.npz"
     sparse.save_npz(path, SOME.adjacency().asformat(kind))
     assert graphs.load(path) == SOME
@@ -54,7 +54,7 @@ def test_scipy_npz(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("symmetry", ["general", "symmetric"])
-def test_matrix_market(tmp_path: Path, symmetry: str) -> None:
+def test_load_reads_matrix_market(tmp_path: Path, symmetry: str) -> None:
     path = tmp_path / "graph.mtx"
     io.mmwrite(path, SOME.adjacency(), symmetry=symmetry)
     assert graphs.load(path) == SOME
@@ -86,22 +86,22 @@ TRIANGLE_WITH_TAIL = graphs.from_edges([0, 1, 2, 2], [1, 2, 0, 3], 4)
         ("g.edgelist", "0 1\n1 2\n2 0\n2 3\n"),
     ],
 )
-def test_edge_lists(tmp_path: Path, name: str, text: str) -> None:
+def test_load_reads_edge_lists(tmp_path: Path, name: str, text: str) -> None:
     assert graphs.load(write(tmp_path, name, text)) == TRIANGLE_WITH_TAIL
 
 
-def test_labels_are_numbered_in_their_order(tmp_path: Path) -> None:
+def test_load_numbers_labels_in_sorted_order(tmp_path: Path) -> None:
     # 9 < 10 as numbers; "10" < "9" as names, next to a name.
     assert graphs.load(write(tmp_path, "g.csv", "10,9\n10,11\n")).degrees.tolist() == [1, 2, 1]
     assert graphs.load(write(tmp_path, "g.csv", "x,9\n9,10\n")).degrees.tolist() == [1, 2, 1]
 
 
-def test_two_letters_are_an_edge_and_not_a_header(tmp_path: Path) -> None:
+def test_load_takes_two_letters_as_edge(tmp_path: Path) -> None:
     assert graphs.load(write(tmp_path, "g.csv", "u,v\nv,w\n")) == graphs.line(3)
     assert graphs.load(write(tmp_path, "g.csv", "u,v\n")) == graphs.line(2)
 
 
-def test_self_loops(tmp_path: Path) -> None:
+def test_load_drops_self_loops_unless_kept(tmp_path: Path) -> None:
     path = write(tmp_path, "g.txt", "0 0\n0 1\n1 2\n")
     assert graphs.load(path) == graphs.line(3)
     assert graphs.load(path, self_loops=True).self_loops == 1
@@ -111,7 +111,7 @@ def test_self_loops(tmp_path: Path) -> None:
     assert graphs.load(alone, self_loops=True).n == 3
 
 
-def test_isolated_vertices_are_refused_unless_allowed(tmp_path: Path) -> None:
+def test_load_refuses_isolated_vertices_unless_allowed(tmp_path: Path) -> None:
     path = tmp_path / "isolated.npz"
     np.savez(path, u=np.array([0, 1]), v=np.array([1, 2]), n=np.int64(5))
     with pytest.raises(GraphInvalid, match=r"isolated vertices \(3, 4\).*largest") as caught:
@@ -171,7 +171,7 @@ def test_isolated_vertices_are_refused_unless_allowed(tmp_path: Path) -> None:
         ("graph", "0 1", GraphMalformed, "unknown kind"),
     ],
 )
-def test_malformed_files(
+def test_load_refuses_malformed_files(
     tmp_path: Path, name: str, text: str | bytes, error: type[IncrowdError], message: str
 ) -> None:
     with pytest.raises(error, match=f"(?s){message}") as caught:
@@ -197,14 +197,14 @@ def test_malformed_files(
         ({"format": b"what", "shape": [2, 2], "data": [1]}, "not an .npz archive"),
     ],
 )
-def test_malformed_npz(tmp_path: Path, arrays: dict, message: str) -> None:
+def test_load_refuses_malformed_npz(tmp_path: Path, arrays: dict, message: str) -> None:
     path = tmp_path / "bad.npz"
     np.savez(path, **arrays)
     with pytest.raises(GraphMalformed, match=rf"bad\.npz: .*{message}|bad\.npz: {message}"):
         graphs.load(path)
 
 
-def test_garbage_gets_no_advice_to_run_code(tmp_path: Path) -> None:
+def test_load_of_garbage_does_not_advise_pickles(tmp_path: Path) -> None:
     path = tmp_path / "garbage.npz"
     path.write_bytes(b"garbage")
     with pytest.raises(GraphMalformed, match=r"not an \.npz archive") as caught:
@@ -212,7 +212,7 @@ def test_garbage_gets_no_advice_to_run_code(tmp_path: Path) -> None:
     assert "pickle" not in str(caught.value)
 
 
-def test_an_array_is_not_an_archive(tmp_path: Path) -> None:
+def test_load_refuses_single_array(tmp_path: Path) -> None:
     path = tmp_path / "single.npz"
     with path.open("wb") as file:
         np.save(file, np.arange(3))
@@ -220,7 +220,7 @@ def test_an_array_is_not_an_archive(tmp_path: Path) -> None:
         graphs.load(path)
 
 
-def test_a_damaged_archive(tmp_path: Path) -> None:
+def test_load_refuses_damaged_archive(tmp_path: Path) -> None:
     path = tmp_path / "damaged.npz"
     graphs.save(SOME, path)
     whole = path.read_bytes()
@@ -229,7 +229,7 @@ def test_a_damaged_archive(tmp_path: Path) -> None:
         graphs.load(path)
 
 
-def test_files_that_cannot_be_reached(tmp_path: Path) -> None:
+def test_load_and_save_report_unreachable_files(tmp_path: Path) -> None:
     with pytest.raises(FileUnreadable, match=r"none\.npz: cannot be read \(No such file"):
         graphs.load(tmp_path / "none.npz")
     (tmp_path / "folder.csv").mkdir()

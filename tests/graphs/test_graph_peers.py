@@ -30,7 +30,7 @@ def every_draw(n: int, k: int) -> Counter[frozenset[tuple[int, int]]]:
 
 
 @pytest.mark.parametrize(("n", "k"), [(3, 1), (4, 1), (4, 2), (5, 1)])
-def test_law_of_the_graph(n: int, k: int) -> None:
+def test_random_peers_graph_has_enumerated_law(n: int, k: int) -> None:
     law = every_draw(n, k)
     rng = np.random.default_rng([n, k])
     draws = 2_000
@@ -41,7 +41,7 @@ def test_law_of_the_graph(n: int, k: int) -> None:
     assert scipy_stats.chisquare(observed, expected).pvalue > 1e-4
 
 
-def test_law_where_draws_repeat() -> None:
+def test_random_peers_law_holds_where_draws_repeat() -> None:
     # Too many graphs to count each: by their degrees, and by each edge.
     n, k, draws = 5, 2, 3_000
 
@@ -62,7 +62,7 @@ def test_law_where_draws_repeat() -> None:
         assert scipy_stats.binomtest(count, draws, 0.75).pvalue > 1e-4
 
 
-def test_law_of_the_edges_in_a_crowd() -> None:
+def test_random_peers_edge_count_is_near_mean() -> None:
     # Two people are joined unless neither drew the other.
     n, k = 400, 5
     edges = graphs.with_random_peers(nobody(n), k, np.random.default_rng(1)).m
@@ -72,18 +72,18 @@ def test_law_of_the_edges_in_a_crowd() -> None:
 
 
 @pytest.mark.parametrize("k", [1, 2, 10, 15, 28])
-def test_everyone_has_at_least_k(k: int) -> None:
+def test_random_peers_give_degree_at_least_k(k: int) -> None:
     graph = graphs.with_random_peers(nobody(30), k, 2)
     assert graph.degrees.min() >= k
     assert graph.self_loops == 0
 
 
-def test_all_others_is_the_complete_graph() -> None:
+def test_random_peers_with_all_others_give_complete_graph() -> None:
     assert graphs.with_random_peers(graphs.ring(9), 8, 3) == graphs.complete(9)
     assert graphs.with_random_peers(nobody(2), 1, 3) == graphs.line(2)
 
 
-def test_edges_and_loops_are_kept() -> None:
+def test_random_peers_keep_edges_and_loops() -> None:
     graph = graphs.from_edges([0, 1, 1, 5], [1, 2, 1, 5], 40, self_loops=True)
     more = graphs.with_random_peers(graph, 2, 4)
     assert joined(graph) < joined(more)
@@ -91,7 +91,7 @@ def test_edges_and_loops_are_kept() -> None:
     assert more.degrees.min() >= 2
 
 
-def test_repeatable_from_a_seed_or_a_generator() -> None:
+def test_random_peers_repeat_with_seed_or_generator() -> None:
     ring = graphs.ring(50)
     assert graphs.with_random_peers(ring, 3, 5) == graphs.with_random_peers(ring, 3, 5)
     assert graphs.with_random_peers(ring, 3, 5) != graphs.with_random_peers(ring, 3, 6)
@@ -100,12 +100,12 @@ def test_repeatable_from_a_seed_or_a_generator() -> None:
     assert first == second
 
 
-def test_degrees_rise_by_twice_k() -> None:
+def test_random_peers_raise_degrees_by_twice_k() -> None:
     graph = graphs.with_random_peers(graphs.ring(20_000), 4, 8)
     assert graph.degrees.mean() == pytest.approx(2 + 8, rel=1e-3)
 
 
-def test_slow_graphs_mix_fast() -> None:
+def test_random_peers_make_slow_graph_mix_fast() -> None:
     ring = graphs.ring(2_001)
     peers = graphs.with_random_peers(ring, 3, 9)
     assert peers.spectral_gap() > 0.25
@@ -119,7 +119,7 @@ def test_slow_graphs_mix_fast() -> None:
     assert graphs.with_random_peers(apart, 3, 10).spectral_gap() > 0.1
 
 
-def test_refusals() -> None:
+def test_random_peers_refuse_invalid_input() -> None:
     for k in (0, -1, 1.5, True):
         with pytest.raises(InvalidParameter, match="k must be a whole number ≥ 1"):
             graphs.with_random_peers(graphs.ring(5), k, 1)

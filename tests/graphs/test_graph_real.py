@@ -19,7 +19,7 @@ def edges_of(name: str) -> Path:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_statistics(name: str) -> None:
+def test_stats_of_real_graphs_equal_stored_values(name: str) -> None:
     expected = json.loads((Path(str(DATA)) / "graph_stats.json").read_text())["graphs"][name]
     found = graphs.stats(graphs.load(edges_of(name)))
     assert (found.vertices, found.edges) == (expected["n"], expected["m"])
@@ -33,7 +33,7 @@ def test_statistics(name: str) -> None:
     assert found.eigen_residual < 1e-11
 
 
-def test_the_self_loops_of_facebook() -> None:
+def test_facebook_self_loops_are_kept_on_request() -> None:
     with np.load(edges_of("facebook_page")) as stored:
         u, v, n, loops = (stored[key].astype(np.int64) for key in ("u", "v", "n", "self_loops"))
     u, v = np.concatenate([u, loops]), np.concatenate([v, loops])
@@ -44,7 +44,7 @@ def test_the_self_loops_of_facebook() -> None:
     assert kept.degrees.sum() == dropped.degrees.sum() + 179
 
 
-def test_text_and_archive_agree(tmp_path: Path) -> None:
+def test_text_and_npz_give_equal_graphs(tmp_path: Path) -> None:
     graph = graphs.load(edges_of("twitch_de"))
     text = tmp_path / "twitch.csv"
     np.savetxt(text, np.stack(graph.edges(), axis=1), "%d", ",", header="from,to", comments="")

@@ -20,7 +20,7 @@ NAMES = [
 
 
 @pytest.mark.parametrize(("text", "n"), NAMES)
-def test_a_name_is_one_connected_graph(text: str, n: int) -> None:
+def test_named_graph_is_connected_and_repeats(text: str, n: int) -> None:
     assert names_family(text)
     graph = named(text, n)
     assert graph.n == n
@@ -28,7 +28,7 @@ def test_a_name_is_one_connected_graph(text: str, n: int) -> None:
     assert graph == named(text, n)
 
 
-def test_numbers_mean_what_they_say() -> None:
+def test_named_graph_has_stated_number() -> None:
     assert set(named("regular:8", 400).degrees.tolist()) == {8}
     assert named("barabasi-albert:4", 50).m == 4 * 46
     assert named("ring", 7) == graphs.ring(7)
@@ -41,7 +41,7 @@ FILES = ["friends.npz", "graphs/ring", "ring.txt", "a:b.csv", "C:\\ring", "./rin
 
 
 @pytest.mark.parametrize("text", FILES)
-def test_files_are_no_families(text: str) -> None:
+def test_names_family_rejects_files(text: str) -> None:
     assert not names_family(text)
 
 
@@ -71,7 +71,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("text", "n", "kind", "said"), WRONG)
-def test_names_that_make_no_graph(
+def test_named_refuses_impossible_names(
     text: str, n: int, kind: type[errors.IncrowdError], said: str
 ) -> None:
     with pytest.raises(kind) as caught:
@@ -94,7 +94,7 @@ def greedy(graph: graphs.Graph, n: int) -> list[int]:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_part_is_grown_as_it_is_defined(seed: int) -> None:
+def test_connected_part_equals_definition(seed: int) -> None:
     rng = np.random.default_rng(seed)
     for graph in (
         graphs.barabasi_albert(40, 2, rng),
@@ -107,7 +107,7 @@ def test_a_part_is_grown_as_it_is_defined(seed: int) -> None:
             assert graph.subgraph(part).is_connected
 
 
-def test_a_part_of_everyone_and_of_more() -> None:
+def test_connected_part_takes_all_and_refuses_more() -> None:
     ring = graphs.ring(9)
     assert connected_part(ring, 9).tolist() == list(range(9))
     with pytest.raises(errors.InvalidCrowd, match="a graph of 9 people has no part of 10"):
@@ -116,7 +116,7 @@ def test_a_part_of_everyone_and_of_more() -> None:
         connected_part(ring, 0)
 
 
-def test_a_part_does_not_leave_its_component() -> None:
+def test_connected_part_stays_in_component() -> None:
     graph = graphs.from_edges([0, 1, 2, 4], [1, 2, 0, 5], 7)
     assert connected_part(graph, 3).tolist() == [0, 1, 2]
     with pytest.raises(errors.GraphInvalid, match="only 3 can be reached"):

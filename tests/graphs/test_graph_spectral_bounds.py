@@ -90,7 +90,7 @@ def require_bound(found: Modes, graph: graphs.Graph, laziness: list[float]) -> N
 
 @pytest.mark.parametrize("count", [1, 2, 3, 8, None])
 @pytest.mark.parametrize("name", GRAPHS)
-def test_bounds_every_pair(name: str, count: int | None) -> None:
+def test_spread_bounds_all_pairs(name: str, count: int | None) -> None:
     for degree in (3, 32):
         require_bound(modes(GRAPHS[name], count, rounds=degree), GRAPHS[name], LAZINESS)
 
@@ -99,13 +99,15 @@ def test_bounds_every_pair(name: str, count: int | None) -> None:
 @pytest.mark.parametrize(
     "graph", [graphs.star(20), graphs.line(15), graphs.ring(10), graphs.line(2)]
 )
-def test_lazy_walks_on_bipartite_graphs(graph: graphs.Graph, count: int | None) -> None:
+def test_spread_bounds_lazy_walks_on_bipartite_graphs(
+    graph: graphs.Graph, count: int | None
+) -> None:
     require_bound(modes(graph, count), graph, [0.05, 0.5])
 
 
 @pytest.mark.parametrize("laziness", [0.0, 0.5])
 @pytest.mark.parametrize("name", GRAPHS)
-def test_tight_at_the_worst_pair(name: str, laziness: float) -> None:
+def test_spread_is_tight_at_worst_pair(name: str, laziness: float) -> None:
     graph = GRAPHS[name]
     for found in (modes(graph), modes(graph, min(graph.n - 1, 30))):
         rounds = 40
@@ -118,7 +120,7 @@ def test_tight_at_the_worst_pair(name: str, laziness: float) -> None:
 
 @pytest.mark.parametrize("laziness", [0.0, 0.4])
 @pytest.mark.parametrize("name", ["barabasi-albert", "erdos-renyi", "two cliques", "kite"])
-def test_few_modes_suffice_for_long_walks(name: str, laziness: float) -> None:
+def test_spread_with_few_modes_is_sharp_for_long_walks(name: str, laziness: float) -> None:
     graph = GRAPHS[name]
     found = modes(graph, 12)
     for rounds in (100, 101):
@@ -128,7 +130,7 @@ def test_few_modes_suffice_for_long_walks(name: str, laziness: float) -> None:
         assert np.outer(c, c)[worst] <= 1.1 * true[worst]
 
 
-def test_all_modes_give_the_chance_of_return() -> None:
+def test_spread_with_all_modes_equals_return_probability() -> None:
     graph = GRAPHS["barabasi-albert"]
     found = modes(graph)
     assert found.values.size == graph.n - 1
@@ -140,7 +142,7 @@ def test_all_modes_give_the_chance_of_return() -> None:
 
 @pytest.mark.parametrize("missed", [[0], [1], [0, 1], [0, 1, 2, 4]])
 @pytest.mark.parametrize("name", GRAPHS)
-def test_the_certificate_catches_what_the_solver_missed(name: str, missed: list[int]) -> None:
+def test_certificate_covers_modes_missed_by_solver(name: str, missed: list[int]) -> None:
     graph = GRAPHS[name]
     leading = module._leading(graph, min(10, graph.n - 1))
     kept = np.delete(leading, [i for i in missed if i < leading.shape[1]], axis=1)
@@ -150,7 +152,7 @@ def test_the_certificate_catches_what_the_solver_missed(name: str, missed: list[
         require_bound(found, graph, LAZINESS)
 
 
-def test_without_the_certificate_a_missed_mode_would_go_unnoticed() -> None:
+def test_bound_without_certificate_fails_on_missed_mode() -> None:
     """The test above can fail: the modes alone do not bound what they leave out."""
     graph = GRAPHS["two cliques"]
     kept = module._leading(graph, 10)[:, 1:]
@@ -159,7 +161,7 @@ def test_without_the_certificate_a_missed_mode_would_go_unnoticed() -> None:
     assert np.any(np.abs(distances(graph, 100, 0.0)) > np.outer(alone, alone))
 
 
-def test_vectors_that_are_no_eigenvectors_are_dropped() -> None:
+def test_certified_drops_vectors_that_are_no_eigenvectors() -> None:
     graph = GRAPHS["erdos-renyi"]
     noise = np.random.default_rng(0).standard_normal((graph.n, 4))
     found = module._certified(graph, noise, 32)
@@ -168,7 +170,7 @@ def test_vectors_that_are_no_eigenvectors_are_dropped() -> None:
 
 
 @pytest.mark.parametrize("name", GRAPHS)
-def test_the_weights_of_the_rest_are_those_of_its_eigenvalues(name: str) -> None:
+def test_rest_weights_bound_those_of_eigenvalues(name: str) -> None:
     graph = GRAPHS[name]
     count = min(3, graph.n - 2)
     found = modes(graph, count, rounds=6)
@@ -190,7 +192,7 @@ def test_the_weights_of_the_rest_are_those_of_its_eigenvalues(name: str) -> None
 
 @pytest.mark.parametrize("count", [1, 2, 4, None])
 @pytest.mark.parametrize("name", GRAPHS)
-def test_gap_is_a_lower_bound(name: str, count: int | None) -> None:
+def test_modes_gap_is_lower_bound(name: str, count: int | None) -> None:
     graph = GRAPHS[name]
     found = modes(graph, count)
     for laziness in LAZINESS:
@@ -201,7 +203,7 @@ def test_gap_is_a_lower_bound(name: str, count: int | None) -> None:
             assert found.gap(laziness) == pytest.approx(truth, abs=1e-10)
 
 
-def test_the_rest_ends_close_to_its_largest_eigenvalue() -> None:
+def test_rest_norm_is_close_to_largest_omitted_eigenvalue() -> None:
     """On two random graphs that three edges join; the norms of Sᵖ alone would not show it."""
     rng = np.random.default_rng(4)
     u, v = graphs.random_regular(450, 6, rng).edges()
@@ -210,14 +212,14 @@ def test_the_rest_ends_close_to_its_largest_eigenvalue() -> None:
         np.concatenate([u, u + 450, ends]), np.concatenate([v, v + 450, ends + 450])
     )
     found = modes(graph, 40)
-    true = np.sort(np.abs(np.linalg.eigvalsh(module._normalised(graph).toarray())))[::-1]
+    true = np.sort(np.abs(np.linalg.eigvalsh(module.normalised_adjacency(graph).toarray())))[::-1]
     assert true[41] - 1e-12 <= found.rest_norm <= 1.05 * true[41]
     p = found.certified_rounds
     assert np.sum(true[41:] ** (2 * p)) ** (1 / (2 * p)) > 1.1 * true[41]
     assert found.gap() == pytest.approx(1 - true[1], abs=1e-9)
 
 
-def test_lanczos_and_dense_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_modes_by_lanczos_and_dense_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = graphs.barabasi_albert(300, 3, np.random.default_rng(5))
     dense = modes(graph, 12)
     monkeypatch.setattr(module, "_DENSE", 0)
@@ -226,7 +228,7 @@ def test_lanczos_and_dense_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_allclose(sparse.spread(70), dense.spread(70), rtol=1e-6)
 
 
-def test_a_solver_that_stalls_costs_sharpness_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_modes_of_stalled_solver_still_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_DENSE", 0)
     monkeypatch.setattr(module, "_RESTARTS", 1)
     graph = graphs.ring(301)
@@ -235,7 +237,7 @@ def test_a_solver_that_stalls_costs_sharpness_only(monkeypatch: pytest.MonkeyPat
     assert excess_over_bound(found, graph, 5000, 0.0) <= 0
 
 
-def test_slow_walks_are_followed_for_thousands_of_rounds() -> None:
+def test_spread_bounds_slow_walk_for_thousands_of_rounds() -> None:
     graph = GRAPHS["kite"]
     found = modes(graph, 4)
     for rounds in (5_000, 20_000):
@@ -246,7 +248,7 @@ def test_slow_walks_are_followed_for_thousands_of_rounds() -> None:
     assert np.max(found.spread(10**12)) < 1e-100
 
 
-def test_a_walk_is_never_further_than_at_its_start() -> None:
+def test_spread_is_at_most_that_at_start() -> None:
     for name, graph in GRAPHS.items():
         found = modes(graph, 1)
         start = np.sqrt(1 / graph.stationary() - 1)
@@ -255,13 +257,13 @@ def test_a_walk_is_never_further_than_at_its_start() -> None:
         np.testing.assert_allclose(found.spread(0), start, rtol=1e-12)
 
 
-def test_one_vertex() -> None:
+def test_modes_of_single_vertex() -> None:
     found = modes(graphs.from_edges([0], [0], 1, self_loops=True))
     assert found.gap() == pytest.approx(1)
     assert found.spread(3) == pytest.approx(0, abs=1e-15)
 
 
-def test_refusals() -> None:
+def test_modes_refuses_invalid_input() -> None:
     with pytest.raises(GraphInvalid, match="2 components"):
         modes(graphs.from_edges([0, 1, 2, 3, 4, 5], [1, 2, 0, 4, 5, 3]))
     with pytest.raises(GraphInvalid, match="isolated"):
@@ -284,7 +286,7 @@ def test_refusals() -> None:
         modes(graphs.complete(3), rounds=0)
 
 
-def test_reports_progress_and_is_repeatable() -> None:
+def test_modes_reports_progress_and_repeats() -> None:
     graph = graphs.barabasi_albert(500, 4, np.random.default_rng(6))
     seen: list[tuple[int, int]] = []
     first = modes(graph, 10, 8, progress=lambda done, total: seen.append((done, total)))
@@ -299,7 +301,7 @@ def test_reports_progress_and_is_repeatable() -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif("INCROWD_DATA" not in os.environ, reason="INCROWD_DATA is not set")
-def test_a_real_graph() -> None:
+def test_modes_bound_walks_on_real_graph() -> None:
     graph = graphs.load(Path(os.environ["INCROWD_DATA"]) / "twitch_de" / "edges.npz")
     found = modes(graph)
     assert found.gap() == pytest.approx(graph.spectral_gap(), abs=1e-9)

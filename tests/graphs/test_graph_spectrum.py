@@ -43,7 +43,7 @@ CLOSED_FORMS = {
 
 
 @pytest.mark.parametrize("name", CLOSED_FORMS)
-def test_closed_forms(name: str) -> None:
+def test_spectrum_equals_closed_forms(name: str) -> None:
     graph, lambda_2, lambda_min = CLOSED_FORMS[name]
     found = graph.spectrum
     assert found.lambda_2 == pytest.approx(lambda_2, abs=1e-11)
@@ -55,7 +55,7 @@ def test_closed_forms(name: str) -> None:
     assert graph.spectral_gap(laziness=0.5) == pytest.approx(lazy, abs=1e-11)
 
 
-def test_structure_decides_exactly() -> None:
+def test_spectrum_of_disconnected_or_bipartite_graph_is_exact() -> None:
     assert graphs.ring(10).spectral_gap() == 0
     assert graphs.ring(10).spectrum.lambda_min == -1
     disconnected = graphs.from_edges([0, 1, 2, 3, 4, 5], [1, 2, 0, 4, 5, 3], 6)
@@ -67,7 +67,7 @@ def test_structure_decides_exactly() -> None:
     assert not part_bipartite.is_bipartite
 
 
-def test_one_vertex() -> None:
+def test_spectrum_of_single_vertex_has_gap_one() -> None:
     loop = graphs.from_edges([0], [0], 1, self_loops=True)
     assert loop.spectral_gap() == 1
     assert graphs.mixing_rounds(loop) == 0
@@ -75,7 +75,7 @@ def test_one_vertex() -> None:
         graphs.from_edges([], [], 1).spectral_gap()
 
 
-def test_a_self_loop_ends_periodicity() -> None:
+def test_self_loop_ends_periodicity() -> None:
     graph = graphs.from_edges([0, 0], [0, 1], 2, self_loops=True)
     # P = [[½, ½], [1, 0]] has the eigenvalues 1 and −½.
     assert graph.spectrum.lambda_2 == pytest.approx(-0.5)
@@ -85,7 +85,7 @@ def test_a_self_loop_ends_periodicity() -> None:
 @pytest.mark.parametrize("solver", ["dense", "lanczos"])
 @pytest.mark.parametrize("laziness", [0.0, 0.2, 0.5])
 @pytest.mark.parametrize("seed", range(3))
-def test_against_dense_eigenvalues(
+def test_spectrum_equals_dense_eigenvalues(
     seed: int, laziness: float, solver: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_DENSE", 10**6 if solver == "dense" else 0)
@@ -101,13 +101,13 @@ def test_against_dense_eigenvalues(
     assert graph.spectrum.lambda_min == pytest.approx(simple[0], abs=1e-10)
 
 
-def test_repeatable() -> None:
+def test_spectrum_repeats() -> None:
     first, second = (graphs.random_regular(900, 6, np.random.default_rng(1)) for _ in range(2))
     assert first.spectrum == second.spectrum
 
 
 @pytest.mark.parametrize("n", [3000, 3001])
-def test_slow_mixing_falls_back_to_shift_and_invert(
+def test_spectrum_of_slow_graph_falls_back_to_shift_and_invert(
     n: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_RESTARTS", 2)
@@ -118,7 +118,7 @@ def test_slow_mixing_falls_back_to_shift_and_invert(
     assert found.residual < 1e-12
 
 
-def test_refuses_what_does_not_converge(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spectrum_raises_without_convergence(monkeypatch: pytest.MonkeyPatch) -> None:
     def stall(*_: object, **__: object) -> None:
         raise linalg.ArpackNoConvergence("stalled", [], [])
 
@@ -134,7 +134,7 @@ def total_variation(graph: graphs.Graph, rounds: int, laziness: float) -> float:
 
 @pytest.mark.parametrize("laziness", [0.0, 0.5])
 @pytest.mark.parametrize("distance", [0.25, 0.01])
-def test_mixing_rounds_is_an_upper_bound(laziness: float, distance: float) -> None:
+def test_mixing_rounds_is_upper_bound(laziness: float, distance: float) -> None:
     rng = np.random.default_rng(5)
     for graph in (
         graphs.complete(20),
@@ -150,7 +150,7 @@ def test_mixing_rounds_is_an_upper_bound(laziness: float, distance: float) -> No
         assert start * rate**rounds <= distance < start * rate ** (rounds - 1)
 
 
-def test_mixing_rounds_of_the_lazy_star_is_sharp_enough() -> None:
+def test_mixing_rounds_of_lazy_star_is_near_exact() -> None:
     star = graphs.star(30)
     assert graphs.mixing_rounds(star) is None
     rounds = graphs.mixing_rounds(star, 0.5)
@@ -162,7 +162,7 @@ def test_mixing_rounds_of_the_lazy_star_is_sharp_enough() -> None:
         star.spectral_gap(laziness=2)
 
 
-def test_lazier_than_needed_is_slower() -> None:
+def test_gap_falls_with_excess_laziness() -> None:
     graph = graphs.complete(10)
     assert graph.spectral_gap(1.0) == 0
     assert graph.spectral_gap(0.9) == pytest.approx(0.1 * (1 + 1 / 9))

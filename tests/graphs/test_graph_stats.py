@@ -15,7 +15,7 @@ from incrowd.errors import GraphInvalid, GraphMalformed
 LOLLIPOP = graphs.from_edges([0, 1, 2, 2, 3, 0], [1, 2, 0, 3, 4, 0], 5, self_loops=True)
 
 
-def test_every_field() -> None:
+def test_stats_fields_equal_independent_values() -> None:
     found = graphs.stats(LOLLIPOP)
     values = np.sort(np.linalg.eigvals(LOLLIPOP.transition().toarray()).real)
     assert found == graphs.GraphStats(
@@ -44,7 +44,7 @@ def test_every_field() -> None:
         found.vertices = 3  # type: ignore[misc]
 
 
-def test_disconnected_and_bipartite() -> None:
+def test_stats_of_disconnected_and_bipartite_graphs() -> None:
     pairs = graphs.from_edges([0, 2, 4, 6, 8, 10, 12], [1, 3, 5, 7, 9, 11, 13], 14)
     found = graphs.stats(pairs)
     assert (found.components, found.largest_components) == (7, (2, 2, 2, 2, 2))
@@ -63,7 +63,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_command_prints_json_alone(file: Path) -> None:
+def test_graph_command_prints_only_json(file: Path) -> None:
     result = CliRunner().invoke(app, ["stats", str(file), "--self-loops", "--format", "json"])
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout) == msgspec.to_builtins(
@@ -71,7 +71,7 @@ def test_command_prints_json_alone(file: Path) -> None:
     ) | {"largest_components": [5], "self_loops_dropped": 0}
 
 
-def test_command_prints_a_table(file: Path) -> None:
+def test_graph_command_prints_table(file: Path) -> None:
     result = CliRunner().invoke(app, ["stats", str(file)])
     assert result.exit_code == 0, result.output
     for row in ("vertices", "irregularity", "spectral gap", "connected"):
@@ -80,14 +80,14 @@ def test_command_prints_a_table(file: Path) -> None:
     assert "0" in line
 
 
-def test_every_statistic_has_a_row(file: Path) -> None:
+def test_graph_command_table_has_row_per_statistic(file: Path) -> None:
     from incrowd.cli.graph import _LABELS
 
     counted = [name for name in _LABELS if name != "self_loops_dropped"]
     assert counted == [field.name for field in msgspec.structs.fields(graphs.GraphStats)]
 
 
-def test_command_and_isolated_vertices(tmp_path: Path) -> None:
+def test_graph_command_refuses_isolated_vertices_unless_reduced(tmp_path: Path) -> None:
     path = tmp_path / "g.npz"
     np.savez(path, u=np.array([0, 1, 4]), v=np.array([1, 2, 5]), n=np.int64(7))
     result = CliRunner().invoke(app, ["stats", str(path)])

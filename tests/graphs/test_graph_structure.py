@@ -72,7 +72,7 @@ class TestAwkward:
             part = reference.subgraph(np.flatnonzero(labels == c).tolist())
             assert graph.bipartite_components[c] == nx.is_bipartite(part)
 
-    def test_stationary_law_is_kept_by_the_walk(self, graph: graphs.Graph) -> None:
+    def test_stationary_law_is_invariant_under_walk(self, graph: graphs.Graph) -> None:
         if (graph.degrees == 0).any():
             with pytest.raises(GraphInvalid):
                 graph.transition()
@@ -90,7 +90,7 @@ class TestAwkward:
         assert graph.gamma == pytest.approx(graph.n * (pi**2).sum())
         assert graph.gamma >= 1 - 1e-12
 
-    def test_rebuilt_from_its_edges_or_matrix(self, graph: graphs.Graph) -> None:
+    def test_graph_equals_rebuild_from_edges_or_matrix(self, graph: graphs.Graph) -> None:
         u, v = graph.edges()
         again = graphs.from_edges(v, u, graph.n, self_loops=True)
         assert again == graph
@@ -100,7 +100,7 @@ class TestAwkward:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_bipartite_and_components_on_random_graphs(seed: int) -> None:
+def test_bipartite_and_components_agree_on_random_graphs(seed: int) -> None:
     rng = np.random.default_rng(seed)
     graph = graphs.erdos_renyi(40, 0.03, rng)
     reference = as_networkx(graph)
@@ -126,13 +126,13 @@ def test_self_loops_are_dropped_or_counted_once() -> None:
     assert graphs.from_networkx(loops, self_loops=True).self_loops == 1
 
 
-def test_gamma_of_a_star() -> None:
+def test_gamma_of_star_has_closed_form() -> None:
     # The hub holds half of the edge ends: π = ½ there and 1/2(n−1) on each leaf.
     assert graphs.star(11).gamma == pytest.approx(11 * (0.25 + 10 / 400))
     assert graphs.ring(11).gamma == pytest.approx(1)
 
 
-def test_immutable() -> None:
+def test_graph_arrays_are_read_only() -> None:
     graph = graphs.ring(5)
     for array in (graph.indices, graph.indptr, graph.degrees, graph.neighbours(0)):
         with pytest.raises(ValueError, match="read-only"):
@@ -141,7 +141,7 @@ def test_immutable() -> None:
         graph.n = 6  # type: ignore[misc]
 
 
-def test_input_arrays_stay_the_callers() -> None:
+def test_graph_copies_input_arrays() -> None:
     indptr, indices = np.array([0, 1, 2]), np.array([1, 0], dtype=np.int32)
     graph = graphs.Graph(2, indptr, indices)
     indices[0] = 0
@@ -161,7 +161,7 @@ def test_from_scipy_ignores_weights_and_stored_zeros() -> None:
     assert graphs.from_scipy(np.array([[0, 1], [0, 0]])) == graphs.line(2)
 
 
-def test_n_defaults_to_the_largest_id() -> None:
+def test_from_edges_takes_n_from_largest_id() -> None:
     assert graphs.from_edges([0, 1], [1, 2]) == graphs.line(3)
     assert graphs.from_edges([0, 1], [1, 2], 4).degrees.tolist() == [1, 2, 1, 0]
 
@@ -180,7 +180,7 @@ def test_n_defaults_to_the_largest_id() -> None:
         ([0], [2**31], None, "more than the 2147483647 vertices"),
     ],
 )
-def test_malformed_edges(u: list, v: list, n: int | None, message: str) -> None:
+def test_from_edges_refuses_malformed_edges(u: list, v: list, n: int | None, message: str) -> None:
     with pytest.raises(GraphMalformed, match=message):
         graphs.from_edges(u, v, n)
 
@@ -198,13 +198,13 @@ def test_malformed_edges(u: list, v: list, n: int | None, message: str) -> None:
         ([0, 1, 2], [1, 2], "out of range"),
     ],
 )
-def test_malformed_structure(indptr: list, indices: list, message: str) -> None:
+def test_graph_refuses_malformed_structure(indptr: list, indices: list, message: str) -> None:
     n = 3 if len(indptr) == 4 else 2
     with pytest.raises(GraphMalformed, match=message):
         graphs.Graph(n, np.array(indptr), np.array(indices))
 
 
-def test_malformed_elsewhere() -> None:
+def test_constructors_refuse_malformed_input() -> None:
     with pytest.raises(InvalidCrowd):
         graphs.from_edges([], [], 0)
     with pytest.raises(GraphMalformed, match="square"):
@@ -221,7 +221,7 @@ def test_malformed_elsewhere() -> None:
         graphs.ring(5).transition(1.5)
 
 
-def test_isolated_vertices_are_named() -> None:
+def test_isolated_vertices_are_named_in_error() -> None:
     graphs.require_no_isolated(graphs.ring(4))
     with pytest.raises(GraphInvalid, match=r"1 isolated vertex \(2\).*--largest-component"):
         graphs.require_no_isolated(graphs.from_edges([0], [1], 3))
@@ -232,7 +232,7 @@ def test_isolated_vertices_are_named() -> None:
             refuses(graphs.from_edges([0], [1], 3))
 
 
-def test_largest_component_takes_the_first_on_a_tie_and_keeps_order() -> None:
+def test_largest_component_takes_first_on_tie_and_keeps_order() -> None:
     graph = graphs.from_edges([5, 4, 0, 1, 7], [4, 3, 1, 2, 6], 8)
     largest = graph.largest_component()
     assert largest == graphs.line(3)
@@ -241,7 +241,7 @@ def test_largest_component_takes_the_first_on_a_tie_and_keeps_order() -> None:
     assert wheel.subgraph([5, 0, 1]) == graphs.complete(3)
 
 
-def test_petersen() -> None:
+def test_petersen_graph_has_known_structure() -> None:
     graph = graphs.from_networkx(PETERSEN)
     assert (graph.n, graph.m, graph.gamma) == (10, 15, pytest.approx(1))
     assert repr(graph) == "Graph(n=10, m=15)"

@@ -43,7 +43,7 @@ def p_value(positions: np.ndarray, law: np.ndarray) -> float:
 @pytest.mark.parametrize("laziness", [0.0, 0.3])
 @pytest.mark.parametrize("rounds", [1, 2, 5])
 @pytest.mark.parametrize("name", cases())
-def test_law_is_the_power_of_the_transition(name: str, rounds: int, laziness: float) -> None:
+def test_walk_has_law_of_transition_power(name: str, rounds: int, laziness: float) -> None:
     graph = cases()[name]
     law = np.linalg.matrix_power(graph.transition(laziness).toarray(), rounds)
     rng = np.random.default_rng([rounds, int(10 * laziness), len(name)])
@@ -70,7 +70,7 @@ def exact_law(
 
 @pytest.mark.parametrize("laziness", [0.0, 0.3])
 @pytest.mark.parametrize("name", cases())
-def test_who_is_away_keeps_what_they_hold(name: str, laziness: float) -> None:
+def test_walker_at_away_vertex_stays(name: str, laziness: float) -> None:
     graph = cases()[name]
     rng = np.random.default_rng([7, int(10 * laziness), len(name)])
     away = rng.random((4, graph.n)) < 0.4
@@ -86,7 +86,7 @@ def test_who_is_away_keeps_what_they_hold(name: str, laziness: float) -> None:
     assert (first == second).all()
 
 
-def test_everyone_away_stays() -> None:
+def test_walk_with_all_away_stays() -> None:
     graph = graphs.complete(30)
     ends = graphs.walk(
         graph, np.arange(30), 5, np.random.default_rng(9), away=np.ones((5, 30), dtype=bool)
@@ -96,7 +96,7 @@ def test_everyone_away_stays() -> None:
 
 @pytest.mark.parametrize("laziness", [0.0, 0.3])
 @pytest.mark.parametrize("absent", [False, True])
-def test_graph_of_each_round(laziness: float, absent: bool) -> None:
+def test_walk_uses_graph_of_its_round(laziness: float, absent: bool) -> None:
     # Some vertices are isolated in some rounds, and in one round all of them are.
     changing = [
         graphs.star(6),
@@ -115,7 +115,7 @@ def test_graph_of_each_round(laziness: float, absent: bool) -> None:
     assert p_value(ends, exact_law(changing[3::-1], 0, laziness, away) + 1e-9) < 1e-4
 
 
-def test_one_graph_in_every_round_is_that_graph() -> None:
+def test_walk_on_repeated_graph_equals_walk_on_it() -> None:
     graph, rng = graphs.complete(40), np.random.default_rng
     starts = np.arange(40).repeat(60)
     away = rng(11).random((6, 40)) < 0.2
@@ -126,14 +126,14 @@ def test_one_graph_in_every_round_is_that_graph() -> None:
         ).all()
 
 
-def test_hub_of_many() -> None:
+def test_walk_from_hub_reaches_leaves_uniformly() -> None:
     # From a hub the leaf is uniform, also among many.
     ends = graphs.walk(graphs.star(5_000), np.zeros(200_000, int), 1, np.random.default_rng(13))
     law = np.r_[0.0, np.full(4_999, 1 / 4_999)]
     assert p_value(ends, law) > 1e-4
 
 
-def test_stationary_walkers_stay_stationary() -> None:
+def test_walk_keeps_stationary_law() -> None:
     graph = graphs.barabasi_albert(12, 2, np.random.default_rng(1))
     rng = np.random.default_rng(2)
     pi = graph.stationary()
@@ -142,7 +142,7 @@ def test_stationary_walkers_stay_stationary() -> None:
 
 
 @pytest.mark.parametrize("apart", [1, 2, 1024, 20_000])
-def test_walkers_are_independent(apart: int) -> None:
+def test_walk_moves_walkers_independently(apart: int) -> None:
     # Two walkers on a triangle from the same start meet after one round half of the time.
     rng = np.random.default_rng(3)
     ends = graphs.walk(graphs.ring(3), np.zeros(WALKERS, dtype=int), 1, rng)
@@ -150,7 +150,7 @@ def test_walkers_are_independent(apart: int) -> None:
     assert scipy_stats.binomtest(met, WALKERS - apart, 0.5).pvalue > 1e-4
 
 
-def test_rounds_are_independent() -> None:
+def test_walk_draws_rounds_independently() -> None:
     # Two rounds on a complete graph with self-loops, followed step by step: all pairs alike.
     loops = graphs.from_edges(*np.triu_indices(5), 5, self_loops=True)
     rng = np.random.default_rng(14)
@@ -162,7 +162,7 @@ def test_rounds_are_independent() -> None:
     assert p_value(5 * first + again, np.full(25, 1 / 25)) > 1e-4
 
 
-def test_trivial_walks() -> None:
+def test_walk_of_trivial_cases_is_exact() -> None:
     graph = graphs.ring(5)
     rng = np.random.default_rng(4)
     starts = np.arange(5)
@@ -175,7 +175,7 @@ def test_trivial_walks() -> None:
     assert graphs.walk(loop, [0, 0], 4, rng).tolist() == [0, 0]
 
 
-def test_repeatable() -> None:
+def test_walk_repeats_with_equal_seed() -> None:
     graph = graphs.complete(50)
     first, second = (
         graphs.walk(graph, np.arange(50), 7, np.random.default_rng(5), 0.2) for _ in range(2)
@@ -183,7 +183,7 @@ def test_repeatable() -> None:
     assert (first == second).all()
 
 
-def test_each_call_goes_on_with_the_generator() -> None:
+def test_walk_advances_generator_in_each_call() -> None:
     graph, rng = graphs.complete(50), np.random.default_rng(5)
     first, second = (graphs.walk(graph, np.arange(50), 7, rng) for _ in range(2))
     assert (first != second).any()
@@ -198,7 +198,7 @@ def threads() -> Iterator[int]:
 
 @pytest.mark.usefixtures("threads")
 @pytest.mark.skipif(numba.config.NUMBA_NUM_THREADS < 2, reason="there is one thread only")
-def test_number_of_threads_changes_nothing() -> None:
+def test_walk_is_independent_of_thread_count() -> None:
     graph = graphs.random_regular(500, 4, np.random.default_rng(16))
     starts = np.random.default_rng(17).integers(500, size=10_001)
     away = np.random.default_rng(18).random((5, 500)) < 0.1
@@ -218,7 +218,7 @@ def test_number_of_threads_changes_nothing() -> None:
         assert np.array_equal(ends[0], other)
 
 
-def test_fewer_walkers_than_a_block_and_more_agree_in_their_first_round() -> None:
+def test_walk_first_round_is_independent_of_later_walkers() -> None:
     # Walker i draws by its number alone, so those who come after it change nothing.
     graph = graphs.complete(60)
     starts = np.arange(5_000) % 60
@@ -227,7 +227,7 @@ def test_fewer_walkers_than_a_block_and_more_agree_in_their_first_round() -> Non
     assert (many[:1_500] == few).all()
 
 
-def test_long_rows_of_wide_numbers() -> None:
+def test_advance_takes_wide_row_pointers() -> None:
     # A graph of more than 2³² entries keeps its 64-bit rows: same loop, same walk.
     graph = graphs.barabasi_albert(300, 3, np.random.default_rng(21))
     keys = np.array([22, 23], dtype=np.uint64)
@@ -239,7 +239,7 @@ def test_long_rows_of_wide_numbers() -> None:
     assert (ends[0] == ends[1]).all()
 
 
-def test_refusals() -> None:
+def test_walk_refuses_invalid_input() -> None:
     rng = np.random.default_rng(6)
     graph = graphs.from_edges([0], [1], 3)
     assert set(graphs.walk(graph, [0, 1], 1, rng).tolist()) == {0, 1}
@@ -259,7 +259,7 @@ def test_refusals() -> None:
             graphs.walk(graph, [0], 1, rng, away=away)
 
 
-def test_refusals_of_changing_graphs() -> None:
+def test_walk_refuses_inconsistent_graph_sequences() -> None:
     rng = np.random.default_rng(24)
     ring = graphs.ring(5)
     with pytest.raises(InvalidParameter, match="3 rounds need 3 graphs, got 2"):

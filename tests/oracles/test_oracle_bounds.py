@@ -80,18 +80,18 @@ def _check_krr(k: int, n: int, E: F) -> list[F]:
     ("k", "n"), [(2, 1), (2, 2), (2, 3), (2, 5), (2, 8), (3, 2), (3, 5), (3, 7), (4, 5), (5, 5)]
 )
 @pytest.mark.parametrize("E", [F(3, 2), F(3), F(5)])
-def test_krr(k, n, E):
+def test_krr_bound_never_below_enumeration(k, n, E):
     _check_krr(k, n, E)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("k", "n"), [(k, n) for k in (2, 3, 4, 5) for n in range(1, 9)])
 @pytest.mark.parametrize("E", [F(2), F(3), F(5), F(20)])
-def test_krr_sweep(k, n, E):
+def test_krr_bound_never_below_enumeration_sweep(k, n, E):
     _check_krr(k, n, E)
 
 
-def test_krr_is_tight_where_the_functional_is_the_truth():
+def test_krr_bound_is_tight_where_functional_is_exact():
     """The comparison bites: 2 % less would be below the truth on these data sets."""
     assert max(_check_krr(2, 5, F(3))) > F(98, 100)
     assert max(_check_krr(3, 5, F(5))) > F(98, 100)
@@ -121,13 +121,13 @@ def _check_random(seed: int, count: int, ns: tuple[int, ...]) -> int:
     return bites
 
 
-def test_random_randomizers():
+def test_random_randomizer_bounds_never_below_enumeration():
     assert _check_random(seed=41, count=6, ns=(2, 4)) > 0
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10))
-def test_random_randomizers_sweep(seed):
+def test_random_randomizer_bounds_never_below_enumeration_sweep(seed):
     _check_random(seed=500 + seed, count=30, ns=(2, 3, 5))
 
 
@@ -141,7 +141,7 @@ def test_random_randomizers_sweep(seed):
     ],
     ids=["rr", "hadamard", "oue", "onebit"],
 )
-def test_named_randomizers(randomizer, R):
+def test_named_randomizer_bounds_never_below_enumeration(randomizer, R):
     """The law that a randomizer states of itself, against its own matrix over all data sets."""
     for n in (2, 4):
         profile = ShuffleProfile(randomizer.blanket(), n, LocalProfile(randomizer))
@@ -155,7 +155,7 @@ def test_named_randomizers(randomizer, R):
 
 @pytest.mark.parametrize("k", [2, 3, 5])
 @pytest.mark.parametrize("n", [1, 2, 6])
-def test_attack_is_the_truth_of_its_data_set(k, n):
+def test_attack_equals_enumeration_of_its_data_set(k, n):
     E = F(3)
     R = krr_matrix(k, E)
     xstar = min(2, k - 1)
@@ -168,7 +168,7 @@ def test_attack_is_the_truth_of_its_data_set(k, n):
 
 
 @pytest.mark.parametrize("k", [2, 3, 4])
-def test_attacks_of_krr_stay_below_the_truth(k):
+def test_krr_lower_bound_never_above_enumeration(k):
     """``lower`` returns an ε at which some data set really has at least that δ."""
     E, n = F(5), 5
     own = KRR(categories=k, epsilon=_down(E))
@@ -186,7 +186,7 @@ def test_attacks_of_krr_stay_below_the_truth(k):
 @pytest.mark.parametrize(
     ("n", "epsilon0", "k", "epsilon"), [(1000, 8.0, 16, 7.0), (1000, 4.0, 128, 0.6)]
 )
-def test_attack_on_a_large_crowd(n, epsilon0, k, epsilon):
+def test_attack_on_large_crowd_equals_multinomial_sum(n, epsilon0, k, epsilon):
     """The transform against a multinomial sum that shares nothing with it."""
     own = KRR(categories=k, epsilon=epsilon0)
     *_, law = own.attack()
@@ -216,13 +216,13 @@ def _generic_by_integers(E: int, n: int, t: F) -> F:
     return F(total, q * (E + 1) ** n)
 
 
-def test_generic_by_integers_is_the_functional():
+def test_generic_by_integers_equals_functional():
     assert _generic_by_integers(3, 6, F(3, 2)) == functional(generic_atoms(F(3)), 6, F(3, 2))
 
 
 @pytest.mark.parametrize("E", [2, 5])
 @pytest.mark.parametrize("t", [F(21, 20), F(5, 4), F(7, 4)])
-def test_generic_of_hundreds(E, t):
+def test_generic_bound_of_hundreds_near_exact(E, t):
     n = 350
     exact = _generic_by_integers(E, n, t)
     profile = _profile(_generic(F(E)).blanket(), n, F(E))
@@ -233,7 +233,7 @@ def test_generic_of_hundreds(E, t):
 
 
 @pytest.mark.parametrize("t", [F(11, 10), F(2)])
-def test_krr_of_seventy(t):
+def test_krr_bound_of_seventy_near_exact(t):
     E, k, n = F(3), 4, 70
     exact = functional(blanket_atoms(krr_matrix(k, E), 0, 1), n, t)
     own = KRR(categories=k, epsilon=_up(E))
@@ -262,7 +262,7 @@ def _adaptive_delta(choose, data0, data1, outputs: int, t: F) -> F:
     return sum((max(F(0), P[key] - t * Q[key]) for key in P), F(0))
 
 
-def test_clones_cover_adaptive_randomizers():
+def test_clones_bound_never_below_adaptive_enumeration():
     rng = random.Random(67)
     E, tight = F(4), 0
     for _ in range(25):
@@ -302,7 +302,7 @@ def _multiset_laws(R: Matrix, x0: int, x1: int, others) -> list[tuple[F, F]]:
     return list(zip(*laws, strict=True))
 
 
-def test_two_adaptive_rounds():
+def test_two_adaptive_rounds_never_above_composition():
     """The second round's crowd is chosen in view of the first; the bound composes the worst law."""
     E, n = F(3), 4
     R = krr_matrix(2, E)
@@ -322,7 +322,7 @@ def test_two_adaptive_rounds():
         assert composed.delta(_down(t)) <= 1.35 * float(truth)
 
 
-def test_two_rounds_of_the_functional_are_tight():
+def test_two_rounds_of_functional_are_tight():
     """Composing the pair of the functional by hand: within a percent, and never below."""
     E, n = F(2), 3
     law = krr_matrix(2, E)
@@ -353,7 +353,7 @@ def _pair_of_functional(atoms, n: int) -> list[tuple[F, F]]:
 # The local curve
 
 
-def test_no_guarantee_exceeds_the_local_curve():
+def test_bounds_never_above_local_curve():
     E = F(3)
     for n in (1, 2, 50):
         profile = _profile(clones_law(_up(E)), n, E)

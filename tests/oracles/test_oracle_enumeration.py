@@ -32,7 +32,7 @@ def _matrices(count: int, seed: int):
         yield E, random_matrix(rng, *shape, E, extremal=index % 2 == 0)
 
 
-def test_true_delta_by_ordered_outcomes():
+def test_true_delta_equals_sum_over_ordered_outcomes():
     """Multisets from the definition: all ordered outcomes, then their order is forgotten."""
     R = random_matrix(random.Random(3), 3, 3, F(3), extremal=False)
     t, others = F(9, 8), (1, 2, 2)
@@ -52,7 +52,7 @@ def test_true_delta_by_ordered_outcomes():
     assert true_delta(R, 0, 1, others, t) == expected > 0
 
 
-def test_worst_delta_is_the_maximum():
+def test_worst_delta_equals_maximum_over_data_sets():
     R = random_matrix(random.Random(5), 3, 3, F(3), extremal=True)
     t = F(3, 2)
     by_hand = max(
@@ -63,7 +63,7 @@ def test_worst_delta_is_the_maximum():
     assert worst_delta(R, 3, [t])[t] == by_hand > 0
 
 
-def test_one_person_is_local():
+def test_worst_delta_of_one_person_equals_local_curve():
     E = F(3)
     for t in TS:
         truth = worst_delta(krr_matrix(2, E), 1, [t])[t]
@@ -71,7 +71,7 @@ def test_one_person_is_local():
 
 
 @pytest.mark.parametrize("t", TS)
-def test_attack_is_exact(t):
+def test_attack_functional_equals_true_delta(t):
     """When all others hold one value, the functional under their law is the true delta."""
     for E, R in _matrices(12, seed=11):
         assert ratio(R) <= E
@@ -83,7 +83,7 @@ def test_attack_is_exact(t):
 
 @pytest.mark.parametrize(("k", "n"), [(2, 8), (3, 6), (4, 5), (5, 4)])
 @pytest.mark.parametrize("E", [F(2), F(5)])
-def test_blanket_of_krr_is_never_below_truth(k, n, E):
+def test_krr_blanket_never_below_enumeration(k, n, E):
     R = krr_matrix(k, E)
     truth = worst_delta(R, n, TS, pairs=[(0, 1)])
     for t in TS:
@@ -92,7 +92,7 @@ def test_blanket_of_krr_is_never_below_truth(k, n, E):
         assert bound <= functional(clones_atoms(E), n, t)
 
 
-def test_blanket_and_generic_are_never_below_truth_for_random_randomizers():
+def test_random_randomizer_blanket_and_generic_never_below_enumeration():
     tight = 0
     for E, R in _matrices(30, seed=17):
         for n in (2, 4):
@@ -110,7 +110,7 @@ def test_blanket_and_generic_are_never_below_truth_for_random_randomizers():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
-def test_generic_sweep(seed):
+def test_generic_never_below_enumeration_sweep(seed):
     for E, R in _matrices(60, seed=1000 + seed):
         for n in (2, 3, 5):
             truth = worst_delta(R, n, TS)
@@ -120,7 +120,7 @@ def test_generic_sweep(seed):
 
 @pytest.mark.parametrize("E", [F(3, 2), F(4)])
 @pytest.mark.parametrize("n", [1, 2, 5, 9])
-def test_generic_law_is_the_binomial_pair(E, n):
+def test_generic_functional_equals_binomial_pair(E, n):
     for t in TS:
         sharp = generic_by_binomials(E, n, t, clone=2 / (E + 1))
         assert functional(generic_atoms(E), n, t) == sharp
@@ -129,7 +129,7 @@ def test_generic_law_is_the_binomial_pair(E, n):
 
 
 @pytest.mark.parametrize(("E", "n", "t"), [(F(2), 5, F(3, 2)), (F(5), 8, F(3))])
-def test_generic_is_attained_and_cannot_be_lowered(E, n, t):
+def test_generic_bound_is_attained_by_binary_response(E, n, t):
     """Binary randomized response reaches the bound here; a clone probability 2 % larger fails."""
     truth = worst_delta(krr_matrix(2, E), n, [t])[t]
     clone = 2 / (E + 1)
@@ -137,7 +137,7 @@ def test_generic_is_attained_and_cannot_be_lowered(E, n, t):
     assert truth > generic_by_binomials(E, n, t, clone * F(102, 100))
 
 
-def test_reversed_curve():
+def test_functional_of_reversed_pair_follows_symmetry():
     """H_t(P‖Q) = 1 − t + t·H_{1/t}(Q‖P): negative epsilons follow from the other direction."""
     R = random_matrix(random.Random(23), 3, 4, F(3), extremal=True)
     atoms, mirrored = blanket_atoms(R, 0, 1), blanket_atoms(R, 1, 0)
@@ -148,13 +148,13 @@ def test_reversed_curve():
 @pytest.mark.parametrize(
     "R", [krr_matrix(4, F(3)), hadamard_matrix(3, F(3)), unary_matrix(3, F(1, 2), F(1, 5))]
 )
-def test_all_pairs_of_symmetric_randomizers_have_one_law(R):
+def test_symmetric_randomizer_pairs_have_equal_law(R):
     first = sorted(blanket_atoms(R, 0, 1))
     for x0, x1 in permutations(range(len(R)), 2):
         assert sorted(blanket_atoms(R, x0, x1)) == first
 
 
-def test_hadamard_law_under_the_constant_blanket():
+def test_hadamard_law_under_constant_blanket_has_four_equal_atoms():
     """A constant blanket gives the four atoms of equal mass; the envelope gives a smaller bound."""
     E, n, t = F(3), 4, F(3, 2)
     R = hadamard_matrix(3, E)

@@ -21,7 +21,7 @@ def exact_delta(epsilon, shift):
 
 @pytest.mark.parametrize("shift", [0.01, 0.5, 1.0, 2 / 0.86, 8.0])
 @pytest.mark.parametrize("epsilon", [-20.0, -1.0, 0.0, 1e-3, 1.0, 8.0, 60.0])
-def test_the_gaussian_curve_encloses_the_exact_one(shift, epsilon):
+def test_gaussian_bracket_encloses_exact_delta(shift, epsilon):
     exact, found = exact_delta(epsilon, shift), GaussianProfile(shift).bracket(epsilon)
     assert found.lower <= exact <= found.upper
     if exact > 1e-12:
@@ -29,7 +29,7 @@ def test_the_gaussian_curve_encloses_the_exact_one(shift, epsilon):
         assert 0.98 * found.upper < exact, "lowered by 2 %, the curve would be too small"
 
 
-def test_the_printed_gaussian_curve_is_below_the_exact_one():
+def test_printed_gaussian_curve_is_below_exact():
     assert float(exact_delta(8.0, 2.0)) == pytest.approx(4.954e-4, rel=1e-3)
     assert paper_gaussian_delta(8.0, 0.5) == pytest.approx(4.193e-4, rel=1e-3)
     assert GaussianProfile(2.0).delta(8.0) > paper_gaussian_delta(8.0, 0.5)
@@ -41,13 +41,13 @@ def test_the_printed_gaussian_curve_is_below_the_exact_one():
 
 @pytest.mark.parametrize("order", [2, 5, 9])
 @pytest.mark.parametrize("n", [1, 3, 7, 100])
-def test_the_partitions_count_every_product(order, n):
+def test_partitions_count_all_products(order, n):
     assert sum(arrangements(parts, n) for parts in partitions(order)) == n**order
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 100, 60_000])
 @pytest.mark.parametrize("sigma", [0.5, 0.86, 2.0, 30.0])
-def test_the_renyi_divergence_is_that_of_the_partitions(n, sigma):
+def test_shuffled_renyi_equals_sum_over_partitions(n, sigma):
     orders = [2, 3, 5, 8, 13, 20]
     found = shuffled_gaussian_renyi(orders, n=n, sigma=sigma)
     for order, value in zip(orders, found, strict=True):
@@ -55,7 +55,7 @@ def test_the_renyi_divergence_is_that_of_the_partitions(n, sigma):
 
 
 @pytest.mark.parametrize("order", [2, 4, 8])
-def test_the_printed_algorithm_misses_the_partitions(order):
+def test_printed_algorithm_differs_from_partitions(order):
     exact = float(exact_renyi(order, 7, 0.86))
     printed = paper_partition_sum(order, 7, 0.86)
     assert abs(printed / exact - 1) > 1
@@ -78,7 +78,7 @@ def lattice(n, sigma, step, size):
         (100, 2.0, 0.2, 1e-4, 1 << 22),
     ],
 )
-def test_the_shuffled_pair_encloses_a_fine_convolution(n, sigma, epsilon, step, size):
+def test_shuffled_pair_encloses_fine_convolution(n, sigma, epsilon, step, size):
     chance, total = lattice(n, sigma, step, size)
     t, pair = math.exp(epsilon), ShuffledGaussianPair(n, sigma)
     forth = float(chance @ np.maximum(total - n * t, 0)) / n

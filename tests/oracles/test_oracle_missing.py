@@ -37,7 +37,7 @@ def ternary(top: F) -> tuple[tuple[F, ...], ...]:
 @pytest.mark.parametrize("top", TOPS)
 @pytest.mark.parametrize("k", [2, 3])
 @pytest.mark.parametrize("t", TS)
-def test_response_with_absent_people_never_above_the_blanket_bound(top, k, t):
+def test_response_with_absent_people_never_above_blanket_bound(top, k, t):
     rows, plain = absent_category(top, k), krr_matrix(k, top)
     blanket = [min(column) for column in zip(*plain, strict=True)]
     for n in (1, 2, 3):
@@ -47,7 +47,7 @@ def test_response_with_absent_people_never_above_the_blanket_bound(top, k, t):
 
 @pytest.mark.parametrize("top", TOPS)
 @pytest.mark.parametrize("t", TS)
-def test_ternary_of_any_numbers_never_above_that_of_krr(top, t):
+def test_ternary_enumeration_never_above_krr_bound(top, t):
     rows, plain = ternary(top), krr_matrix(3, top)
     blanket = [min(column) for column in zip(*plain, strict=True)]
     for n in (1, 2):
@@ -58,7 +58,7 @@ def test_ternary_of_any_numbers_never_above_that_of_krr(top, t):
         assert functional(atoms_under(rows, x0, x1, blanket), 4, t) <= stated
 
 
-def test_enumeration_bites_when_none_is_told_truthfully():
+def test_enumeration_exceeds_bound_when_absence_is_not_randomized():
     """An outcome for none that is not randomized has mass that no crowd hides."""
     top, t = F(2), F(3, 2)
     plain = krr_matrix(2, top)

@@ -31,7 +31,7 @@ def _profile(k: int, epsilon0: float, n: int) -> ShuffleProfile:
 
 
 @pytest.mark.parametrize(("n", "epsilon0", "k", "claimed", "truth"), COUNTEREXAMPLES)
-def test_counterexamples(n, epsilon0, k, claimed, truth):
+def test_variation_ratio_counterexamples_exceed_certified_epsilon(n, epsilon0, k, claimed, truth):
     certified = variation_ratio_epsilon(k, epsilon0, n, 1e-6)
     assert certified == pytest.approx(claimed, rel=1e-4)
     assert attack_delta(k, epsilon0, n, claimed) == pytest.approx(truth, rel=5e-3)
@@ -41,20 +41,20 @@ def test_counterexamples(n, epsilon0, k, claimed, truth):
     assert profile.delta(certified) >= attack_delta(k, epsilon0, n, certified)
 
 
-def test_two_computations_of_variation_ratio_agree():
+def test_variation_ratio_computations_agree():
     for k, n in ((2, 5), (3, 8), (6, 7)):
         exact = exact_variation_ratio(k, F(3), n, F(3, 2))
         assert variation_ratio_delta(k, np.log(3), n, np.log(1.5)) == pytest.approx(float(exact))
 
 
-def test_attack_sum_agrees_with_enumeration():
+def test_attack_sum_equals_enumeration():
     for k, n in ((3, 6), (5, 6)):
         R = krr_matrix(k, F(3))
         exact = functional(attack_atoms(R, 0, 1, 2), n, F(3, 2))
         assert attack_delta(k, np.log(3), n, np.log(1.5)) == pytest.approx(float(exact), rel=1e-12)
 
 
-def test_small_crowd():
+def test_variation_ratio_below_enumeration_for_small_crowd():
     """ε0 = 1, k = 3, n = 8, ε = 0.8, with e^ε0 and e^ε replaced by close fractions."""
     E, t, k, n = F(271828183, 10**8), F(222554093, 10**8), 3, 8
     R = krr_matrix(k, E)
@@ -69,7 +69,7 @@ def test_small_crowd():
 
 
 @pytest.mark.parametrize("E", [F(2), F(5)])
-def test_variation_ratio_fails_the_test_that_the_blanket_passes(E):
+def test_variation_ratio_below_enumeration_where_blanket_is_not(E):
     """The same comparison as in the oracle tests of the blanket: the printed bound is caught."""
     below = 0
     for k, n in ((3, 6), (4, 5), (5, 4)):

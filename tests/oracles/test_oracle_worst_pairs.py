@@ -55,12 +55,12 @@ INPUTS = np.linspace(0, 1, 11)
     ],
     ids=["laplace-1", "laplace-3", "gaussian-1", "gaussian-0.25", "logistic-like"],
 )
-def test_end_points_dominate_symmetric_log_concave_noise(density, outputs):
+def test_end_points_dominate_for_symmetric_log_concave_noise(density, outputs):
     rows = _rows(density, INPUTS, outputs)
     assert _largest_excess(rows) < 1e-9
 
 
-def test_end_points_do_not_dominate_two_humped_noise():
+def test_end_points_do_not_dominate_for_two_humped_noise():
     """The comparison can fail: with humps at ±½ the end points share the middle hump."""
     rows = _rows(lambda u: np.exp(-8 * np.abs(np.abs(u) - 0.5)) + 0.01, INPUTS, OUTPUTS)
     assert _largest_excess(rows) > 1e-2
@@ -79,7 +79,7 @@ def geometric_matrix(points: int, E: F) -> Matrix:
 
 
 @pytest.mark.parametrize("points", [3, 4, 5])
-def test_lattice_laplace_exactly(points):
+def test_lattice_laplace_end_points_dominate_exactly(points):
     """The functional at (first, last) is above that of every pair, and above every true delta."""
     R = geometric_matrix(points, F(3, 2))
     assert all(sum(row) == 1 for row in R)
@@ -93,7 +93,7 @@ def test_lattice_laplace_exactly(points):
                 assert functional(blanket_atoms(R, x0, x1), n, t) <= top
 
 
-def test_smaller_overlap_is_a_spread():
+def test_functional_falls_with_overlap():
     """Hash and cap randomizers: the functional falls when the two high sets overlap more."""
     E, n = F(4), 4
     for t in (F(1, 3), F(1), F(2)):
@@ -108,7 +108,7 @@ def test_smaller_overlap_is_a_spread():
         assert values[0] > values[2] or t < F(1, 2)
 
 
-def test_one_bit_is_extreme_at_its_ends():
+def test_one_bit_functional_is_largest_at_end_points():
     """One-bit reports of a number in [0, 1]: inputs in between are mixtures of the ends."""
     E, n, t = F(3), 4, F(3, 2)
 
@@ -170,7 +170,7 @@ NOISES = [
 
 
 @pytest.mark.parametrize(("noise", "cumulative", "reach"), NOISES, ids=["l1", "l3", "g1", "g3"])
-def test_noise_is_never_below_the_truth_of_two_people(noise, cumulative, reach):
+def test_noise_bound_never_below_enumeration_of_two_people(noise, cumulative, reach):
     if cumulative is None:
         cumulative = lambda u: ndtr(u / noise.sigma)  # noqa: E731
     edges = np.concatenate([[-np.inf], np.linspace(0.5 - reach, 0.5 + reach, 72), [np.inf]])
@@ -187,7 +187,7 @@ def test_noise_is_never_below_the_truth_of_two_people(noise, cumulative, reach):
 
 @pytest.mark.parametrize("noise", [each[0] for each in NOISES], ids=["l1", "l3", "g1", "g3"])
 @pytest.mark.parametrize("share", [-0.5, 0.0, 0.4, 0.8])
-def test_noise_of_one_person_is_the_local_curve(noise, share):
+def test_noise_functional_of_one_person_equals_local_curve(noise, share):
     """For n = 1 the functional is the divergence of R_0 and R_1, known in closed form."""
     epsilon = share * noise.epsilon
     found = _functional_of_few(noise.blanket(), 1, np.exp(epsilon))

@@ -32,7 +32,7 @@ ONE_ROUND = [
 
 
 @pytest.mark.parametrize(("epsilon0", "rate", "clones", "blanket", "exact"), HUNDRED_ROUNDS)
-def test_hundred_rounds(epsilon0, rate, clones, blanket, exact):
+def test_check_in_hundred_rounds_near_reference(epsilon0, rate, clones, blanket, exact):
     """Within a percent of the reference, and not above it by more than its last digit."""
     for adaptive, reference in ((False, blanket), (True, clones)):
         protocol = CheckIn(
@@ -44,14 +44,14 @@ def test_hundred_rounds(epsilon0, rate, clones, blanket, exact):
 
 
 @pytest.mark.parametrize(("n", "rate", "references"), ONE_ROUND)
-def test_one_round(n, rate, references):
+def test_check_in_one_round_near_reference(n, rate, references):
     for epsilon0, reference in zip((1.0, 2.0, 4.0), references, strict=True):
         found = CheckIn(Generic(epsilon=epsilon0), n=n, rate=rate).guarantee().epsilon(1e-6)
         assert reference * 0.998 <= found <= reference * 1.001
 
 
 @pytest.mark.parametrize(("epsilon0", "rate"), [(2.0, 0.005), (4.0, 0.01)])
-def test_the_bound_is_the_same_listed_or_followed(epsilon0, rate):
+def test_enumerated_and_transformed_bounds_agree(epsilon0, rate):
     """Two ways that share nothing but the law: every outcome, and the transform's curve."""
     profile = blanket_profile(Generic(epsilon=epsilon0), 10**4, rate)
     listed = likely_outcomes(profile.law, profile.n)
@@ -78,26 +78,26 @@ def both_ways(law, n, epsilon):
     return -math.expm1(epsilon) + math.exp(epsilon) * functional(law, n, -epsilon).upper
 
 
-def test_many_atoms_and_large_crowds_are_not_listed():
+def test_enumeration_declines_many_atoms_and_large_crowds():
     assert likely_outcomes(thinned(Laplace(epsilon=1.0), 0.01).blanket(), 1000) is None
     assert likely_outcomes(thinned(Generic(epsilon=1.0), 0.1).blanket(), 10**6) is None
     assert likely_outcomes(thinned(Gaussian(epsilon=1.0, delta=1e-6), 0.1).blanket(), 100) is None
 
 
-def test_frequent_reports_of_a_large_crowd_are_not_listed():
+def test_enumeration_declines_frequent_reports_of_large_crowd():
     """Two kinds of reports have few outcomes, but each is a long sum."""
     law, _ = RR(epsilon=1.0).attack()
     assert likely_outcomes(law, 10**5).slack < 1e-6
     assert likely_outcomes(law, 10**8) is None
 
 
-def test_losses_that_need_too_fine_a_grid_are_refused():
+def test_enumeration_refuses_too_fine_grid():
     outcomes = likely_outcomes(thinned(Generic(epsilon=8.0), 0.001).blanket(), 10**4)
     with pytest.raises(NumericalFloor, match="grid points"):
         outcomes.above(1e-9)
 
 
-def test_rounds_that_seldom_tell_anything_compose():
+def test_composition_at_tiny_rate_is_bounded():
     """A rate of one in a million: nearly every round is empty of losses."""
     guarantee = CheckIn(RR(epsilon=4.0), n=10**4, rate=1e-6, rounds=1000).guarantee()
     lower, upper = guarantee.lower(1e-6), guarantee.epsilon(1e-6)
@@ -105,21 +105,21 @@ def test_rounds_that_seldom_tell_anything_compose():
     assert guarantee.delta(upper) <= 1e-6
 
 
-def test_losses_beyond_the_range_of_doubles():
+def test_composition_with_overflowing_losses_brackets_epsilon():
     """Hundreds of rounds in a crowd of two: e^ε overflows, and no attack is made up from it."""
     guarantee = CheckIn(RR(epsilon=8.0), n=2, rate=0.94, rounds=200).guarantee()
     lower, upper = guarantee.lower(5e-6), guarantee.epsilon(5e-6)
     assert lower <= upper < math.inf
 
 
-def test_a_rate_of_one_is_plain_shuffling():
+def test_rate_one_equals_plain_shuffling():
     one = blanket_profile(KRR(categories=4, epsilon=1.0), 500, 1.0)
     assert one.law.mass.size == KRR(categories=4, epsilon=1.0).blanket().mass.size
     assert thinned(RR(epsilon=1.0), 1.0) == RR(epsilon=1.0)
 
 
 @pytest.mark.parametrize("profile_of", [blanket_profile, clones_profile])
-def test_lower_rates_and_larger_crowds_are_better(profile_of):
+def test_epsilon_falls_with_rate_and_crowd(profile_of):
     """Losing reports at random is a lower rate: it only helps."""
     found = [
         profile_of(Generic(epsilon=2.0), 2000, rate).epsilon(1e-6) for rate in (0.3, 0.1, 0.02)
@@ -128,7 +128,7 @@ def test_lower_rates_and_larger_crowds_are_better(profile_of):
     assert profile_of(Generic(epsilon=2.0), 4000, 0.1).epsilon(1e-6) < found[1]
 
 
-def test_thinned_states_what_its_randomizer_takes_for_granted():
+def test_subsampled_randomizer_keeps_assumption_and_scales_delta():
     gaussian = Gaussian(epsilon=1.0, delta=1e-6)
     found = Thinned(epsilon=1.0, inner=gaussian, rate=0.25)
     assert found.delta == 0.25e-6
@@ -140,7 +140,7 @@ def test_thinned_states_what_its_randomizer_takes_for_granted():
 # Randomizers with a δ0
 
 
-def test_a_delta0_costs_about_twice_its_distance_per_round():
+def test_local_delta_costs_about_twice_its_distance_per_round():
     pure, impure = (Generic(epsilon=2.0, delta=delta0) for delta0 in (0.0, 1e-12))
     one = blanket_profile(impure, 10**4, 0.1)
     assert isinstance(one, NearProfile)
@@ -157,7 +157,7 @@ def test_a_delta0_costs_about_twice_its_distance_per_round():
     assert blanket_profile(pure, 10**4, 0.1).epsilon(1e-6) == one.base.epsilon(1e-6)
 
 
-def test_a_delta0_too_large_leaves_what_the_randomizer_promises():
+def test_large_local_delta_leaves_local_guarantee():
     randomizer = Generic(epsilon=2.0, delta=1e-4)
     profile = blanket_profile(randomizer, 10**4, 0.1)
     assert profile.epsilon(2e-5) == profile.cap.epsilon(2e-5) < 2.0

@@ -29,7 +29,7 @@ def discrete_delta(losses, mass, infinite, epsilon):
 
 
 @pytest.mark.parametrize("randomizer", [RR(epsilon=1.0), Gaussian(epsilon=1.0, delta=1e-5)])
-def test_dots_lie_on_or_above_the_curve(randomizer):
+def test_connect_the_dots_never_below_curve(randomizer):
     curve = LocalProfile(randomizer).delta
     found = connect_the_dots(curve, 0.05)
     losses = 0.05 * (found.first + np.arange(found.mass.size))
@@ -42,7 +42,7 @@ def test_dots_lie_on_or_above_the_curve(randomizer):
         assert joined == pytest.approx(curve(epsilon), abs=1e-12)
 
 
-def test_pure_losses_add_up_exactly_and_are_rounded_once():
+def test_composed_pure_losses_are_exact_and_rounded_once():
     rng = np.random.default_rng(7)
     pairs = [(4.239404733118142, 0.3336231177645545), *rng.lognormal(0, 2, (2000, 2)).tolist()]
     for losses in pairs:
@@ -54,7 +54,7 @@ def test_pure_losses_add_up_exactly_and_are_rounded_once():
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 4, 7])
-def test_composed_randomized_response_is_exact_on_its_grid(rounds):
+def test_composed_randomized_response_is_exact_on_grid(rounds):
     """Losses of binary RR sit at ±ε0: a grid through them composes without any error."""
     epsilon0 = 0.8
     profile = ComposedProfile(((LocalProfile(RR(epsilon=epsilon0)), rounds),))
@@ -90,7 +90,7 @@ def exact_pair(n, epsilon0):
 
 
 @pytest.mark.parametrize(("n", "epsilon0", "rounds"), [(3, 1.0, 2), (4, 2.0, 3), (6, 0.5, 2)])
-def test_composition_never_falls_below_the_enumerated_truth(n, epsilon0, rounds):
+def test_composition_never_below_enumeration(n, epsilon0, rounds):
     P, Q = exact_pair(n, epsilon0)
     profile = ComposedProfile(((shuffled(Generic(epsilon=epsilon0), n), rounds),))
     for epsilon in (0.05, 0.3, 0.8):
@@ -123,7 +123,7 @@ def attack_pair(law, n):
 @pytest.mark.parametrize("rounds", [2, 3])
 @pytest.mark.parametrize("forth", [True, False])
 @pytest.mark.parametrize("randomizer", [RR(epsilon=1.0), KRR(categories=3, epsilon=1.5)])
-def test_attacks_over_rounds_never_exceed_the_enumerated_truth(randomizer, rounds, forth):
+def test_composed_attack_never_above_enumeration(randomizer, rounds, forth):
     """Losses from below, composed, against all outcomes of all rounds of that very attack."""
     n, law = 4, randomizer.attack()[0]
     P, Q = attack_pair(law, n) if forth else reversed(attack_pair(law, n))
@@ -160,7 +160,7 @@ def test_attacks_over_rounds_never_exceed_the_enumerated_truth(randomizer, round
     assert profile.lower(1e-3) < lower <= upper
 
 
-def test_attacks_over_many_rounds_stay_close_to_the_bound():
+def test_composed_attack_stays_close_to_bound():
     profile = shuffled(KRR(categories=16, epsilon=1.0), 10**4)
     for rounds in (10, 1000):
         composed = ComposedProfile(((profile, rounds),))
@@ -173,26 +173,26 @@ def test_attacks_over_many_rounds_stay_close_to_the_bound():
     [(10**3, 1, 1000, 6.3781), (10**4, 1, 10, 0.14852), (10**4, 1, 1000, 1.7635),
      (10**4, 4, 1000, 19.875)],
 )  # fmt: skip
-def test_reference_values(n, epsilon0, rounds, most):
+def test_composed_epsilon_near_reference_values(n, epsilon0, rounds, most):
     """At or below what a fine hand-made grid gives, and above one round composed optimistically."""
     found = ComposedProfile(((shuffled(Generic(epsilon=epsilon0), n), rounds),)).epsilon(1e-6)
     assert 0.99 * most <= found <= most
 
 
-def test_small_crowds_fall_back_to_the_local_bound():
+def test_composed_small_crowd_never_above_local_bound():
     randomizer = RR(epsilon=6.0)
     local = ComposedProfile(((LocalProfile(randomizer), 3),)).epsilon(1e-9)
     assert ComposedProfile(((shuffled(randomizer, 2), 3),)).epsilon(1e-9) <= local * (1 + 1e-9)
 
 
-def test_different_rounds_compose():
+def test_composition_of_different_rounds_lies_between():
     small, large = shuffled(Generic(epsilon=1.0), 1000), shuffled(Generic(epsilon=1.0), 5000)
     mixed = ComposedProfile(((small, 5), (large, 5))).epsilon(1e-6)
     assert ComposedProfile(((large, 10),)).epsilon(1e-6) < mixed
     assert mixed < ComposedProfile(((small, 10),)).epsilon(1e-6)
 
 
-def test_it_is_a_dp_accounting_distribution():
+def test_losses_convert_to_dp_accounting_distribution():
     from dp_accounting.pld import privacy_loss_distribution
 
     profile = shuffled(KRR(categories=8, epsilon=1.0), 1000)
@@ -205,7 +205,7 @@ def test_it_is_a_dp_accounting_distribution():
     assert ours.get_epsilon_for_delta(1e-6) == pytest.approx(profile.epsilon(1e-6), rel=1e-2)
 
 
-def test_guarantees_compose_only_when_they_speak_of_the_same():
+def test_compose_refuses_guarantees_of_different_views():
     profile = shuffled(Generic(epsilon=1.0), 1000)
     one = Guarantee(profile, frozenset({"curator"}), "blanket", ("honest shuffler",))
     other = Guarantee(profile, frozenset({"curator", "shuffler"}), "local", ())
@@ -215,7 +215,7 @@ def test_guarantees_compose_only_when_they_speak_of_the_same():
         one.compose(other)
 
 
-def test_nothing_is_dropped_where_losses_end():
+def test_composition_keeps_mass_at_greatest_loss():
     """Two nearly equal randomizers: the last grid point falls just short of the greatest loss."""
     nearly = 1 - 0.9e-9
     both = ComposedProfile(
@@ -228,32 +228,32 @@ def test_nothing_is_dropped_where_losses_end():
 
 
 @pytest.mark.parametrize("n", [3000, 10**5])
-def test_unbounded_losses_compose(n):
+def test_composition_of_unbounded_losses_is_finite(n):
     composed = ComposedProfile(((shuffled(Gaussian(epsilon=1.0, delta=1e-6), n), 2),))
     assert composed.lower(1e-5) < composed.epsilon(1e-5) < 0.1
 
 
-def test_compositions_are_taken_apart():
+def test_composition_flattens_nested_parts():
     profile = shuffled(Generic(epsilon=1.0), 1000)
     ten = ComposedProfile(((profile, 10),))
     twenty = ComposedProfile(((ten, 1), (ten, 1)))
     assert twenty.parts == ((profile, 20),)
 
 
-def test_a_crowd_so_large_that_nothing_is_left_to_hide():
+def test_composition_of_huge_crowd_has_epsilon_zero():
     composed = ComposedProfile(((shuffled(KRR(categories=4, epsilon=1.0), 10**10), 2),))
     assert composed.epsilon(1e-5) == 0
 
 
 @pytest.mark.parametrize("rounds", [2, 10, 100])
-def test_reports_seen_alone_are_attacked_nearly_exactly(rounds):
+def test_composed_local_lower_bound_is_nearly_exact(rounds):
     composed = ComposedProfile(((LocalProfile(RR(epsilon=1.0)), rounds),))
     lower, upper = composed.lower(1e-6), composed.epsilon(1e-6)
     assert 0.999 * upper <= lower <= upper
 
 
 @pytest.mark.parametrize("rounds", [140, 142, 144, 146, 148, 150, 400])
-def test_composition_beyond_the_range_of_exp_brackets_the_truth(rounds):
+def test_composition_beyond_exp_range_brackets_truth(rounds):
     """Losses above 700 leave e^−loss to subnormal numbers, and then to zero."""
     delta = Fraction(1, 1000)
     profile = ComposedProfile(((LocalProfile(RR(epsilon=5.0)), rounds),))

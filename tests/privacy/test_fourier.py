@@ -45,7 +45,7 @@ def exact(name, n, digits=40):
 
 @pytest.mark.parametrize("name", LAWS)
 @pytest.mark.parametrize("n", [1, 2, 5, 9])
-def test_listing_encloses_the_exact_value(name, n):
+def test_enumeration_encloses_exact_value(name, n):
     found, truth = multinomial.positive_part(law(name, n)), exact(name, n)
     assert found.lower <= truth <= found.upper
     assert found.upper - found.lower <= 1e-9 * max(truth, 1)
@@ -54,7 +54,7 @@ def test_listing_encloses_the_exact_value(name, n):
 @pytest.mark.parametrize("name", LAWS)
 @pytest.mark.parametrize("n", [2, 7, 20])
 @pytest.mark.parametrize("smoothing", [3e-2, 4e-3, 2e-4])
-def test_the_bracket_encloses_the_exact_value(name, n, smoothing):
+def test_transform_bracket_encloses_exact_value(name, n, smoothing):
     truth = exact(name, n)
     found = law(name, n).positive_part(smoothing)
     assert found.lower <= truth <= found.upper
@@ -63,7 +63,7 @@ def test_the_bracket_encloses_the_exact_value(name, n, smoothing):
 
 
 @pytest.mark.parametrize("name", ["binary", "four atoms", "rare and large"])
-def test_finer_smoothing_closes_in(name):
+def test_bracket_narrows_with_smoothing(name):
     widths = [
         (found := law(name, 300).positive_part(smoothing)).upper - found.lower
         for smoothing in (1e-2, 1e-3, 1e-4)
@@ -72,7 +72,7 @@ def test_finer_smoothing_closes_in(name):
 
 
 @pytest.mark.parametrize("n", [10, 1000, 10**6, 10**9, 10**12])
-def test_skipped_stretches_change_nothing(n, monkeypatch):
+def test_skipping_negligible_terms_keeps_bracket(n, monkeypatch):
     """Summing every term gives the same bracket as skipping those that are provably dead."""
     case = law("four atoms", n)
     skipped = case.positive_part(2e-2)
@@ -81,7 +81,7 @@ def test_skipped_stretches_change_nothing(n, monkeypatch):
     assert whole.upper == pytest.approx(skipped.upper, rel=1e-12, abs=1e-280)
 
 
-def test_tiny_tails_keep_relative_accuracy():
+def test_bracket_of_tiny_tail_keeps_relative_accuracy():
     """P(S > 0) of 10⁻²⁰⁰ and below: compare with the exact binomial sum in high precision."""
     n, shift = 400, 0.9037  # no outcome at zero, where smoothing shows most
     value, mass = np.array([1 - shift, -shift]), np.array([0.2, 0.8])
@@ -98,12 +98,12 @@ def test_tiny_tails_keep_relative_accuracy():
     assert found.upper <= float(truth) * 1.01
 
 
-def test_below_what_a_double_holds_the_bound_stays_positive():
+def test_bound_below_double_range_stays_positive():
     found = SumLaw(np.array([0.01, -0.99]), np.array([0.5, 0.5]), np.ones(2), 10**6)
     assert 0 < found.positive_part(1e-2).upper < 1e-250
 
 
-def test_normal_limit():
+def test_bracket_of_huge_crowd_equals_normal_limit():
     """For a huge crowd the sum is normal: E[S₊] = σ·√n/√(2π) when the mean is zero."""
     n = 10**12
     found = law("lattice with mean zero", n).positive_part(1e-3)
@@ -113,7 +113,7 @@ def test_normal_limit():
 
 @pytest.mark.parametrize("rare", [1e-14, 1e-12])
 @pytest.mark.parametrize("n", [2, 3, 8])
-def test_a_transform_that_nearly_vanishes(rare, n):
+def test_nearly_vanishing_transform_keeps_digits(rare, n):
     """All but a rare atom negative: M(λ) is tiny, and its logarithm must not lose its digits."""
     a, b = np.ones(14), np.array([0.0] + [1.0] * 13)
     mass = np.array([rare] + [(1 - 2**-50 - rare) / 13] * 13)
@@ -134,6 +134,6 @@ def test_a_transform_that_nearly_vanishes(rare, n):
     assert 0 <= found.lower <= truth <= found.upper
 
 
-def test_absurd_smoothing_is_answered_by_a_cheap_bound():
+def test_extreme_smoothing_returns_cheap_bound():
     found = SumLaw(np.array([1.0, -1.0]), np.array([6.8e-17, 1.0]), np.ones(2), 3)
     assert found.positive_part(4e-3, 1e9).upper >= 0

@@ -20,20 +20,20 @@ OF_60000 = {
 
 
 @pytest.mark.parametrize("sigma", OF_60000)
-def test_the_divergences_of_a_large_crowd(sigma):
+def test_shuffled_renyi_of_large_crowd_near_reference(sigma):
     found = shuffled_gaussian_renyi(ORDERS, n=60_000, sigma=sigma)
     np.testing.assert_allclose(found, OF_60000[sigma], rtol=1e-8)
 
 
 @pytest.mark.parametrize("n", [1, 2, 9, 10**6, 10**12])
 @pytest.mark.parametrize("sigma", [0.2, 1.0, 100.0])
-def test_order_two_has_a_closed_form(n, sigma):
+def test_shuffled_renyi_of_order_two_equals_closed_form(n, sigma):
     (found,) = shuffled_gaussian_renyi([2], n=n, sigma=sigma)
     assert found == pytest.approx(math.log1p(math.expm1(1 / sigma**2) / n), rel=1e-11)
 
 
 @pytest.mark.parametrize("n", [10, 60_000, 10**6])
-def test_at_large_orders_one_report_decides(n):
+def test_shuffled_renyi_at_large_orders_near_single_report_limit(n):
     orders, sigma = [256, 512], 0.86
     found = shuffled_gaussian_renyi(orders, n=n, sigma=sigma)
     limit = [order / (2 * sigma**2) - math.log(n) for order in orders]
@@ -43,13 +43,13 @@ def test_at_large_orders_one_report_decides(n):
     assert np.all(found < alone), "shuffling never hurts"
 
 
-def test_a_crowd_smaller_than_the_order():
+def test_shuffled_renyi_of_crowd_below_order_is_finite():
     found = shuffled_gaussian_renyi(range(2, 65), n=5, sigma=2.0)
     assert np.all(np.isfinite(found))
     assert np.all(np.diff(found) > 0), "divergences grow with the order"
 
 
-def test_conversion_of_divergences():
+def test_renyi_epsilon_is_just_above_exact_gaussian():
     """Of one Gaussian, where the exact curve is known: never below it, and not far above."""
     shift = 0.5
     orders = np.geomspace(1.1, 500, 400)
@@ -71,7 +71,7 @@ def test_conversion_of_divergences():
         ([], []),
     ],
 )
-def test_conversion_refuses_nonsense(orders, divergences):
+def test_renyi_epsilon_refuses_invalid_input(orders, divergences):
     with pytest.raises(InvalidParameter):
         renyi_epsilon(orders, divergences, 1e-6)
 
@@ -89,7 +89,7 @@ ALLOCATION = [
 
 
 @pytest.mark.parametrize(("n", "sigma", "forth", "back", "rel"), ALLOCATION)
-def test_random_allocation(n, sigma, forth, back, rel):
+def test_shuffled_pair_near_random_allocation_reference(n, sigma, forth, back, rel):
     pair = ShuffledGaussianPair(n, sigma)
     for expected, direction in ((forth, "forth"), (back, "back")):
         found = pair.epsilon(1e-6, direction)
@@ -97,14 +97,14 @@ def test_random_allocation(n, sigma, forth, back, rel):
         assert found.lower * (1 - rel) < expected < found.upper * (1 + rel)
 
 
-def test_a_crowd_of_one_is_the_gaussian_itself():
+def test_shuffled_pair_of_one_person_equals_gaussian():
     pair, alone = ShuffledGaussianPair(1, 1.0), GaussianProfile(1.0)
     for epsilon in (0.0, 1.0, 3.0):
         found = pair.delta(epsilon)
         assert found.lower <= alone.delta(epsilon) <= found.upper
 
 
-def test_renyi_conversion_of_the_pair_is_far_above_it():
+def test_renyi_conversion_of_shuffled_pair_is_far_above_exact():
     """Why the library composes losses: the pair's own divergences, converted, lose 20 times."""
     orders = range(2, 40)
     converted = renyi_epsilon(orders, shuffled_gaussian_renyi(orders, n=60_000, sigma=1.0), 1e-6)
@@ -112,7 +112,7 @@ def test_renyi_conversion_of_the_pair_is_far_above_it():
     assert converted > 20 * exact.upper
 
 
-def test_the_gaussian_profile_composes_to_a_gaussian():
+def test_gaussian_profile_composes_to_gaussian():
     """T rounds of a shift are one of √T times the shift: exact, from above and from below."""
     one = GaussianProfile(0.1)
     many = ComposedProfile(((one, 100),))
@@ -123,27 +123,27 @@ def test_the_gaussian_profile_composes_to_a_gaussian():
 
 
 @pytest.mark.parametrize("shift", [0.0, -1.0, math.inf, math.nan, 1e9])
-def test_shifts_that_are_none(shift):
+def test_gaussian_profile_refuses_invalid_shift(shift):
     with pytest.raises(InvalidParameter):
         GaussianProfile(shift)
 
 
 @pytest.mark.parametrize("sigma", [0.0, -1.0, math.inf, math.nan, 1e-9, 1e300])
-def test_noise_that_is_none(sigma):
+def test_gaussian_profile_refuses_invalid_sigma(sigma):
     with pytest.raises(InvalidParameter, match="sigma must"):
         GaussianProfile.replacing(sigma)
     with pytest.raises(InvalidParameter, match="sigma must"):
         shuffled_gaussian_renyi([2], n=10, sigma=sigma)
 
 
-def test_shifts_beyond_all_exponentials_are_attacked_without_a_warning():
+def test_huge_gaussian_shift_attack_is_finite():
     (losses,) = GaussianProfile(300.0).attained()
     assert np.isfinite(losses.mass).all()
     assert losses.mass.sum() <= 1 + 1e-12
 
 
 @pytest.mark.parametrize(("n", "sigma"), [(0, 1.0), (10, 0.1), (10, math.nan), (10**11, 1.0)])
-def test_pairs_that_are_none(n, sigma):
+def test_shuffled_pair_refuses_invalid_parameters(n, sigma):
     with pytest.raises(InvalidParameter):
         ShuffledGaussianPair(n, sigma)
     with pytest.raises(InvalidParameter):
@@ -151,6 +151,6 @@ def test_pairs_that_are_none(n, sigma):
 
 
 @pytest.mark.parametrize(("orders", "sigma"), [([1], 1.0), ([2.5], 1.0), ([10**6], 1.0)])
-def test_orders_that_are_none(orders, sigma):
+def test_shuffled_renyi_refuses_invalid_orders(orders, sigma):
     with pytest.raises(InvalidParameter):
         shuffled_gaussian_renyi(orders, n=10, sigma=sigma)

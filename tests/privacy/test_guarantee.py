@@ -19,20 +19,20 @@ def walk():
     return NetworkShuffle(RR(epsilon=1.0), graph=graph, rounds=40, laziness=0.3)
 
 
-def test_compose_with_the_same_colluders_keeps_them(walk):
+def test_compose_with_equal_colluders_keeps_them(walk):
     hub = walk.guarantee("curator", [0])
     both = hub.compose(walk.guarantee("curator", [0]))
     assert both.coalition == hub.coalition == {0}
     assert both.epsilon(DELTA) == pytest.approx(1.9018, abs=5e-5)
 
 
-def test_compose_with_as_many_other_colluders_is_refused(walk):
+def test_compose_refuses_different_colluders(walk):
     """Against person 0 and person 11, one each, nothing is proven by either curve for both."""
     with pytest.raises(InvalidParameter, match=r"different colluders, \[0\] and \[11\]"):
         walk.guarantee("curator", [0]).compose(walk.guarantee("curator", [11]))
 
 
-def test_compose_of_any_colluders_with_named_ones_is_about_the_named(walk):
+def test_compose_of_any_with_named_colluders_keeps_named(walk):
     anyone = TrustedShuffle(RR(epsilon=1.0), n=12).guarantee("curator", 1)
     assert anyone.coalition is None
     both = anyone.compose(walk.guarantee("curator", [3]))

@@ -47,7 +47,7 @@ PROFILES = [
     )),
     PureProfile(1.0), PureProfile(0.0), PureProfile(1.0, tells=0.1),
     SHUFFLED, ShuffleProfile(clones_law(1.0), 50, LocalProfile(Generic(epsilon=1.0))),
-    MixedCrowd(BINARY.blanket().mixed(0.5), 20, LOCAL),
+    MixedCrowd(BINARY.blanket().partially_mixed(0.5), 20, LOCAL),
     MixedProfile(BINARY, (Option(0.1, SHUFFLED),)), MixedProfile(BINARY, ()),
     PeopleProfile(BINARY, (), 5), PeopleProfile(BINARY, (ONE_CROWD,), 25),
     LeastProfile(SHUFFLED, LOCAL), LentProfile(SHUFFLED),
@@ -82,7 +82,7 @@ def concrete(base):
             yield cls
 
 
-def test_contract_covers_every_profile_class():
+def test_profile_contract_covers_all_profile_classes():
     for module in pkgutil.walk_packages(incrowd.__path__, "incrowd."):
         if not module.name.startswith("incrowd.live") and "__main__" not in module.name:
             importlib.import_module(module.name)
@@ -91,14 +91,14 @@ def test_contract_covers_every_profile_class():
 
 
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda each: type(each).__name__)
-def test_delta_at_negative_epsilon_is_at_least_that_of_telling_nothing(profile):
+def test_delta_at_negative_epsilon_never_below_perfect_privacy(profile):
     """A mechanism that tells nothing has δ(ε) = (1 − e^ε)₊, and none has less."""
     for epsilon in (-8.0, -1.0, -0.5, -0.01, -1e-9):
         assert profile.delta(epsilon) >= -math.expm1(epsilon) * (1 - 1e-15), epsilon
 
 
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda each: type(each).__name__)
-def test_interval_is_a_grid_spacing(profile):
+def test_profile_interval_is_positive_and_finite(profile):
     assert 0 < profile.interval < math.inf
 
 
@@ -109,7 +109,7 @@ def test_people_profile_without_crowds_composes():
 
 
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda each: type(each).__name__)
-def test_stated_properties_agree_with_the_curve(profile):
+def test_profile_properties_agree_with_curve(profile):
     if profile.pure_epsilon is not None:
         assert profile.greatest_loss == profile.pure_epsilon
         assert all(profile.epsilon(delta) == profile.pure_epsilon for delta in (1e-9, 0.3))
@@ -120,17 +120,17 @@ def test_stated_properties_agree_with_the_curve(profile):
     assert rounds > 1 or profile.components == ((profile, 1),)
 
 
-def test_composition_takes_apart_whatever_has_components():
+def test_composition_flattens_components():
     inner = ComposedProfile(((NORMAL, 2), (LOCAL, 1)))
     assert dict(ComposedProfile(((inner, 3), (LOCAL, 1))).parts) == {NORMAL: 6, LOCAL: 4}
 
 
-def test_parts_that_do_not_convolve_are_added_up():
+def test_joint_profile_adds_parts_that_do_not_convolve():
     group = group_privacy.GroupProfile(SHUFFLED, 2)
     assert group_privacy.TogetherProfile(((group, 1), (LOCAL, 1)))._convolved is None
     assert group_privacy.TogetherProfile(((SHUFFLED, 1), (LOCAL, 1)))._convolved is not None
 
 
-def test_lent_curve_is_as_pure_as_the_one_lent():
+def test_dominated_curve_keeps_pure_epsilon():
     assert LentProfile(PureProfile(1.0)).pure_epsilon == 1.0
     assert LentProfile(LOCAL).pure_epsilon is None

@@ -12,7 +12,7 @@ from incrowd.randomizers import RR
 @pytest.mark.parametrize("rate", [1e-4, 1.0, 1e4])
 @pytest.mark.parametrize("guess", [1e-9, 1.0, 1e3])
 @pytest.mark.parametrize("factor", [1.002, 2.0])
-def test_both_ends_were_seen_and_are_close(rate, guess, factor):
+def test_crossing_brackets_solution_within_tolerance(rate, guess, factor):
     def curve(x):
         return math.exp(-rate * x)
 
@@ -21,28 +21,28 @@ def test_both_ends_were_seen_and_are_close(rate, guess, factor):
     assert found.within - found.above <= 1e-6 * found.within
 
 
-def test_a_curve_that_never_meets_the_target_gives_the_ceiling():
+def test_crossing_of_curve_above_target_is_ceiling():
     found = crossing(lambda x: 0.5, 0.1, 1.0, ceiling=4.0)
     assert found.within == 4.0
 
 
-def test_a_curve_that_always_meets_it_gives_zero():
+def test_crossing_of_curve_below_target_is_zero():
     found = crossing(lambda x: 0.0, 0.1, 1.0, ceiling=4.0)
     assert (found.above, found.within) == (0.0, pytest.approx(0.0, abs=1e-14))
 
 
-def test_a_cliff_is_found_from_the_safe_side():
+def test_crossing_of_step_curve_is_safe():
     found = crossing(lambda x: 1.0 if x < 0.3 else 0.0, 0.1, 1.0, ceiling=4.0)
     assert found.above < 0.3 <= found.within
 
 
-def test_without_a_ceiling_a_flat_curve_raises():
+def test_crossing_of_flat_curve_without_ceiling_raises():
     with pytest.raises(NumericalFloor):
         crossing(lambda x: 0.5, 0.1, 1.0)
 
 
 @pytest.mark.parametrize("guess", [0.0, 1e-20, 1e-16])
-def test_crossing_with_a_vanishing_guess_is_the_same(guess):
+def test_crossing_with_vanishing_guess_is_the_same(guess):
     def curve(x):
         return 0.4 * math.exp(-x)
 

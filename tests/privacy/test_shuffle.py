@@ -40,7 +40,7 @@ def binomial_sum(n, epsilon0, epsilon, clone):
 @pytest.mark.parametrize("n", [1, 2, 3, 30, 1000, 10**5, 10**7])
 @pytest.mark.parametrize("epsilon0", [0.1, 1.0, 4.0])
 @pytest.mark.parametrize("share", [0.01, 0.3, 0.9])
-def test_generic_equals_the_exact_binomial_sum(n, epsilon0, share):
+def test_generic_bound_equals_exact_binomial_sum(n, epsilon0, share):
     law = Generic(epsilon=epsilon0).blanket()
     epsilon = share * epsilon0 / (1 + 0.3 * math.sqrt(n / math.exp(epsilon0)))
     truth = binomial_sum(n, epsilon0, epsilon, 2 / (math.exp(epsilon0) + 1))
@@ -53,7 +53,7 @@ def test_generic_equals_the_exact_binomial_sum(n, epsilon0, share):
 
 @pytest.mark.parametrize("n", [5, 1000, 10**6])
 @pytest.mark.parametrize("epsilon0", [0.5, 2.0])
-def test_clones_equal_the_exact_binomial_sum(n, epsilon0):
+def test_clones_bound_equals_exact_binomial_sum(n, epsilon0):
     epsilon = 0.3 * epsilon0 / math.sqrt(n)
     truth = binomial_sum(n, epsilon0, epsilon, math.exp(-epsilon0))
     found = functional(clones_law(epsilon0), n, epsilon)
@@ -79,7 +79,7 @@ OVERSTATED = [(10**3, 8.0, 128), (10**4, 8.0, 16), (10**4, 8.0, 128), (10**3, 0.
 
 
 @pytest.mark.parametrize(("randomizer", "n", "upper", "lower"), list(reference_rows()))
-def test_reference_values(randomizer, n, upper, lower):
+def test_shuffle_epsilon_near_reference_values(randomizer, n, upper, lower):
     profile = shuffled(randomizer, n)
     found, attack = profile.epsilon(DELTA), profile.lower(DELTA)
     assert attack <= found <= 1.001 * upper
@@ -114,7 +114,7 @@ def multinomial_delta(n, epsilon0, k, epsilon, *, attack):
     [(10**3, 8, 128, 6.10579), (10**4, 8, 16, 6.5472), (10**4, 8, 128, 4.45186),
      (10**3, 0.5, 128, 0.00777974)],
 )  # fmt: skip
-def test_coarse_lattices_overstate_rare_outcomes(n, epsilon0, k, printed):
+def test_printed_lattice_values_overstate_exact_sums(n, epsilon0, k, printed):
     """Values printed for these crowds as attacks on k-RR at δ = 1e−6 are above the exact attack.
 
     They come from a lattice that is too coarse for rare large losses. The exact sum shows that δ is
@@ -131,25 +131,25 @@ def test_coarse_lattices_overstate_rare_outcomes(n, epsilon0, k, printed):
     assert profile.lower(DELTA) <= profile.epsilon(DELTA) < printed
 
 
-def test_a_billion_people():
+def test_shuffle_of_a_billion_people_is_accounted_for():
     profile = shuffled(Generic(epsilon=1.0), 10**9)
     assert 0 < profile.lower(DELTA) <= profile.epsilon(DELTA) < 1e-4
 
 
-def test_one_person_has_no_crowd_to_hide_in():
+def test_shuffle_of_one_person_equals_local_curve():
     profile = shuffled(RR(epsilon=1.0), 1)
     assert profile.epsilon(1e-9) == pytest.approx(1.0, rel=1e-6)
     assert profile.delta(0.5) == pytest.approx(LocalProfile(RR(epsilon=1.0)).delta(0.5), rel=1e-9)
 
 
-def test_never_worse_than_local():
+def test_shuffle_epsilon_never_above_local():
     profile = shuffled(RR(epsilon=8.0), 100)
     assert profile.epsilon(DELTA) <= 8.0
     assert profile.delta(8.0) == 0
 
 
 @pytest.mark.parametrize("randomizer", [Generic(epsilon=1.0), KRR(categories=5, epsilon=2.0)])
-def test_the_curve_falls_and_inverts(randomizer):
+def test_shuffle_curve_falls_and_inverts(randomizer):
     profile = shuffled(randomizer, 500)
     grid = np.linspace(-0.5, 0.6, 40)
     deltas = [profile.delta(float(epsilon)) for epsilon in grid]
@@ -161,14 +161,14 @@ def test_the_curve_falls_and_inverts(randomizer):
         assert profile.delta(epsilon * 0.999) > delta
 
 
-def test_more_people_and_less_epsilon_help():
+def test_shuffle_epsilon_falls_with_people_and_noise():
     by_crowd = [shuffled(Generic(epsilon=1.0), n).epsilon(DELTA) for n in (10, 100, 1000, 10**5)]
     by_noise = [shuffled(Generic(epsilon=e), 1000).epsilon(DELTA) for e in (0.1, 0.5, 1.0, 3.0)]
     assert by_crowd == sorted(by_crowd, reverse=True)
     assert by_noise == sorted(by_noise)
 
 
-def test_below_the_floor_it_refuses():
+def test_shuffle_epsilon_below_numerical_floor_raises():
     profile = shuffled(Generic(epsilon=1.0), 1000)
     with pytest.raises(NumericalFloor, match="least that can be certified"):
         profile.epsilon(1e-290)
@@ -183,14 +183,14 @@ def test_below_the_floor_it_refuses():
     ("randomizer", "tight"),
     [(RR(epsilon=1.0), 1e-6), (Generic(epsilon=3.0), 1e-6), (Laplace(epsilon=1.0), 1e-2)],
 )
-def test_one_report_seen_alone_is_attacked_exactly(randomizer, tight):
+def test_local_lower_bound_is_nearly_exact(randomizer, tight):
     local = LocalProfile(randomizer)
     for delta in (0.1, 1e-2, 1e-4):
         lower, upper = local.lower(delta), local.epsilon(delta)
         assert (1 - tight) * upper <= lower <= upper
 
 
-def test_tails_of_an_attack_on_gaussian_noise():
+def test_gaussian_attack_tail_equals_double_sum():
     """Two people, δ near 1e−20: compare with the double integral by pairs of atoms."""
     law, epsilon = Gaussian(epsilon=1.0, delta=1e-6).attack()[0], 1.5
     gain = law.a - math.exp(epsilon) * law.b
@@ -201,7 +201,7 @@ def test_tails_of_an_attack_on_gaussian_noise():
     assert found.upper >= truth * (1 - 1e-9)
 
 
-def test_curves_are_defined_everywhere():
+def test_shuffle_curve_is_defined_at_all_epsilons():
     for randomizer in (Generic(epsilon=1.0), Gaussian(epsilon=1.0, delta=1e-6)):
         profile = shuffled(randomizer, 1000)
         assert profile.delta(1000.0) < 1e-280
@@ -210,20 +210,20 @@ def test_curves_are_defined_everywhere():
             profile.delta(math.nan)
 
 
-def test_whole_curves_near_the_end():
+def test_shuffle_losses_near_curve_end_sum_to_one():
     """Smoothing that is common to a curve is large where the curve ends: no overflow, no zero."""
     profile = shuffled(Generic(epsilon=1.0), 400)
     losses = profile.losses(0.0999999 / 1.000005)
     assert losses.mass.sum() + losses.infinite == pytest.approx(1, abs=1e-9)
 
 
-def test_large_noise_says_what_it_takes_for_granted():
+def test_laplace_guarantee_states_floating_point_assumption():
     protocol = TrustedShuffle(Laplace(epsilon=1.0), n=100)
     assert any("floating-point" in each for each in protocol.guarantee().assumptions)
     assert any("floating-point" in each for each in protocol.guarantee("everyone").assumptions)
 
 
-def test_clones_are_for_places_and_not_for_people():
+def test_clones_bound_fails_for_distinct_symbols():
     """If everybody else sends a symbol of their own, nobody hides the victim."""
     victim, n, delta = RR(epsilon=2.0), 1000, 1e-6
     # Among symbols that nobody else uses, the victim's report is seen as if it were alone.

@@ -245,7 +245,7 @@ def test_without_a_scrambler_messages_go_to_distinct_nodes_in_random_order():
     assert stats.binomtest(real[0], real.total(), 0.5).pvalue > 1e-4
     assert stats.binomtest(real.total(), 1200, protocol.redirect(0).kept).pvalue > 1e-4
     # Its own target is among the two unless both the drawn one and the other are not.
-    own_first = (protocol.redirect(0).kept + protocol.redirect(0).lies / 3) / 2
+    own_first = (protocol.redirect(0).kept + protocol.redirect(0).redirect_probability / 3) / 2
     due = 1200 * np.array([own_first, (1 - own_first) / 2, (1 - own_first) / 2])
     assert stats.chisquare([first[f"compute/{each}"] for each in range(3)], due).pvalue > 1e-4
 

@@ -84,7 +84,7 @@ def people(randomizer: Randomizer, n: int, rng: np.random.Generator) -> np.ndarr
 
 @pytest.mark.parametrize("randomizer", CONCRETE, ids=name)
 class TestEstimates:
-    def test_unbiased_with_the_variance_it_states(self, randomizer, rng):
+    def test_estimate_is_unbiased_with_stated_variance(self, randomizer, rng):
         values, runs = people(randomizer, 400, rng), 400
         estimates = [randomizer.estimate(randomizer.randomize(values, rng)) for _ in range(runs)]
         found = np.array([each.value for each in estimates])
@@ -96,14 +96,14 @@ class TestEstimates:
         assert np.abs(ratio - 1).max() < 0.35
         assert abs(np.mean(ratio) - 1) < 0.3 / math.sqrt(np.size(ratio)) + 0.02
 
-    def test_repeatable_from_the_generator_alone(self, randomizer, rng):
+    def test_randomize_repeats_with_equal_generator(self, randomizer, rng):
         values = people(randomizer, 100, rng)
         first, second = (randomizer.randomize(values, np.random.default_rng(5)) for _ in range(2))
         other = randomizer.randomize(values, np.random.default_rng(6))
         assert np.array_equal(first, second)
         assert not np.array_equal(first, other)
 
-    def test_nobody_is_allowed_to_say_nothing(self, randomizer, rng):
+    def test_randomize_of_empty_values_returns_empty_reports(self, randomizer, rng):
         values = people(randomizer, 3, rng)
         none = randomizer.randomize(values[:0], rng)
         some = randomizer.randomize(values, rng)
@@ -113,30 +113,30 @@ class TestEstimates:
         with pytest.raises(EmptyData):
             randomizer.estimate(none)
 
-    def test_one_report_is_enough_for_an_estimate(self, randomizer, rng):
+    def test_estimate_from_single_report_is_finite(self, randomizer, rng):
         estimate = randomizer.estimate(randomizer.randomize(people(randomizer, 1, rng), rng))
         assert np.all(np.isfinite(estimate.value))
         assert np.all(estimate.variance >= 0)
         assert estimate.reports == 1
 
-    def test_report_has_the_stated_size(self, randomizer, rng):
+    def test_report_size_equals_report_bytes(self, randomizer, rng):
         reports = randomizer.randomize(people(randomizer, 4, rng), rng)
         assert reports.nbytes == 4 * randomizer.report_bytes
 
-    def test_values_are_not_changed(self, randomizer, rng):
+    def test_randomize_leaves_values_unchanged(self, randomizer, rng):
         values = people(randomizer, 50, rng)
         before = values.copy()
         randomizer.randomize(values, rng)
         assert np.array_equal(before, values)
 
-    def test_reports_of_another_shape_are_refused(self, randomizer):
+    def test_estimate_refuses_reports_of_wrong_shape(self, randomizer):
         with pytest.raises(InvalidParameter, match="shape"):
             randomizer.estimate(np.zeros((2, 3, 4), np.uint8))
 
 
 @pytest.mark.parametrize("randomizer", EVERY, ids=name)
 class TestDescription:
-    def test_goes_through_a_survey_table_and_back(self, randomizer):
+    def test_randomizer_survives_survey_table_round_trip(self, randomizer):
         table = msgspec.to_builtins(randomizer)
         assert table["kind"] == randomizer.kind
         kind = RANDOMIZERS.load(table["kind"])
@@ -144,12 +144,12 @@ class TestDescription:
         assert msgspec.convert(table, kind) == randomizer
         assert msgspec.json.decode(msgspec.json.encode(randomizer), type=kind) == randomizer
 
-    def test_is_frozen_and_hashable(self, randomizer):
+    def test_randomizer_is_frozen_and_hashable(self, randomizer):
         with pytest.raises(AttributeError):
             randomizer.epsilon = 2.0
         assert hash(randomizer) == hash(msgspec.structs.replace(randomizer))
 
-    def test_laws_are_laws(self, randomizer):
+    def test_blanket_and_attacks_are_normalised_laws(self, randomizer):
         blanket, attacks = randomizer.blanket(), randomizer.attack()
         assert blanket.symmetric
         assert blanket.gamma <= 1
@@ -161,13 +161,13 @@ class TestDescription:
             assert abs(law.mass.sum() - 1) < 1e-12
             assert law.escaped == 0
 
-    def test_blanket_stays_in_its_square(self, randomizer):
+    def test_blanket_ratios_lie_between_one_and_e_epsilon(self, randomizer):
         law, top = randomizer.blanket(), math.exp(randomizer.epsilon) * (1 + 1e-14)
         assert min(law.a.min(), law.b.min()) >= 1 - 1e-14
         if randomizer.delta == 0:
             assert max(law.a.max(), law.b.max()) <= top
 
-    def test_blanket_bound_is_never_below_an_attack(self, randomizer):
+    def test_blanket_bound_never_below_attack(self, randomizer):
         """The functional for two people, by enumeration of pairs of atoms."""
         for t in (0.5, 1.0, 1.3, math.exp(randomizer.epsilon / 2)):
             above = functional_of_two(randomizer.blanket(), t)
@@ -175,7 +175,7 @@ class TestDescription:
                 assert functional_of_two(law, t) <= above + 1e-12
 
     @pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf, 1000.0])
-    def test_refuses_an_epsilon_that_is_none(self, randomizer, epsilon):
+    def test_randomizer_refuses_invalid_epsilon(self, randomizer, epsilon):
         with pytest.raises(InvalidEpsilon):
             msgspec.structs.replace(randomizer, epsilon=epsilon)
 
@@ -188,7 +188,7 @@ def functional_of_two(law: PairLaw, t: float) -> float:
 
 
 @pytest.mark.parametrize("randomizer", CATEGORICAL, ids=name)
-def test_absent_codes_are_reported_as_uniform_ones(randomizer, rng):
+def test_absent_codes_are_reported_as_uniform_codes(randomizer, rng):
     k, n = randomizer.categories, 20_000
     found = randomizer.estimate(randomizer.randomize(np.full(n, -1), rng))
     # Besides the noise, the draw of the categories varies by (1/k)(1 − 1/k)/n.
@@ -213,48 +213,48 @@ def test_absent_vectors_are_reported_as_uniform_directions(rng):
 
 @pytest.mark.parametrize("randomizer", CATEGORICAL, ids=name)
 @pytest.mark.parametrize("wrong", [[-2], [10**6], [0, 1, 999], [0.5], ["a"], [None]])
-def test_codes_outside_the_categories_are_refused(randomizer, wrong, rng):
+def test_randomize_refuses_codes_outside_categories(randomizer, wrong, rng):
     with pytest.raises(UnknownCategory):
         randomizer.randomize(np.array(wrong), rng)
 
 
-def test_error_names_the_value_and_where(rng):
+def test_unknown_code_error_names_value_and_position(rng):
     with pytest.raises(UnknownCategory, match=r"value 4 at position 2 .* 0…3"):
         KRR(epsilon=1.0, categories=4).randomize(np.array([0, 1, 4, 2]), rng)
 
 
 @pytest.mark.parametrize("randomizer", INTERVAL, ids=name)
 @pytest.mark.parametrize("wrong", [math.inf, -math.inf, -1e-9, 1 + 1e-9, "x"])
-def test_numbers_outside_the_interval_are_refused(randomizer, wrong, rng):
+def test_randomize_refuses_numbers_outside_interval(randomizer, wrong, rng):
     with pytest.raises(NotANumber):
         randomizer.randomize(np.array([0.5, wrong]), rng)
 
 
 @pytest.mark.parametrize("wrong", [[0.0, 0.0], [1.0, 0.1], [1.0, math.nan], [math.inf, 0.0]])
-def test_vectors_that_are_not_unit_are_refused(wrong, rng):
+def test_randomize_refuses_non_unit_vectors(wrong, rng):
     with pytest.raises(NotANumber):
         PrivUnit(epsilon=1.0, dimension=2).randomize(np.array([[1.0, 0.0], wrong]), rng)
 
 
-def test_vectors_of_another_dimension_are_refused(rng):
+def test_randomize_refuses_vectors_of_wrong_dimension(rng):
     with pytest.raises(InvalidParameter, match="shape"):
         PrivUnit(epsilon=1.0, dimension=2).randomize(np.array([[1.0, 0.0, 0.0]]), rng)
 
 
 @pytest.mark.parametrize("randomizer", CATEGORICAL + INTERVAL, ids=name)
-def test_two_dimensional_values_are_refused(randomizer, rng):
+def test_randomize_refuses_two_dimensional_values(randomizer, rng):
     with pytest.raises(InvalidParameter, match="one-dimensional"):
         randomizer.randomize(np.zeros((2, 2), np.int64), rng)
 
 
 @pytest.mark.parametrize("kind", ["krr", "oue", "sue", "hadamard", "olh"])
 @pytest.mark.parametrize("categories", [1, 0, -3, 2**31])
-def test_categories_are_checked(kind, categories):
+def test_randomizer_refuses_invalid_categories(kind, categories):
     with pytest.raises(InvalidParameter, match="categories"):
         RANDOMIZERS.load(kind)(epsilon=1.0, categories=categories)
 
 
-def test_other_parameters_are_checked():
+def test_randomizer_refuses_invalid_dimension_and_delta():
     with pytest.raises(InvalidParameter, match="dimension"):
         PrivUnit(epsilon=1.0, dimension=1)
     for delta in (0.0, 1.0, -0.1, math.nan):
@@ -285,12 +285,12 @@ def test_other_parameters_are_checked():
         (PrivUnit(epsilon=1.0, dimension=2), [[math.inf, 0.0]]),
     ],
 )
-def test_reports_of_another_randomizer_are_refused(randomizer, reports):
+def test_estimate_refuses_reports_of_another_randomizer(randomizer, reports):
     with pytest.raises(InvalidParameter, match="another randomizer"):
         randomizer.estimate(np.array(reports))
 
 
-def test_generic_only_accounts(rng):
+def test_generic_refuses_to_draw_and_estimate(rng):
     for call in (
         lambda: Generic(epsilon=1.0).randomize(np.array([0]), rng),
         lambda: Generic(epsilon=1.0).estimate(np.array([0])),
@@ -299,7 +299,7 @@ def test_generic_only_accounts(rng):
             call()
 
 
-def test_estimate_on_the_simplex(rng):
+def test_on_simplex_is_nearest_distribution(rng):
     randomizer = KRR(epsilon=0.2, categories=30)
     estimate = randomizer.estimate(randomizer.randomize(np.zeros(200, np.int64), rng))
     assert estimate.value.min() < 0
@@ -312,7 +312,7 @@ def test_estimate_on_the_simplex(rng):
         assert distance <= np.linalg.norm(other - estimate.value) + 1e-12
 
 
-def test_interval_covers_as_often_as_it_says(rng):
+def test_interval_has_stated_coverage(rng):
     randomizer = OUE(epsilon=1.0, categories=6)
     values = people(randomizer, 1000, rng)
     hits = []
@@ -322,7 +322,7 @@ def test_interval_covers_as_often_as_it_says(rng):
     assert abs(np.mean(hits) - 0.9) < 0.04
 
 
-def test_onebit_variance_is_cautious_for_uneven_values(rng):
+def test_onebit_variance_is_conservative_for_uneven_values(rng):
     randomizer, values = OneBit(epsilon=5.0), np.repeat([0.0, 1.0], 300)
     estimates = [randomizer.estimate(randomizer.randomize(values, rng)) for _ in range(300)]
     spread = np.var([each.value for each in estimates])
@@ -330,7 +330,7 @@ def test_onebit_variance_is_cautious_for_uneven_values(rng):
     assert abs(np.mean([each.value for each in estimates]) - 0.5) < 4.5 * math.sqrt(spread / 300)
 
 
-def test_everything_public_is_there():
+def test_registry_lists_all_built_in_randomizers():
     assert set(RANDOMIZERS) == {
         *("generic", "rr", "krr", "oue", "sue", "hadamard"),
         *("olh", "laplace", "gaussian", "privunit", "onebit", "ternary", "redirect"),

@@ -14,7 +14,7 @@ EPSILONS = [1e-6, 0.1, 0.5, 1.0, 2.0, 3.7, 8.0, 20.0, 30.0]
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("answers", [2, 3, 128, 10**6])
-def test_response_ratio(epsilon, answers):
+def test_response_odds_are_just_below_e_epsilon(epsilon, answers):
     with mpmath.workdps(60):
         top = mpmath.exp(mpmath.mpf(epsilon))
         exact = (top - 1) / (top + answers - 1)
@@ -24,7 +24,7 @@ def test_response_ratio(epsilon, answers):
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
-def test_truth_ratio(epsilon):
+def test_truth_odds_are_just_below_e_epsilon(epsilon):
     with mpmath.workdps(60):
         top = mpmath.exp(mpmath.mpf(epsilon))
         truth = mpmath.mpf(_lattice.truth_probability(epsilon))
@@ -34,21 +34,21 @@ def test_truth_ratio(epsilon):
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 8.0])
-def test_odds_are_those_of_the_probabilities(epsilon):
+def test_odds_equal_ratio_of_probabilities(epsilon):
     top = float(mpmath.exp(epsilon))
     assert _lattice.truth_odds(epsilon) == pytest.approx(top, rel=1e-11)
     assert _lattice.response_odds(epsilon, 5) == pytest.approx(top, rel=1e-11)
 
 
 @pytest.mark.parametrize("probability", [0.5, 0.25, 2.0**-20, 0.26894142136999510, 1 - 2.0**-53])
-def test_binary_expansion_is_the_probability(probability):
+def test_binary_expansion_equals_probability(probability):
     digits = _kernels._binary_expansion(probability, 53)
     assert sum(2.0 ** -(j + 1) for j in np.flatnonzero(digits)) == probability
     assert digits[-1]
 
 
 @pytest.mark.parametrize("probability", [0.5, 0.2689414213699951, 0.01, 0.9])
-def test_bits_have_the_probability_and_are_independent(probability, rng):
+def test_bernoulli_bits_are_independent_with_probability(probability, rng):
     n = 1 << 18
     packed = _kernels.bernoulli_bits(n, probability, 53, rng)
     bits = np.unpackbits(packed, bitorder="little").reshape(-1, 64).astype(float)
@@ -60,7 +60,7 @@ def test_bits_have_the_probability_and_are_independent(probability, rng):
     assert abs(np.corrcoef(bits[:-1].ravel(), bits[1:].ravel())[0, 1]) < 5 / np.sqrt(bits.size)
 
 
-def test_every_place_of_the_expansion_counts():
+def test_bernoulli_words_use_all_places_of_expansion():
     """All lanes agree with the probability to the last place: they are not below it."""
     expansion = np.array([True, False, True])
     ones, zeros = ~np.uint64(0), np.uint64(0)
@@ -75,7 +75,7 @@ def test_every_place_of_the_expansion_counts():
         assert out[0] == expected
 
 
-def test_words_that_may_not_last_are_not_begun():
+def test_bernoulli_words_stop_before_running_out():
     out = np.empty(3, np.uint64)
     expansion = np.array([False, True])
     words = np.zeros(3, np.uint64)
@@ -88,7 +88,7 @@ def normals(count: int, rng: np.random.Generator) -> np.ndarray:
     return out.astype(np.float64)
 
 
-def test_layers_close_at_the_top_of_the_curve():
+def test_ziggurat_layers_close_at_the_top():
     widths, heights = _kernels._WIDTHS, _kernels._HEIGHTS
     assert widths.size == 257
     assert np.all(np.diff(widths) < 0)
@@ -99,7 +99,7 @@ def test_layers_close_at_the_top_of_the_curve():
     assert 0 < outside < 0.02 * total, "layers cover the curve and little more"
 
 
-def test_normals_are_normal(rng):
+def test_fill_normals_has_normal_law(rng):
     drawn = normals(1_000_001, rng)
     assert kstest(drawn, norm.cdf).pvalue > 1e-4
     for power, expected, variance in ((1, 0, 1), (2, 1, 2), (3, 0, 15), (4, 3, 96), (6, 15, 10170)):
@@ -113,7 +113,7 @@ def test_normals_are_normal(rng):
     assert kstest(conditional, "uniform").pvalue > 1e-4
 
 
-def test_normals_in_the_corners_of_the_layers(rng):
+def test_fill_normals_has_normal_law_in_layer_corners(rng):
     """Where second attempts decide: a fine histogram around the ends of all layers."""
     drawn = np.abs(normals(2_000_000, rng))
     edges = np.sort(_kernels._WIDTHS[1:])
@@ -125,7 +125,7 @@ def test_normals_in_the_corners_of_the_layers(rng):
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 65_535, 65_537])
-def test_normals_of_every_size(count, rng):
+def test_fill_normals_fills_arrays_of_any_size(count, rng):
     drawn = normals(count, rng)
     assert np.all(np.isfinite(drawn))
     assert np.unique(drawn).size >= 0.99 * count

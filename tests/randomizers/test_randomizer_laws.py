@@ -141,22 +141,22 @@ def case_name(value: object) -> str:
 
 @pytest.mark.parametrize(("randomizer", "oracle"), cases(), ids=case_name)
 class TestAgainstEnumeration:
-    def test_oracle_is_exactly_private(self, randomizer, oracle):
+    def test_enumerated_matrix_has_ratio_e_epsilon(self, randomizer, oracle):
         assert np.allclose(oracle.table.sum(axis=1), 1)
         worst = (oracle.table.max(axis=0) / oracle.table.min(axis=0)).max()
         assert worst == pytest.approx(math.exp(randomizer.epsilon), rel=1e-12)
 
-    def test_blanket_of_every_pair(self, randomizer, oracle):
+    def test_blanket_equals_enumeration_for_all_pairs(self, randomizer, oracle):
         k = len(oracle.table)
         for x0, x1 in product(range(k), repeat=2):
             if x0 != x1:
                 assert_blanket(randomizer.blanket(), oracle, x0, x1)
 
-    def test_blanket_is_the_envelope_where_somebody_is_low(self, randomizer, oracle):
+    def test_blanket_equals_envelope_where_some_input_is_low(self, randomizer, oracle):
         low = oracle.table.min(axis=0) < 0.999 * oracle.table.max(axis=0)
         assert np.allclose(oracle.blanket[low], oracle.table.min(axis=0)[low], rtol=1e-12)
 
-    def test_attacks(self, randomizer, oracle):
+    def test_attacks_equal_enumeration(self, randomizer, oracle):
         laws, k = randomizer.attack(), len(oracle.table)
         if k == 2 or isinstance(randomizer, KRR):
             assert_attack(laws[0], oracle, others=1)
@@ -172,7 +172,7 @@ class TestAgainstEnumeration:
             else:
                 assert len(laws) == 1
 
-    def test_drawn_reports_follow_the_law(self, randomizer, oracle, rng):
+    def test_drawn_reports_have_enumerated_law(self, randomizer, oracle, rng):
         n = 20_000
         for x in range(len(oracle.table)):
             counts = self.counts(randomizer, np.full(n, x), oracle.table.shape[1], rng)
@@ -185,7 +185,7 @@ class TestAgainstEnumeration:
             statistic = float(((seen - hoped) ** 2 / hoped).sum())
             assert statistic < chi2.isf(1e-5, hoped.size - 1)
 
-    def test_likelihood_ratio_seen_in_reports(self, randomizer, oracle, rng):
+    def test_observed_likelihood_ratio_stays_below_e_epsilon(self, randomizer, oracle, rng):
         """Never above e^ε0 by more than chance, and close to it somewhere: the test can fail."""
         n, outputs = 100_000, oracle.table.shape[1]
         first, second = (
@@ -213,7 +213,7 @@ class TestAgainstEnumeration:
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("k", [2, 3, 5])
 @pytest.mark.parametrize("prime", [7, 13, 31])
-def test_hashing_against_enumeration_of_a_small_family(epsilon, k, prime, monkeypatch):
+def test_olh_law_equals_enumeration_of_small_hash_family(epsilon, k, prime, monkeypatch):
     """The same code with a small prime, where all hashes can be listed."""
     randomizer = OLH(epsilon=epsilon, categories=k)
     monkeypatch.setattr(local_hash, "MERSENNE", prime)
@@ -235,7 +235,7 @@ def test_hashing_against_enumeration_of_a_small_family(epsilon, k, prime, monkey
     assert chance[~np.eye(k, dtype=bool)] == pytest.approx(np.full(k * k - k, other), rel=1e-12)
 
 
-def test_hash_draws(rng):
+def test_olh_draws_have_stated_law(rng):
     randomizer, n = OLH(epsilon=1.0, categories=50), 200_000
     values = rng.integers(0, 50, n)
     a, b, y = randomizer.randomize(values, rng).astype(object).T
@@ -251,7 +251,7 @@ def test_hash_draws(rng):
         assert ((parts - n / 64) ** 2 / (n / 64)).sum() < chi2.isf(1e-5, 63)
 
 
-def test_hash_support_counts_by_hand(rng):
+def test_hash_support_equals_direct_count(rng):
     randomizer = OLH(epsilon=2.3, categories=37)
     reports = randomizer.randomize(rng.integers(0, 37, 300), rng)
     a, b, y = (reports[:, [j]].astype(object) for j in range(3))
@@ -262,7 +262,7 @@ def test_hash_support_counts_by_hand(rng):
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.5, 1.0, 2.0, 3.3, 7.0, 11.5, 30.0])
-def test_buckets_are_the_best(epsilon):
+def test_olh_buckets_minimise_variance(epsilon):
     g, top = OLH(epsilon=epsilon, categories=4).buckets, math.exp(epsilon)
 
     def variance(buckets: int) -> float:
@@ -273,7 +273,7 @@ def test_buckets_are_the_best(epsilon):
     assert all(variance(g) <= variance(b) for b in neighbours)
 
 
-def test_walsh_hadamard_transform(rng):
+def test_walsh_hadamard_equals_matrix_product(rng):
     from incrowd.randomizers.hadamard import walsh_hadamard
 
     for size in (1, 2, 8, 64):
@@ -282,7 +282,7 @@ def test_walsh_hadamard_transform(rng):
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
-def test_generic_and_onebit_are_binary_response(epsilon):
+def test_generic_and_onebit_laws_equal_binary_response(epsilon):
     binary = response(epsilon, 2)
     for randomizer in (Generic(epsilon=epsilon), OneBit(epsilon=epsilon)):
         assert_blanket(randomizer.blanket(), binary)
@@ -292,7 +292,7 @@ def test_generic_and_onebit_are_binary_response(epsilon):
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
-def test_ternary_is_response_over_three_outcomes(epsilon):
+def test_ternary_laws_equal_krr_over_three_outcomes(epsilon):
     three, randomizer = response(epsilon, 3), Ternary(epsilon=epsilon)
     assert_blanket(randomizer.blanket(), three)
     assert_attack(randomizer.attack()[0], three, others=1)
@@ -304,7 +304,7 @@ def test_ternary_is_response_over_three_outcomes(epsilon):
 
 
 @pytest.mark.parametrize("value", [0.0, 0.25, 1.0, math.nan])
-def test_ternary_draws_the_mixture(value, rng):
+def test_ternary_draws_have_mixture_law(value, rng):
     randomizer, n = Ternary(epsilon=1.0), 100_000
     held = [0, 0, 1] if math.isnan(value) else [1 - value, value, 0]
     expected = n * (np.array(held) @ response(1.0, 3).table)
@@ -313,7 +313,7 @@ def test_ternary_draws_the_mixture(value, rng):
         assert chi2.sf(((found - expected) ** 2 / expected).sum(), 2) > 1e-4
 
 
-def test_onebit_draws_the_mixture(rng):
+def test_onebit_draws_have_mixture_law(rng):
     randomizer, n = OneBit(epsilon=1.0), 100_000
     truth = math.e / (1 + math.e)
     for value in (0.0, 0.25, 1.0):
@@ -322,7 +322,7 @@ def test_onebit_draws_the_mixture(rng):
         assert abs(share - chance) < 4.5 * math.sqrt(chance * (1 - chance) / n)
 
 
-def test_many_categories(rng):
+def test_categorical_randomizers_handle_many_categories(rng):
     """More byte columns than one block of the server's histogram, and codes of two bytes."""
     k = 20_001
     for kind in (KRR, OUE, HadamardResponse):
@@ -334,7 +334,7 @@ def test_many_categories(rng):
         assert np.all(error < 4.5 * np.sqrt(estimate.variance[[k - 1, 17]]))
 
 
-def test_a_law_is_shown_in_short():
+def test_pair_law_repr_is_short():
     law = KRR(categories=3, epsilon=1.0).blanket()
     assert repr(law) == f"PairLaw(3 atoms, γ = {3 / (math.e + 2):.3g})"
     cut = PairLaw.of([1.0, 1.0], [1.0, 1.0], [0.5, 0.5], escaped=1e-6)
@@ -343,7 +343,7 @@ def test_a_law_is_shown_in_short():
 
 @pytest.mark.parametrize("kind", [KRR, OUE, OLH, HadamardResponse])
 @pytest.mark.parametrize("number", [float, np.int64, np.float32])
-def test_numbers_of_every_type_describe_the_same_randomizer(kind, number):
+def test_randomizers_from_equal_numbers_of_any_type_are_equal(kind, number):
     described = kind(categories=number(3), epsilon=np.float32(1))
     assert described == kind(categories=3, epsilon=1.0)
     assert (type(described.categories), type(described.epsilon)) == (int, float)

@@ -86,19 +86,19 @@ def hockey(t: float):
 
 @pytest.mark.parametrize("randomizer", RANDOMIZERS, ids=lambda r: f"{r.kind}-{r.epsilon}")
 class TestLaws:
-    def test_blanket_is_just_above_the_exact_law_in_convex_order(self, randomizer):
+    def test_blanket_is_just_above_exact_law_in_convex_order(self, randomizer):
         law = randomizer.blanket()
         for t in (0.4, 0.9, 1.0, 1.1, math.exp(randomizer.epsilon / 2)):
             exact = exact_mean_under_blanket(randomizer, hockey(t))
             ours = mean(law, hockey(t))
             assert exact * (1 - 1e-9) - 1e-12 <= ours <= exact * (1 + 1e-4) + 1e-9
 
-    def test_blanket_second_moment(self, randomizer):
+    def test_blanket_second_moment_is_just_above_exact(self, randomizer):
         exact = exact_mean_under_blanket(randomizer, lambda a, b: (a - b) ** 2)
         ours = mean(randomizer.blanket(), lambda a, b: (a - b) ** 2)
         assert exact * (1 - 1e-9) <= ours <= exact * (1 + 1e-3)
 
-    def test_attack_is_just_below_the_exact_law_in_convex_order(self, randomizer):
+    def test_attack_is_just_below_exact_law_in_convex_order(self, randomizer):
         at_0, at_1 = randomizer.attack()
         assert np.all(at_0.a == 1)
         assert np.array_equal(at_0.b, at_1.a)
@@ -111,25 +111,25 @@ class TestLaws:
                 ours = mean(law, hockey(t))
                 assert exact * (1 - 1e-3) - 1e-9 <= ours <= exact * (1 + 1e-9) + 1e-12
 
-    def test_mass_of_the_blanket(self, randomizer):
+    def test_blanket_mass_equals_overlap(self, randomizer):
         exact = 2 * float(density(randomizer, 1.0).cdf(0.5))
         law = randomizer.blanket()
         assert law.gamma == pytest.approx(exact, rel=1e-12)
         assert 500 <= law.mass.size <= 2000
         assert 0 <= law.escaped < 1e-16
 
-    def test_local_profile_is_that_of_the_exact_pair(self, randomizer):
+    def test_local_profile_equals_exact_pair(self, randomizer):
         for epsilon in (-2.0, -0.1, 0.0, 0.1, randomizer.epsilon, 0.7 * randomizer.epsilon):
             exact = exact_mean_under_blanket(randomizer, hockey(math.exp(epsilon)))
             assert randomizer.local_delta(epsilon) == pytest.approx(exact, rel=1e-6, abs=1e-11)
 
-    def test_drawn_noise_has_the_law(self, randomizer, rng):
+    def test_drawn_noise_has_stated_law(self, randomizer, rng):
         for value in (0.0, 0.7):
             reports = randomizer.randomize(np.full(20_000, value), rng)
             assert kstest(reports, density(randomizer, value).cdf).pvalue > 1e-5
             assert np.array_equal(reports * 2**20, np.rint(reports * 2**20))
 
-    def test_likelihood_ratio_seen_in_bins(self, randomizer, rng):
+    def test_observed_likelihood_ratio_stays_below_e_epsilon(self, randomizer, rng):
         first, second = (randomizer.randomize(np.full(200_000, x), rng) for x in (0.0, 1.0))
         reach = 2 * spread_of(randomizer)
         edges = np.linspace(-reach, 1 + reach, 60)
@@ -160,13 +160,13 @@ def exact_gaussian_delta(epsilon: float, sigma: float) -> mpmath.mpf:
 
 @pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1.0, 4.0, 12.0, 30.0])
 @pytest.mark.parametrize("delta", [1e-14, 1e-9, 1e-6, 1e-3, 0.1, 0.5])
-def test_sigma_is_the_least_that_is_private(epsilon, delta):
+def test_sigma_is_least_private_value(epsilon, delta):
     sigma = Gaussian(epsilon=epsilon, delta=delta).sigma
     assert exact_gaussian_delta(epsilon, sigma) <= delta
     assert exact_gaussian_delta(epsilon, sigma * (1 - 1e-7)) > delta
 
 
-def test_sigma_is_not_the_classical_one():
+def test_sigma_is_below_classical_formula():
     classical = math.sqrt(2 * math.log(1.25 / 1e-5)) / 1.0
     assert Gaussian(epsilon=1.0, delta=1e-5).sigma < 0.8 * classical
     # beyond ε = 1 the classical formula has no proof, and here it is not private
@@ -181,13 +181,13 @@ def test_gaussian_profile_is_rounded_up(epsilon, sigma):
     assert exact <= ours <= exact * (1 + mpmath.mpf("1e-6")) + mpmath.mpf("1e-13")
 
 
-def test_gaussian_meets_its_own_promise():
+def test_gaussian_meets_stated_epsilon_and_delta():
     randomizer = Gaussian(epsilon=1.0, delta=1e-5)
     assert randomizer.local_delta(1.0) <= randomizer.delta
     assert randomizer.local_delta(1.0) == pytest.approx(1e-5, rel=1e-6)
 
 
-def test_gaussian_with_hardly_any_noise_has_laws():
+def test_gaussian_laws_exist_at_tiny_noise():
     randomizer = Gaussian(epsilon=30.0, delta=1 - 1e-15)
     assert randomizer.sigma < 0.1
     for law in (randomizer.blanket(), *randomizer.attack()):

@@ -29,7 +29,7 @@ def above(d: int, height: float, power: int) -> mpmath.mpf:
 
 @pytest.mark.parametrize(("epsilon", "d"), CASES)
 class TestCap:
-    def test_ratio_is_exactly_epsilon_from_below(self, epsilon, d):
+    def test_cap_ratio_reaches_e_epsilon_from_below(self, epsilon, d):
         cap = best_cap(epsilon, d)
         with mpmath.workdps(50):
             p, q = mpmath.mpf(cap.probability), mpmath.mpf(cap.share)
@@ -37,7 +37,7 @@ class TestCap:
             assert ratio <= mpmath.exp(epsilon)
             assert ratio >= mpmath.exp(epsilon) * (1 - mpmath.mpf("1e-12"))
 
-    def test_moments(self, epsilon, d):
+    def test_cap_moments_equal_quadrature(self, epsilon, d):
         cap = best_cap(epsilon, d)
         with mpmath.workdps(25):
             share, first, second = (above(d, cap.mean_height, j) for j in (0, 1, 2))  # τ = m
@@ -48,7 +48,7 @@ class TestCap:
             square = on * second + off * (mpmath.mpf(1) / d - second)
             assert float(square) == pytest.approx(cap.mean_square_height, rel=1e-9)
 
-    def test_no_other_cap_is_better(self, epsilon, d):
+    def test_cap_has_largest_mean_height(self, epsilon, d):
         best = best_cap(epsilon, d).mean_height
         gain = math.expm1(epsilon)
         with mpmath.workdps(20):
@@ -56,7 +56,7 @@ class TestCap:
                 share, first = above(d, tau, 0), above(d, tau, 1)
                 assert float(gain * first / (1 + gain * share)) <= best * (1 + 1e-9)
 
-    def test_heights_drawn(self, epsilon, d, rng):
+    def test_drawn_heights_have_stated_law(self, epsilon, d, rng):
         """⟨report, v⟩ is above τ as often as said, and given that it follows the sphere's law."""
         randomizer, cap, n = PrivUnit(epsilon=epsilon, dimension=d), best_cap(epsilon, d), 20_000
         v = np.zeros(d)
@@ -82,7 +82,7 @@ class TestCap:
             assert abs(across.mean()) < 4.5 / math.sqrt((d - 1) * n)
             assert abs((across**2).mean() * (d - 1) - 1) < 4.5 * math.sqrt(2 / n)
 
-    def test_law_is_that_of_antipodal_caps(self, epsilon, d):
+    def test_blanket_equals_law_of_antipodal_caps(self, epsilon, d):
         law, cap = PrivUnit(epsilon=epsilon, dimension=d).blanket(), best_cap(epsilon, d)
         top, q = math.exp(epsilon), cap.share
         base = 1 / (1 + (top - 1) * q)
@@ -90,7 +90,7 @@ class TestCap:
         assert law.b == pytest.approx([1, top, 1], rel=1e-11)
         assert law.mass == pytest.approx(np.array([q, q, 1 - 2 * q]) * base, rel=1e-9)
 
-    def test_attack_is_that_of_others_at_the_antipode(self, epsilon, d):
+    def test_attack_places_others_at_antipode(self, epsilon, d):
         at_x1, at_x0 = PrivUnit(epsilon=epsilon, dimension=d).attack()
         top, cap = math.exp(epsilon), best_cap(epsilon, d)
         assert np.all(at_x1.b == 1)
@@ -99,7 +99,7 @@ class TestCap:
         assert np.array_equal(at_x0.b, at_x1.a)
 
 
-def test_likelihood_ratio_seen_in_reports(rng):
+def test_observed_likelihood_ratio_stays_below_e_epsilon(rng):
     """Antipodal inputs in the plane, by sectors; inside the caps it is e^ε0, the test can fail."""
     epsilon, n = 1.0, 200_000
     randomizer = PrivUnit(epsilon=epsilon, dimension=2)
@@ -114,7 +114,7 @@ def test_likelihood_ratio_seen_in_reports(rng):
     assert np.abs(np.log(first / second)).max() > 0.9 * epsilon
 
 
-def test_less_overlap_is_worse():
+def test_smaller_cap_overlap_raises_divergence():
     """The spread lemma, on hockey sticks: caps that overlap by o against disjoint ones."""
     top, q = math.e, 0.3
     base = 1 / (1 + (top - 1) * q)
@@ -133,7 +133,7 @@ def test_less_overlap_is_worse():
 
 
 @pytest.mark.parametrize("d", [2, 1000, 10**6])
-def test_extreme_dimensions_and_epsilons(d, rng):
+def test_best_cap_is_valid_at_extreme_dimensions_and_epsilons(d, rng):
     for epsilon in (0.01, 30.0):
         cap = best_cap(epsilon, d)
         assert 0 < cap.share < cap.probability < 1
@@ -143,6 +143,6 @@ def test_extreme_dimensions_and_epsilons(d, rng):
     assert np.all(np.isfinite(PrivUnit(epsilon=5.0, dimension=d).randomize(v, rng)))
 
 
-def test_epsilon_below_resolution_is_refused():
+def test_privunit_refuses_epsilon_below_resolution():
     with pytest.raises(InvalidEpsilon):
         PrivUnit(epsilon=1e-16, dimension=10)

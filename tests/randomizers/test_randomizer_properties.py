@@ -1,7 +1,8 @@
-"""Properties by which protocols learn about a randomizer hold of it, also of one from outside."""
+"""Properties of randomizers that protocols rely on, for built-in and external ones."""
 
 import math
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -29,6 +30,7 @@ from incrowd.randomizers import (
 )
 from incrowd.randomizers.noise import gaussian_delta
 from incrowd.randomizers.registry import RANDOMIZERS
+from incrowd.report.format import percent, up
 from incrowd.tasks import Mean, Release, natural_task
 
 DRAWABLE = [
@@ -69,7 +71,7 @@ def test_generic_randomizer_is_not_drawable_and_has_no_expected_error():
 
 
 @everyone
-def test_summable_randomizer_estimates_from_a_tally_and_others_refuse(randomizer):
+def test_summable_randomizer_estimates_from_tally_and_others_refuse(randomizer):
     reports = randomizer.randomize(values_for(randomizer), np.random.default_rng(1))
     if not randomizer.summable:
         with pytest.raises(InvalidParameter, match="cannot be added up"):
@@ -80,7 +82,27 @@ def test_summable_randomizer_estimates_from_a_tally_and_others_refuse(randomizer
 
 
 @everyone
-def test_report_of_a_stated_domain_is_a_value(randomizer):
+def test_unknown_names_a_field(randomizer):
+    """Calibration solves for the field that states the noise: a change of it is a change of ε0."""
+    assert randomizer.unknown == ("sampling" if randomizer.domain == "target" else "epsilon")
+    solved = msgspec.structs.replace(randomizer, **{"epsilon": math.inf, randomizer.unknown: 0.5})
+    assert solved.epsilon != randomizer.epsilon
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 0.123456, 2.00001, 1e-7, 12.345678])
+def test_treatment_rounds_epsilon_up(epsilon):
+    assert KRR(epsilon=epsilon, categories=4).treatment() == f"ε0 = {up(epsilon)} each"
+
+
+@pytest.mark.parametrize("sampling", [1e-4, 1 / 3, 0.25, 1.0])
+def test_treatment_of_redirect_states_sampling(sampling):
+    stated = Redirect(targets=4, sampling=sampling).treatment()
+    assert stated.startswith(f"{percent(sampling)} of messages go to a compute node")
+    assert Redirect(targets=4, sampling=0).treatment() == "every message goes where it belongs"
+
+
+@everyone
+def test_report_with_domain_is_valid_value(randomizer):
     """A second randomizer takes the reports of the first."""
     if randomizer.report_domain is None:
         return
@@ -90,7 +112,7 @@ def test_report_of_a_stated_domain_is_a_value(randomizer):
 
 
 @everyone
-def test_additive_noise_does_not_depend_on_the_value(randomizer):
+def test_additive_noise_is_independent_of_value(randomizer):
     if not randomizer.additive:
         with pytest.raises(NotImplementedError):
             randomizer.randomize_scaled(values_for(randomizer), 1.0, np.random.default_rng(1))
@@ -103,7 +125,7 @@ def test_additive_noise_does_not_depend_on_the_value(randomizer):
 
 
 @everyone
-def test_scaled_noise_has_the_scaled_spread(randomizer):
+def test_scaled_noise_has_scaled_standard_deviation(randomizer):
     if not randomizer.additive:
         return
     values = np.repeat(values_for(randomizer)[:1], 4000, axis=0)
@@ -118,7 +140,7 @@ def test_scaled_noise_has_the_scaled_spread(randomizer):
 
 
 @everyone
-def test_normal_shift_gives_the_local_curve(randomizer):
+def test_normal_shift_determines_local_curve(randomizer):
     shift = randomizer.normal_shift
     if shift is None:
         return
@@ -128,7 +150,7 @@ def test_normal_shift_gives_the_local_curve(randomizer):
 
 
 @everyone
-def test_uniform_blanket_has_the_law_of_a_response(randomizer):
+def test_uniform_blanket_has_law_of_randomized_response(randomizer):
     """The blanket's mass is what is drawn uniformly: each outcome is as likely in it."""
     if not randomizer.uniform_blanket:
         return
@@ -139,13 +161,13 @@ def test_uniform_blanket_has_the_law_of_a_response(randomizer):
     assert np.allclose(shares[1:], randomizer.blanket().gamma / size, atol=0.005)
 
 
-def test_missing_numbers_are_reported_by_ternary_alone():
+def test_reports_missing_holds_for_ternary_alone():
     assert [each.kind for each in DRAWABLE if each.reports_missing] == ["ternary"]
     assert natural_task(Ternary(epsilon=1.0)) == Mean(bounds=(0, 1))
     assert natural_task(OneBit(epsilon=1.0)) == Mean(bounds=(0, 1), complete=True)
 
 
-def test_pure_of_a_generic_randomizer_drops_its_delta():
+def test_pure_of_generic_drops_delta():
     impure = Generic(epsilon=1.0, delta=1e-6)
     assert impure.pure() == Generic(epsilon=1.0)
     assert Generic(epsilon=1.0).pure() is None
@@ -196,7 +218,7 @@ PLACES = [{"steps": 40}, {"topology": "ring", "laps": 2}]
 
 @pytest.mark.parametrize(("own", "outside"), PAIRS, ids=["noise", "response"])
 @pytest.mark.parametrize("place", PLACES, ids=["complete", "ring"])
-def test_token_walk_of_a_randomizer_from_outside_equals_that_of_its_twin(own, outside, place):
+def test_token_walk_of_external_randomizer_equals_built_in(own, outside, place):
     walks = [TokenWalk(each, n=12, **place) for each in (own, outside)]
     values = values_for(own, 12)
     one, other = (each.simulate(values, seed=3).result.value for each in walks)
@@ -206,7 +228,7 @@ def test_token_walk_of_a_randomizer_from_outside_equals_that_of_its_twin(own, ou
     assert walks[0].cost() == walks[1].cost()
 
 
-def test_spread_noise_of_a_randomizer_from_outside_is_accounted_for():
+def test_split_noise_of_external_randomizer_is_accounted_for():
     walks = [
         TokenWalk(each, n=12, topology="ring", laps=2, spread=True)
         for each in (Gaussian(epsilon=1.0, delta=1e-6), Noise(epsilon=1.0))
@@ -215,17 +237,17 @@ def test_spread_noise_of_a_randomizer_from_outside_is_accounted_for():
     assert one == other
 
 
-def test_release_takes_a_response_from_outside():
+def test_release_accepts_external_response():
     Release(categories=("a", "b", "c"), complete=True).require(Response(epsilon=1.0))
 
 
-def test_release_refuses_reports_that_are_no_categories():
+def test_release_refuses_non_category_reports():
     with pytest.raises(InvalidParameter, match="needs reports that are categories"):
         Release(categories=("a", "b"), complete=True).require(OUE(epsilon=1.0, categories=2))
 
 
 @pytest.mark.parametrize("kind", RANDOMIZERS)
-def test_declaration_of_a_randomizer_agrees_with_its_class(kind):
+def test_plugin_declaration_agrees_with_class(kind):
     plugin, made = RANDOMIZERS.find(kind), RANDOMIZERS.load(kind)
     assert (plugin.domain, plugin.drawable) == (made.domain, made.drawable)
     assert made.__struct_config__.tag == kind

@@ -18,7 +18,7 @@ ADDED_UP = {
 
 
 @pytest.mark.parametrize("kind", ADDED_UP)
-def test_a_sum_says_what_its_reports_say(kind):
+def test_from_tally_equals_estimate_from_reports(kind):
     randomizer, values = ADDED_UP[kind]
     reports = randomizer.randomize(values, np.random.default_rng(3))
     parts = [randomizer.tally(reports[some::7]) for some in range(7)]
@@ -29,7 +29,7 @@ def test_a_sum_says_what_its_reports_say(kind):
 
 
 @pytest.mark.parametrize("kind", ["gaussian", "laplace", "vector"])
-def test_less_noise_is_less_variance(kind):
+def test_from_tally_with_half_the_noise_has_half_the_variance(kind):
     randomizer, values = ADDED_UP[kind]
     total = np.sum(values, axis=0)
     whole = randomizer.from_tally(total, 2000, 2000)
@@ -37,7 +37,7 @@ def test_less_noise_is_less_variance(kind):
     np.testing.assert_allclose(half.variance * 2, whole.variance)
 
 
-def test_uniform_elements_are_taken_out_again():
+def test_krr_from_tally_removes_uniform_elements():
     """The share of a category among people, however many uniform elements were put in."""
     randomizer, values = KRR(epsilon=1.0, categories=4), np.repeat([0, 1, 2, 3], [600, 250, 150, 0])
     rng = np.random.default_rng(5)
@@ -53,7 +53,7 @@ def test_uniform_elements_are_taken_out_again():
     np.testing.assert_allclose(np.mean(claimed, axis=0), np.var(found, axis=0), rtol=0.25)
 
 
-def test_what_cannot_be_added_up_says_so():
+def test_olh_refuses_tally():
     with pytest.raises(InvalidParameter, match="cannot be added up"):
         OLH(epsilon=1.0, categories=4).tally(np.zeros(3))
     with pytest.raises(InvalidParameter, match="cannot be added up"):
@@ -61,18 +61,18 @@ def test_what_cannot_be_added_up_says_so():
 
 
 @pytest.mark.parametrize("sigma", [0.25, 0.426, 1.0, 4.2247, 100.0, 2e5])
-def test_noise_by_its_width(sigma):
+def test_gaussian_with_sigma_has_that_sigma(sigma):
     found = Gaussian.with_sigma(sigma).sigma
     assert sigma * (1 - 1e-12) <= found <= sigma * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("sigma", [0.0, 0.1, -1, float("nan"), 1e9])
-def test_noise_of_no_use(sigma):
+def test_gaussian_with_sigma_refuses_invalid_sigma(sigma):
     with pytest.raises(InvalidParameter, match="sigma"):
         Gaussian.with_sigma(sigma)
 
 
-def test_vectors_are_twice_as_far_apart_as_numbers():
+def test_gaussian_vector_has_twice_the_sigma_of_numbers():
     vector = GaussianVector(epsilon=0.7, delta=1e-5, dimension=2)
     number = Gaussian(epsilon=0.7, delta=1e-5)
     assert vector.sigma == 2 * number.sigma
@@ -83,7 +83,7 @@ def test_vectors_are_twice_as_far_apart_as_numbers():
 
 @pytest.mark.parametrize("categories", [2, 3, 10])
 @pytest.mark.parametrize("epsilon", [-2.0, -0.3, 0.0, 0.4, 0.999, 1.0, 2.0])
-def test_the_curve_of_one_response_is_exact(categories, epsilon):
+def test_krr_local_delta_equals_closed_form(categories, epsilon):
     odds = np.e
     p, q = odds / (odds + categories - 1), 1 / (odds + categories - 1)
     t = np.exp(epsilon)

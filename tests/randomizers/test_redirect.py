@@ -21,10 +21,10 @@ def exact_law(targets, sampling):
 
 @pytest.mark.parametrize("sampling", [0.0, 1e-9, 0.1, 1 / 3, 0.5, 0.9, 1.0])
 @pytest.mark.parametrize("targets", [1, 2, 3, 20])
-def test_the_law_is_the_one_that_is_stated(targets, sampling):
+def test_redirect_law_equals_exact_fractions(targets, sampling):
     redirect = Redirect(targets=targets, sampling=sampling)
     true, other = exact_law(targets, sampling)
-    assert sampling <= redirect.lies <= sampling + 2.0**-53
+    assert sampling <= redirect.redirect_probability <= sampling + 2.0**-53
     assert redirect.kept == pytest.approx(float(true), rel=1e-15)
     if targets == 1 or sampling == 1:
         assert redirect.epsilon == 0
@@ -37,11 +37,11 @@ def test_the_law_is_the_one_that_is_stated(targets, sampling):
 
 
 @pytest.mark.parametrize(("targets", "sampling"), [(2, 0.3), (3, 0.5), (5, 0.9), (20, 0.1), (4, 1)])
-def test_blanket_and_attacks_have_the_law(targets, sampling):
+def test_redirect_blanket_and_attacks_have_exact_law(targets, sampling):
     redirect = Redirect(targets=targets, sampling=sampling)
     true, other = (float(each) for each in exact_law(targets, sampling))
     law = redirect.blanket()
-    assert law.gamma == pytest.approx(redirect.lies)
+    assert law.gamma == pytest.approx(redirect.redirect_probability)
     assert law.symmetric
     assert law.a.max() == pytest.approx(true / other)
     assert law.mass[np.argmax(law.a)] == pytest.approx(other if sampling < 1 else 1 / targets)
@@ -49,7 +49,7 @@ def test_blanket_and_attacks_have_the_law(targets, sampling):
         assert attack.gamma == pytest.approx(1)
 
 
-def test_the_local_curve_is_exact():
+def test_redirect_local_delta_equals_exact_fractions():
     for targets, sampling in [(2, 0.3), (5, 0.5), (20, 0.1), (3, 1.0), (1, 0.5)]:
         redirect = Redirect(targets=targets, sampling=sampling)
         true, other = exact_law(targets, sampling)
@@ -61,14 +61,14 @@ def test_the_local_curve_is_exact():
             assert truth - 1e-15 <= found <= truth + 1e-14
 
 
-def test_it_is_randomized_response_told_by_its_lies():
+def test_redirect_local_delta_equals_krr():
     redirect = Redirect(targets=4, sampling=0.5)
     other = KRR(categories=4, epsilon=redirect.epsilon)
     for epsilon in (-1.0, 0.0, 0.5, 1.5):
         assert redirect.local_delta(epsilon) == pytest.approx(other.local_delta(epsilon), rel=1e-9)
 
 
-def test_without_lies_a_message_gives_itself_away():
+def test_redirect_without_sampling_hides_nothing():
     redirect = Redirect(targets=5, sampling=0)
     assert redirect.local_delta(1000.0) == 1
     assert LocalProfile(redirect).epsilon(1e-6) == math.inf
@@ -78,7 +78,7 @@ def test_without_lies_a_message_gives_itself_away():
     assert np.array_equal(redirect.randomize(values, np.random.default_rng(1)), values)
 
 
-def test_draws_have_the_law(rng):
+def test_redirect_draws_have_exact_law(rng):
     targets, sampling, people = 5, 0.4, 200_000
     redirect = Redirect(targets=targets, sampling=sampling)
     sent = redirect.randomize(np.full(people, 3), rng)
@@ -91,7 +91,7 @@ def test_draws_have_the_law(rng):
 
 @pytest.mark.parametrize("sampling", [0.0, 1e-12, 0.1, 1 / 3, 1.0])
 @pytest.mark.parametrize("targets", [1, 2, 300])
-def test_it_survives_being_written_down(targets, sampling):
+def test_redirect_survives_encoding(targets, sampling):
     redirect = Redirect(targets=targets, sampling=sampling)
     for module in (msgspec.json, msgspec.msgpack):
         same = module.decode(module.encode(redirect), type=Redirect)
@@ -101,7 +101,7 @@ def test_it_survives_being_written_down(targets, sampling):
     assert redirect.report_bytes == (2 if targets == 300 else 1)
 
 
-def test_what_is_refused():
+def test_redirect_refuses_invalid_parameters():
     for sampling in (-0.1, 1.1, math.nan, math.inf):
         with pytest.raises(InvalidParameter, match="sampling"):
             Redirect(targets=3, sampling=sampling)

@@ -1,4 +1,4 @@
-"""Faults of every kind, drawn at random."""
+"""Hypothesis strategies for fault schedules."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["schedules"]
 
 
 def schedules(most_lost: float) -> st.SearchStrategy[Faults]:
-    """Faults of which none loses a larger share of the messages than this."""
+    """Draw faults that lose at most this share of the messages."""
     return st.builds(
         Faults,
         loss=st.floats(0, most_lost),

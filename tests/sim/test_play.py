@@ -71,7 +71,7 @@ def cast(people=20, log=None):
     return makers
 
 
-def test_without_faults():
+def test_play_without_faults_delivers_everything():
     played = play(cast(), Seeds(1))
     assert played.finished
     assert played.outputs["counter"] == list(range(20))
@@ -83,7 +83,7 @@ def test_without_faults():
 
 @pytest.mark.parametrize("spread", ["constant", "exponential", "heavy"])
 @pytest.mark.parametrize("seed", range(3))
-def test_survives_everything(seed, spread):
+def test_play_with_all_faults_finishes(seed, spread):
     faults = Faults(loss=0.4, duplicate=0.4, reorder=0.4, crash=0.2, spread=spread)
     played = play(cast(), Seeds(seed), faults)
     assert played.finished
@@ -93,7 +93,7 @@ def test_survives_everything(seed, spread):
     assert stats.delivered + stats.lost <= stats.sent + stats.duplicated
 
 
-def test_repeats_exactly_and_differs_by_seed():
+def test_play_repeats_with_seed_and_differs_by_seed():
     faults = Faults(loss=0.3, duplicate=0.3, crash=0.1)
     first, again, other = (play(cast(), Seeds(seed), faults) for seed in (1, 1, 2))
     assert (first.statistics, first.traffic) == (again.statistics, again.traffic)
@@ -110,7 +110,7 @@ def test_constant_delays_keep_order_and_reorder_breaks_it():
     assert order(reorder=1.0) != list(range(20))
 
 
-def test_mean_delay():
+def test_travel_has_stated_mean_delay():
     rng = np.random.default_rng(0)
     for spread, tolerance in (("constant", 1e-12), ("exponential", 0.01), ("heavy", 0.2)):
         faults = Faults(delay=0.2, spread=spread)
@@ -118,14 +118,14 @@ def test_mean_delay():
         assert mean == pytest.approx(0.2, abs=tolerance)
 
 
-def test_loss_rate_is_the_stated_one():
+def test_play_loses_stated_share_of_messages():
     played = play(cast(200), Seeds(1), Faults(loss=0.3))
     stats = played.statistics
     deviation = np.sqrt(stats.sent * 0.3 * 0.7)
     assert stats.lost == pytest.approx(0.3 * stats.sent, abs=4 * deviation)
 
 
-def test_time_runs_out():
+def test_play_stops_when_time_is_up():
     played = play(cast(), Seeds(1), Faults(loss=1.0), until=10.5)
     assert not played.finished
     assert played.outputs == {}
@@ -133,23 +133,23 @@ def test_time_runs_out():
     assert played.statistics.sent == 20 * 11
 
 
-def test_nothing_left_to_happen_ends_the_run():
+def test_play_stops_without_further_events():
     played = play({"counter": partial(Counter, 1)}, Seeds(1))
     assert not played.finished
 
 
-def test_dropout_takes_devices_only():
+def test_dropout_affects_devices_only():
     played = play(cast(), Seeds(1), Faults(dropout=1.0))
     assert played.statistics.absent == 20
     assert list(played.traffic) == ["counter"]
 
 
-def test_messages_to_nobody_are_lost():
+def test_messages_to_unknown_address_are_lost():
     played = play({"device/0": partial(Sender, 0, "nobody")}, Seeds(1), until=5)
     assert played.statistics.lost == played.statistics.sent > 0
 
 
-def test_progress():
+def test_play_reports_progress():
     seen = []
     play(cast(3), Seeds(1), progress=lambda done, of: seen.append((done, of)))
     assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]
@@ -178,14 +178,14 @@ class Alarm(Actor):
         pass
 
 
-def test_a_later_alarm_replaces_an_earlier_one():
+def test_later_alarm_replaces_earlier_one():
     rung = []
     assert play({"a": partial(Alarm, rung)}, Seeds(0)).finished
     assert rung == [9]
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_an_alarm_survives_crashes(seed):
+def test_alarm_survives_crashes(seed):
     rung = []
     assert play({"a": partial(Alarm, rung)}, Seeds(seed), Faults(crash=0.7)).finished
     assert rung
@@ -199,7 +199,7 @@ class Restless(Alarm):
         return [Wake(now - 1)]
 
 
-def test_a_clock_that_cannot_move_on_is_an_error():
+def test_repeated_wake_at_one_instant_raises():
     with pytest.raises(ProtocolFailed, match="a asks to be woken at 9 s again"):
         play({"a": partial(Restless, [])}, Seeds(0))
 
@@ -229,7 +229,7 @@ class Once(Actor):
         self.state_given = state
 
 
-def test_crash_semantics():
+def test_crash_repeats_call_or_effects():
     """Before the commit a start is repeated by a new actor; after it only its effects are."""
     undone = repeated = 0
     for seed in range(60):
@@ -262,13 +262,13 @@ def test_crash_semantics():
         {"dropout": np.nan},
     ],
 )
-def test_faults_are_checked(wrong):
+def test_faults_refuse_invalid_rates(wrong):
     with pytest.raises(InvalidParameter, match=next(iter(wrong))):
         Faults(**wrong)
 
 
 @pytest.mark.parametrize("until", [0, -1, np.inf, np.nan])
-def test_until_is_checked(until):
+def test_play_refuses_invalid_until(until):
     with pytest.raises(InvalidParameter, match="until"):
         play(cast(), Seeds(1), until=until)
 

@@ -1,4 +1,4 @@
-"""Actors under observation, for tests of who learns what."""
+"""Actors with recorded messages, for tests of the information each party receives."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ Change = Callable[[dict[Address, Maker]], dict[Address, Maker]]
 
 
 class Watched(Actor):
-    """An actor of which everything that it is told and says is written down."""
+    """An actor whose received and sent messages are recorded."""
 
     def __init__(self, actor: Actor, told: list[Message], said: list[Send]) -> None:
         self.actor, self.told, self.said = actor, told, said
@@ -42,7 +42,7 @@ class Watched(Actor):
 
 
 class WatchedPlay:
-    """A protocol that was played by ``sim``, with what everybody was told and said."""
+    """A protocol played by ``sim``, with all received and sent messages."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Who can talk to whom: graphs, their files and families, and how fast a walk on them mixes."""
+"""Communication graphs: files, families, random walks and their mixing."""
 
 from incrowd.graphs.families import (
     FAMILIES,

@@ -1,26 +1,19 @@
 """Compiled loops over graphs, imported only when first used because importing numba takes time.
 
-They release the interpreter's lock, so that threads can each work on a block of their own.
+They release the interpreter's lock, so that each thread can work on its own block.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
-
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from incrowd.compiled import compiled
+
 Doubles = NDArray[np.float64]
-_Loop = TypeVar("_Loop", bound=Callable[..., Any])
 
 
-def _compiled(loop: _Loop) -> _Loop:
-    return cast(_Loop, numba.njit(cache=True, nogil=True)(loop))
-
-
-@_compiled
+@compiled()
 def step(
     indptr: NDArray[np.int64],
     indices: NDArray[np.int32],
@@ -29,7 +22,7 @@ def step(
     block: Doubles,
     out: Doubles,
 ) -> None:
-    """One round of many laws, one per column: ``out[v] = stay[v]·block[v] + Σ share[u]·block[u]``.
+    """Advance many laws, one per column: ``out[v] = stay[v]·block[v] + Σ share[u]·block[u]``.
 
     The sum is over the neighbours u of v; ``share[u]`` is the chance of moving from u to one given
     neighbour.
@@ -48,11 +41,11 @@ def step(
                     row[c] += weight * block[u, c]
 
 
-@_compiled
+@compiled()
 def overhang(
     block: Doubles,
     reference: Doubles,
-    slack: Doubles,
+    levels: Doubles,
     doubt: float,
     excess: Doubles,
     least: Doubles,
@@ -60,14 +53,13 @@ def overhang(
 ) -> None:
     """Compare each column of ``block`` with a reference law; adds to and lowers the outputs.
 
-    Per column: ``excess[c, k] += Σ (P − (1 + slack[k])·reference)₊``, ``least[c]`` becomes the
-    least ratio P/reference where the reference is positive, ``collision[c] += Σ P²``. ``slack``
-    rises. ``doubt`` is the relative error of P, charged to the excess; the caller charges it to the
+    Per column: ``excess[c, k] += Σ (P − (1 + levels[k])·reference)₊``, ``least[c]`` becomes the
+    least ratio P/reference where the reference is positive, ``collision[c] += Σ P²``. ``levels``
+    rise. ``doubt`` is the relative error of P, charged to the excess; the caller charges it to the
     other two.
     """
     rows, columns = block.shape
-    levels = slack.size
-    first = (1.0 + slack[0]) * (1.0 - doubt)
+    first = (1.0 + levels[0]) * (1.0 - doubt)
     for v in range(rows):
         base = reference[v]
         for c in range(columns):
@@ -76,8 +68,8 @@ def overhang(
             if base > 0.0:
                 least[c] = min(least[c], p / base)
             if p > first * base:
-                for k in range(levels):
-                    over = p * (1.0 + doubt) - (1.0 + slack[k]) * base
+                for k in range(levels.size):
+                    over = p * (1.0 + doubt) - (1.0 + levels[k]) * base
                     if over <= 0.0:
                         break
                     excess[c, k] += over

@@ -1,32 +1,29 @@
-"""The compiled loop that moves walkers, imported only when first used: importing numba takes time.
+"""Compiled loop that moves walkers, imported only when first used: importing numba takes time.
 
 A hop reads two places of memory that the cache rarely holds: the row of the holder, then one entry
-of it. Walkers are moved in blocks, and each round of a block in two passes: the first picks an
-entry for every walker, the second reads the entries. Each pass asks the memory for what the next
-one will read, so that many reads are under way at a time; a loop that moves one walker after the
-other spends nearly all its time waiting.
+of it. Each round of a block of walkers takes two passes: the first picks an entry for every walker,
+the second reads the entries. Each pass prefetches the reads of the next one, so that many are under
+way at a time; a loop that moves one walker after the other spends nearly all its time waiting.
 
-Randomness is counted, not carried along: the word for walker i in round t is a mix of the number
-t·walkers + i under two keys. It depends on nothing else, neither on the blocks nor on the number of
-threads, and no two hops of one call share a word.
+Randomness is counter-based: the word for walker i in round t is a mix of the number t·walkers + i
+under two keys. It depends neither on the blocks nor on the number of threads, and no two hops of
+one call share a word.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any
 
-import numba
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import prange, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-_Loop = TypeVar("_Loop", bound=Callable[..., Any])
+from incrowd.compiled import compiled
 
 _BLOCK = 1024
-"""Walkers per block: what the passes ask for must still be in the cache when it is read."""
+"""Walkers per block: prefetched lines must still be in the cache when they are read."""
 
 # The counter's stride and the mixing constants of SplitMix64 (Steele, Lea and Flood, "Fast
 # splittable pseudorandom number generators").
@@ -39,17 +36,9 @@ _LOW = np.uint64(0xFFFFFFFF)
 _NONE, _ONE = np.uint64(0), np.uint64(1)
 
 
-def _inlined(function: _Loop) -> _Loop:
-    return cast(_Loop, numba.njit(cache=True, nogil=True, inline="always")(function))
-
-
-def _compiled(loop: _Loop) -> _Loop:
-    return cast(_Loop, numba.njit(cache=True, nogil=True, parallel=True)(loop))
-
-
 @intrinsic  # type: ignore[untyped-decorator]
 def _prefetch(_context: Any, array: Any, index: Any) -> Any:
-    """Ask the memory for ``array[index]``; a hint that changes no result."""
+    """Prefetch ``array[index]``; a hint that changes no result."""
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         held = context.make_array(signature.args[0])(context, builder, arguments[0])
@@ -65,16 +54,16 @@ def _prefetch(_context: Any, array: Any, index: Any) -> Any:
     return types.void(array, index), emit
 
 
-@_inlined
+@compiled(inline="always")
 def _mixed(counter: np.uint64, key: np.uint64) -> np.uint64:
-    """SplitMix64's mix with a key between its two rounds: for each key a permutation."""
+    """Mix as SplitMix64 does, with a key between its two rounds: a permutation for each key."""
     z = (counter ^ (counter >> _SHIFT_1)) * _MIX_1
     z ^= key
     z = (z ^ (z >> _SHIFT_2)) * _MIX_2
     return z ^ (z >> _SHIFT_3)
 
 
-@_compiled
+@compiled(parallel=True)
 def advance(
     indptr: NDArray[np.int64] | NDArray[np.uint32],
     indices: NDArray[np.int32],
@@ -88,10 +77,10 @@ def advance(
 ) -> None:
     """Move the walkers ``at`` in place, in the rounds from ``first`` on.
 
-    Of the product word × degree, the part above 2⁶⁴ is the entry that is picked, and the part below
-    is uniform given the entry: the walker rests where that is less than ``stay``. So it does where
-    there is no neighbour, or where ``away``, with one row per round of this call, says so.
-    ``indices`` must not be empty, and degrees are below 2³².
+    Of the product word × degree, the part above 2⁶⁴ is the picked entry, and the part below is
+    uniform given the entry: the walker rests if that is less than ``stay``, if it has no neighbour,
+    or if it is ``away`` (one row per round of this call). ``indices`` must not be empty, and
+    degrees are below 2³².
     """
     walkers = at.size
     for block in prange((walkers + _BLOCK - 1) // _BLOCK):

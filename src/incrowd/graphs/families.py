@@ -1,8 +1,7 @@
 """Families of graphs, fixed and random, by name in :data:`FAMILIES`.
 
-The random ones take a generator and draw nothing else. A family that is connected by definition
-returns a connected graph; ``erdos_renyi`` and ``geometric`` may not be, and may hold isolated
-vertices: take ``largest_component()`` where a walk is needed.
+Random families take a generator. ``erdos_renyi`` and ``geometric`` may be disconnected and hold
+isolated vertices: take ``largest_component()`` where a walk is needed. All others are connected.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ from incrowd.errors import GraphInvalid, InvalidParameter
 from incrowd.graphs.graph import Graph, from_edges
 
 _EXACT_DEGREE = 3
-"""Up to this degree a random pairing is simple often enough to draw again until it is."""
+"""Up to this degree a random pairing is simple often enough for rejection sampling."""
 _ATTEMPTS = 1000
 
 
 def complete(n: int) -> Graph:
-    """Everyone talks to everyone."""
+    """Make a complete graph."""
     n = checks.crowd(n, at_least=2)
     others = np.arange(n - 1, dtype=np.int32)
     indices = others + (others >= np.arange(n, dtype=np.int32)[:, None])
@@ -31,51 +30,47 @@ def complete(n: int) -> Graph:
 
 
 def ring(n: int) -> Graph:
-    """A cycle: everyone has two neighbours."""
+    """Make a cycle: all vertices have two neighbours."""
     n = checks.crowd(n, at_least=3)
     vertices = np.arange(n)
     return from_edges(vertices, (vertices + 1) % n, n)
 
 
 def line(n: int) -> Graph:
-    """A path: a ring with one edge cut."""
+    """Make a path: a ring with one edge cut."""
     n = checks.crowd(n, at_least=2)
     return from_edges(np.arange(n - 1), np.arange(1, n), n)
 
 
 def star(n: int) -> Graph:
-    """Vertex 0 is the hub of the n − 1 others."""
+    """Make a star with vertex 0 as the hub of the n − 1 others."""
     n = checks.crowd(n, at_least=2)
     return from_edges(np.zeros(n - 1, dtype=np.int64), np.arange(1, n), n)
 
 
 def grid(rows: int, columns: int, periodic: bool = False) -> Graph:
-    """A lattice of ``rows`` by ``columns``, a torus if ``periodic``; vertices go row by row."""
-    least = 3 if periodic else 1
-    rows = checks.integer(rows, "rows of a periodic grid" if periodic else "rows", least)
-    columns = checks.integer(
-        columns, "columns of a periodic grid" if periodic else "columns", least
-    )
+    """Make a lattice of ``rows`` by ``columns``, a torus if ``periodic``, numbered row by row."""
+    least, of_what = (3, " of a periodic grid") if periodic else (1, "")
+    rows = checks.integer(rows, f"rows{of_what}", least)
+    columns = checks.integer(columns, f"columns{of_what}", least)
     n = checks.crowd(rows * columns, "rows × columns", at_least=2)
     place = np.arange(n).reshape(rows, columns)
     right, below = np.roll(place, -1, axis=1), np.roll(place, -1, axis=0)
-    if periodic:
-        ends = [(place, right), (place, below)]
-    else:
+    ends = [(place, right), (place, below)]
+    if not periodic:
         ends = [(place[:, :-1], right[:, :-1]), (place[:-1], below[:-1])]
     u, v = (np.concatenate([pair[side].ravel() for pair in ends]) for side in (0, 1))
     return from_edges(u, v, n)
 
 
 def random_regular(n: int, degree: int, rng: np.random.Generator) -> Graph:
-    """A random connected graph in which everyone has ``degree`` neighbours.
+    """Draw a connected graph in which all vertices have ``degree`` neighbours.
 
     The pairing model: each vertex brings ``degree`` half-edges, which are matched at random. Up to
-    degree 3 the matching is drawn again until it is a simple connected graph, which makes the
-    result exactly uniform among those. Above, loops and double edges are repaired by random
-    switches of two edges, which keeps all degrees and is close to uniform when ``degree`` is small
-    against n. Degree 2 is a ring in random order; a degree of n/2 or more is the complement of a
-    regular graph of the degree that is missing.
+    degree 3 the matching is drawn again until it is a simple connected graph: exactly uniform.
+    Above, loops and double edges are repaired by random switches of two edges, which keeps all
+    degrees and is close to uniform when ``degree`` is small against n. Degree 2 is a ring in random
+    order; a degree of n/2 or more is the complement of a regular graph.
     """
     n = checks.crowd(n, at_least=2)
     degree = checks.integer(degree, "degree", 1)
@@ -103,9 +98,9 @@ def random_regular(n: int, degree: int, rng: np.random.Generator) -> Graph:
 
 
 def erdos_renyi(n: int, p: float, rng: np.random.Generator) -> Graph:
-    """G(n, p): each pair is joined with probability ``p``, in time linear in the edges drawn.
+    """Draw G(n, p): each pair is joined with probability ``p``. It may be disconnected.
 
-    The gaps between joined pairs, listed in a row, are geometric. The graph may be disconnected.
+    The gaps between joined pairs, listed in a row, are geometric: time is linear in the edges.
     """
     n = checks.crowd(n)
     p = checks.probability(p, "p")
@@ -116,16 +111,14 @@ def erdos_renyi(n: int, p: float, rng: np.random.Generator) -> Graph:
     drawn: list[NDArray[np.int64]] = []
     last = -1
     while last < pairs:
-        gaps = np.minimum(rng.geometric(p, size=batch), pairs + 1)
-        places = last + np.cumsum(gaps)
-        drawn.append(places)
-        last = int(places[-1])
+        drawn.append(last + np.cumsum(np.minimum(rng.geometric(p, size=batch), pairs + 1)))
+        last = int(drawn[-1][-1])
     joined = np.concatenate(drawn)
     return from_edges(*_pairs(joined[joined < pairs]), n)
 
 
 def barabasi_albert(n: int, edges: int, rng: np.random.Generator) -> Graph:
-    """Preferential attachment: each newcomer joins ``edges`` people, by their degree so far.
+    """Draw by preferential attachment: each newcomer joins ``edges`` people by their degree.
 
     It starts as a star of ``edges`` + 1 vertices and ends with ``edges`` × (n − ``edges``) edges,
     connected. A newcomer's friends are drawn one by one and redrawn on repetition.
@@ -136,9 +129,7 @@ def barabasi_albert(n: int, edges: int, rng: np.random.Generator) -> Graph:
         raise InvalidParameter(f"edges = {edges} per newcomer need n > {edges}, got n = {n}")
     # Each vertex stands in this list once per edge end, so a uniform entry is a draw by degree.
     # Every draw depends on the ones before it, hence the loop.
-    ends: list[int] = []
-    for friend in range(1, edges + 1):
-        ends += (0, friend)
+    ends = [end for friend in range(1, edges + 1) for end in (0, friend)]
     draws = iter(rng.random(edges * (n - edges - 1)).tolist())
     for newcomer in range(edges + 1, n):
         size = len(ends)
@@ -155,7 +146,7 @@ def barabasi_albert(n: int, edges: int, rng: np.random.Generator) -> Graph:
 
 
 def geometric(n: int, radius: float, rng: np.random.Generator) -> Graph:
-    """People at random in the unit square, joined within ``radius``. It may be disconnected."""
+    """Draw points in the unit square, joined within ``radius``. It may be disconnected."""
     from scipy.spatial import KDTree
 
     n = checks.crowd(n)
@@ -166,27 +157,16 @@ def geometric(n: int, radius: float, rng: np.random.Generator) -> Graph:
     return from_edges(pairs[:, 0], pairs[:, 1], n)
 
 
-FAMILIES: dict[str, Callable[..., Graph]] = {
-    family.__name__: family
-    for family in (
-        complete,
-        ring,
-        line,
-        star,
-        grid,
-        random_regular,
-        erdos_renyi,
-        barabasi_albert,
-        geometric,
-    )
-}
-"""Every family by its name."""
+_FIXED = (complete, ring, line, star, grid)
+_RANDOM = (random_regular, erdos_renyi, barabasi_albert, geometric)
+FAMILIES: dict[str, Callable[..., Graph]] = {each.__name__: each for each in _FIXED + _RANDOM}
+"""Graph families by name."""
 
 Ends = tuple[NDArray[Any], NDArray[Any]]
 
 
 def _pairs(numbers: NDArray[np.int64]) -> Ends:
-    """The ends of the pairs with these numbers, in the order (0,1), (0,2), (1,2), (0,3) and on."""
+    """Ends of the pairs with these numbers, in the order (0,1), (0,2), (1,2), (0,3) and on."""
     # The larger end v is the last with v(v−1)/2 ≤ number. At equality the root rounds to v itself
     # for all v < 2³¹, just below the next row it may round up to it.
     v = ((1 + np.sqrt(1 + 8 * numbers.astype(np.float64))) / 2).astype(np.int64)
@@ -195,7 +175,7 @@ def _pairs(numbers: NDArray[np.int64]) -> Ends:
 
 
 def _simple_pairing(n: int, degree: int, rng: np.random.Generator) -> Ends:
-    """A simple graph with this degree everywhere, perhaps disconnected."""
+    """Draw a simple graph with this degree everywhere, perhaps disconnected."""
     half_edges = np.repeat(np.arange(n), degree)
     for _ in range(_ATTEMPTS):
         u, v = rng.permutation(half_edges).reshape(2, -1)
@@ -213,7 +193,7 @@ def _keys(n: int, u: NDArray[Any], v: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def _repeated_or_loop(n: int, u: NDArray[Any], v: NDArray[Any]) -> NDArray[np.int64]:
-    """The positions of loops, and of all but the first copy of each pair."""
+    """Positions of loops, and of all but the first copy of each pair."""
     _, first = np.unique(_keys(n, u, v), return_index=True)
     bad = np.ones(u.size, dtype=bool)
     bad[first] = False
@@ -223,7 +203,7 @@ def _repeated_or_loop(n: int, u: NDArray[Any], v: NDArray[Any]) -> NDArray[np.in
 def _repair(
     n: int, u: NDArray[Any], v: NDArray[Any], bad: NDArray[np.int64], rng: np.random.Generator
 ) -> bool:
-    """Switch bad edges with random others, in place, until none is left; whether that worked.
+    """Switch bad edges with random others, in place, until none is left; return success.
 
     A switch turns (a, b), (c, d) into (a, d), (c, b), and is made only if both are new proper
     edges, so that it never makes another edge bad.
@@ -257,7 +237,7 @@ def _repair(
 
 
 def _complement(n: int, u: NDArray[Any], v: NDArray[Any]) -> Graph:
-    """The graph that joins exactly the pairs which these edges do not."""
+    """Graph of exactly the pairs that these edges do not join."""
     joined = ~np.eye(n, dtype=bool)
     joined[u, v] = joined[v, u] = False
     rows, columns = np.nonzero(np.triu(joined))

@@ -1,4 +1,4 @@
-"""Graphs in files; the suffix says the format.
+"""Graphs in files; the suffix selects the format.
 
 =====================================  ==========================================================
 ``.npz``                               arrays ``u``, ``v`` and ``n``, as :func:`save` writes them,
@@ -25,6 +25,7 @@ import re
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -45,9 +46,9 @@ _SPARSE_KEYS = frozenset({"format", "shape", "data"})
 
 
 def load(path: str | Path, *, allow_isolated: bool = False, self_loops: bool = False) -> Graph:
-    """Read a graph; refuses isolated vertices unless ``allow_isolated``.
+    """Read a graph; refuse isolated vertices unless ``allow_isolated``.
 
-    Self-loops are dropped unless ``self_loops``; a vertex that had nothing else is then isolated.
+    Self-loops are dropped unless ``self_loops``; a vertex with nothing else is then isolated.
     """
     path = Path(path)
     read = _READERS.get(path.suffix.lower())
@@ -102,7 +103,7 @@ def _npz(path: Path, self_loops: bool) -> Graph:
     except GraphMalformed:
         raise
     except (ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error):
-        # What numpy says here ends in advice to allow pickles, which run code from the file.
+        # numpy's own message advises to allow pickles, which run code from the file.
         raise GraphMalformed(
             f"{path}: not an .npz archive of plain arrays; write it with incrowd.graphs.save or "
             "scipy.sparse.save_npz"
@@ -123,7 +124,7 @@ def _mtx(path: Path, self_loops: bool) -> Graph:
 
 
 def _named(path: Path, build: Callable[[], Graph]) -> Graph:
-    """Build a graph from a file, whose name is put in front of what is wrong."""
+    """Build a graph; put the name of the file in front of errors."""
     try:
         return build()
     except (GraphMalformed, InvalidCrowd) as error:
@@ -131,11 +132,11 @@ def _named(path: Path, build: Callable[[], Graph]) -> Graph:
 
 
 Row = tuple[int, list[str]]
-"""A line number and the fields of that line."""
+"""Line number and fields."""
 
 
 def _text(separator: str | None) -> Callable[[Path, bool], Graph]:
-    """A reader of edge lists; ``None`` separates by any white space."""
+    """Make a reader of edge lists; ``None`` separates by any white space."""
 
     def read(path: Path, self_loops: bool) -> Graph:
         try:
@@ -154,7 +155,7 @@ def _text(separator: str | None) -> Callable[[Path, bool], Graph]:
 
 
 def _rows(path: Path, lines: Iterator[str], separator: str | None) -> Iterator[Row]:
-    """The lines that say something, each checked to have two fields."""
+    """Yield the lines other than comments, each checked to have two fields."""
     if separator is None:
         split = ((number, line.split()) for number, line in enumerate(lines, 1))
     else:
@@ -165,7 +166,8 @@ def _rows(path: Path, lines: Iterator[str], separator: str | None) -> Iterator[R
             continue
         if len(fields) != 2 or not all(fields):
             raise GraphMalformed(
-                f"{path}, line {number}: expected two vertices, found {_shown(fields)}"
+                f"{path}, line {number}: expected two vertices, found {len(fields)} fields: "
+                + _cut(" | ".join(fields))
                 + ("; weights are not supported, keep two columns" if len(fields) == 3 else "")
             )
         yield number, fields
@@ -173,22 +175,15 @@ def _rows(path: Path, lines: Iterator[str], separator: str | None) -> Iterator[R
 
 def _labels(path: Path, rows: Iterator[Row]) -> NDArray[Any]:
     """Both ends of every edge, first ends first: all integers, or all names."""
-    opening = list(zip(range(2), rows, strict=False))
-    head = [row for _, row in opening]
+    head = list(islice(rows, 2))
     if head and _is_header(head):
         del head[0]
     if not head:
         raise EmptyData(f"{path}: no edges in the file")
     numeric = all(map(_is_integer, head[0][1]))
     parse = _number if numeric else _name
-    first: list[Any] = []
-    second: list[Any] = []
-    for row in (*head, *rows):
-        first.append(parse(path, row, 0))
-        second.append(parse(path, row, 1))
-    if numeric:
-        return np.array(first + second, dtype=np.int64)
-    return np.array(first + second)
+    pairs = [[parse(path, line, label) for label in fields] for line, fields in (*head, *rows)]
+    return np.array(pairs, dtype=np.int64 if numeric else None).T.ravel()
 
 
 def _is_header(head: list[Row]) -> bool:
@@ -205,9 +200,7 @@ def _is_integer(label: str) -> bool:
     return _INTEGER.fullmatch(label) is not None
 
 
-def _number(path: Path, row: Row, at: int) -> int:
-    line, fields = row
-    label = fields[at]
+def _number(path: Path, line: int, label: str) -> int:
     if not _is_integer(label):
         raise GraphMalformed(
             f"{path}, line {line}: {_cut(label)!r} is not a whole number, as the first edge has"
@@ -220,19 +213,13 @@ def _number(path: Path, row: Row, at: int) -> int:
     return value
 
 
-def _name(path: Path, row: Row, at: int) -> str:
-    line, fields = row
-    label = fields[at]
+def _name(path: Path, line: int, label: str) -> str:
     if _DECIMAL.fullmatch(label):
         raise GraphMalformed(
             f"{path}, line {line}: {_cut(label)!r} is a decimal number; vertices are whole numbers"
             " or names"
         )
     return label
-
-
-def _shown(fields: list[str]) -> str:
-    return f"{len(fields)} fields: {_cut(' | '.join(fields))}"
 
 
 def _cut(text: str) -> str:
@@ -250,4 +237,4 @@ _READERS: dict[str, Callable[[Path, bool], Graph]] = {
 }
 
 SUFFIXES = tuple(_READERS)
-"""How the name of a graph file may end."""
+"""Suffixes of graph files."""

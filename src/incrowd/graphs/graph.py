@@ -1,4 +1,4 @@
-"""Who can talk to whom: an immutable undirected graph in compressed sparse row form.
+"""Communication graph: immutable, undirected, in compressed sparse row form.
 
 Row ``v`` of the structure, ``indices[indptr[v]:indptr[v + 1]]``, lists the neighbours of vertex
 ``v`` in increasing order; vertices are 0, …, n−1. A walker at v moves to a uniform entry of its
@@ -9,13 +9,13 @@ Policy for input that is not a simple undirected graph, the same for every const
 
 * direction is ignored: (u, v) and (v, u) are one edge;
 * multi-edges are merged, and weights are ignored: a pair is either joined or not;
-* self-loops are dropped unless ``self_loops=True``. A person does not pass a report to herself;
-  staying is what ``laziness`` is for. A kept self-loop is one entry of its row and adds **one** to
-  the degree: the walker stays with probability 1/deg(v).
+* self-loops are dropped unless ``self_loops=True``: ``laziness`` is the way to stay. A kept
+  self-loop is one entry of its row and adds **one** to the degree: the walker stays with
+  probability 1/deg(v).
 
 Invariants, checked on construction: rows strictly increasing, structure symmetric, arrays
-read-only. Isolated vertices are allowed in a ``Graph``, since a random family may draw them, but
-whatever needs a walk refuses them through :func:`require_no_isolated`.
+read-only. Isolated vertices are allowed in a ``Graph``, since a random family may draw them;
+functions that need a walk refuse them through :func:`require_no_isolated`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 _MAX_VERTICES = 2**31 - 1
 _NAMED = 5
-"""How many offending vertices an error names."""
+"""Number of offending vertices that an error names."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -48,29 +48,23 @@ class Graph:
     n: int
     """Number of vertices."""
     indptr: NDArray[np.int64]
-    """Where each row starts; ``n + 1`` entries."""
+    """Starts of the rows; ``n + 1`` entries."""
     indices: NDArray[np.int32]
-    """The neighbours, row after row."""
+    """Neighbours, row after row."""
 
     def __post_init__(self) -> None:
         _require_size(self.n)
         indptr = _whole(self.indptr, "indptr", 0).astype(np.int64)
         indices = _whole(self.indices, "indices", 0, self.n).astype(np.int32)
-        if (
-            indptr.shape != (self.n + 1,)
-            or indptr[0] != 0
-            or indptr[-1] != indices.size
-            or (np.diff(indptr) < 0).any()
-        ):
+        ends = indptr.shape == (self.n + 1,) and (indptr[0], indptr[-1]) == (0, indices.size)
+        if not ends or (np.diff(indptr) < 0).any():
             raise GraphMalformed(
                 f"indptr must rise from 0 to len(indices) = {indices.size} in n + 1 = {self.n + 1}"
                 " entries; use from_edges to build a graph from pairs"
             )
-        indptr.flags.writeable = False
-        indices.flags.writeable = False
         object.__setattr__(self, "n", int(self.n))
-        object.__setattr__(self, "indptr", indptr)
-        object.__setattr__(self, "indices", indices)
+        object.__setattr__(self, "indptr", _frozen(indptr))
+        object.__setattr__(self, "indices", _frozen(indices))
         starts_row = np.zeros(indices.size + 1, dtype=bool)
         starts_row[indptr] = True
         if not ((np.diff(indices) > 0) | starts_row[1:-1]).all():
@@ -87,11 +81,8 @@ class Graph:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Graph):
             return NotImplemented
-        return (
-            self.n == other.n
-            and np.array_equal(self.indptr, other.indptr)
-            and np.array_equal(self.indices, other.indices)
-        )
+        same_rows = self.n == other.n and np.array_equal(self.indptr, other.indptr)
+        return same_rows and np.array_equal(self.indices, other.indices)
 
     def __hash__(self) -> int:
         return self._hash
@@ -106,13 +97,11 @@ class Graph:
     @cached_property
     def degrees(self) -> NDArray[np.int64]:
         """Entries per row: the number of neighbours, plus one where a self-loop was kept."""
-        degrees = np.diff(self.indptr)
-        degrees.flags.writeable = False
-        return degrees
+        return _frozen(np.diff(self.indptr))
 
     @cached_property
     def self_loops(self) -> int:
-        """How many vertices have a self-loop."""
+        """Number of vertices with a self-loop."""
         return int(np.count_nonzero(self._rows() == self.indices))
 
     @property
@@ -121,26 +110,26 @@ class Graph:
         return (self.indices.size + self.self_loops) // 2
 
     def neighbours(self, v: int) -> NDArray[np.int32]:
-        """The neighbours of ``v``, increasing (a read-only view)."""
+        """Return the neighbours of ``v``, increasing (a read-only view)."""
         if not 0 <= v < self.n:
             raise GraphInvalid(f"vertex {v} is not one of 0 to {self.n - 1}")
         return self.indices[self.indptr[v] : self.indptr[v + 1]]
 
     def edges(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Each edge once, as arrays ``u`` ≤ ``v``, in increasing order."""
+        """Return each edge once, as arrays ``u`` ≤ ``v``, in increasing order."""
         rows = self._rows()
         once = rows <= self.indices
         return rows[once], self.indices[once]
 
     def adjacency(self) -> sparse.csr_array[Any]:
-        """The 0/1 adjacency matrix A, as doubles."""
+        """Return the 0/1 adjacency matrix A, as doubles."""
         from scipy import sparse
 
         ones = np.ones(self.indices.size)
         return sparse.csr_array((ones, self.indices, self.indptr), shape=(self.n, self.n))
 
     def transition(self, laziness: float = 0.0) -> sparse.csr_array[Any]:
-        """P = ℓI + (1 − ℓ)D⁻¹A, where ℓ = ``laziness`` is the chance to stay in a round."""
+        """Return P = ℓI + (1 − ℓ)D⁻¹A, where ℓ = ``laziness`` is the chance to stay in a round."""
         from scipy import sparse
 
         stay = checks.probability(laziness, "laziness")
@@ -152,7 +141,7 @@ class Graph:
         return sparse.csr_array(stay * sparse.eye_array(self.n) + (1 - stay) * simple)
 
     def stationary(self) -> NDArray[np.float64]:
-        """π = degrees / Σ degrees, the law that the walk keeps.
+        """Return π = degrees / Σ degrees, the stationary law.
 
         It is the limit of the walk only on a connected graph, lazy or not bipartite.
         """
@@ -164,7 +153,7 @@ class Graph:
 
     @cached_property
     def gamma(self) -> float:
-        """Γ = n Σ π(v)², the irregularity: 1 on a regular graph, more where hubs attract walkers.
+        """Irregularity Γ = n Σ π(v)²: 1 on a regular graph, more where hubs attract walkers.
 
         Σ π² is the chance that two independent stationary walkers meet; Γ compares it with 1/n.
         """
@@ -175,21 +164,20 @@ class Graph:
         from scipy.sparse import csgraph
 
         count, labels = csgraph.connected_components(self.adjacency(), directed=False)
-        labels.flags.writeable = False
-        return int(count), labels
+        return int(count), _frozen(labels)
 
     def components(self) -> tuple[int, NDArray[np.int32]]:
-        """How many connected components there are, and the component of each vertex."""
+        """Return the number of connected components, and the component of each vertex."""
         return self._components
 
     @property
     def is_connected(self) -> bool:
-        """Whether every vertex can be reached from every other one."""
+        """Whether each vertex can be reached from each other one."""
         return self.components()[0] == 1
 
     @cached_property
     def _cover(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """The component of each vertex, and of its copy, in the double cover.
+        """Components of each vertex, and of its copy, in the double cover.
 
         The double cover has two copies of each vertex, and joins v to the other copy of each
         neighbour. A walk of odd length from v to v joins the two copies of v. So a component is
@@ -205,37 +193,33 @@ class Graph:
 
     @cached_property
     def bipartite_components(self) -> NDArray[np.bool_]:
-        """Whether each component can be coloured with two colours so that every edge joins both."""
+        """Whether each component has a colouring by two colours in which every edge joins both."""
         vertex, copy = self._cover
         count, component = self.components()
         split = np.ones(count, dtype=bool)
         split[component[vertex == copy]] = False
-        split.flags.writeable = False
-        return split
+        return _frozen(split)
 
     @cached_property
     def sides(self) -> NDArray[np.bool_]:
-        """Which of the two sides of its bipartite component a vertex is on; elsewhere false."""
+        """Side of each vertex in its bipartite component; false elsewhere."""
         vertex, copy = self._cover
-        sides = np.asarray(vertex > copy)
-        sides.flags.writeable = False
-        return sides
+        return _frozen(np.asarray(vertex > copy))
 
     @property
     def is_bipartite(self) -> bool:
-        """Whether the whole graph is bipartite, that is, each of its components."""
+        """Whether all components are bipartite."""
         return bool(self.bipartite_components.all())
 
     def subgraph(self, vertices: ArrayLike) -> Graph:
-        """The graph on these vertices alone; vertex ``i`` is the i-th smallest of them."""
+        """Return the graph on these vertices alone; vertex ``i`` is the i-th smallest of them."""
         kept = np.unique(_whole(vertices, "vertices", 0, self.n))
-        part = self.adjacency()[kept][:, kept]
-        return _from_rows(part)
+        return _from_rows(self.adjacency()[kept][:, kept])
 
     def largest_component(self) -> Graph:
-        """The component with the most vertices, which keep their order; the first one on a tie.
+        """Return the component with the most vertices, which keep their order; the first on a tie.
 
-        ``count, labels = graph.components()`` tells which vertices those are:
+        Its vertices are, with ``count, labels = graph.components()``,
         ``np.flatnonzero(labels == np.bincount(labels).argmax())``.
         """
         count, labels = self.components()
@@ -245,13 +229,13 @@ class Graph:
 
     @cached_property
     def spectrum(self) -> Spectrum:
-        """The eigenvalues of the simple walk that decide how fast it mixes."""
+        """Eigenvalues of the simple walk that bound its mixing time."""
         from incrowd.graphs.spectrum import spectrum
 
         return spectrum(self)
 
     def spectral_gap(self, laziness: float = 0.0) -> float:
-        """1 − max(|λ₂|, |λ_min|) of the walk; 0 when disconnected, or bipartite and not lazy."""
+        """Return 1 − max(|λ₂|, |λ_min|); 0 when disconnected, or bipartite and not lazy."""
         return self.spectrum.gap(laziness)
 
     def _rows(self) -> NDArray[np.int32]:
@@ -261,7 +245,7 @@ class Graph:
 def from_edges(
     u: ArrayLike, v: ArrayLike, n: int | None = None, *, self_loops: bool = False
 ) -> Graph:
-    """The graph that joins ``u[i]`` and ``v[i]`` for each i.
+    """Build the graph that joins ``u[i]`` and ``v[i]`` for each i.
 
     ``n`` is by default the largest id + 1. Direction is ignored and multi-edges are merged;
     self-loops are dropped unless ``self_loops``.
@@ -282,12 +266,11 @@ def from_edges(
         proper = first != second
         first, second = first[proper], second[proper]
     ends = (np.concatenate([first, second]), np.concatenate([second, first]))
-    matrix = sparse.coo_array((np.ones(ends[0].size), ends), shape=(n, n)).tocsr()
-    return _from_rows(matrix)
+    return _from_rows(sparse.coo_array((np.ones(ends[0].size), ends), shape=(n, n)).tocsr())
 
 
 def from_scipy(matrix: Any, *, self_loops: bool = False) -> Graph:
-    """The graph of the nonzero entries of a square matrix, sparse or dense.
+    """Build the graph of the nonzero entries of a square matrix, sparse or dense.
 
     Only the pattern counts: weights and direction are ignored, so a matrix that stores one triangle
     and one that stores both give the same graph. Stored zeros are no edges.
@@ -307,18 +290,17 @@ def from_scipy(matrix: Any, *, self_loops: bool = False) -> Graph:
 
 
 def from_networkx(graph: Any, *, self_loops: bool = False) -> Graph:
-    """The graph of a networkx graph; vertex ``i`` is the i-th node of ``graph.nodes``."""
+    """Convert a networkx graph; vertex ``i`` is the i-th node of ``graph.nodes``."""
     number = {node: i for i, node in enumerate(graph.nodes)}
-    pairs = [(number[a], number[b]) for a, b in graph.edges()]
-    ends = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+    ends = np.array([(number[a], number[b]) for a, b in graph.edges()], np.int64).reshape(-1, 2)
     return from_edges(ends[:, 0], ends[:, 1], len(number), self_loops=self_loops)
 
 
 def connected_part(graph: Graph, n: int) -> NDArray[np.intp]:
-    """``n`` vertices that hang together, increasing; ``graph.subgraph`` makes a graph of them.
+    """Return ``n`` connected vertices, increasing; ``graph.subgraph`` makes a graph of them.
 
     Grown from the vertex of highest degree, always by the vertex with the most neighbours among
-    those already taken; the smallest number wins a tie. So the same graph has the same part.
+    those already taken; the smallest number wins a tie, so that the result is unique.
     """
     checks.instance(graph, Graph, "graph", "graphs.ring(5)")
     n = checks.crowd(n)
@@ -346,7 +328,7 @@ def connected_part(graph: Graph, n: int) -> NDArray[np.intp]:
 
 
 def require_no_isolated(graph: Graph, where: str = "the graph") -> None:
-    """Refuse a graph in which someone has nobody to talk to, so that no walk is defined."""
+    """Refuse a graph with isolated vertices, on which no walk is defined."""
     isolated = np.flatnonzero(graph.degrees == 0)
     if isolated.size == 0:
         return
@@ -359,11 +341,14 @@ def require_no_isolated(graph: Graph, where: str = "the graph") -> None:
 
 
 def _from_rows(matrix: sparse.csr_array[Any]) -> Graph:
-    """The graph of a symmetric matrix without repeated entries."""
+    # A symmetric matrix without repeated entries.
     matrix.sort_indices()
-    return Graph(
-        int(matrix.shape[0]), matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32)
-    )
+    return Graph(int(matrix.shape[0]), matrix.indptr.astype(np.int64), matrix.indices)
+
+
+def _frozen(array: NDArray[Any]) -> NDArray[Any]:
+    array.flags.writeable = False
+    return array
 
 
 def _require_size(n: int) -> None:

@@ -1,10 +1,9 @@
-"""The exact law of many walks at once, round by round.
+"""Exact laws of many walks, round by round.
 
 A block holds the laws of some walkers, one per column: ``block[v, c]`` is the chance that walker c
 is at v. One round costs one pass over the edges per column, so the laws of all n walkers after t
 rounds cost n·t·2m multiplications, in blocks that fit the cache, on all cores. All numbers are sums
-of products of non-negative doubles: their *relative* error is at most :func:`relative_error`,
-however small they are.
+of products of non-negative doubles: their *relative* error is at most :func:`relative_error`.
 """
 
 from __future__ import annotations
@@ -28,19 +27,18 @@ BLOCK = 32
 
 
 class Step:
-    """One round on one graph: stay with some chance, else move to a uniform neighbour."""
+    """One round on one graph: stay with chance ``laziness``, else move to a uniform neighbour."""
 
     def __init__(self, graph: Graph, laziness: float = 0.0) -> None:
-        """``laziness`` is the chance that a walker stays where it is in a round."""
         lazy = checks.probability(laziness, "laziness")
         stuck = graph.degrees == 0
         self.graph = graph
-        # Whoever has nobody to talk to keeps what they hold.
+        # An isolated vertex keeps its walkers.
         self._stay = np.where(stuck, 1.0, lazy)
         self._share = np.where(stuck, 0.0, (1 - lazy) / np.maximum(graph.degrees, 1))
 
     def __call__(self, block: Doubles, away: NDArray[np.bool_] | None = None) -> Doubles:
-        """The laws after this round; those who are ``away`` keep what they hold."""
+        """Return the laws after this round; vertices that are ``away`` keep their walkers."""
         from incrowd.graphs._kernels import step
 
         if block.shape[0] != self.graph.n:
@@ -57,7 +55,7 @@ class Step:
 
 
 def blocks(starts: NDArray[np.int64], n: int) -> Iterator[tuple[slice, Doubles]]:
-    """Blocks of walkers that stand at ``starts``, with the slice of ``starts`` that each covers."""
+    """Yield blocks of walkers at ``starts``, with the slice of ``starts`` that each covers."""
     for begin in range(0, starts.size, BLOCK):
         part = slice(begin, min(begin + BLOCK, starts.size))
         chosen = starts[part]
@@ -72,10 +70,9 @@ def over_blocks(
     n: int,
     progress: Callable[[int, int], None] | None = None,
 ) -> None:
-    """Call ``task`` with each of the :func:`blocks`, on all cores at once.
+    """Call ``task`` with each of the :func:`blocks`, on all cores.
 
-    What it does for one block must not depend on any other. ``progress`` is told how many blocks
-    of how many are done.
+    Blocks must be independent. ``progress`` receives the blocks done and their total.
     """
     workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     total, done = -(-starts.size // BLOCK), 0
@@ -98,7 +95,7 @@ def over_blocks(
 
 
 def relative_error(graph: Graph, rounds: int) -> float:
-    """A bound on the relative rounding error of every entry after this many rounds."""
+    """Bound the relative rounding error of every entry after this many rounds."""
     # Per round: one rounding for each share, product and addition along the longest row; and as
     # much again for the law that the walk began with.
     return 1.01 * (rounds + 1) * (int(graph.degrees.max(initial=0)) + 4) * 2.0**-53

@@ -1,13 +1,13 @@
-"""Graphs by name: ``regular:8`` instead of a file, sized to the people who are there.
+"""Graphs by name: ``regular:8`` instead of a file, sized to the participants.
 
 A family of :mod:`incrowd.graphs.families` is named by its word and, where it has one, a number:
 ``complete``, ``ring``, ``line``, ``star``, ``regular:8`` (the degree), ``erdos-renyi:0.02`` (the
 chance that two people are joined), ``barabasi-albert:4`` (the edges of a newcomer) and
-``geometric:0.1`` (the radius). What ends like a graph file, or has a folder in it, is a file.
+``geometric:0.1`` (the radius). A name with the suffix of a graph file, or with a folder, is a file.
 
-Random families are drawn by a fixed seed, so that everyone who names the same graph for as many
-people gets the same one. Every graph that is returned is connected: a draw that fell apart is
-refused, since people in different parts could never hide each other.
+Random families are drawn by a fixed seed, so that the same name and number of people give the same
+graph. Graphs are connected: a disconnected draw is refused, since people in different parts could
+never hide each other.
 """
 
 from __future__ import annotations
@@ -28,16 +28,15 @@ from incrowd.randomness import Seeds
 
 _SEED = 0
 _MOST_ENTRIES = 2**28
-"""Twice the edges of the largest graph that is made by name: about a gigabyte."""
+"""Twice the edges of the largest graph made by name: about a gigabyte."""
 
 
 @dataclass(frozen=True)
 class _Family:
-    """How to draw a graph of n people, what its number means, and about how large it is."""
+    """Draw of a graph of n people, meaning of its number, approximate degree."""
 
     draw: Callable[[int, Any, np.random.Generator], Graph]
     degree: Callable[[int, float], float]
-    """About how many neighbours a person has."""
     number: str = ""
     example: str = ""
     whole: bool = True
@@ -51,28 +50,19 @@ _FAMILIES = {
     "star": _Family(lambda n, _, __: families.star(n), lambda _, __: 2),
     "regular": _Family(families.random_regular, lambda _, degree: degree, "degree", "8"),
     "erdos-renyi": _Family(
-        families.erdos_renyi,
-        lambda n, p: p * n,
-        "chance that two are joined",
-        "0.02",
-        whole=False,
-        most=1,
+        families.erdos_renyi, lambda n, p: p * n, "chance that two are joined", "0.02", False, 1
     ),
     "barabasi-albert": _Family(
         families.barabasi_albert, lambda _, edges: 2 * edges, "number of edges per newcomer", "4"
     ),
     "geometric": _Family(
-        families.geometric,
-        lambda n, radius: min(1.0, math.pi * radius**2) * n,
-        "radius",
-        "0.1",
-        whole=False,
+        families.geometric, lambda n, r: min(1.0, math.pi * r**2) * n, "radius", "0.1", whole=False
     ),
 }
 
 
 def names_family(text: str) -> bool:
-    """Whether this names a family of graphs, rightly spelt or not, rather than a file."""
+    """Whether the text names a family of graphs, spelt right or wrong, rather than a file."""
     word, _, _ = text.partition(":")
     return bool(word) and not (
         "." in word or "/" in text or "\\" in text or text.lower().endswith(SUFFIXES)
@@ -80,7 +70,7 @@ def names_family(text: str) -> bool:
 
 
 def named(text: str, n: int) -> Graph:
-    """The graph of this name for ``n`` people; always the same one, and connected."""
+    """Return the connected graph of this name for ``n`` people, the same in every call."""
     family, number = _read(text)
     n = checks.crowd(n)
     if n * family.degree(n, number) > _MOST_ENTRIES:
@@ -106,7 +96,6 @@ def named(text: str, n: int) -> Graph:
 
 
 def _read(text: str) -> tuple[_Family, Any]:
-    """The family that is named, and its number."""
     word, colon, given = text.partition(":")
     family = _FAMILIES.get(word)
     if family is None:

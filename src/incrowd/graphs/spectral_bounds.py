@@ -1,15 +1,15 @@
-"""How far every walk is from stationarity after many rounds: a bound that holds for all pairs.
+"""Distance of every walk from stationarity after many rounds, bounded for all pairs.
 
 With S = D^(−1/2) A D^(−1/2), φ = √π and laziness q, the walk's law after t rounds is
 
     P_t(j, v)/π(v) − 1 = (S_qᵗ − φφᵀ)(j, v) / √(π(j)π(v)),      S_q = qI + (1 − q)S,
 
 so, by Cauchy and Schwarz, |P_t(j, v)/π(v) − 1| ≤ c(j)·c(v) for **every** pair, where c(v)² is the
-diagonal of |S_q|ᵗ − φφᵀ, divided by π(v). For an even t this is what a walk from v has in excess of
-π(v) at v itself. :meth:`Modes.spread` returns such a c for any number of rounds.
+diagonal of |S_q|ᵗ − φφᵀ, divided by π(v). For an even t this is the excess over π(v) at v of a walk
+from v. :meth:`Modes.spread` returns such a c for any number of rounds.
 
-The slow modes are approximate eigenpairs of S. Nothing rests on their being the right ones: what
-they leave out is measured. Each unit vector, less its share of the modes, is put through the
+The slow modes are approximate eigenpairs of S. Nothing rests on their being the right ones: the
+rest is measured. Each unit vector, less its share of the modes, is put through the
 Chebyshev polynomial T_p(S/a), where a is the least |eigenvalue| among the modes. The squared norms
 add up to Σ T_p(λ/a)² over all eigenvalues λ that are left out; no |λ| can be much above a without
 making that sum large, because T_p grows steeply beyond 1. A mode that was missed makes the bound
@@ -32,12 +32,13 @@ from incrowd import checks
 from incrowd.errors import GraphInvalid, InvalidParameter, NumericalFloor
 from incrowd.graphs.graph import Graph, require_no_isolated
 from incrowd.graphs.propagate import Step, over_blocks
-from incrowd.graphs.spectrum import _normalised
+from incrowd.graphs.spectrum import normalised_adjacency
 
 Doubles = NDArray[np.float64]
+Progress = Callable[[int, int], None]
 
 _DENSE = 400
-"""Up to this many vertices a dense solver finds all modes at once."""
+"""Up to this many vertices a dense solver finds all modes."""
 _COUNT = 64
 """Modes of a large graph. More of them sharpen the bound only where it is still large."""
 _RESTARTS = 300
@@ -45,7 +46,7 @@ _STRAY = 1e-9
 """Vectors with a larger residual are no eigenvectors: using them would spoil all others."""
 _LEAST_EDGE = 0.05
 _GROWTH = 1e5
-"""The most that T_p(1/a) may magnify errors along the known modes, which have |λ| up to 1."""
+"""Largest factor T_p(1/a) of errors along the known modes, which have |λ| up to 1."""
 _CELLS = 4096
 _MOST_ROUNDS = 10**12
 _U = 2.0**-53
@@ -55,7 +56,7 @@ _UP = 1.0 + 1e-6
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Modes:
-    """The slow modes of a walk, and a certified bound on all others; made by :func:`modes`."""
+    """Slow modes of a walk, and a certified bound on all others; made by :func:`modes`."""
 
     stationary: Doubles
     """π."""
@@ -67,15 +68,15 @@ class Modes:
     residual: float
     """‖S − S̃‖ (Frobenius) is at most this, S̃ having exactly the modes found as eigenpairs."""
     defect: float
-    """How far ``vectors`` are from exactly orthonormal ones (Frobenius norm)."""
+    """Distance of ``vectors`` from exactly orthonormal ones (Frobenius norm)."""
     certified_rounds: int
-    """p: the degree of the certificate."""
+    """p: degree of the certificate."""
     edge: float
-    """a: where the Chebyshev polynomial of the certificate begins to grow."""
+    """a: point from which the Chebyshev polynomial of the certificate grows."""
     rest_norm: float
-    """μ: the other eigenvalues of S̃ have absolute values up to this at most; 0 if none is left."""
+    """μ: bound on the absolute values of the other eigenvalues of S̃; 0 if none is left."""
     rest_mass: Doubles
-    """Per vertex: the share of its unit vector that the modes leave out, squared."""
+    """Per vertex: share of its unit vector outside the modes, squared."""
     rest_power: Doubles
     """Per vertex: that share weighed by (λ/a)²ᵖ, λ being the eigenvalues of S̃."""
     rest_filtered: Doubles
@@ -89,18 +90,15 @@ class Modes:
 
     @property
     def least_rounds(self) -> int:
-        """2p: from here on the rest fades as it should; for fewer rounds the bound is crude."""
+        """2p: number of rounds from which the bound on the rest is sharp."""
         return 2 * self.certified_rounds
 
     def gap(self, laziness: float = 0.0) -> float:
-        """A certified lower bound on 1 − max(|λ₂|, |λ_min|) of the walk; 0 when there is none."""
+        """Return a certified lower bound on 1 − max(|λ₂|, |λ_min|) of the walk, at least 0."""
         return max(0.0, 1.0 - self._slowest(checks.probability(laziness, "laziness")))
 
     def spread(self, rounds: int, laziness: float = 0.0) -> Doubles:
-        """The vector c with |P_t(j, v)/π(v) − 1| ≤ c(j)·c(v) for all j and v, t = ``rounds``.
-
-        It holds for every t ≥ 0, and for the walk that stays with probability ``laziness``.
-        """
+        """Return c with |P_t(j, v)/π(v) − 1| ≤ c(j)·c(v) for all j and v, t = ``rounds`` ≥ 0."""
         rounds = checks.integer(rounds, "rounds", 0)
         stay = checks.probability(laziness, "laziness")
         if rounds > _MOST_ROUNDS:
@@ -133,7 +131,7 @@ class Modes:
         return np.asarray(np.sqrt(total / self.stationary) * (1 + 8 * _U))
 
     def _slowest(self, stay: float) -> float:
-        """An upper bound on every |eigenvalue| of S_q and of S̃_q but the first."""
+        """Upper bound on every |eigenvalue| of S_q and of S̃_q but the first."""
         largest = float(np.abs(stay + (1 - stay) * self.values).max(initial=0.0))
         if self.values.size < self.stationary.size - 1:
             largest = max(largest, stay + (1 - stay) * self.rest_norm)
@@ -173,13 +171,13 @@ def modes(
     rounds: int = 32,
     progress: Callable[[int, int], None] | None = None,
 ) -> Modes:
-    """The ``count`` slowest modes of the simple walk, and a certificate for the rest.
+    """Compute the ``count`` slowest modes of the simple walk, and a certificate for the rest.
 
     ``count`` is by default 64, or all on a graph of up to 400 vertices. ``rounds`` is the highest
-    degree of the certificate, which costs that many rounds of the walks of all vertices
-    together; walks that mix fast get a lower one. If ``rest_norm`` comes out as 1, nothing is known
-    to fade: raise ``rounds`` or ``count``. ``progress`` is told the blocks done, and of how many.
-    Refuses graphs that are not connected; bipartite ones are for lazy walks only.
+    degree of the certificate, which costs that many rounds of the walks of all vertices; walks that
+    mix fast get a lower one. If ``rest_norm`` is 1, nothing is known to fade: raise ``rounds`` or
+    ``count``. ``progress`` receives the blocks done and their total. Disconnected graphs are
+    refused; bipartite ones are for lazy walks only.
     """
     require_no_isolated(graph)
     degree = checks.integer(rounds, "rounds", 1)
@@ -196,8 +194,7 @@ def modes(
 
 def _leading(graph: Graph, count: int) -> Doubles:
     """Approximate eigenvectors of S for the largest |eigenvalues| but the first."""
-    first = np.sqrt(graph.stationary())
-    normalised = _normalised(graph)
+    first, normalised = np.sqrt(graph.stationary()), normalised_adjacency(graph)
     if graph.n <= _DENSE or count >= graph.n // 4:
         from scipy.linalg import eigh
 
@@ -223,18 +220,15 @@ def _leading(graph: Graph, count: int) -> Doubles:
             tol=1e-14,
         )
     except ArpackNoConvergence as stalled:
-        # What did converge helps; what did not is left to the certificate.
+        # Converged vectors help; the others are left to the certificate.
         vectors = np.reshape(np.asarray(stalled.eigenvectors, dtype=np.float64), (graph.n, -1))
     return np.asarray(vectors)
 
 
 def _certified(
-    graph: Graph,
-    vectors: Doubles,
-    rounds: int,
-    progress: Callable[[int, int], None] | None = None,
+    graph: Graph, vectors: Doubles, rounds: int, progress: Progress | None = None
 ) -> Modes:
-    """The modes spanned by ``vectors``, whatever these are, and the certificate for the rest."""
+    """Modes spanned by any ``vectors``, and the certificate for the rest."""
     first = np.sqrt(graph.stationary())
     values, basis, residual, defect = _ritz(graph, first, vectors)
     count = values.size
@@ -246,10 +240,10 @@ def _certified(
     top, mass, power, filtered = 0.0, *np.zeros((3, graph.n))
     if count < graph.n - 1:
         norms = _filtered_norms(graph, first, basis, edge, degree, progress)
-        slack = (graph.n + 16) * _U
-        upper, lower = norms * (1 + slack), norms * (1 - slack)
-        # How far the vectors at each degree may be from the exact ones: the start, a round, and
-        # the modes not being exact, each magnified at most as along the eigenvalue 1.
+        margin = (graph.n + 16) * _U
+        upper, lower = norms * (1 + margin), norms * (1 - margin)
+        # Distance of the vectors at each degree from the exact ones: the start, a round, and the
+        # inexact modes, each magnified at most as along the eigenvalue 1.
         start = 2 * defect + defect**2 + (count + 16) * _U * (math.sqrt(count) + 2)
         largest = float(upper.max())
         step = (2 / edge * (int(graph.degrees.max()) + 12) + 2) * _U * _UP * largest
@@ -262,7 +256,7 @@ def _certified(
         all_off = float(growth[-1]) * (
             math.sqrt(graph.n) * (start + degree**2 * step) + degree**2 * residual / edge
         )
-        sum_root = float(np.linalg.norm(upper[:, -1])) * (1 + slack) + all_off
+        sum_root = float(np.linalg.norm(upper[:, -1])) * (1 + margin) + all_off
         top = edge * math.cosh(math.acosh(max(1.0, sum_root)) / degree) * (1 + 1e-13)
         top = edge if sum_root <= 1 else min(1.0, top)
     pi = graph.stationary()
@@ -285,8 +279,8 @@ def _certified(
 
 
 def _ritz(graph: Graph, first: Doubles, vectors: Doubles) -> tuple[Doubles, Doubles, float, float]:
-    """The best eigenpairs in the span of ``vectors``, with bounds on their residual and defect."""
-    normalised = _normalised(graph)
+    """Best eigenpairs in the span of ``vectors``, with bounds on their residual and defect."""
+    normalised = normalised_adjacency(graph)
     basis, _ = np.linalg.qr(vectors - np.outer(first, first @ vectors))
     projected = basis.T @ (normalised @ basis)
     values, rotation = np.linalg.eigh((projected + projected.T) / 2)
@@ -321,7 +315,7 @@ def _filtered_norms(
     basis: Doubles,
     edge: float,
     degree: int,
-    progress: Callable[[int, int], None] | None,
+    progress: Progress | None,
 ) -> Doubles:
     """‖T_k(S/a)(I − φφᵀ − XXᵀ)e_v‖ for all vertices v and all k up to ``degree``, shape (n, p + 1).
 
@@ -357,7 +351,7 @@ def _filtered_norms(
 
 
 def _power(upper: Doubles, lower: Doubles) -> Doubles:
-    """The weight (λ/a)²ᵖ of vectors, from upper bounds on their weights T_k(λ/a)², k = 0, …, p.
+    """Weight (λ/a)²ᵖ of vectors, from upper bounds on their weights T_k(λ/a)², k = 0, …, p.
 
     x²ᵖ is a mean of 1, T₂(x), …, T₂ₚ(x), and T₂ₖ = 2T_k² − 1; ``lower`` bounds the weight of 1.
     """

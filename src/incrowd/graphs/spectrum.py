@@ -1,4 +1,4 @@
-"""How fast a walk forgets where it began: the two eigenvalues that decide.
+"""Spectrum of a walk: the two eigenvalues that bound its mixing time.
 
 The transition matrix P = D⁻¹A of a walk is similar to the symmetric S = D^(−1/2) A D^(−1/2), so its
 eigenvalues 1 = λ₁ ≥ λ₂ ≥ … ≥ λ_min ≥ −1 are real. With λ* = max(|λ₂|, |λ_min|) and gap = 1 − λ*,
@@ -8,11 +8,11 @@ eigenvalues 1 = λ₁ ≥ λ₂ ≥ … ≥ λ_min ≥ −1 are real. With λ* =
 (Levin, Peres and Wilmer, *Markov Chains and Mixing Times*, chapter 12). A lazy walk ℓI + (1 − ℓ)P
 has the eigenvalues ℓ + (1 − ℓ)λ.
 
-What the structure decides is taken from the structure and not from floating point: λ₂ = 1 exactly
-when the graph is disconnected, λ_min = −1 exactly when some component is bipartite. Otherwise λ₂ is
-the largest eigenvalue of S − 3φφᵀ, where φ = √π, the known first eigenvector, is moved to −2, and
-λ_min is the smallest one of S. Small graphs are solved densely, large ones by Lanczos iteration
-from a fixed start vector; where that stalls, as on a long ring, by shift and invert. The residual
+Structural eigenvalues are taken from the structure and not from floating point: λ₂ = 1 exactly when
+the graph is disconnected, λ_min = −1 exactly when some component is bipartite. Otherwise λ₂ is the
+largest eigenvalue of S − 3φφᵀ, where φ = √π, the known first eigenvector, is moved to −2, and λ_min
+is the smallest one of S. Small graphs are solved densely, large ones by Lanczos iteration from a
+fixed start vector; where that stalls, as on a long ring, by shift and invert. The residual
 ‖Sx − λx‖ of the unit vectors found is reported; an eigenvalue lies within it of λ, and ``gap`` is
 lowered by it.
 """
@@ -43,35 +43,32 @@ _TOLERANCE = 1e-12
 _LARGE, _ROUGH = 50_000, 1e-6
 """Above this many vertices a residual this large, which ``gap`` charges, is worth the time."""
 _SHIFT = 1e-9
-"""How far outside [−1, 1] the shifted matrix is factored: it is singular at ±1 itself."""
+"""Distance from ±1, where the shifted matrix is singular, at which it is factored."""
 
 
 class Spectrum(msgspec.Struct, frozen=True):
-    """The eigenvalues of the simple walk that matter.
-
-    A single vertex has no second eigenvalue; both values are then 0, and the gap is 1.
-    """
+    """Eigenvalues of the simple walk that bound mixing; both are 0 on a single vertex."""
 
     lambda_2: float
-    """The second largest eigenvalue, counted with multiplicity."""
+    """Second largest eigenvalue, counted with multiplicity."""
     lambda_min: float
-    """The smallest eigenvalue."""
+    """Smallest eigenvalue."""
     residual: float
-    """The larger of the two residuals ‖Sx − λx‖; 0 for what the structure decides."""
+    """Larger of the two residuals ‖Sx − λx‖; 0 for structural eigenvalues."""
 
     def gap(self, laziness: float = 0.0) -> float:
-        """1 − max(|λ₂|, |λ_min|) of the walk with this laziness, lowered by the residual."""
+        """Return 1 − max(|λ₂|, |λ_min|) at this laziness, lowered by the residual."""
         stay = checks.probability(laziness, "laziness")
         slowest = max(abs(stay + (1 - stay) * each) for each in (self.lambda_2, self.lambda_min))
         return min(1.0, max(0.0, 1.0 - slowest - (1 - stay) * self.residual))
 
 
 def spectrum(graph: Graph) -> Spectrum:
-    """The spectrum of the simple walk on ``graph``; refuses isolated vertices."""
+    """Compute the spectrum of the simple walk on ``graph``; refuse isolated vertices."""
     require_no_isolated(graph)
     if graph.n == 1:
         return Spectrum(0.0, 0.0, 0.0)
-    normalised = _normalised(graph)
+    normalised = normalised_adjacency(graph)
     first = np.sqrt(graph.stationary())
     solve = _dense if graph.n <= _DENSE else _sparse
     lambda_2, residual_2 = 1.0, 0.0
@@ -88,17 +85,16 @@ def spectrum(graph: Graph) -> Spectrum:
 
 
 def mixing_rounds(graph: Graph, laziness: float = 0.0, distance: float = 0.25) -> int | None:
-    """Rounds after which a walk from any start is within ``distance`` of π, in total variation.
+    """Return the rounds that bring a walk from any start within ``distance`` of π.
 
-    The least t with ½ √(1/min π − 1) · (1 − gap)ᵗ ≤ ``distance``: an upper bound on the mixing
-    time, often a loose one, as far as the computed eigenvalues are right. ``None`` at gap 0.
+    In total variation: the least t with ½ √(1/min π − 1) · (1 − gap)ᵗ ≤ ``distance``, an upper
+    bound on the mixing time as far as the computed eigenvalues are right. ``None`` at gap 0.
     """
     checks.probability(distance, "distance")
     gap = graph.spectral_gap(laziness)
     if gap <= 0 or distance == 0:
         return None
-    least = float(graph.stationary().min())
-    start = 0.5 * math.sqrt(max(0.0, 1 / least - 1))
+    start = 0.5 * math.sqrt(max(0.0, 1 / float(graph.stationary().min()) - 1))
     if start <= distance:
         return 0
     if gap == 1:
@@ -106,8 +102,8 @@ def mixing_rounds(graph: Graph, laziness: float = 0.0, distance: float = 0.25) -
     return math.ceil(math.log(start / distance) / -math.log1p(-gap))
 
 
-def _normalised(graph: Graph) -> sparse.csr_array[Any]:
-    """S = D^(−1/2) A D^(−1/2)."""
+def normalised_adjacency(graph: Graph) -> sparse.csr_array[Any]:
+    """Return S = D^(−1/2) A D^(−1/2)."""
     from scipy import sparse
 
     scale = 1 / np.sqrt(graph.degrees)
@@ -116,7 +112,7 @@ def _normalised(graph: Graph) -> sparse.csr_array[Any]:
 
 
 def _refined(normalised: sparse.csr_array[Any], vector: NDArray[np.float64]) -> tuple[float, float]:
-    """The Rayleigh quotient of a vector, and its residual."""
+    """Rayleigh quotient of a vector, and its residual."""
     unit = vector / np.linalg.norm(vector)
     image = normalised @ unit
     value = float(unit @ image)
@@ -163,13 +159,8 @@ def _sparse(
     except ArpackNoConvergence:
         pass
     try:
-        values, vectors = eigsh(
-            normalised.tocsc(),
-            k=2 if top else 1,
-            sigma=1 + _SHIFT if top else -1 - _SHIFT,
-            v0=start,
-            tol=_TOLERANCE,
-        )
+        count, shift = (2, 1 + _SHIFT) if top else (1, -1 - _SHIFT)
+        values, vectors = eigsh(normalised.tocsc(), count, sigma=shift, v0=start, tol=_TOLERANCE)
     except (ArpackNoConvergence, RuntimeError, MemoryError) as error:
         end = "second" if top else "smallest"
         raise NumericalFloor(

@@ -1,4 +1,4 @@
-"""The facts about a graph that decide whether and how well a walk on it hides people."""
+"""Statistics of a graph that bound the privacy of walks on it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _LARGEST = 5
 
 
 class GraphStats(msgspec.Struct, frozen=True, kw_only=True):
-    """What :func:`stats` finds out."""
+    """Result of :func:`stats`."""
 
     vertices: int
     edges: int
-    """Each self-loop counts as one."""
+    """A self-loop counts as one."""
     self_loops: int
     degree_min: int
     degree_mean: float
@@ -24,7 +24,7 @@ class GraphStats(msgspec.Struct, frozen=True, kw_only=True):
     degree_max: int
     components: int
     largest_components: tuple[int, ...]
-    """The sizes of the largest few components, descending."""
+    """Sizes of the largest few components, descending."""
     connected: bool
     bipartite: bool
     gamma: float
@@ -49,7 +49,7 @@ class GraphStats(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def stats(graph: Graph) -> GraphStats:
-    """Measure ``graph``; refuses isolated vertices, since no walk is defined there."""
+    """Measure ``graph``; refuse isolated vertices, where no walk is defined."""
     require_no_isolated(graph)
     count, labels = graph.components()
     sizes = np.sort(np.bincount(labels))[::-1][:_LARGEST]

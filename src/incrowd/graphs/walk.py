@@ -1,12 +1,12 @@
-"""Many independent random walkers, at the scale of a population.
+"""Independent random walkers, at the scale of a population.
 
 In each round a walker stays with probability ``laziness`` and otherwise moves to a uniform
-neighbour: one row of :meth:`Graph.transition`. Who is *away* in a round keeps every walker that
-stands there; others may still send theirs to them. The graph may change from round to round.
+neighbour: one row of :meth:`Graph.transition`. A vertex that is *away* in a round keeps its
+walkers, and may still receive others. The graph may change from round to round.
 
-The law of one walker's end is what ``incrowd.graphs.propagate`` computes exactly; walkers are
-independent of each other. Two words drawn from the generator fix the whole walk, so that it depends
-on the seed alone and never on the number of threads (:mod:`incrowd.graphs._walk_kernels` says how).
+``incrowd.graphs.propagate`` computes the law of one walker's end exactly; walkers are independent.
+Two words drawn from the generator fix the whole walk, so that it depends on the seed alone and
+never on the number of threads (see :mod:`incrowd.graphs._walk_kernels`).
 """
 
 from __future__ import annotations
@@ -32,14 +32,12 @@ def walk(
     *,
     away: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.int32]:
-    """Where walkers that began at ``starts`` are after ``rounds`` rounds.
+    """Return the vertices of walkers from ``starts`` after ``rounds`` rounds.
 
     A sequence of graphs on the same vertices is used one per round; a walker stays for a round in
-    which its vertex has no neighbour. A start without any neighbour in any round is refused.
-    ``away[t, v]`` says that v is away in round t, so that a walker there stays for that round.
-
-    A neighbour is picked by a 64-bit random word: the law of one hop from a vertex of degree d is
-    within d·2⁻⁶³ of the exact one, in total variation.
+    which its vertex has no neighbour, or is away (``away[t, v]``). A start without any neighbour in
+    any round is refused. A neighbour is picked by a 64-bit random word: the law of one hop from a
+    vertex of degree d is within d·2⁻⁶³ of the exact one, in total variation.
     """
     rounds = checks.integer(rounds, "rounds", 0)
     lazy = checks.probability(laziness, "laziness")
@@ -68,7 +66,7 @@ def walk(
 
 
 def _each_round(graph: Graph | Sequence[Graph], rounds: int) -> list[Graph]:
-    """The graph of all rounds, or the graphs of the rounds that are walked, at least one."""
+    """One graph for all rounds, or one per walked round, at least one."""
     if isinstance(graph, Graph):
         return [graph]
     if not isinstance(graph, Sequence) or not graph:
@@ -91,7 +89,6 @@ def _each_round(graph: Graph | Sequence[Graph], rounds: int) -> list[Graph]:
 
 
 def _vertices(starts: ArrayLike, n: int) -> NDArray[np.int32]:
-    """A new array of the starts."""
     begun = np.asarray(starts)
     if begun.ndim != 1 or (begun.size and begun.dtype.kind not in "iu"):
         raise InvalidParameter("starts must be a one-dimensional array of vertices")
@@ -113,7 +110,6 @@ def _absent(away: Any, rounds: int, n: int) -> NDArray[np.bool_] | None:
 
 
 def _require_neighbours(at: NDArray[np.int32], each_round: list[Graph]) -> None:
-    """Refuse a start from which no walk can ever leave."""
     stuck = at
     for graph in each_round:
         stuck = stuck[graph.degrees[stuck] == 0]

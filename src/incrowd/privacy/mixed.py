@@ -83,7 +83,7 @@ def mixed_crowd(randomizer: Randomizer, people: int, share: float) -> Profile:
     local = LocalProfile(randomizer)
     if people * share < _FEWEST:
         return local
-    return MixedCrowd(randomizer.blanket().mixed(share), people, local)
+    return MixedCrowd(randomizer.blanket().partially_mixed(share), people, local)
 
 
 @dataclass(frozen=True)

@@ -43,11 +43,11 @@ class Thinned(Randomizer, frozen=True, tag="thinned"):
 
     def blanket(self) -> PairLaw:
         """The void symbol is as likely for every value, so all of it belongs to the blanket."""
-        return self.inner.blanket().thinned(self.rate)
+        return self.inner.blanket().subsampled(self.rate)
 
     def attack(self) -> tuple[PairLaw, ...]:
         """The same data sets, seen through the same coin."""
-        return tuple(law.thinned(self.rate) for law in self.inner.attack())
+        return tuple(law.subsampled(self.rate) for law in self.inner.attack())
 
 
 def thinned(randomizer: Randomizer, rate: float) -> Randomizer:

@@ -1,4 +1,4 @@
-"""What a person says: the local randomizers.
+"""Local randomizers: the noise that a device puts on an answer before it is sent.
 
 | kind | values | report |
 |---|---|---|
@@ -12,8 +12,8 @@
 | ``laplace``, ``gaussian`` | numbers in [0, 1] | the number plus noise |
 | ``privunit`` | unit vectors | a unit vector from a cap |
 
-``GaussianVector`` adds noise to unit vectors for protocols that add them up; it has no blanket, and
-so no place among those that can be shuffled.
+``GaussianVector`` adds noise to unit vectors for protocols that add them up; it has no blanket and
+cannot be shuffled.
 """
 
 from __future__ import annotations
@@ -22,15 +22,13 @@ from incrowd.randomizers.base import Domain, Estimate, Randomizer, Reports
 from incrowd.randomizers.hadamard import HadamardResponse
 from incrowd.randomizers.law import PairLaw
 from incrowd.randomizers.local_hash import OLH
-from incrowd.randomizers.noise import Gaussian, Laplace
+from incrowd.randomizers.noise import Gaussian, GaussianVector, Laplace
 from incrowd.randomizers.privunit import PrivUnit
 from incrowd.randomizers.redirect import Redirect
 from incrowd.randomizers.registry import RANDOMIZERS, RandomizerPlugin
-from incrowd.randomizers.response import KRR, RR, Generic, OneBit
+from incrowd.randomizers.response import KRR, RR, Generic, OneBit, Unstated
 from incrowd.randomizers.ternary import Ternary
 from incrowd.randomizers.unary import OUE, SUE
-from incrowd.randomizers.unstated import Unstated
-from incrowd.randomizers.vector_noise import GaussianVector
 
 __all__ = [
     "KRR",

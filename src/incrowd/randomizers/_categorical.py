@@ -1,4 +1,4 @@
-"""What all frequency oracles share: the categories, and the estimator from support counts.
+"""Base of the frequency oracles: the categories, and the estimator from support counts.
 
 A report *supports* a set of categories. A person's own category is supported with probability
 ``p``, any other with probability ``q < p``, independently between people. With ``C_x`` the number
@@ -6,10 +6,9 @@ of reports that support ``x`` among ``n``,
 
     f̂_x = (C_x/n − q)/(p − q)
 
-is unbiased for the fraction ``f_x`` of the people *who answered*. The only randomness is that of
-the randomizer: given the data the variance of C_x/n is (f_x·p(1−p) + (1−f_x)·q(1−q))/n, and
-putting f̂_x for f_x turns that into (pq + (1 − p − q)·C_x/n)/n, which is unbiased too and never
-negative.
+is unbiased for the fraction ``f_x`` of the respondents. The only randomness is that of the
+randomizer: given the data the variance of C_x/n is (f_x·p(1−p) + (1−f_x)·q(1−q))/n, and putting f̂_x
+for f_x turns that into (pq + (1 − p − q)·C_x/n)/n, which is unbiased too and never negative.
 """
 
 from __future__ import annotations
@@ -36,7 +35,6 @@ class Categorical(Randomizer, frozen=True):
     domain: ClassVar[Domain] = "category"
 
     def __post_init__(self) -> None:
-        """Refuse an ε0 that cannot be drawn and fewer than two categories."""
         check_realisable(self.epsilon)
         categories = checks.integer(self.categories, "categories", 2)
         if categories > MERSENNE:
@@ -44,13 +42,13 @@ class Categorical(Randomizer, frozen=True):
                 f"categories must be at most {MERSENNE}, got {categories}: group them first",
                 field="categories",
             )
-        # A 3.0 or a number of numpy's is allowed, but array sizes and JSON need Python's own.
+        # 3.0 and numpy scalars are allowed, but array sizes and JSON need Python's own numbers.
         msgspec.structs.force_setattr(self, "categories", categories)
         msgspec.structs.force_setattr(self, "epsilon", float(self.epsilon))
 
 
 def from_support(counts: NDArray[Any], reports: int, p: float, q: float) -> Estimate:
-    """Unbiased frequencies and their variances from support counts."""
+    """Return unbiased frequencies and their variances from support counts."""
     share = counts / reports
     noise = p * q + (1 - p - q) * share
     return Estimate((share - q) / (p - q), noise / (reports * (p - q) ** 2), reports)

@@ -1,8 +1,7 @@
 """Checks of arrays: encoded values, and reports that arrive. Each failure is one clear line.
 
-An absent value (the code −1, NaN, a row of NaN) is never refused: it gets its stand-in here, drawn
-from the generator of the report. Everything else that is refused is a mistake of the caller: tasks
-encode no such value, whatever the answer.
+An absent value (the code −1, NaN, a row of NaN) is never refused: it gets a stand-in, drawn with
+the report's generator. Any other refusal is a mistake of the caller: tasks encode no such value.
 """
 
 from __future__ import annotations
@@ -15,16 +14,15 @@ from numpy.typing import NDArray
 from incrowd.errors import EmptyData, InvalidParameter, NotANumber, UnknownCategory
 from incrowd.randomizers.base import ABSENT, FloatArray, Reports
 
+Integers = NDArray[np.integer[Any]]
 _MIDDLE = 0.5
 
 UNIT_TOLERANCE = 1e-6
-"""How far from one the length of a unit vector may be."""
+"""Largest deviation from one of the length of a unit vector."""
 
 
-def codes(
-    values: NDArray[Any], categories: int, rng: np.random.Generator
-) -> NDArray[np.integer[Any]]:
-    """Category codes 0…k−1, one per person; a uniform one for each that is absent."""
+def codes(values: NDArray[Any], categories: int, rng: np.random.Generator) -> Integers:
+    """Check category codes 0…k−1, one per person; draw a uniform one for each absent value."""
     array = _whole(values, categories, least=ABSENT)
     absent = array == ABSENT
     if not absent.any():
@@ -34,12 +32,12 @@ def codes(
     return filled
 
 
-def targets(values: NDArray[Any], count: int) -> NDArray[np.integer[Any]]:
-    """Targets 0…count−1, one per message; none is ever absent."""
+def targets(values: NDArray[Any], count: int) -> Integers:
+    """Check targets 0…count−1, one per message; none is ever absent."""
     return _whole(values, count, least=0)
 
 
-def _whole(values: NDArray[Any], below: int, least: int) -> NDArray[np.integer[Any]]:
+def _whole(values: NDArray[Any], below: int, least: int) -> Integers:
     array = _one_per_person(values)
     if array.size == 0:
         return np.empty(0, np.int64)
@@ -61,14 +59,14 @@ def _whole(values: NDArray[Any], below: int, least: int) -> NDArray[np.integer[A
 
 
 def numbers(values: NDArray[Any]) -> FloatArray:
-    """Numbers in [0, 1], one per person; the middle for each that is absent."""
+    """Check numbers in [0, 1], one per person; put the middle for each absent value."""
     array = optional_numbers(values)
     absent = np.isnan(array)
     return np.where(absent, _MIDDLE, array) if absent.any() else array
 
 
 def optional_numbers(values: NDArray[Any]) -> FloatArray:
-    """Numbers in [0, 1], one per person; NaN for each that is absent."""
+    """Check numbers in [0, 1], one per person; NaN stands for an absent value."""
     array = _as_floats(_one_per_person(values))
     outside = (array < 0) | (array > 1)
     if outside.any():
@@ -81,7 +79,7 @@ def optional_numbers(values: NDArray[Any]) -> FloatArray:
 
 
 def vectors(values: NDArray[Any], dimension: int, rng: np.random.Generator) -> FloatArray:
-    """Rows of this many numbers, one per person; a uniform direction for each that is absent.
+    """Check rows of ``dimension`` numbers; draw a uniform direction for each absent value.
 
     The length of a row is checked where it is computed.
     """
@@ -103,7 +101,7 @@ def vectors(values: NDArray[Any], dimension: int, rng: np.random.Generator) -> F
 
 
 def refuse_length(array: FloatArray, where: int) -> NoReturn:
-    """Say which vector is not of length one."""
+    """Name the vector that is not of length one."""
     length = float(np.linalg.norm(array[where]))
     raise NotANumber(
         f"the vector at position {where} has length {length}, not 1: normalise it first"
@@ -111,7 +109,7 @@ def refuse_length(array: FloatArray, where: int) -> NoReturn:
 
 
 def received(reports: Reports, width: int | None, below: int | None) -> Reports:
-    """Reports of shape ``(n,)`` or ``(n, width)``, at least one, each entry in 0…below−1."""
+    """Check reports of shape ``(n,)`` or ``(n, width)``, at least one, entries in 0…below−1."""
     array = np.asarray(reports)
     shape_fits = array.ndim == 1 if width is None else array.ndim == 2 and array.shape[1] == width
     if array.shape[:1] == (0,):
@@ -130,8 +128,17 @@ def received(reports: Reports, width: int | None, below: int | None) -> Reports:
     return array
 
 
+def received_floats(reports: Reports, width: int | None) -> Reports:
+    """Check finite reports of shape ``(n,)`` or ``(n, width)``, at least one."""
+    array = received(reports, width, None)
+    if not np.isfinite(array).all():
+        thing = "finite numbers" if width is None else "finite"
+        raise InvalidParameter(f"reports must be {thing}: these come from another randomizer")
+    return array
+
+
 def smallest_unsigned(largest: int) -> np.dtype[np.unsignedinteger[Any]]:
-    """The smallest unsigned type that holds 0…largest."""
+    """Return the smallest unsigned type that holds 0…largest."""
     return np.dtype(np.min_scalar_type(largest))
 
 

@@ -6,42 +6,28 @@ They hold no randomness: random words are drawn by the caller from its own gener
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-_BUFFER = 1 << 16  # words drawn at once: they stay in the cache
+from incrowd.compiled import compiled
+
+_BUFFER = 1 << 16  # words per draw: they stay in the cache
 _TAIL = 3.6541528853610088  # where 256 layers of equal area close at the top of the normal curve
 
-_Loop = TypeVar("_Loop", bound=Callable[..., Any])
 
-
-def _compiled(loop: _Loop) -> _Loop:
-    return cast(_Loop, numba.njit(cache=True, nogil=True)(loop))
-
-
-def _compiled_sums(loop: _Loop) -> _Loop:
-    """As above, and sums may be taken in any order: that lets them use wide registers."""
-    order = {"reassoc", "contract"}
-    return cast(_Loop, numba.njit(cache=True, nogil=True, fastmath=order)(loop))
-
-
-@_compiled
+@compiled()
 def bernoulli_words(
     out: NDArray[np.uint64], expansion: NDArray[np.bool_], words: NDArray[np.uint64]
 ) -> int:
-    """Fill ``out`` with independent bits of probability 0.e₁e₂…, 64 at a time; how far it came.
+    """Fill ``out`` with independent bits of probability 0.e₁e₂…, 64 at a time; return the count.
 
     Bit by bit, a uniform number in [0, 1) is compared with the probability: it is below at the
     first place where its digit is 0 and ``expansion`` has 1, above at the first place where its
     digit is 1 and ``expansion`` has 0. Sixty-four comparisons share each random word, and stop
     when all are decided, after about 7 words; those that agree to the last place are not below.
-    Stops early when ``words`` might not last for another entry; words never looked at may be
-    thrown away.
+    Stops early when ``words`` might not last for another entry; unread words may be discarded.
     """
     depth = expansion.size
     position = 0
@@ -64,9 +50,9 @@ def bernoulli_words(
     return int(out.size)
 
 
-@_compiled
+@compiled()
 def byte_histogram(reports: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """How often each byte value occurs in each column."""
+    """Count each byte value in each column."""
     rows, columns = reports.shape
     counts = np.zeros((columns, 256), np.int64)
     for i in range(rows):
@@ -75,11 +61,11 @@ def byte_histogram(reports: NDArray[np.uint8]) -> NDArray[np.int64]:
     return counts
 
 
-@_compiled
+@compiled()
 def hash_support(
     reports: NDArray[np.uint32], categories: int, buckets: int, modulus: int
 ) -> NDArray[np.int64]:
-    """For each category, how many reports ``(A, B, y)`` have ((A·x + B) mod p) mod g = y.
+    """Count, for each category x, the reports ``(A, B, y)`` with ((A·x + B) mod p) mod g = y.
 
     The residue moves by A from one category to the next: no multiplication modulo p. The remainder
     modulo g is by a reciprocal m = ⌈2^s/g⌉ with s = 31 + ⌈log2 g⌉: since m·g − 2^s < g ≤ 2^(s−31),
@@ -89,8 +75,7 @@ def hash_support(
     shift = np.uint64(31)
     while (np.uint64(1) << (shift - np.uint64(31))) < np.uint64(buckets):
         shift += np.uint64(1)
-    g = np.uint64(buckets)
-    p = np.uint64(modulus)
+    g, p = np.uint64(buckets), np.uint64(modulus)
     reciprocal = ((np.uint64(1) << shift) + g - np.uint64(1)) // g
     for i in range(reports.shape[0]):
         step = np.uint64(reports[i, 0])
@@ -105,7 +90,7 @@ def hash_support(
     return counts
 
 
-@_compiled
+@compiled()
 def first_attempts(
     out: NDArray[np.float32],
     words: NDArray[np.uint32],
@@ -113,10 +98,10 @@ def first_attempts(
     inner: NDArray[np.int32],
     missed: NDArray[np.int32],
 ) -> int:
-    """A place in a ziggurat layer from each word; how many lie outside the layer above.
+    """Turn words into places in ziggurat layers; return the number outside the layer above.
 
-    The low byte says the layer, the upper 24 bits the place, symmetric about zero. For those that
-    lie outside, 256·position + layer goes to the front of ``missed``. There is no branch.
+    The low byte is the layer, the upper 24 bits the place, symmetric about zero. For those outside,
+    256·position + layer goes to the front of ``missed``. There is no branch.
     """
     count = 0
     for i in range(out.size):
@@ -129,14 +114,14 @@ def first_attempts(
     return count
 
 
-@_compiled
+@compiled()
 def second_attempts(
     out: NDArray[np.float32],
     missed: NDArray[np.int32],
     uniform: NDArray[np.float64],
     heights: NDArray[np.float64],
 ) -> tuple[int, int]:
-    """Settle the places that :func:`first_attempts` left open; how many are tails, how many wrong.
+    """Settle the places that :func:`first_attempts` left open; return counts of tails and misses.
 
     ``missed`` becomes the positions of the tails followed, from its end, by those of the places
     above the curve, which must be drawn again.
@@ -157,7 +142,7 @@ def second_attempts(
     return tails, wrong
 
 
-@_compiled_sums
+@compiled(fastmath={"reassoc", "contract"})  # sums in any order use wide registers
 def turn_towards(
     out: NDArray[np.float32],
     across: NDArray[np.float32],
@@ -165,11 +150,11 @@ def turn_towards(
     heights: NDArray[np.float64],
     tolerance: float,
 ) -> int:
-    """Unit vectors at the given heights over ``vectors``, in the directions of ``across``.
+    """Write unit vectors at the given heights over ``vectors``, in the directions of ``across``.
 
     Rows of ``vectors`` have length one up to a tolerance, which is taken out here; rows of
-    ``across`` are normal vectors and lose their part along the vector. The answer is the first row
-    that has another length, or −1.
+    ``across`` are normal vectors and lose their part along the vector. Returns the first row of
+    another length, or −1.
     """
     rows, dimension = across.shape
     for i in range(rows):
@@ -203,7 +188,7 @@ def fill_normals(
     it lies below the curve, which is certain for all but the outer end of the layer. There, in one
     of a hundred cases, a second number decides, and a place above the curve is drawn afresh, by
     numpy. The outer end of the bottom layer stands for the tail, drawn by inversion.
-    ``scratch`` is as long as ``out`` or longer; both are the caller's, to be used again.
+    ``scratch`` is at least as long as ``out``.
     """
     for start in range(0, out.size, _BUFFER):
         block = out[start : start + _BUFFER]
@@ -219,7 +204,7 @@ def fill_normals(
 def bernoulli_bits(
     count: int, probability: float, places: int, rng: np.random.Generator
 ) -> NDArray[np.uint8]:
-    """``count`` bytes of independent bits; see :func:`bernoulli_words`."""
+    """Draw ``count`` bytes of independent bits; see :func:`bernoulli_words`."""
     expansion = _binary_expansion(probability, places)
     out = np.empty(-(-count // 8), np.uint64)
     done = 0

@@ -1,4 +1,4 @@
-"""Probabilities that a computer can realise exactly, on the safe side of the ones in the formulas.
+"""Exactly realisable probabilities, on the safe side of those in the formulas.
 
 ``rng.random()`` returns multiples of 2⁻⁵³, so that ``rng.random() < p`` happens with probability
 exactly ``p`` when ``p`` is such a multiple. Every probability that a randomizer draws with is one,
@@ -35,7 +35,7 @@ def check_realisable(epsilon: float) -> None:
 
 @lru_cache(maxsize=256)
 def keep_probability(epsilon: float, answers: int) -> float:
-    """(E − 1)/(E + k − 1), rounded down: keep the value, otherwise answer uniformly among all k.
+    """Return (E − 1)/(E + k − 1), rounded down: keep the value, else answer uniformly among all k.
 
     Then the true answer has probability E/(E + k − 1) and each other one 1/(E + k − 1); a smaller
     keep probability only brings the two closer.
@@ -52,7 +52,7 @@ def keep_probability(epsilon: float, answers: int) -> float:
 
 @lru_cache(maxsize=256)
 def truth_probability(epsilon: float) -> float:
-    """E/(E + 1), rounded down: the chance that one bit is told as it is."""
+    """Return E/(E + 1), rounded down: the chance that one bit is reported as it is."""
     top = _CONTEXT.exp(Decimal(epsilon))
     truth = _down(_CONTEXT.divide(top, top + 1))
     if truth <= 0.5:
@@ -63,13 +63,13 @@ def truth_probability(epsilon: float) -> float:
 
 
 def response_odds(epsilon: float, answers: int) -> float:
-    """The ratio of the true to another answer that :func:`keep_probability` realises, ≤ e^ε0."""
+    """Return the odds of the true over another answer under :func:`keep_probability`, ≤ e^ε0."""
     keep = keep_probability(epsilon, answers)
     return 1 + answers * keep / (1 - keep)
 
 
 def truth_odds(epsilon: float) -> float:
-    """The ratio of truth to lie that :func:`truth_probability` realises, ≤ e^ε0."""
+    """Return the odds of a true bit under :func:`truth_probability`, ≤ e^ε0."""
     truth = truth_probability(epsilon)
     return truth / (1 - truth)
 
@@ -78,6 +78,6 @@ def _down(value: Decimal) -> float:
     return int((value * _STEPS).to_integral_value(ROUND_FLOOR, _CONTEXT)) / _STEPS
 
 
-def lowered(value: float, slack: float) -> float:
-    """``value`` less a relative slack, rounded down to the lattice."""
-    return _down(Decimal(value) * (1 - Decimal(slack)))
+def lowered(value: float, margin: float) -> float:
+    """Return ``value`` less a relative margin, rounded down to the lattice."""
+    return _down(Decimal(value) * (1 - Decimal(margin)))

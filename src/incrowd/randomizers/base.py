@@ -1,17 +1,16 @@
-"""What one person does to one value before it leaves the device.
+"""Interface of local randomizers: the map from one value to one report, on the device.
 
-A randomizer is a frozen description. It knows its own privacy (``epsilon``, ``delta``), how to
-``randomize`` an array of values, how to ``estimate`` from the reports, and its law under a blanket,
-which the accountants use: the mechanism and its guarantee live in one class and cannot drift apart.
-
-Being a tagged ``msgspec.Struct``, the same description is read from ``[randomizer]`` in a survey
-file, printed in JSON and, later, signed on the wire.
+A randomizer is a frozen description. It holds its own privacy (``epsilon``, ``delta``), draws
+reports (``randomize``), estimates from them (``estimate``), and states its law under a blanket for
+the accountants: mechanism and guarantee live in one class and cannot drift apart. The same tagged
+``msgspec.Struct`` is read from survey files, printed in JSON and signed on the wire.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context
 from statistics import NormalDist
 from typing import Any, ClassVar, Final, Literal
 
@@ -26,17 +25,18 @@ from incrowd.randomizers.law import PairLaw
 FloatArray = NDArray[np.float64]
 Reports = NDArray[Any]
 Domain = Literal["category", "interval", "vector", "target"]
-"""Category codes 0…k−1; numbers in [0, 1]; rows that are unit vectors; where a message goes.
+"""Category codes 0…k−1; numbers in [0, 1]; rows that are unit vectors; targets of messages.
 
 A value may be absent: the code −1, NaN, or a row of NaN. Its report is that of a uniform category,
 of the middle of the interval unless the randomizer has an outcome for it, of a uniform direction.
 """
 ABSENT: Final = -1
-"""The code in place of a category that is not there."""
+"""Code of an absent category."""
+_STATED = Context(prec=4, rounding=ROUND_CEILING)
 
 
 def normal_half_width(confidence: float) -> float:
-    """Standard deviations to either side of a mean that hold this share of a normal law."""
+    """Return the standard deviations on either side of a mean that hold this share of a normal."""
     # The standard library's quantile: scipy's would be loaded for this number alone.
     rank = 0.5 + checks.probability(confidence, "confidence") / 2
     return NormalDist().inv_cdf(rank) if rank < 1 else math.inf
@@ -47,7 +47,7 @@ class Estimate:
     """An unbiased estimate with the variance of each of its coordinates.
 
     ``value`` and ``variance`` have the same shape: ``()`` for a mean, ``(k,)`` for frequencies,
-    ``(d,)`` for a vector. Nothing is clipped: a frequency may be negative. ``covariance`` is there
+    ``(d,)`` for a vector. Nothing is clipped: a frequency may be negative. ``covariance`` is given
     where an answer combines coordinates.
     """
 
@@ -57,17 +57,16 @@ class Estimate:
     covariance: FloatArray | None = None
 
     def interval(self, confidence: float = 0.95) -> tuple[FloatArray, FloatArray]:
-        """Normal-approximation confidence limits of each coordinate, not simultaneous."""
+        """Return normal-approximation confidence limits per coordinate, not simultaneous."""
         half = normal_half_width(confidence) * np.sqrt(self.variance)
         return self.value - half, self.value + half
 
     def on_simplex(self) -> FloatArray:
-        """The nearest frequencies that are ≥ 0 and sum to one (biased; on request only)."""
+        """Return the nearest frequencies that are ≥ 0 and sum to one (biased)."""
         ordered = np.sort(self.value)[::-1]
         excess = (np.cumsum(ordered) - 1) / np.arange(1, ordered.size + 1)
         shift = excess[np.nonzero(ordered > excess)[0][-1]]
-        nearest: FloatArray = np.maximum(self.value - shift, 0.0)
-        return nearest
+        return np.asarray(np.maximum(self.value - shift, 0.0))
 
 
 class Randomizer(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", omit_defaults=True):
@@ -76,14 +75,16 @@ class Randomizer(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", om
     epsilon: float
 
     domain: ClassVar[Domain]
+    unknown: ClassVar[str] = "epsilon"
+    """The field that calibration solves for."""
     drawable: ClassVar[bool] = True
-    """Whether reports can be drawn; if not, the randomizer is for accounting only."""
+    """Whether reports can be drawn; otherwise the randomizer is for accounting only."""
     report_domain: ClassVar[Domain | None] = None
-    """The domain of reports that have the form of a value; none where they are something else."""
+    """Domain of reports that have the form of a value, if they do."""
     reports_missing: ClassVar[bool] = False
-    """Whether a report can say that a number is absent.
+    """Whether a report can state that a number is absent.
 
-    If so, an estimate has the shares of low, high and none, with their covariance.
+    Estimates then have the shares of low, high and none, with their covariance.
     """
     summable: ClassVar[bool] = False
     """Whether a sum of reports is enough to estimate from: see :meth:`tally`."""
@@ -94,50 +95,50 @@ class Randomizer(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", om
     same for every value, and the value otherwise, as in k-ary randomized response."""
 
     def __post_init__(self) -> None:
-        """Refuse parameters that describe no mechanism."""
         checks.epsilon(self.epsilon)
 
     @property
     def kind(self) -> str:
-        """The name in survey files and on the command line."""
+        """Name in survey files and on the command line."""
         return str(type(self).__struct_config__.tag)
 
     @property
     def delta(self) -> float:
-        """The δ0 that goes with ``epsilon``; zero for pure randomizers."""
+        """δ0 of the local guarantee; zero for pure randomizers."""
         return 0.0
 
     @property
     def normal_shift(self) -> float | None:
-        """The largest distance of two values, in standard deviations of normal noise.
+        """Largest distance of two values in standard deviations of normal noise, None for other.
 
-        None where noise is not normal. All bounds on sums of Gaussian noise depend on it.
+        All bounds on sums of Gaussian noise depend on it.
         """
         return None
 
     @property
     def assumption(self) -> str | None:
-        """What the guarantee takes for granted about drawing; none where draws are exact."""
+        """Assumption of the guarantee about drawing; None where draws are exact."""
         return None
 
     @property
     def exact(self) -> bool:
-        """Whether :meth:`randomize_exactly` draws the very law that the guarantee speaks of.
-
-        People's own devices use no other.
-        """
+        """Whether devices, which use :meth:`randomize_exactly`, draw the stated law exactly."""
         return self.assumption is None
 
     @property
     def report_bytes(self) -> int:
-        """The size of one report on the wire, before sealing."""
+        """Size of one report on the wire, in bytes before sealing."""
         raise NotImplementedError
 
-    def local_delta(self, epsilon: float) -> float:
-        """The best proven δ of one report seen alone, as a function of any real ε, rounded up.
+    def treatment(self) -> str:
+        """Describe in one phrase the treatment of a value, for reports to people."""
+        return f"ε0 = {float(_STATED.create_decimal(repr(self.epsilon))):.4g} each"
 
-        For a pure ε0-randomizer: the exact profile of binary randomized response, which is an upper
-        bound for all of them.
+    def local_delta(self, epsilon: float) -> float:
+        """Return the best proven δ of one report seen alone, at any real ε, rounded up.
+
+        By default the exact profile of binary randomized response, an upper bound for every pure
+        ε0-randomizer.
         """
         if epsilon >= self.epsilon:
             return 0.0
@@ -145,21 +146,21 @@ class Randomizer(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", om
         return max(-math.expm1(epsilon), (top - here) / (top + 1)) + 2.0**-50
 
     def randomize(self, values: NDArray[Any], rng: np.random.Generator) -> Reports:
-        """One report per value; the first axis is the person."""
+        """Draw one report per value; the first axis is the person."""
         raise NotImplementedError
 
     def randomize_exactly(self, values: NDArray[Any], rng: np.random.Generator) -> Reports:
-        """The same as a person's own device does it, where that takes longer."""
+        """Draw reports as a device does, where an exact draw takes longer."""
         return self.randomize(values, rng)
 
     def randomize_scaled(
         self, values: NDArray[Any], scale: float, rng: np.random.Generator
     ) -> Reports:
-        """The values plus ``scale`` times as much noise, on a device, if :attr:`additive`."""
+        """Add ``scale`` times as much noise to the values, on a device, if :attr:`additive`."""
         raise NotImplementedError
 
     def filled(self, values: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
-        """The values with a stand-in for each that is absent, as :meth:`randomize` takes them."""
+        """Return the values as :meth:`randomize` takes them: a stand-in for each absent one."""
         from incrowd.randomizers import _inputs
 
         described: Any = self
@@ -170,37 +171,39 @@ class Randomizer(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", om
         return _inputs.numbers(values)
 
     def estimate(self, reports: Reports) -> Estimate:
-        """The unbiased estimate of frequencies or of the mean, from the reports alone."""
-        raise NotImplementedError
+        """Estimate frequencies or the mean without bias, from the reports alone."""
+        if not self.summable:
+            raise NotImplementedError
+        return self.from_tally(self.tally(reports), len(reports), len(reports))
 
     def estimand(self, values: NDArray[Any]) -> FloatArray:
-        """The mean of :meth:`estimate` over reports of these values, none of which is absent."""
+        """Return the mean of :meth:`estimate` over reports of these values, with none absent."""
         if self.domain == "category":
             size = int(getattr(self, "categories"))  # noqa: B009
             return np.bincount(values, minlength=size) / len(values)
         return np.asarray(np.mean(values, axis=0), np.float64)
 
     def priced(self, estimate: Estimate) -> FloatArray:
-        """The variances that an expected error is stated from: those of all coordinates."""
+        """Return the variances behind a stated expected error: those of all coordinates."""
         return estimate.variance
 
     def pure(self) -> Randomizer | None:
-        """The randomizer without δ0 whose crowds stand for those of this one, which are near them.
+        """Return the randomizer without δ0 whose crowds are close to those of this one.
 
-        None without a δ0, and where that is not proven (``docs/theory/check_in.md``).
+        None without a δ0, and where closeness is not proven (``docs/theory/check_in.md``).
         """
         return None
 
     def tally(self, reports: Reports) -> FloatArray:
-        """What reports add up to, where their sum is all that is needed; counts of categories."""
+        """Add up reports where their sum is a sufficient statistic; counts for categories."""
         del reports
         raise self._no_tally()
 
     def from_tally(self, tally: FloatArray, reports: int, noise: float) -> Estimate:
-        """The estimate from a sum of reports that somebody else has added up.
+        """Estimate from a sum of reports.
 
-        ``noise`` says how many reports' worth of noise is in it: as many as there are reports, or
-        less where not everyone added noise, or more where some added nothing else.
+        ``noise`` is the number of reports' worth of noise in it: as many as there are reports, less
+        where only some contributions carried noise, more where some carried nothing else.
         """
         del tally, reports, noise
         raise self._no_tally()
@@ -212,16 +215,16 @@ class Randomizer(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", om
         )
 
     def blanket(self) -> PairLaw:
-        """The law of the worst pair of inputs under the largest blanket (upper bounds).
+        """Return the law of the worst pair of inputs under the largest blanket (upper bounds).
 
-        It must dominate every pair of inputs at every ε, in both directions; the docstring of each
-        randomizer says why it does.
+        It must dominate every pair of inputs at every ε, in both directions; each randomizer proves
+        that in its docstring.
         """
         raise NotImplementedError
 
     def attack(self) -> tuple[PairLaw, ...]:
-        """Laws of data sets on which all others hold one value: exact, for lower bounds.
+        """Return exact laws of data sets on which all others hold one value (lower bounds).
 
-        The blanket of such a law is the others' own output law, so it has total mass one.
+        The blanket of such a law is the others' own output law, of total mass one.
         """
         return ()

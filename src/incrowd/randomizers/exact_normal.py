@@ -7,9 +7,8 @@ that the guarantee of real-valued noise holds as it is, without an assumption ab
 
 A normal number is ±(k + x) with a whole k and x in [0, 1), after "Sampling exactly from the normal
 distribution" (Karney): k is drawn with chance ∝ e^(−k²/2), then x uniformly, and both are kept with
-chance e^(−x(2k + x)/2). x has endless digits, of which as many are drawn as comparisons, and the
-rounding in the end, come to need. A chance e^(−γ) with γ ≤ 1 is that of an odd number of draws when
-the i-th goes on with chance γ/i.
+chance e^(−x(2k + x)/2). Digits of x are drawn as comparisons and the final rounding need them. A
+chance e^(−γ) with γ ≤ 1 is that of an odd number of draws when the i-th goes on with chance γ/i.
 """
 
 from __future__ import annotations
@@ -22,24 +21,21 @@ import numpy as np
 from incrowd.randomizers.base import FloatArray
 
 GRID: Final = 2**20
-"""Results are multiples of one over this."""
+"""Results are multiples of its reciprocal."""
 _MORE: Final = 32
-"""How many digits are drawn at a time."""
+"""Binary digits per draw."""
 _HALF = Fraction(1, 2)
 
 
 def noisy(values: FloatArray, sigma: float, rng: np.random.Generator) -> FloatArray:
-    """Each value plus normal noise of standard deviation ``sigma``, rounded to the grid."""
+    """Add normal noise of standard deviation ``sigma`` to each value and round to the grid."""
     width = Fraction(sigma) * GRID
     drawn = [_rounded(Fraction(float(value)) * GRID, width, rng) for value in np.ravel(values)]
     return np.array(drawn, np.float64).reshape(np.shape(values)) / GRID
 
 
 class _Uniform:
-    """A number in [0, 1) of which only the first digits were drawn: within [low, low + 1)/2^bits.
-
-    ``low`` counts in units of 2^−bits.
-    """
+    """Lazily drawn number in [0, 1): so far within [low, low + 1)/2^bits."""
 
     __slots__ = ("bits", "low", "rng")
 
@@ -48,13 +44,13 @@ class _Uniform:
         self.refine()
 
     def refine(self) -> None:
-        """Draw more digits."""
+        """Draw further digits."""
         self.low = (self.low << _MORE) | int.from_bytes(self.rng.bytes(_MORE // 8), "little")
         self.bits += _MORE
 
 
 def _rounded(center: Fraction, width: Fraction, rng: np.random.Generator) -> int:
-    """``center + width·Z`` to the nearest whole number, Z normal."""
+    """Round ``center + width·Z`` to the nearest whole number, Z normal."""
     whole, rest = _magnitude(rng)
     if rng.bytes(1)[0] & 1:
         width = -width
@@ -69,7 +65,7 @@ def _rounded(center: Fraction, width: Fraction, rng: np.random.Generator) -> int
 
 
 def _magnitude(rng: np.random.Generator) -> tuple[int, _Uniform]:
-    """The absolute value of a normal number: its whole part and the rest."""
+    """Draw the absolute value of a normal number: its whole part and the rest."""
     while True:
         k = 0
         while _half_exponential(rng):
@@ -82,7 +78,7 @@ def _magnitude(rng: np.random.Generator) -> tuple[int, _Uniform]:
 
 
 def _half_exponential(rng: np.random.Generator) -> bool:
-    """True with chance e^(−1/2)."""
+    """Toss a coin of chance e^(−1/2)."""
     i = 1
     while _below(_Uniform(rng), 2 * i):
         i += 1
@@ -100,7 +96,7 @@ def _below(u: _Uniform, divisor: int) -> bool:
 
 
 def _falls(x: _Uniform, k: int, rng: np.random.Generator) -> bool:
-    """True with chance e^(−γ), γ = x(2k + x)/(2k + 2), of which k + 1 in a row make the chance."""
+    """Toss a coin of chance e^(−γ), γ = x(2k + x)/(2k + 2); k + 1 in a row keep the draw."""
     i = 1
     while _under(_Uniform(rng), x, k, i * (2 * k + 2)):
         i += 1

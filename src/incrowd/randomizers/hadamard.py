@@ -1,7 +1,7 @@
-"""Hadamard response: say a column in which your row of a Hadamard matrix probably has +1.
+"""Hadamard response: report a column in which the own row of a Hadamard matrix likely has +1.
 
 K is the least power of two above the number of categories, and H[r, y] = (−1)^popcount(r & y) the
-Sylvester matrix of size K. Category x owns row x + 1; row 0, all ones, is nobody's. A report is a
+Sylvester matrix of size K. Category x owns row x + 1; row 0, all ones, is unused. A report is a
 column, with probability E/(E + 1) uniform on the half where the own row has +1, otherwise uniform
 on the other half ("Hadamard Response: Estimating Distributions Privately, Efficiently, and with
 Little Communication", Acharya, Sun, Zhang; here with one matrix, as in their high-privacy case).
@@ -35,7 +35,6 @@ class HadamardResponse(Categorical, frozen=True, tag="hadamard"):
     """Hadamard response with one Sylvester matrix; a report is one column index."""
 
     def __post_init__(self) -> None:
-        """Refuse an ε0 that cannot be drawn."""
         super().__post_init__()
         truth_probability(self.epsilon)
 
@@ -46,7 +45,7 @@ class HadamardResponse(Categorical, frozen=True, tag="hadamard"):
 
     @property
     def report_bytes(self) -> int:
-        """One column index."""
+        """Size of a column index."""
         return _inputs.smallest_unsigned(self.size - 1).itemsize
 
     def randomize(self, values: NDArray[Any], rng: np.random.Generator) -> Reports:
@@ -65,7 +64,7 @@ class HadamardResponse(Categorical, frozen=True, tag="hadamard"):
         return columns
 
     def estimate(self, reports: Reports) -> Estimate:
-        """Frequencies from the transform of the column counts (see ``from_support``)."""
+        """Estimate frequencies from the transform of the column counts."""
         reports = _inputs.received(reports, None, self.size)
         n = len(reports)
         signs = walsh_hadamard(np.bincount(reports, minlength=self.size).astype(np.float64))
@@ -78,11 +77,11 @@ class HadamardResponse(Categorical, frozen=True, tag="hadamard"):
         return PairLaw.of([top, top, 1.0, 1.0], [top, 1.0, top, 1.0], 1 / (2 * (top + 1)))
 
     def attack(self) -> tuple[PairLaw, ...]:
-        """All others at a third category; for two categories all others at x1, or all at x0.
+        """Place all others at a third category; for two categories all at x1, or all at x0.
 
-        Three rows of which the third is the sum of the first two (1, 2, 3) always have an even
-        number of −1; from four categories on there are also independent ones (1, 2, 4). Which is
-        worse depends on the crowd, so both are given.
+        Three rows with the third the sum of the first two (1, 2, 3) always have an even number of
+        −1; from four categories on there are also independent ones (1, 2, 4). The worse one depends
+        on the crowd, so both are given.
         """
         if self.categories == 2:
             at_x1 = self._law_of_rows((1, 2), others_at=1)
@@ -104,9 +103,8 @@ class HadamardResponse(Categorical, frozen=True, tag="hadamard"):
 
 
 def walsh_hadamard(values: FloatArray) -> FloatArray:
-    """H·values for the Sylvester matrix, in K·log2 K steps; exact while sums are below 2⁵³."""
-    size = values.size
-    half = 1
+    """Return H·values for the Sylvester matrix, in K·log2 K steps; exact while sums are < 2⁵³."""
+    size, half = values.size, 1
     while half < size:
         pairs = values.reshape(-1, 2, half)
         values = np.stack([pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]], axis=1)

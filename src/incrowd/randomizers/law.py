@@ -1,4 +1,4 @@
-"""The law of a randomizer under a blanket: what the accountants need to know of it, and no more.
+"""The law of a randomizer under a blanket: the accountants' whole knowledge of it.
 
 Let ``R_x`` be the output law for input ``x``, let ``x0`` and ``x1`` be the two inputs that the
 adversary must tell apart, and let ``w`` be a measure that the output law of every *other* person
@@ -44,7 +44,7 @@ class PairLaw:
     escaped: float = 0.0
 
     def __repr__(self) -> str:
-        """How many atoms and how large a blanket; the atoms themselves can be thousands."""
+        # Atoms can be thousands: only their number is shown.
         escaped = f", escaped = {self.escaped:.3g}" if self.escaped else ""
         return f"PairLaw({self.mass.size} atoms, γ = {self.gamma:.3g}{escaped})"
 
@@ -52,7 +52,7 @@ class PairLaw:
     def of(a: ArrayLike, b: ArrayLike, mass: ArrayLike, escaped: float = 0.0) -> PairLaw:
         """Build a law from anything array-like, dropping atoms of mass zero, and check it."""
         first, second, weight = np.broadcast_arrays(
-            np.asarray(a, np.float64), np.asarray(b, np.float64), np.asarray(mass, np.float64)
+            *(np.asarray(each, np.float64) for each in (a, b, mass))
         )
         keep = weight > 0
         law = PairLaw(first[keep], second[keep], weight[keep], float(escaped))
@@ -60,38 +60,38 @@ class PairLaw:
         return law
 
     def _check(self, negative: bool) -> None:
-        slack = _MEAN_TOLERANCE + self.escaped
+        tolerance = _MEAN_TOLERANCE + self.escaped
         gamma = float(self.mass.sum())
         mean_a, mean_b = float(self.a @ self.mass), float(self.b @ self.mass)
         if negative or np.any(self.a < 0) or np.any(self.b < 0):
             raise InvalidParameter("a pair law has negative atoms or masses")
         if gamma > 1 + _MEAN_TOLERANCE:
             raise InvalidParameter(f"a pair law has total mass {gamma} > 1")
-        if abs(mean_a - 1) > slack or abs(mean_b - 1) > slack:
+        if abs(mean_a - 1) > tolerance or abs(mean_b - 1) > tolerance:
             raise InvalidParameter(f"a pair law needs E[a] = E[b] = 1, got {mean_a} and {mean_b}")
 
     @property
     def gamma(self) -> float:
-        """The total mass of the blanket."""
+        """Total mass of the blanket."""
         return min(1.0, float(self.mass.sum()))
 
     def swapped(self) -> PairLaw:
-        """The law for the opposite direction: ``x0`` and ``x1`` exchanged."""
+        """Return the law of the opposite direction: ``x0`` and ``x1`` exchanged."""
         return PairLaw(self.b, self.a, self.mass, self.escaped)
 
-    def mixed(self, share: float) -> PairLaw:
-        """The law when each other report joins the crowd only with this probability.
+    def partially_mixed(self, share: float) -> PairLaw:
+        """Return the law when each other report joins the crowd only with probability ``share``.
 
         The rest are revealed with their owners. Masses shrink and values grow, so that the means
         stay one: ``docs/theory/network_shuffle.md``.
         """
         return PairLaw(self.a / share, self.b / share, self.mass * share, self.escaped)
 
-    def thinned(self, rate: float) -> PairLaw:
-        """The law when everyone, the victim included, sends a report only with this probability.
+    def subsampled(self, rate: float) -> PairLaw:
+        """Return the law when each person, the victim included, reports with probability ``rate``.
 
-        Who sends none sends the symbol *void*, which is as likely for every input: masses shrink,
-        and the rest of the blanket is void at (1, 1). See ``docs/theory/check_in.md``.
+        An absent report is the symbol *void*, equally likely for every input: masses shrink, and
+        the rest of the blanket is void at (1, 1). See ``docs/theory/check_in.md``.
         """
         if rate == 1:
             return self
@@ -113,8 +113,5 @@ class PairLaw:
             return False
         here = np.lexsort((self.mass, self.b, self.a))
         there = np.lexsort((other.mass, other.a, other.b))
-        return bool(
-            np.allclose(self.a[here], other.b[there], rtol=1e-12, atol=0)
-            and np.allclose(self.b[here], other.a[there], rtol=1e-12, atol=0)
-            and np.allclose(self.mass[here], other.mass[there], rtol=1e-12, atol=0)
-        )
+        pairs = ((self.a, other.b), (self.b, other.a), (self.mass, other.mass))
+        return all(np.allclose(x[here], y[there], rtol=1e-12, atol=0) for x, y in pairs)

@@ -1,4 +1,4 @@
-"""Optimal local hashing: hash your category into a few buckets, then answer the bucket by k-RR.
+"""Optimal local hashing: hash the category into a few buckets, then answer the bucket by k-RR.
 
 The family is h(x) = ((A·x + B) mod p) mod g with p = 2³¹ − 1, A uniform in 1…p−1 and B in 0…p−1.
 For two distinct categories the pair of residues is uniform over the p(p − 1) ordered pairs of
@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,27 +43,24 @@ _MOST_BUCKETS = 1 << 16
 class OLH(Categorical, frozen=True, tag="olh"):
     """Optimal local hashing; a report is a row ``(A, B, bucket)`` of 32-bit words."""
 
+    report_bytes: ClassVar[int] = 12
+
     @property
     def buckets(self) -> int:
-        """The number g of buckets of least variance, at most 65,536."""
+        """Number g of buckets of least variance, at most 65,536."""
         top = math.exp(self.epsilon)
         near = max(1, min(math.floor(top), _MOST_BUCKETS - 2))
         return 1 + min((near, near + 1), key=lambda m: (top + m) ** 2 / m)
 
     @property
     def collision(self) -> Fraction:
-        """The exact probability that two distinct categories share a bucket."""
+        """Exact probability that two distinct categories share a bucket."""
         low, extra = divmod(MERSENNE, self.buckets)
         same = extra * (low + 1) * low + (self.buckets - extra) * low * (low - 1)
         return Fraction(same, MERSENNE * (MERSENNE - 1))
 
-    @property
-    def report_bytes(self) -> int:
-        """Three 32-bit words."""
-        return 12
-
     def randomize(self, values: NDArray[Any], rng: np.random.Generator) -> Reports:
-        """Draw a hash for every person, and randomize the bucket of the person's category."""
+        """Draw a hash for every person and randomize the bucket of the category."""
         codes = _inputs.codes(values, self.categories, rng).astype(np.uint64)
         g = self.buckets
         reports = np.empty((codes.size, 3), np.uint32)
@@ -74,7 +71,7 @@ class OLH(Categorical, frozen=True, tag="olh"):
         return reports
 
     def estimate(self, reports: Reports) -> Estimate:
-        """Frequencies from the reports whose bucket is that of the category."""
+        """Estimate frequencies from the reports that support each category."""
         from incrowd.randomizers import _kernels
 
         g = self.buckets
@@ -96,17 +93,19 @@ class OLH(Categorical, frozen=True, tag="olh"):
 
     def blanket(self) -> PairLaw:
         """(E, 1), (1, E): (1 − c)/z each; (E, E): c/z; (1, 1): ((1 − c)(g − 2) + c(g − 1))/z."""
-        g, c = self.buckets, float(self.collision)
-        top = response_odds(self.epsilon, g)
-        rest = (1 - c) * (g - 2) + c * (g - 1)
-        mass = np.array([1 - c, 1 - c, c, rest]) / (top + g - 1)
+        top, c, rest, z = self._weights()
+        mass = np.array([1 - c, 1 - c, c, rest]) / z
         return PairLaw.of([top, 1.0, top, 1.0], [1.0, top, top, 1.0], mass)
 
     def attack(self) -> tuple[PairLaw, ...]:
-        """All others at x1, or all at x0: these need the law of pairs of buckets only."""
-        g, c = self.buckets, float(self.collision)
-        top = response_odds(self.epsilon, g)
-        rest = (1 - c) * (g - 2) + c * (g - 1)
-        mass = np.array([1 - c, (1 - c) * top, c * top, rest]) / (top + g - 1)
+        """Place all others at x1, or all at x0, which needs the law of pairs of buckets only."""
+        top, c, rest, z = self._weights()
+        mass = np.array([1 - c, (1 - c) * top, c * top, rest]) / z
         at_x1 = PairLaw.of([top, 1 / top, 1.0, 1.0], 1.0, mass)
         return at_x1, at_x1.swapped()
+
+    def _weights(self) -> tuple[float, float, float, float]:
+        """E as drawn, c, the weight of (1, 1), and z."""
+        g, c = self.buckets, float(self.collision)
+        top = response_odds(self.epsilon, g)
+        return top, c, (1 - c) * (g - 2) + c * (g - 1), top + g - 1

@@ -1,6 +1,6 @@
-"""Additive noise on numbers in [0, 1]: Laplace and Gaussian.
+"""Additive noise: Laplace and Gaussian on numbers in [0, 1], Gaussian on unit vectors.
 
-Both laws are those of the inputs 0 and 1, which are the worst pair at every ε and in both
+The laws of numbers are those of the inputs 0 and 1, the worst pair at every ε and in both
 directions (``docs/theory/worst_pairs.md``). With x0 = 0 and x1 = 1 the envelope is w = min(R_0,
 R_1), so that b = 1 where y < 1/2 and a = 1 where y > 1/2: the points (a, b) lie on two edges of a
 square, and the log of the other coordinate is monotone in y.
@@ -24,6 +24,7 @@ import sys
 from functools import lru_cache
 from typing import Any, ClassVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr, ndtri
@@ -37,13 +38,13 @@ from incrowd.randomizers.exact_normal import GRID, noisy
 from incrowd.randomizers.law import PairLaw
 
 REAL_NOISE = "noise is drawn from its real-valued law, which floating-point numbers approximate"
-"""What every guarantee that rests on continuous noise assumes."""
+"""Assumption of guarantees that rest on continuous noise."""
 
 ROUNDED_NOISE = (
     "noise is drawn from its real-valued law and rounded: by devices exactly, in simulations by "
     "floating-point numbers that approximate it"
 )
-"""The same, of noise that devices draw without floating point."""
+"""Assumption for noise that devices draw without floating point."""
 
 _HALF_BINS = 750
 _LEAST_SIGMA, _MOST_SIGMA = 0.23, 2.0**18
@@ -52,26 +53,35 @@ _CUT = 8.5
 """Standard deviations kept on each side; about 1e-17 lies beyond."""
 
 
-class Laplace(Randomizer, frozen=True, tag="laplace"):
-    """A number in [0, 1] plus Laplace noise of scale 1/ε0."""
+class _Additive(Randomizer, frozen=True):
+    """Base of the numbers in [0, 1] plus noise; a report is one double."""
 
     domain: ClassVar[Domain] = "interval"
     summable: ClassVar[bool] = True
     additive: ClassVar[bool] = True
+    report_bytes: ClassVar[int] = 8
+
+    def tally(self, reports: Reports) -> FloatArray:
+        """Add up the reports."""
+        return np.array(_inputs.received_floats(reports, None).sum(), np.float64)
+
+    def from_tally(self, tally: FloatArray, reports: int, noise: float) -> Estimate:
+        """Estimate the mean of the respondents; given their data the variance is exact."""
+        variance = self._variance(noise) / reports**2
+        return Estimate(np.asarray(tally / reports), np.array(variance), reports)
+
+    def _variance(self, noise: float) -> float:
+        """Variance of a sum of this many noises."""
+        raise NotImplementedError
+
+
+class Laplace(_Additive, frozen=True, tag="laplace"):
+    """A number in [0, 1] plus Laplace noise of scale 1/ε0."""
+
+    assumption: ClassVar[str] = REAL_NOISE
 
     def __post_init__(self) -> None:
-        """Refuse an ε0 that is no number or out of range."""
         check_realisable(self.epsilon)
-
-    @property
-    def assumption(self) -> str:
-        """The law is that of real numbers."""
-        return REAL_NOISE
-
-    @property
-    def report_bytes(self) -> int:
-        """One double."""
-        return 8
 
     def randomize(self, values: NDArray[Any], rng: np.random.Generator) -> Reports:
         """Add the noise and round to the grid."""
@@ -87,20 +97,11 @@ class Laplace(Randomizer, frozen=True, tag="laplace"):
             return on_grid(numbers)
         return on_grid(numbers + scale * self.randomize_exactly(np.zeros(numbers.size), rng))
 
-    def estimate(self, reports: Reports) -> Estimate:
-        """The mean of those who answered; given their data its variance is exactly 2/(n·ε0²)."""
-        return self.from_tally(self.tally(reports), len(reports), len(reports))
-
-    def tally(self, reports: Reports) -> FloatArray:
-        """The sum of the reports."""
-        return _sum(reports)
-
-    def from_tally(self, tally: FloatArray, reports: int, noise: float) -> Estimate:
-        """The mean, from a sum."""
-        return _mean(tally, reports, noise * 2 / self.epsilon**2)
+    def _variance(self, noise: float) -> float:
+        return noise * 2 / self.epsilon**2
 
     def local_delta(self, epsilon: float) -> float:
-        """The exact profile of the pair (0, 1): 1 − e^{(ε − ε0)/2} for |ε| ≤ ε0, rounded up."""
+        """Return the profile of the pair (0, 1): 1 − e^{(ε − ε0)/2} for |ε| ≤ ε0, rounded up."""
         if epsilon >= self.epsilon:
             return 0.0
         exact = max(-math.expm1((epsilon - self.epsilon) / 2), -math.expm1(epsilon))
@@ -124,7 +125,7 @@ class Laplace(Randomizer, frozen=True, tag="laplace"):
         return _mirrored(top * s**2, mass)
 
     def attack(self) -> tuple[PairLaw, ...]:
-        """All others at 0, or all at 1, merged downwards.
+        """Place all others at 0, or all at 1, merged downwards.
 
         Others at 0: b = e^{ε0(2y − 1)} between 1/E (all y < 0) and E (all y > 1); with r = e^{ε0·y}
         a bin has mass (1/r − 1/r')/2 and mean b = r·r'/E.
@@ -137,7 +138,7 @@ class Laplace(Randomizer, frozen=True, tag="laplace"):
         return at_0, at_0.swapped()
 
 
-class Gaussian(Randomizer, frozen=True, tag="gaussian"):
+class Gaussian(_Additive, frozen=True, tag="gaussian"):
     """A number in [0, 1] plus Gaussian noise that is exactly (ε0, δ0)-private.
 
     ``delta`` is δ0. The standard deviation is solved from the exact profile ("Improving the
@@ -148,20 +149,18 @@ class Gaussian(Randomizer, frozen=True, tag="gaussian"):
     # A field in place of the base's property: the survey file and JSON carry it under this name.
     delta: float
 
-    domain: ClassVar[Domain] = "interval"
-    summable: ClassVar[bool] = True
-    additive: ClassVar[bool] = True
+    assumption: ClassVar[str] = ROUNDED_NOISE
+    exact: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Refuse an ε0 or δ0 that describes no mechanism."""
         check_realisable(self.epsilon)
         checks.delta(self.delta)
 
     @classmethod
     def with_sigma(cls, sigma: float) -> Gaussian:
-        """The one whose noise has this standard deviation, up to one part in 2⁴⁰ above.
+        """Return the one with noise of this standard deviation, up to one part in 2⁴⁰ above.
 
-        It is stated at δ0 = 10⁻⁶, which says nothing about the noise.
+        It is stated at δ0 = 10⁻⁶, which does not affect the noise.
         """
         if not _LEAST_SIGMA <= checks.number(sigma, "sigma") <= _MOST_SIGMA:
             raise InvalidParameter(
@@ -173,28 +172,13 @@ class Gaussian(Randomizer, frozen=True, tag="gaussian"):
 
     @property
     def sigma(self) -> float:
-        """The standard deviation of the noise."""
+        """Standard deviation of the noise."""
         return _calibrated_sigma(self.epsilon, self.delta)
 
     @property
     def normal_shift(self) -> float:
         """Two numbers are at most 1 apart."""
         return 1 / self.sigma
-
-    @property
-    def assumption(self) -> str:
-        """The law is that of real numbers."""
-        return ROUNDED_NOISE
-
-    @property
-    def exact(self) -> bool:
-        """Devices draw it without floating point."""
-        return True
-
-    @property
-    def report_bytes(self) -> int:
-        """One double."""
-        return 8
 
     def randomize_exactly(self, values: NDArray[Any], rng: np.random.Generator) -> Reports:
         """Add the noise and round to the grid, as real numbers."""
@@ -208,7 +192,7 @@ class Gaussian(Randomizer, frozen=True, tag="gaussian"):
         return noisy(numbers, scale * self.sigma, rng) if scale else on_grid(numbers)
 
     def local_delta(self, epsilon: float) -> float:
-        """The exact profile of the pair (0, 1), rounded up."""
+        """Return the exact profile of the pair (0, 1), rounded up."""
         return gaussian_delta(epsilon, self.sigma)
 
     def randomize(self, values: NDArray[Any], rng: np.random.Generator) -> Reports:
@@ -216,22 +200,13 @@ class Gaussian(Randomizer, frozen=True, tag="gaussian"):
         numbers = _inputs.numbers(values)
         return on_grid(numbers + self.sigma * rng.standard_normal(numbers.size))
 
-    def estimate(self, reports: Reports) -> Estimate:
-        """The mean of those who answered; given their data its variance is exactly σ²/n."""
-        return self.from_tally(self.tally(reports), len(reports), len(reports))
-
-    def tally(self, reports: Reports) -> FloatArray:
-        """The sum of the reports."""
-        return _sum(reports)
-
-    def from_tally(self, tally: FloatArray, reports: int, noise: float) -> Estimate:
-        """The mean, from a sum."""
-        return _mean(tally, reports, noise * self.sigma**2)
+    def _variance(self, noise: float) -> float:
+        return noise * self.sigma**2
 
     def blanket(self) -> PairLaw:
         """Spread upwards between 1/2 and 8.5σ beyond 0 (and mirrored); the rest is ``escaped``.
 
-        In the lower half a = e^{(1 − 2y)/(2σ²)}, b = 1. What R_0 (by symmetry R_1) puts beyond
+        In the lower half a = e^{(1 − 2y)/(2σ²)}, b = 1. The mass of R_0 (by symmetry R_1) beyond
         either cut is dropped from a and b and charged to δ; the blanket that is left is a smaller
         one, still a blanket.
         """
@@ -250,25 +225,94 @@ class Gaussian(Randomizer, frozen=True, tag="gaussian"):
         return _mirrored(a, spread, escaped)
 
     def attack(self) -> tuple[PairLaw, ...]:
-        """All others at 0, or all at 1, merged downwards; the tails are merged too."""
+        """Place all others at 0, or all at 1, merged downwards; the tails are merged too."""
         at_0 = gaussian_pair(self.sigma)
         return at_0, at_0.swapped()
 
 
-def gaussian_pair(sigma: float, *, spread: bool = False, top: float | None = None) -> PairLaw:
-    """The law of (1, X) with X = dN(1, σ²)/dN(0, σ²), under N(0, σ²): the victim among zeros.
+class GaussianVector(Randomizer, frozen=True, tag="gaussian-vector"):
+    """A unit vector plus Gaussian noise in every coordinate that is exactly (ε0, δ0)-private.
 
-    Merged downwards, tails included; what lies above ``top`` is the last atom. With ``spread`` it
-    is upwards instead: the lower tail goes to X = 0 and to its edge; X is cut at ``top``, and what
-    N(1, σ²) has there is ``escaped``.
+    Two unit vectors are at most 2 apart, and of two normal laws with covariance σ²I only the
+    distance of the means matters: the curve of the worst pair is that of a shift by 2/σ. It has no
+    blanket, so shuffling is not accounted for; token walks sum the reports.
     """
-    inner = _edges(
-        -_CUT * sigma,
-        1 + _CUT * sigma if top is None else top,
-        centre=2.0,
-        spread=math.sqrt(3) * sigma,
-        bins=2 * _HALF_BINS,
-    )
+
+    # A field in place of the base's property, as in the Gaussian.
+    delta: float
+    dimension: int
+
+    domain: ClassVar[Domain] = "vector"
+    summable: ClassVar[bool] = True
+    additive: ClassVar[bool] = True
+    assumption: ClassVar[str] = REAL_NOISE
+
+    def __post_init__(self) -> None:
+        check_realisable(self.epsilon)
+        checks.delta(self.delta)
+        whole = checks.integer(self.dimension, "dimension", 1)
+        msgspec.structs.force_setattr(self, "dimension", whole)
+
+    @property
+    def sigma(self) -> float:
+        """Standard deviation of the noise in each coordinate."""
+        return 2 * Gaussian(epsilon=self.epsilon, delta=self.delta).sigma
+
+    @property
+    def normal_shift(self) -> float:
+        """Two unit vectors are at most 2 apart."""
+        return 2 / self.sigma
+
+    @property
+    def report_bytes(self) -> int:
+        """One double per coordinate."""
+        return 8 * self.dimension
+
+    def local_delta(self, epsilon: float) -> float:
+        """Return the exact profile of two opposite vectors, rounded up."""
+        return gaussian_delta(epsilon, self.sigma / 2)
+
+    def randomize(self, values: NDArray[Any], rng: np.random.Generator) -> Reports:
+        """Add the noise and round to the grid."""
+        vectors = _inputs.vectors(values, self.dimension, rng)
+        lengths = np.linalg.norm(vectors, axis=1)
+        wrong = np.flatnonzero(~(np.abs(lengths - 1) <= _inputs.UNIT_TOLERANCE))
+        if wrong.size:
+            _inputs.refuse_length(vectors, int(wrong[0]))
+        return on_grid(vectors + self.sigma * rng.standard_normal(vectors.shape))
+
+    def randomize_scaled(
+        self, values: NDArray[Any], scale: float, rng: np.random.Generator
+    ) -> Reports:
+        """Rescale noise that is on the grid, then round again."""
+        vectors = _inputs.vectors(values, self.dimension, rng)
+        if not scale:
+            return on_grid(vectors)
+        public = np.zeros(vectors.shape)
+        public[:, 0] = 1
+        return on_grid(vectors + scale * (self.randomize_exactly(public, rng) - public))
+
+    def tally(self, reports: Reports) -> FloatArray:
+        """Add up the reports."""
+        rows = _inputs.received_floats(reports, self.dimension)
+        return np.asarray(rows.sum(axis=0), np.float64)
+
+    def from_tally(self, tally: FloatArray, reports: int, noise: float) -> Estimate:
+        """Estimate the mean of the respondents; given their data the variance is exact."""
+        variance = np.full(self.dimension, noise * (self.sigma / reports) ** 2)
+        return Estimate(tally / reports, variance, reports)
+
+
+def gaussian_pair(sigma: float, *, spread: bool = False, top: float | None = None) -> PairLaw:
+    """Return the law of (1, X), X = dN(1, σ²)/dN(0, σ²), under N(0, σ²): the victim among zeros.
+
+    Merged downwards, tails included; the part above ``top`` is the last atom. With ``spread`` it is
+    upwards instead: the lower tail goes to X = 0 and to its edge; X is cut at ``top``, and the mass
+    of N(1, σ²) beyond is ``escaped``.
+    """
+    high = 1 + _CUT * sigma if top is None else top
+    width = math.sqrt(3) * sigma
+    inner = _edges(-_CUT * sigma, high, centre=2.0, spread=width, bins=2 * _HALF_BINS)
     edges = np.concatenate([[-np.inf], inner, [np.inf]])
     mass, other = _normal_mass(edges, sigma), _normal_mass(edges - 1, sigma)
     if not spread:
@@ -281,17 +325,17 @@ def gaussian_pair(sigma: float, *, spread: bool = False, top: float | None = Non
 
 
 def gaussian_delta(epsilon: float, sigma: float) -> float:
-    """δ(ε) of one unit of shift under N(0, σ²), for any real ε, rounded up."""
+    """Return δ(ε) of one unit of shift under N(0, σ²), for any real ε, rounded up."""
     return float(gaussian_deltas(np.float64(epsilon), np.float64(sigma))[1])
 
 
 def gaussian_deltas(
     epsilon: FloatArray | np.float64, sigma: FloatArray | np.float64
 ) -> tuple[FloatArray, FloatArray]:
-    """The same for many at once: each δ(ε) rounded down, and rounded up.
+    """Return each δ(ε) of arrays, rounded down, and rounded up.
 
     Φ(1/(2σ) − εσ) − e^ε·Φ(−1/(2σ) − εσ), as Φ(u)·(1 − e^x) with x = ε + ln Φ(v) − ln Φ(u), minus
-    or plus what rounding in x can hide.
+    or plus the largest effect of rounding in x.
     """
     upper = log_ndtr(0.5 / sigma - epsilon * sigma)
     lower = log_ndtr(-0.5 / sigma - epsilon * sigma)
@@ -305,7 +349,7 @@ def gaussian_deltas(
 
 @lru_cache(maxsize=256)
 def _epsilon_of_sigma(sigma: float, delta: float) -> float:
-    """An ε whose calibrated σ is this one, or a little more."""
+    """Solve for the ε of this calibrated σ, or a little more."""
     low, high = 0.0, 64.0
     while high - low > 2.0**-46 * high:
         middle = (low + high) / 2
@@ -318,7 +362,7 @@ def _epsilon_of_sigma(sigma: float, delta: float) -> float:
 
 @lru_cache(maxsize=256)
 def _calibrated_sigma(epsilon: float, delta: float) -> float:
-    """The least σ whose δ(ε), rounded up, is at most ``delta``, up to one part in 2⁴⁸ above."""
+    """Solve for the least σ with δ(ε), rounded up, at most ``delta``; up to 2⁻⁴⁸ above."""
     low, high = 2.0**-10, 1.0
     while gaussian_delta(epsilon, high) > delta:
         high *= 2
@@ -354,12 +398,11 @@ def _edges(low: float, high: float, *, centre: float, spread: float, bins: int) 
     merged = np.sort(np.concatenate([np.linspace(low, high, bins - bins // 2 + 1), inside]))
     apart = np.concatenate([[True], np.diff(merged) > 1e-9 * (high - low)])
     apart[-1] = True
-    edges: FloatArray = merged[apart]
-    return edges
+    return np.asarray(merged[apart])
 
 
 def _normal_mass(edges: FloatArray, sigma: float) -> FloatArray:
-    """Mass of N(0, σ²) between consecutive edges, from the tail that is nearer."""
+    """Mass of N(0, σ²) between consecutive edges, from the nearer tail."""
     z = edges / sigma
     left, right = z[:-1], z[1:]
     flip = left + right > 0
@@ -369,26 +412,10 @@ def _normal_mass(edges: FloatArray, sigma: float) -> FloatArray:
 def _mirrored(ratio: FloatArray, mass: FloatArray, escaped: float = 0.0) -> PairLaw:
     """The symmetric law with points (ratio, 1) and (1, ratio)."""
     one = np.ones_like(ratio)
-    return PairLaw.of(
-        np.concatenate([ratio, one]),
-        np.concatenate([one, ratio]),
-        np.concatenate([mass, mass]),
-        escaped,
-    )
+    a, b = np.concatenate([ratio, one]), np.concatenate([one, ratio])
+    return PairLaw.of(a, b, np.concatenate([mass, mass]), escaped)
 
 
 def on_grid(drawn: FloatArray) -> FloatArray:
-    """Rounded to multiples of 2⁻²⁰, which hides the low digits of floating-point arithmetic."""
+    """Round to multiples of 2⁻²⁰, which hides the low digits of floating-point arithmetic."""
     return np.rint(drawn * GRID) / GRID
-
-
-def _sum(reports: Reports) -> FloatArray:
-    reports = _inputs.received(reports, None, None)
-    if not np.isfinite(reports).all():
-        raise InvalidParameter("reports must be finite numbers: these come from another randomizer")
-    return np.array(reports.sum(), np.float64)
-
-
-def _mean(total: FloatArray, reports: int, variance: float) -> Estimate:
-    """The mean from a sum of this variance."""
-    return Estimate(np.asarray(total / reports), np.array(variance / reports**2), reports)

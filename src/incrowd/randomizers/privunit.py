@@ -38,19 +38,19 @@ from numpy.typing import NDArray
 from scipy.special import betainc, gammaln, stdtrit
 
 from incrowd import checks
-from incrowd.errors import InvalidEpsilon, InvalidParameter
+from incrowd.errors import InvalidEpsilon
 from incrowd.randomizers import _inputs
 from incrowd.randomizers._lattice import check_realisable, lowered
 from incrowd.randomizers.base import Domain, Estimate, FloatArray, Randomizer, Reports
 from incrowd.randomizers.law import PairLaw
 
 _CHUNK = 1 << 17
-"""Numbers handled at once, so that a chunk of vectors stays in the cache."""
+"""Numbers per chunk of vectors, which then stays in the cache."""
 
 
 @dataclass(frozen=True)
 class Cap:
-    """The best cap: its share ``q`` of the sphere, ``P`` as it is drawn, moments of the height."""
+    """Cap of least variance: share ``q`` of the sphere, ``P`` as drawn, moments of the height."""
 
     share: float
     probability: float
@@ -68,17 +68,15 @@ class PrivUnit(Randomizer, frozen=True, tag="privunit"):
     dimension: int
 
     domain: ClassVar[Domain] = "vector"
+    # The chance of the cap is exact; the rest of a report is floating-point.
+    assumption: ClassVar[str] = (
+        "directions are uniform on the sphere, which floating-point numbers approximate"
+    )
 
     def __post_init__(self) -> None:
-        """Refuse an ε0 that cannot be drawn and fewer than two dimensions."""
         check_realisable(self.epsilon)
         checks.integer(self.dimension, "dimension", 2)
         best_cap(self.epsilon, self.dimension)
-
-    @property
-    def assumption(self) -> str:
-        """Which part of a report lies on the cap is exact; the rest is floating-point."""
-        return "directions are uniform on the sphere, which floating-point numbers approximate"
 
     @property
     def report_bytes(self) -> int:
@@ -86,7 +84,7 @@ class PrivUnit(Randomizer, frozen=True, tag="privunit"):
         return 4 * self.dimension
 
     def randomize(self, values: NDArray[Any], rng: np.random.Generator) -> Reports:
-        """Draw a height, and a uniform direction across the person's vector."""
+        """Draw a height, and a uniform direction across the vector."""
         from incrowd.randomizers import _kernels
 
         vectors = _inputs.vectors(values, self.dimension, rng)
@@ -107,28 +105,24 @@ class PrivUnit(Randomizer, frozen=True, tag="privunit"):
         return reports
 
     def _heights(self, count: int, rng: np.random.Generator) -> FloatArray:
-        """⟨report, vector⟩: the height that a drawn share of the sphere lies above."""
+        """Draw ⟨report, vector⟩: the height with a drawn share of the sphere above it."""
         cap = best_cap(self.epsilon, self.dimension)
         inside = rng.random(count) < cap.probability
         uniform = rng.random(count)
         above = np.where(inside, cap.share * uniform, cap.share + (1 - cap.share) * uniform)
         # A uniform height is Student's t with d − 1 degrees of freedom, divided by √(t² + d − 1).
         student = -stdtrit(self.dimension - 1, above)
-        height: FloatArray = student / np.sqrt(student * student + (self.dimension - 1))
-        return height
+        return np.asarray(student / np.sqrt(student * student + (self.dimension - 1)))
 
     def estimate(self, reports: Reports) -> Estimate:
-        """The mean vector of those who answered.
+        """Estimate the mean vector of the respondents.
 
         Given their data, coordinate j has variance (M_j/m² − S_j)/n with M_j the mean of the
         squared reports' expectations and S_j the mean of the squared values. M_j is estimated by
         the observed squares and S_j from it, as M_j = T·S_j + (1 − T)(1 − S_j)/(d − 1) with T the
-        mean squared height. A negative estimate of the variance, possible for few reports, becomes
-        0.
+        mean squared height. A negative variance, possible for few reports, becomes 0.
         """
-        reports = _inputs.received(reports, self.dimension, None)
-        if not np.isfinite(reports).all():
-            raise InvalidParameter("reports must be finite: these come from another randomizer")
+        reports = _inputs.received_floats(reports, self.dimension)
         cap, n = best_cap(self.epsilon, self.dimension), len(reports)
         squares = np.einsum("ij,ij->j", reports, reports, dtype=np.float64) / n
         across = (1 - cap.mean_square_height) / (self.dimension - 1)
@@ -143,13 +137,13 @@ class PrivUnit(Randomizer, frozen=True, tag="privunit"):
         return PairLaw.of([top, 1.0, 1.0], [1.0, top, 1.0], np.array([q, q, 1 - 2 * q]) * base)
 
     def attack(self) -> tuple[PairLaw, ...]:
-        """Victim at v or −v and all others at −v, or all at v."""
+        """Place the victim at v or −v and all others at −v, or all at v."""
         top, q, base = self._densities()
         at_x1 = PairLaw.of([top, 1 / top, 1.0], 1.0, np.array([q, top * q, 1 - 2 * q]) * base)
         return at_x1, at_x1.swapped()
 
     def _densities(self) -> tuple[float, float, float]:
-        """The ratio E as it is drawn, the share q of a cap, and the density c0 off it."""
+        """Ratio E as drawn, share q of a cap, and density c0 off it."""
         cap = best_cap(self.epsilon, self.dimension)
         base = (1 - cap.probability) / (1 - cap.share)
         return cap.probability / cap.share / base, cap.share, base
@@ -170,7 +164,7 @@ def best_cap(epsilon: float, dimension: int) -> Cap:
         if high - low <= 2.0**-52 * high:
             break
     q, first = _share(low, dimension), _first_moment(low, dimension)
-    probability = lowered((1 + gain) * q / (1 + gain * q), slack=2.0**-48)
+    probability = lowered((1 + gain) * q / (1 + gain * q), margin=2.0**-48)
     if not (0 < q <= 0.5 and q < probability < 1):
         raise InvalidEpsilon(
             f"epsilon {epsilon!r} in {dimension} dimensions has no cap that doubles can resolve",
@@ -182,7 +176,7 @@ def best_cap(epsilon: float, dimension: int) -> Cap:
 
 
 def _share(height: float, dimension: int) -> float:
-    """The share of the sphere above a height ≥ 0."""
+    """Share of the sphere above a height ≥ 0."""
     return float(betainc((dimension - 1) / 2, 0.5, (1 - height) * (1 + height))) / 2
 
 

@@ -1,4 +1,4 @@
-"""The randomizers by name: those that are built in, and those of other packages."""
+"""Registry of randomizers: built-in ones, and those of other packages."""
 
 from __future__ import annotations
 
@@ -13,52 +13,48 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class RandomizerPlugin(Plugin):
-    """A randomizer by its name, for entry points of the group ``incrowd.randomizers``."""
+    """Declaration of a randomizer, for entry points of the group ``incrowd.randomizers``."""
 
     domain: Domain
-    """The values that it takes."""
+    """Domain of its values."""
     drawable: bool = True
-    """Whether anybody can draw from it; one that cannot stands for others in accounting."""
+    """Whether reports can be drawn; otherwise it is for accounting only."""
 
 
-_HERE = "incrowd.randomizers"
+def _plugin(kind: str, domain: Domain, place: str, drawable: bool = True) -> RandomizerPlugin:
+    target = f"incrowd.randomizers.{place}"
+    return RandomizerPlugin(kind=kind, domain=domain, target=target, drawable=drawable)
+
 
 RANDOMIZERS: Final = Registry(
     "incrowd.randomizers",
     "randomizer",
     RandomizerPlugin,
     (
-        RandomizerPlugin(
-            kind="generic", domain="category", target=f"{_HERE}.response:Generic", drawable=False
-        ),
-        RandomizerPlugin(kind="rr", domain="category", target=f"{_HERE}.response:RR"),
-        RandomizerPlugin(kind="krr", domain="category", target=f"{_HERE}.response:KRR"),
-        RandomizerPlugin(kind="oue", domain="category", target=f"{_HERE}.unary:OUE"),
-        RandomizerPlugin(kind="sue", domain="category", target=f"{_HERE}.unary:SUE"),
-        RandomizerPlugin(
-            kind="hadamard", domain="category", target=f"{_HERE}.hadamard:HadamardResponse"
-        ),
-        RandomizerPlugin(kind="olh", domain="category", target=f"{_HERE}.local_hash:OLH"),
-        RandomizerPlugin(kind="laplace", domain="interval", target=f"{_HERE}.noise:Laplace"),
-        RandomizerPlugin(kind="gaussian", domain="interval", target=f"{_HERE}.noise:Gaussian"),
-        RandomizerPlugin(kind="privunit", domain="vector", target=f"{_HERE}.privunit:PrivUnit"),
-        RandomizerPlugin(kind="onebit", domain="interval", target=f"{_HERE}.response:OneBit"),
-        RandomizerPlugin(kind="ternary", domain="interval", target=f"{_HERE}.ternary:Ternary"),
-        RandomizerPlugin(kind="redirect", domain="target", target=f"{_HERE}.redirect:Redirect"),
+        _plugin("generic", "category", "response:Generic", drawable=False),
+        _plugin("rr", "category", "response:RR"),
+        _plugin("krr", "category", "response:KRR"),
+        _plugin("oue", "category", "unary:OUE"),
+        _plugin("sue", "category", "unary:SUE"),
+        _plugin("hadamard", "category", "hadamard:HadamardResponse"),
+        _plugin("olh", "category", "local_hash:OLH"),
+        _plugin("laplace", "interval", "noise:Laplace"),
+        _plugin("gaussian", "interval", "noise:Gaussian"),
+        _plugin("privunit", "vector", "privunit:PrivUnit"),
+        _plugin("onebit", "interval", "response:OneBit"),
+        _plugin("ternary", "interval", "ternary:Ternary"),
+        _plugin("redirect", "target", "redirect:Redirect"),
     ),
 )
 """Every randomizer that can be described by name."""
 
 
 def answer_plugins() -> dict[str, RandomizerPlugin]:
-    """Randomizers of answers; protocols make those of targets from their own parameters."""
+    """Return the randomizers of answers; those of targets are made by their protocols."""
     return {kind: each for kind, each in RANDOMIZERS.plugins().items() if each.domain != "target"}
 
 
 def drawable_kinds(domain: Domain) -> list[str]:
-    """Randomizers that draw reports of values of this domain."""
-    return [
-        kind
-        for kind, each in RANDOMIZERS.plugins().items()
-        if each.domain == domain and each.drawable
-    ]
+    """Return the kinds that draw reports of values of this domain."""
+    known = RANDOMIZERS.plugins().items()
+    return [kind for kind, each in known if each.domain == domain and each.drawable]

@@ -1,4 +1,4 @@
-"""Randomized response: tell the truth or answer at random. Binary, k-ary, and for means.
+"""Randomized response, a true answer or a random one: binary, k-ary, and for means.
 
 Write E = e^ε0. In k-ary randomized response the true answer has probability E/z and every other one
 1/z, z = E + k − 1. The lower envelope of the output laws is w = 1/z everywhere, so that under it
@@ -33,7 +33,7 @@ _LARGEST_EXPONENT = 300.0
 
 
 class Generic(Randomizer, frozen=True, tag="generic"):
-    """Any (ε0, δ0)-randomizer, used by everyone alike: for accounting only. δ0 is 0 unless given.
+    """Any (ε0, δ0)-randomizer, the same for all people: for accounting only. δ0 is 0 by default.
 
     Its laws are those of the worst one. Every ε0-randomizer has a, b in [1, E] under its envelope;
     moving the points to the corners of that square and then to (E, 1) and (1, E) are
@@ -47,9 +47,9 @@ class Generic(Randomizer, frozen=True, tag="generic"):
 
     domain: ClassVar[Domain] = "category"
     drawable: ClassVar[bool] = False
+    report_bytes: ClassVar[int] = 1  # the least that a report can take
 
     def __post_init__(self) -> None:
-        """Refuse an ε0 whose exponential leaves the range of doubles, and a δ0 that is none."""
         checks.epsilon(self.epsilon)
         if self.epsilon > _LARGEST_EXPONENT:
             raise InvalidEpsilon(f"epsilon must be at most {_LARGEST_EXPONENT:g}", field="epsilon")
@@ -59,31 +59,26 @@ class Generic(Randomizer, frozen=True, tag="generic"):
             )
 
     def pure(self) -> Generic | None:
-        """The same without δ0, where there is one."""
+        """Return the same without δ0, where there is one."""
         return Generic(epsilon=self.epsilon) if self.delta else None
 
     def local_delta(self, epsilon: float) -> float:
-        """δ0, and the curve of a pure one on the rest: that of the worst (ε0, δ0)-randomizer."""
+        """Return δ0 plus a pure curve on the rest: that of the worst (ε0, δ0)-randomizer."""
         if not self.delta:
             return super().local_delta(epsilon)
-        if epsilon < 0:  # the other direction, which has the same curve, says it
+        if epsilon < 0:  # by symmetry, from the opposite direction
             found = -math.expm1(epsilon) + math.exp(epsilon) * self.local_delta(-epsilon)
         else:
             found = self.delta + (1 - self.delta) * super().local_delta(epsilon)
         return min(1.0, found * (1 + 2.0**-50))
 
-    @property
-    def report_bytes(self) -> int:
-        """One byte: the least that a report can take. A concrete randomizer says its own size."""
-        return 1
-
     def randomize(self, values: NDArray[Any], rng: np.random.Generator) -> Reports:
-        """Refused: there is nothing to draw from."""
+        """Refuse: there is nothing to draw from."""
         del values, rng
         self._refuse("draw reports")
 
     def estimate(self, reports: Reports) -> Estimate:
-        """Refused: there are no reports to read."""
+        """Refuse: there are no reports to read."""
         del reports
         self._refuse("estimate")
 
@@ -102,9 +97,33 @@ class Generic(Randomizer, frozen=True, tag="generic"):
         return response_blanket(math.exp(self.epsilon), 2)
 
     def attack(self) -> tuple[PairLaw, ...]:
-        """Those on k-ary randomized response for k = 2 and 3: an ε0-randomizer may be one."""
+        """Return the laws of k-ary randomized response for k = 2 and 3, possible instances."""
         top = math.exp(self.epsilon)
         return response_attacks(top, 2) + response_attacks(top, 3)
+
+
+class Unstated(Randomizer, frozen=True, kw_only=True, tag="unstated"):
+    """A randomizer with infinite ε0: a report may reveal everything.
+
+    For accounting only: guarantees about the routes of reports hold whatever their content.
+    """
+
+    epsilon: float = math.inf
+
+    domain: ClassVar[Domain] = "category"
+    drawable: ClassVar[bool] = False
+    report_bytes: ClassVar[int] = 1  # the least that a report can take
+
+    def __post_init__(self) -> None:
+        if self.epsilon != math.inf:
+            raise InvalidParameter(
+                "epsilon of an unstated randomizer is infinite: name another", field="epsilon"
+            )
+
+    def local_delta(self, epsilon: float) -> float:
+        """Return one at every ε."""
+        del epsilon
+        return 1.0
 
 
 class KRR(Categorical, frozen=True, tag="krr"):
@@ -118,13 +137,12 @@ class KRR(Categorical, frozen=True, tag="krr"):
     uniform_blanket: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Refuse an ε0 too small for so many categories."""
         super().__post_init__()
         keep_probability(self.epsilon, self.categories)
 
     @property
     def report_bytes(self) -> int:
-        """One code."""
+        """Size of a code."""
         return _inputs.smallest_unsigned(self.categories - 1).itemsize
 
     def randomize(self, values: NDArray[Any], rng: np.random.Generator) -> Reports:
@@ -132,17 +150,13 @@ class KRR(Categorical, frozen=True, tag="krr"):
         codes = _inputs.codes(values, self.categories, rng)
         return respond(codes, self.epsilon, self.categories, rng)
 
-    def estimate(self, reports: Reports) -> Estimate:
-        """Frequencies from the counts of the codes (see ``from_support``)."""
-        return self.from_tally(self.tally(reports), len(reports), len(reports))
-
     def tally(self, reports: Reports) -> FloatArray:
-        """How often each code was reported."""
+        """Count the reports of each code."""
         codes = _inputs.received(reports, None, self.categories)
         return np.bincount(codes, minlength=self.categories).astype(np.float64)
 
     def from_tally(self, tally: FloatArray, reports: int, noise: float) -> Estimate:
-        """Frequencies from counts; those above the number of reports are uniform elements."""
+        """Estimate frequencies from counts; those beyond the reports are uniform elements."""
         keep = keep_probability(self.epsilon, self.categories)
         other = (1 - keep) / self.categories
         blank = (noise - reports) / self.categories
@@ -152,12 +166,12 @@ class KRR(Categorical, frozen=True, tag="krr"):
         return replace(found, variance=found.variance + more)
 
     def local_delta(self, epsilon: float) -> float:
-        """The exact profile of any two categories: (E − e^ε)/z for 0 ≤ ε ≤ ε0, rounded up."""
+        """Return the profile of any two categories: (E − e^ε)/z for 0 ≤ ε ≤ ε0, rounded up."""
         if epsilon >= self.epsilon:
             return 0.0
         top, here = math.exp(self.epsilon), math.exp(abs(epsilon))
         exact = max(0.0, (top - here) / (top + self.categories - 1))
-        if epsilon < 0:  # the other direction, which has the same curve, says it
+        if epsilon < 0:  # by symmetry, from the opposite direction
             exact = -math.expm1(epsilon) + math.exp(epsilon) * exact
         return min(1.0, exact + 2.0**-50)
 
@@ -170,7 +184,7 @@ class KRR(Categorical, frozen=True, tag="krr"):
         return response_blanket(response_odds(self.epsilon, self.categories), self.categories)
 
     def attack(self) -> tuple[PairLaw, ...]:
-        """All others at a third category; for k = 2 all others at x1, or all at x0."""
+        """Place all others at a third category; for k = 2 all at x1, or all at x0."""
         return response_attacks(response_odds(self.epsilon, self.categories), self.categories)
 
 
@@ -180,28 +194,19 @@ class RR(Randomizer, frozen=True, tag="rr"):
     domain: ClassVar[Domain] = "category"
     report_domain: ClassVar[Domain | None] = "category"
     uniform_blanket: ClassVar[bool] = True
+    categories: ClassVar[int] = 2
+    report_bytes: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        """Refuse an ε0 that cannot be drawn."""
         check_realisable(self.epsilon)
         keep_probability(self.epsilon, 2)
 
-    @property
-    def categories(self) -> int:
-        """Two."""
-        return 2
-
-    @property
-    def report_bytes(self) -> int:
-        """One code."""
-        return 1
-
     def randomize(self, values: NDArray[Any], rng: np.random.Generator) -> Reports:
-        """Reports 0 or 1 from codes 0 or 1."""
+        """Draw reports 0 or 1 from codes 0 or 1."""
         return respond(_inputs.codes(values, 2, rng), self.epsilon, 2, rng)
 
     def estimate(self, reports: Reports) -> Estimate:
-        """The frequencies of 0 and of 1."""
+        """Estimate the frequencies of 0 and of 1."""
         return KRR(epsilon=self.epsilon, categories=2).estimate(reports)
 
     def blanket(self) -> PairLaw:
@@ -209,7 +214,7 @@ class RR(Randomizer, frozen=True, tag="rr"):
         return response_blanket(response_odds(self.epsilon, 2), 2)
 
     def attack(self) -> tuple[PairLaw, ...]:
-        """All others at x1, or all at x0."""
+        """Place all others at x1, or all at x0."""
         return response_attacks(response_odds(self.epsilon, 2), 2)
 
 
@@ -220,42 +225,32 @@ class OneBit(Randomizer, frozen=True, tag="onebit"):
     """
 
     domain: ClassVar[Domain] = "interval"
+    report_bytes: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        """Refuse an ε0 that cannot be drawn."""
         check_realisable(self.epsilon)
         truth_probability(self.epsilon)
 
-    @property
-    def report_bytes(self) -> int:
-        """One bit, sent as a byte."""
-        return 1
-
     def randomize(self, values: NDArray[Any], rng: np.random.Generator) -> Reports:
-        """Both steps at once: one uniform number against q + v(p − q)."""
+        """Draw both steps together: one uniform number against q + v(p − q)."""
         numbers = _inputs.numbers(values)
         p = truth_probability(self.epsilon)
         chance = np.minimum((1 - p) + numbers * (2 * p - 1), p)
         return (rng.random(numbers.size) < chance).astype(np.uint8)
 
     def estimate(self, reports: Reports) -> Estimate:
-        """The mean of those who answered.
+        """Estimate the mean of the respondents.
 
         Given the data the variance is the mean of P_i(1 − P_i) over n(p − q)², where P_i is person
-        i's chance of a 1. By concavity that is at most the same with the mean chance, which is what
-        is returned (with the observed share of ones in its place): exact when all values are equal,
-        cautious otherwise.
+        i's chance of a 1. By concavity that is at most the same with the mean chance, which is
+        returned with the observed share of ones: exact when all values are equal, else cautious.
         """
         reports = _inputs.received(reports, None, 2)
         p = truth_probability(self.epsilon)
         share = float(np.count_nonzero(reports)) / reports.size
-        chance = min(max(share, 1 - p), p)
-        gap = 2 * p - 1
-        return Estimate(
-            np.array((share - (1 - p)) / gap),
-            np.array(chance * (1 - chance) / (reports.size * gap**2)),
-            reports.size,
-        )
+        chance, gap = min(max(share, 1 - p), p), 2 * p - 1
+        variance = chance * (1 - chance) / (reports.size * gap**2)
+        return Estimate(np.array((share - (1 - p)) / gap), np.array(variance), reports.size)
 
     def blanket(self) -> PairLaw:
         """(E, 1) and (1, E), mass 1/(E + 1) each.
@@ -266,21 +261,21 @@ class OneBit(Randomizer, frozen=True, tag="onebit"):
         return response_blanket(truth_odds(self.epsilon), 2)
 
     def attack(self) -> tuple[PairLaw, ...]:
-        """All others at 1, or all at 0, as in binary response."""
+        """Place all others at 1, or all at 0, as in binary response."""
         return response_attacks(truth_odds(self.epsilon), 2)
 
 
 def respond(
     codes: NDArray[np.integer[Any]], epsilon: float, answers: int, rng: np.random.Generator
 ) -> NDArray[np.unsignedinteger[Any]]:
-    """k-ary randomized response of codes that were checked."""
+    """Draw k-ary randomized responses to checked codes."""
     kind = _inputs.smallest_unsigned(answers - 1)
     kept = rng.random(codes.size) < keep_probability(epsilon, answers)
     return np.where(kept, codes.astype(kind), rng.integers(0, answers, codes.size, dtype=kind))
 
 
 def response_blanket(top: float, answers: int) -> PairLaw:
-    """The blanket law of k-ary response with likelihood ratio ``top``.
+    """Return the blanket law of k-ary response with likelihood ratio ``top``.
 
     For two answers it is also that of the worst randomizer with this ratio.
     """
@@ -289,7 +284,7 @@ def response_blanket(top: float, answers: int) -> PairLaw:
 
 
 def response_attacks(top: float, answers: int) -> tuple[PairLaw, ...]:
-    """Laws of k-ary response with likelihood ratio ``top`` when all others hold one value.
+    """Return laws of k-ary response with likelihood ratio ``top`` when all others hold one value.
 
     Under R_x1: x0 is answered with probability 1/z, x1 with E/z, each of the k − 2 others with 1/z;
     best in small crowds or at large ε0. Under R_x* with x* apart from both: x0 and x1 are answered
@@ -298,13 +293,6 @@ def response_attacks(top: float, answers: int) -> tuple[PairLaw, ...]:
     z = top + answers - 1
     at_x1 = PairLaw.of([top, 1 / top, 1.0], [1.0, 1.0, 1.0], np.array([1, top, answers - 2]) / z)
     if answers == 2:
-        return (at_x1, at_x1.swapped())
-    return (
-        at_x1,
-        at_x1.swapped(),
-        PairLaw.of(
-            [top, 1.0, 1 / top, 1.0],
-            [1.0, top, 1 / top, 1.0],
-            np.array([1, 1, top, answers - 3]) / z,
-        ),
-    )
+        return at_x1, at_x1.swapped()
+    a, b = [top, 1.0, 1 / top, 1.0], [1.0, top, 1 / top, 1.0]
+    return at_x1, at_x1.swapped(), PairLaw.of(a, b, np.array([1, 1, top, answers - 3]) / z)

@@ -1,4 +1,4 @@
-"""Ternary response: the mean of numbers in [0, 1] among people of whom some have none.
+"""Ternary response: the mean of numbers in [0, 1] where some people have none.
 
 A number v is rounded at random to 1 with probability v, else to 0; an absent one is the third
 outcome. The outcome is then told by ternary randomized response: with E = e^ε0 and z = E + 2, the
@@ -8,7 +8,7 @@ Data Collection with Optimized Utility", Gu, Li, Cheng, Xiong, Cao).
 
 Rounding happens before the response, so that the law of every input is a mixture of the laws of the
 three outcomes: lower envelope, blanket and local curve are those of ``krr`` with three categories,
-which two outcomes attain. How exactly v is rounded does not matter to privacy.
+which two outcomes attain. The exactness of the rounding of v does not matter to privacy.
 """
 
 from __future__ import annotations
@@ -36,15 +36,14 @@ _OUTCOMES: Final = 3
 class Ternary(Randomizer, frozen=True, tag="ternary"):
     """Random rounding to low or high, or none, then randomized response over the three.
 
-    The estimate has three coordinates: the shares of low, high and none, of which the share of high
-    among low and high is the mean of those who have a number.
+    The estimate has three coordinates: the shares of low, high and none. That of high among low and
+    high is the mean over people with a number.
     """
 
     domain: ClassVar[Domain] = "interval"
     reports_missing: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Refuse an ε0 that cannot be drawn."""
         check_realisable(self.epsilon)
         keep_probability(self.epsilon, _OUTCOMES)
 
@@ -54,7 +53,7 @@ class Ternary(Randomizer, frozen=True, tag="ternary"):
 
     @property
     def report_bytes(self) -> int:
-        """One code."""
+        """Size of a code."""
         return self._response.report_bytes
 
     def randomize(self, values: NDArray[Any], rng: np.random.Generator) -> Reports:
@@ -64,19 +63,18 @@ class Ternary(Randomizer, frozen=True, tag="ternary"):
         return respond(np.where(np.isnan(numbers), NONE, rounded), self.epsilon, _OUTCOMES, rng)
 
     def estimand(self, values: NDArray[Any]) -> FloatArray:
-        """The shares of low, high and none."""
+        """Return the shares of low, high and none."""
         numbers = _inputs.optional_numbers(values)
         high, none = np.nansum(numbers) / numbers.size, np.isnan(numbers).mean()
         return np.array([1 - none - high, high, none])
 
     def estimate(self, reports: Reports) -> Estimate:
-        """The shares of low, high and none, with their covariance.
+        """Estimate the shares of low, high and none, with their covariance.
 
         Given the data, the covariance of the shares s of the reports is the mean of
         diag(P_i) − P_i·P_iᵀ over n, with P_i the law of person i's report. In place of the mean of
-        P_i·P_iᵀ stands the least that it can be: s·sᵀ, and the spread between people with a number
-        and those without, who are never rounded. That is exact where all numbers are equal, and
-        cautious otherwise.
+        P_i·P_iᵀ stands its least value: s·sᵀ, and the spread between people with a number and those
+        without, who are never rounded. That is exact where all numbers are equal, else cautious.
         """
         found = self._response.estimate(reports)
         keep = keep_probability(self.epsilon, _OUTCOMES)
@@ -90,26 +88,26 @@ class Ternary(Randomizer, frozen=True, tag="ternary"):
         return replace(found, variance=np.maximum(np.diag(covariance), 0.0), covariance=covariance)
 
     def priced(self, estimate: Estimate) -> FloatArray:
-        """The variance of the mean of those who have a number, by the delta method."""
+        """Return the variance of the mean over people with a number, by the delta method."""
         low, high = estimate.value[LOW], estimate.value[HIGH]
         mean = high / (low + high)
         towards = np.array([-mean, 1 - mean, 0.0]) / (low + high)
         return np.asarray(towards @ np.asarray(estimate.covariance) @ towards)
 
     def local_delta(self, epsilon: float) -> float:
-        """The profile of the response to any two outcomes."""
+        """Return the profile of the response to any two outcomes."""
         return self._response.local_delta(epsilon)
 
     def blanket(self) -> PairLaw:
-        """That of ternary response; two outcomes are the worst pair, as mixtures are no worse."""
+        """Return that of ternary response: two outcomes are the worst pair, mixtures no worse."""
         return self._response.blanket()
 
     def attack(self) -> tuple[PairLaw, ...]:
-        """All others at the third outcome, or at either of the two."""
+        """Place all others at the third outcome, or at either of the two."""
         return self._response.attack()
 
 
 @lru_cache(maxsize=256)
 def _response(epsilon: float) -> KRR:
-    """The response to an outcome; batches of reports ask for it very often."""
+    # Cached: every batch of reports asks for it.
     return KRR(epsilon=epsilon, categories=_OUTCOMES)

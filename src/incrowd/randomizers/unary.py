@@ -1,4 +1,4 @@
-"""Unary encodings: one bit per category, each bit told or raised by its own coin.
+"""Unary encodings: one bit per category, each with its own coin.
 
 The own bit is 1 with probability p, every other bit with probability q. *Optimised* unary encoding
 (OUE) has p = 1/2, q = 1/(E + 1); *symmetric* unary encoding (SUE, the one-time part of RAPPOR) has
@@ -34,20 +34,19 @@ _BITS_OF_BYTE = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, b
 
 
 class _Unary(Categorical, frozen=True):
-    """What the two encodings share; they differ in the two probabilities."""
+    """Base of the two encodings, which differ in the two probabilities."""
 
     def __post_init__(self) -> None:
-        """Refuse an ε0 that cannot be drawn."""
         super().__post_init__()
         self._bit_probabilities()
 
     def _bit_probabilities(self) -> tuple[float, float]:
-        """(p, q): the chance of a 1 at the own category and at any other, as they are drawn."""
+        """(p, q): the chance of a 1 at the own category and at any other, as drawn."""
         raise NotImplementedError
 
     @property
     def report_bytes(self) -> int:
-        """One bit per category."""
+        """Size of one bit per category."""
         return -(-self.categories // 8)
 
     def randomize(self, values: NDArray[Any], rng: np.random.Generator) -> Reports:
@@ -67,7 +66,7 @@ class _Unary(Categorical, frozen=True):
         return rows
 
     def estimate(self, reports: Reports) -> Estimate:
-        """Frequencies from the column sums (see ``from_support``)."""
+        """Estimate frequencies from the column sums."""
         from incrowd.randomizers import _kernels
 
         reports = _inputs.received(reports, self.report_bytes, 256).astype(np.uint8, copy=False)
@@ -79,21 +78,21 @@ class _Unary(Categorical, frozen=True):
         return from_support(counts, len(reports), *self._bit_probabilities())
 
     def blanket(self) -> PairLaw:
-        """Bits of x0 and x1 under w: (E, E), (E, 1), (1, E), (1, 1), in the limit of many bits."""
+        """Group bits of x0 and x1 under w: (E, E), (E, 1), (1, E), (1, 1), for many bits."""
         return self._law_of_bits(others_at=None)
 
     def attack(self) -> tuple[PairLaw, ...]:
-        """All others at a third category; for two categories all others at x1, or all at x0."""
+        """Place all others at a third category; for two categories all at x1, or all at x0."""
         if self.categories == 2:
             at_x1 = self._law_of_bits(others_at=1)
             return at_x1, at_x1.swapped()
         return (self._law_of_bits(others_at=2),)
 
     def _law_of_bits(self, others_at: int | None) -> PairLaw:
-        """Group the outputs by the bits of x0, x1 and, if it is another one, of the others' value.
+        """Group the outputs by the bits of x0, x1 and, if it is a third one, of the others' value.
 
-        ``others_at`` names the position of the others' value among these bits; without it the
-        measure is w = B·L(0) instead of R_x*.
+        ``others_at`` is the position of the others' value among these bits; without it the measure
+        is w = B·L(0) instead of R_x*.
         """
         p, q = self._bit_probabilities()
         likelihood = ((1 - p) / (1 - q), p / q)
@@ -107,7 +106,7 @@ class _Unary(Categorical, frozen=True):
 
 
 class OUE(_Unary, frozen=True, tag="oue"):
-    """Optimised unary encoding: p = 1/2, q = 1/(E + 1). The least variance of rare categories."""
+    """Optimised unary encoding: p = 1/2, q = 1/(E + 1); least variance for rare categories."""
 
     def _bit_probabilities(self) -> tuple[float, float]:
         return 0.5, 1 - truth_probability(self.epsilon)

@@ -34,7 +34,6 @@ from incrowd.report.words import (
     order_promise,
     promise,
     randomized,
-    treatment,
     view_title,
 )
 from incrowd.tasks.base import AnswerContext, Task
@@ -164,7 +163,7 @@ def _question(document: Document) -> Section:
     lede = (
         f"{count(answer.people)} people {took} through the {protocol.kind} protocol: "
         f"{plugin_of(protocol).summary.removesuffix('.')}. "
-        f"{randomized(describe_parameters(protocol)['randomizer'])}"
+        f"{randomized(protocol.randomizer)}"
     )
     return Section(
         HEAD,
@@ -215,7 +214,7 @@ def _data(document: Document) -> Section:
             Fact("question", document.question),
             Fact("missing", run.result.missing),
             Fact("gaps", gaps),
-            Fact("people", run.result.people, note=treatment(parameters["randomizer"])),
+            Fact("people", run.result.people, note=document.protocol.randomizer.treatment()),
             Fact("budget", facts_of(budget)),
             Fact("parameters", facts_of(parameters)),
             Fact("mode", document.mode if live is None else "live"),

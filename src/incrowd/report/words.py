@@ -8,13 +8,16 @@ their values, bounds and units alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from incrowd.blocks import Bound, Fact
 from incrowd.privacy.guarantee import Guarantee
 from incrowd.protocols.registry import parties as helpers
 from incrowd.report.format import count, down, guess, percent, plain, round_up, several, small, up
 from incrowd.views import EVERYONE
+
+if TYPE_CHECKING:
+    from incrowd.randomizers import Randomizer
 
 _ROUNDED: Final[Mapping[Bound, Callable[[float | None], str]]] = {"up": up, "down": down}
 _MANY = 1000.0
@@ -67,23 +70,13 @@ def _described(party: str) -> str:
     return _PARTIES.get(party) or helpers()[party].description
 
 
-def treatment(randomizer: Mapping[str, Any]) -> str:
-    """What a randomizer, as plain data, does to each answer, in a few words."""
-    if randomizer["kind"] == "redirect":
-        lies = randomizer["sampling"]
-        if not lies:
-            return "every message goes where it belongs"
-        return f"{percent(lies)} of messages go to a compute node at random, without their tuple"
-    return f"ε0 = {up(randomizer['epsilon'])} each"
-
-
-def randomized(randomizer: Mapping[str, Any]) -> str:
-    """A sentence about what was done to each answer before it left a device."""
-    if randomizer["kind"] == "redirect":
-        return f"{capital(treatment(randomizer))}."
+def randomized(randomizer: Randomizer) -> str:
+    """State in one sentence the treatment of each answer before it left a device."""
+    if randomizer.domain == "target":
+        return f"{capital(randomizer.treatment())}."
     return (
         "Each answer was randomized on the person’s own device by "
-        f"{randomizer['kind']} with ε0 = {up(randomizer['epsilon'])}."
+        f"{randomizer.kind} with ε0 = {up(randomizer.epsilon)}."
     )
 
 

@@ -1,4 +1,4 @@
-"""Plays actors in memory, with a virtual clock and faults."""
+"""In-memory simulation of actors, with a virtual clock and faults."""
 
 from incrowd.sim.faults import Faults, Outage
 from incrowd.sim.play import Played, Statistics, Traffic, play

@@ -1,8 +1,8 @@
-"""What may go wrong between and inside the parties, as rates.
+"""Fault model of simulations: losses, delays, crashes and outages, as rates.
 
 The default is a network that only takes time. Every draw comes from a seeded stream, so a run with
-faults repeats exactly. When a party is off is drawn ahead, from a stream of its own: it depends on
-nothing that the party is asked to do, and so on no report's way.
+faults repeats exactly. The outages of a party are drawn ahead, from a stream of its own: they
+depend neither on its calls nor on the route of any report.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ from incrowd import checks
 from incrowd.errors import InvalidParameter
 
 Outage = tuple[float, float]
-"""From when to when a party is off, in virtual seconds."""
+"""Begin and end of an outage, in virtual seconds."""
 _HOUR = 3600.0
 _DRAWN = 64
-"""How many outages are drawn at once."""
-
+"""Outages per draw."""
 _HEAVY_SHAPE = 1.5
-"""The tail index of heavy delays: finite mean, infinite variance."""
+"""Tail index of heavy delays: finite mean, infinite variance."""
 
 
 def _rate(description: str) -> Any:
@@ -34,7 +33,7 @@ def _seconds(description: str) -> Any:
 
 
 class Faults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Rates of everything that may go wrong; each is drawn independently."""
+    """Rates of faults; each is drawn independently."""
 
     loss: Annotated[float, _rate("share of messages that never arrive")] = 0.0
     duplicate: Annotated[
@@ -70,7 +69,6 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ] = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse rates outside [0, 1], times that are negative, and parties that only crash."""
         for name in ("loss", "duplicate", "reorder", "crash", "dropout"):
             checks.probability(getattr(self, name), name)
         for name in ("delay", "downtime", "outages"):
@@ -88,7 +86,7 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             )
 
     def plan(self, rng: np.random.Generator, until: float) -> tuple[Outage, ...]:
-        """When one party is off, up to this time: it is on and off for exponential times."""
+        """Draw the outages of one party up to this time: it is on and off for exponential times."""
         found: list[Outage] = []
         if self.outages == 0 or self.downtime == 0:
             return ()
@@ -100,7 +98,7 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return tuple(each for each in found if each[0] < until)
 
     def travel(self, rng: np.random.Generator) -> float:
-        """How long one copy of a message takes."""
+        """Draw the travel time of one copy of a message, in seconds."""
         if self.spread == "constant":
             seconds = self.delay
         elif self.spread == "exponential":

@@ -1,18 +1,18 @@
 """A deterministic event loop that plays actors with a virtual clock and faults.
 
-The loop keeps the promise that every runtime makes (see ``incrowd.protocols.runtime.actor``): the
-state after a call and the effects of the call become durable together, and only then are effects
-carried out. Two things can happen to a party:
+The loop keeps the contract of every runtime (see ``incrowd.protocols.runtime.actor``): the state
+after a call and the effects of the call become durable together, and only then are effects carried
+out. A party has two kinds of faults:
 
 * a *crash* is drawn for each call, takes no time, and falls on either side of that point. Before
   it, the call never happened: a message is lost, a wake or a start is called again. After it, an
   arbitrary first part of the effects is carried out, and after the restart all of them;
-* an *outage* is planned before anything is called: by the caller, or drawn from a stream that is
-  the party's own. Messages that reach it while it is off are lost, and its alarm waits.
+* an *outage* is planned before any call: by the caller, or drawn from the party's own stream.
+  Messages that reach it while it is off are lost, and its alarm waits.
 
-Who is there when therefore depends on outages alone, never on how often anybody is called: a device
-through which many reports pass is off no more often than another. After either a party is
-rebuilt by its maker and resumed from its last durable state. All other draws come from
+Presence therefore depends on outages alone, never on the number of calls: a device through which
+many reports pass is off no more often than another. After either fault a party is rebuilt by its
+maker and resumed from its last durable state. All other draws come from
 ``seeds.generator("network")``, and simultaneous events happen in the order in which they were
 caused, so a run repeats exactly.
 """
@@ -47,14 +47,14 @@ from incrowd.sim.faults import Faults, Outage
 
 _ONE_DAY = 86_400.0
 _MOST_RINGS = 1000
-"""No party needs to be woken more often than this at one instant."""
+"""Largest number of wakes of one party at one instant."""
 
 
 class Statistics(msgspec.Struct, kw_only=True):
-    """What the network and the parties went through.
+    """Counts of messages and faults.
 
     Every message that was sent is delivered or lost, and a duplicate counts as one more: at the
-    end ``sent + duplicated`` is ``delivered + lost`` plus what was still on its way.
+    end ``sent + duplicated`` is ``delivered + lost`` plus messages still in flight.
     """
 
     sent: int = 0
@@ -63,7 +63,7 @@ class Statistics(msgspec.Struct, kw_only=True):
     duplicated: int = 0
     crashes: int = 0
     outages: int = 0
-    """How often parties were switched off, those that never took part not counted."""
+    """Outages of parties that took part."""
     absent: int = 0
     """Devices that never took part."""
     duration: float = 0.0
@@ -71,7 +71,7 @@ class Statistics(msgspec.Struct, kw_only=True):
 
 
 class Traffic(msgspec.Struct, kw_only=True):
-    """What one party sent, retries included."""
+    """Messages and bytes that one party sent, retries included."""
 
     messages: int = 0
     bytes: int = 0
@@ -79,19 +79,19 @@ class Traffic(msgspec.Struct, kw_only=True):
 
 @dataclass(frozen=True)
 class Played:
-    """How it ended: what each party that is done said, and whether all of them are."""
+    """Result of :func:`play`: outputs of the finished parties, and whether all are finished."""
 
     outputs: dict[Address, Any]
     statistics: Statistics
     traffic: dict[Address, Traffic]
     finished: bool
     outages: dict[Address, tuple[Outage, ...]]
-    """When each party was off, as it had been planned; for ever is until infinity."""
+    """Planned outages of each party; a permanent one ends at infinity."""
 
 
 @dataclass
 class _Party:
-    """One party and what its runtime has made durable."""
+    """One party and its durable state."""
 
     make: Maker
     actor: Actor
@@ -112,11 +112,11 @@ def play(
     outages: Mapping[Address, Sequence[Outage]] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Played:
-    """Play until every party is done, nothing is left to happen, or the virtual time is up.
+    """Play until every party is done, no event is left, or the virtual time is up.
 
-    ``until`` is in virtual seconds. ``outages`` says when some parties are off, in the order of
-    time; when the others are is drawn. ``progress`` is told how many parties are done, of how many,
-    each time one more is.
+    ``until`` is in virtual seconds. ``outages`` holds those of some parties, in the order of time;
+    the outages of the others are drawn. ``progress`` receives the number of finished parties and
+    their total.
     """
     if checks.number(until, "until") <= 0:
         raise InvalidParameter(f"until must be a positive number of seconds, got {until!r}")
@@ -125,7 +125,6 @@ def play(
 
 
 def _in_order(address: Address, outages: Sequence[Outage]) -> tuple[Outage, ...]:
-    """Outages that follow each other; raises for those that do not."""
     last = -math.inf
     for begin, end in outages:
         if not last < begin < end:
@@ -146,12 +145,9 @@ class _Loop:
         planned: Mapping[Address, tuple[Outage, ...]],
         progress: Callable[[int, int], None] | None,
     ) -> None:
-        self.actors = actors
-        self.faults = faults
-        self.seeds = seeds
-        self.planned = planned
+        self.actors, self.seeds, self.faults = actors, seeds, faults
+        self.planned, self.progress = planned, progress
         self.rng = seeds.generator("network")
-        self.progress = progress
         self.now = 0.0
         self.queue: list[tuple[float, int, Callable[[], None]]] = []
         self.order = itertools.count()
@@ -181,7 +177,7 @@ class _Loop:
         return Played(self.outputs, self.statistics, self.traffic, self.finished, self.outages)
 
     def plan_outages(self, until: float) -> None:
-        """Every party's, before anything is called; of simultaneous events these come first."""
+        # Before any call, so that of simultaneous events outages come first.
         for number, address in enumerate(self.actors):
             if address not in self.parties:
                 continue
@@ -192,7 +188,6 @@ class _Loop:
             self.await_outage(address, iter(planned))
 
     def await_outage(self, address: Address, left: Iterator[Outage]) -> None:
-        """The next of a party's outages, if there is one."""
         if (outage := next(left, None)) is not None:
             begin, end = outage
             self.at(max(0.0, begin), partial(self.switch_off, address, end, left))
@@ -207,7 +202,7 @@ class _Loop:
     def chance(self, rate: float) -> bool:
         return rate > 0 and self.rng.random() < rate
 
-    # What can happen to a party.
+    # Events of a party.
 
     def start(self, address: Address) -> None:
         party = self.parties[address]
@@ -255,12 +250,12 @@ class _Loop:
             self.set_alarm(address, max(party.alarm, self.now))
 
     def insist(self, address: Address, action: Callable[[], list[Effect]]) -> None:
-        """A call that is made again until its outcome is durable."""
+        """Repeat a call until its outcome is durable."""
         while not self.call(address, action):
             pass
 
     def call(self, address: Address, action: Callable[[], list[Effect]]) -> bool:
-        """Make one call; whether its outcome is durable."""
+        """Make one call; return whether its outcome is durable."""
         party = self.parties[address]
         crash = self.chance(self.faults.crash)
         self.statistics.crashes += crash
@@ -278,13 +273,12 @@ class _Loop:
 
     @staticmethod
     def rebuild(party: _Party) -> None:
-        """Made anew, and resumed from what was durable."""
         durable = party.actor.state() if party.started else None
         party.actor = party.make()
         if durable is not None:
             party.actor.resume(durable)
 
-    # What a party can cause.
+    # Effects of a party.
 
     def carry_out(self, address: Address, effects: list[Effect]) -> None:
         for effect in effects:
@@ -300,11 +294,9 @@ class _Loop:
         self.statistics.sent += 1
         self.traffic[sender].messages += 1
         self.traffic[sender].bytes += len(body)
-        copies = 1
-        if self.chance(self.faults.duplicate):
-            self.statistics.duplicated += 1
-            copies = 2
-        for _ in range(copies):
+        twice = self.chance(self.faults.duplicate)
+        self.statistics.duplicated += twice
+        for _ in range(1 + twice):
             if to not in self.parties or self.chance(self.faults.loss):
                 self.statistics.lost += 1
                 continue
@@ -318,8 +310,7 @@ class _Loop:
         self.at(time, partial(self.ring, address, party.alarm_number))
 
     def done(self, address: Address, output: Any) -> None:
-        if address in self.outputs:
-            return
-        self.outputs[address] = output
-        if self.progress is not None:
-            self.progress(len(self.outputs), len(self.parties))
+        if address not in self.outputs:
+            self.outputs[address] = output
+            if self.progress is not None:
+                self.progress(len(self.outputs), len(self.parties))

@@ -1,4 +1,4 @@
-"""A protocol, played by its actors in memory, to its conclusion."""
+"""Simulation of a protocol by its actors, from values to the concluded result."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from incrowd.sim.play import Played, play
 from incrowd.tasks.base import Task
 
 _ONE_DAY = 86_400.0
-"""How much longer than planned, in virtual seconds, a run may take when much is lost."""
+"""Virtual seconds beyond the planned duration, for runs with many losses."""
 
 
 @dataclass(frozen=True)
 class PlayedRun(Run):
-    """A run together with how it was played."""
+    """A run together with the result of its simulation."""
 
     played: Played
 
@@ -43,8 +43,8 @@ def run(
 ) -> PlayedRun:
     """Play a protocol over raw values and conclude, as ``protocol.simulate`` does at once.
 
-    ``outages`` says when some parties are off; when the others are is drawn. A run whose curator
-    never finished fails; one that lost people concludes with the guarantee of what happened.
+    ``outages`` holds those of some parties; the others' are drawn. A run whose curator never
+    finished fails; one that lost people concludes with the guarantee of the actual run.
     """
     asked = resolve_task(protocol, task)
     protocol = bound_to(protocol, asked)
@@ -66,7 +66,7 @@ def run(
 
 
 def _between(outages: Sequence[Outage]) -> list[Connection]:
-    """Connections that a party which is off in between would keep to a hub."""
+    """Connections to a hub between the outages of a party."""
     begins = [-math.inf, *(end for _, end in outages)]
     ends = [*(begin for begin, _ in outages), math.inf]
     pairs = zip(begins, ends, strict=True)

@@ -66,7 +66,7 @@ def clones_profile(randomizer: Randomizer, crowd: int, rate: float = 1.0) -> Pro
 
 
 def _crowd_profile(randomizer: Randomizer, crowd: int, rate: float, *, adaptive: bool) -> Profile:
-    law = victim_law(randomizer, adaptive).thinned(rate)
+    law = victim_law(randomizer, adaptive).subsampled(rate)
     alone = any_randomizer(randomizer) if adaptive else randomizer
     return near_pure(
         alone,

@@ -16,6 +16,6 @@ PLUGIN = ProtocolPlugin(
     docs="order-shuffle.md",
     paper="A Shuffling Framework for Local Differential Privacy (Meehan, Roy Chowdhury, "
     "Chaudhuri, Jha)",
-    accounting_randomizer="incrowd.randomizers.unstated:Unstated",
+    accounting_randomizer="incrowd.randomizers.response:Unstated",
     default_delta=0.0,
 )

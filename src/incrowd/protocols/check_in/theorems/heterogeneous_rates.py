@@ -166,7 +166,7 @@ class RatesProfile(Profile):
         """One round of a victim among the people of a band."""
         law = victim_law(self.randomizer, self.adaptive)
         if band.high == 1:
-            return RevealedProfile(self._among(1.0, band, law.mixed(band.low)), rate)
+            return RevealedProfile(self._among(1.0, band, law.partially_mixed(band.low)), rate)
         return self._among(rate, band, banded_law(law, rate, band))
 
     def _among(self, rate: float, band: Band, law: PairLaw) -> Profile:
