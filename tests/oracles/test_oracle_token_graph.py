@@ -10,6 +10,7 @@ import math
 import numpy as np
 import pytest
 
+from experiments.token_losses import first_hit
 from incrowd.errors import GraphInvalid, InvalidCrowd, InvalidParameter, NumericalFloor
 from incrowd.graphs import families, from_edges
 from incrowd.privacy.gaussian import GaussianProfile
@@ -19,7 +20,6 @@ from incrowd.protocols.token_walk.theorems.graph_walk import (
     PairOnGraphProfile,
     WorstPairProfile,
     check_weights,
-    first_hit,
     metropolis,
     worst_profile,
 )
@@ -330,7 +330,7 @@ def test_where_everyone_may_be_next_both_agree(n, cap, mu):
     assert found.epsilon(1e-6) == pytest.approx(same.epsilon(1e-6), rel=1e-6)
 
 
-def test_first_hits_on_the_complete_graph():
+def test_first_hit_complete_graph_has_closed_form():
     found = first_hit(np.full((8, 8), 1 / 8), 0)
     assert found[0] == 0
     assert found[1:] == pytest.approx(math.log(8) / 7)

@@ -24,7 +24,7 @@ from incrowd.protocols.runtime.actor import (
 from incrowd.protocols.runtime.context import ActorContext, Timing
 from incrowd.protocols.token_walk import TokenWalk
 from incrowd.protocols.token_walk.roles import messages
-from incrowd.protocols.token_walk.roles.device import Held
+from incrowd.protocols.token_walk.roles.device import DeviceResult
 from incrowd.protocols.token_walk.roles.relay import walk_seconds
 from incrowd.protocols.token_walk.roles.token import token_format
 from incrowd.randomizers import KRR, Gaussian, GaussianVector
@@ -124,7 +124,7 @@ def test_what_is_sealed_again_is_the_same_sum():
     assert device_.effects(messages.Release(0, 0)) == []
     assert device_.effects(messages.Again(0, 6, 0, b"m" * 32)) == []
     (done,) = device_.effects(messages.Over())
-    assert done == Done(Held(1))
+    assert done == Done(DeviceResult(1))
 
 
 def test_the_end_forgets_all_secrets():
@@ -138,7 +138,7 @@ def test_the_end_forgets_all_secrets():
     assert value[-1] == b""
     assert (lot, over, contributions) == (-1, True, {0: 1})
     assert device_.effects(messages.Restock(0)) == []
-    assert device_.actor.wake(1e9) == [Done(Held(1))]
+    assert device_.actor.wake(1e9) == [Done(DeviceResult(1))]
 
 
 def test_a_device_gives_up_when_the_walk_must_be_over():
@@ -146,7 +146,7 @@ def test_a_device_gives_up_when_the_walk_must_be_over():
     ends = walk_seconds(6, TIMING)
     assert ends == (2 + 6 + 2) * 10.0
     assert device_.actor.start(0.0)[0].at == ends
-    assert device_.actor.wake(ends) == [Done(Held(0))]
+    assert device_.actor.wake(ends) == [Done(DeviceResult(0))]
 
 
 def test_lots_are_made_one_after_the_other_and_no_key_twice():

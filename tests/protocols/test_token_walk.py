@@ -14,6 +14,7 @@ import pytest
 from contract import DELTA, RUNS, assert_as_planned, deliver_cut, executed, p_value, throw_at
 from scipy.stats import binom
 
+from experiments.token_losses import loss_epsilon
 from incrowd import graphs
 from incrowd.errors import InvalidCrowd, InvalidParameter, NotProven, ProtocolFailed
 from incrowd.privacy.gaussian import GaussianProfile
@@ -24,7 +25,6 @@ from incrowd.protocols.run import make_actors
 from incrowd.protocols.runtime.actor import COURIER, CURATOR, Message, device
 from incrowd.protocols.token_walk import TokenWalk, TokenWalkParameters
 from incrowd.protocols.token_walk.roles.token import Carried
-from incrowd.protocols.token_walk.theorems.conditional_on_path import realised_epsilon
 from incrowd.randomizers import KRR, OUE, RR, Gaussian, GaussianVector, Generic, Laplace, OneBit
 from incrowd.randomness import Seeds
 from incrowd.sim import Faults, run
@@ -224,7 +224,7 @@ class TestWhatHappened:
         stated = {each.view_name: each for each in happened.guarantees}
         assert "realised walk" in stated["peer"].theorem
         assert stated["peer"].epsilon(DELTA) == pytest.approx(
-            float(realised_epsilon(happened.collected.losses, 1 / NOISE.sigma, DELTA)), rel=1e-9
+            float(loss_epsilon(happened.collected.losses, 1 / NOISE.sigma, DELTA)), rel=1e-9
         )
         assert stated["curator"].epsilon(DELTA) == protocol.guarantee("curator").epsilon(DELTA)
 

@@ -12,7 +12,7 @@ from incrowd import graphs
 from incrowd.errors import ProtocolFailed
 from incrowd.protocols.runtime.actor import COURIER, device, is_device
 from incrowd.protocols.token_walk.roles import messages, relay
-from incrowd.protocols.token_walk.roles.device import Device, _unpacked
+from incrowd.protocols.token_walk.roles.device import Device, _contribution, _unpacked
 from incrowd.sim import Faults
 from tests.sim.schedules import schedules
 from tests.sim.token_played import STEPS, N, Walked, check, own_buckets, vanishing
@@ -148,7 +148,7 @@ class TestBites:
         def seal(self, asked, packed):
             if isinstance(asked, messages.Again) and packed is not None:
                 value = _unpacked(self._state.value)
-                drawn = self._contribution.draw(value, 0, False, np.random.default_rng())
+                drawn = _contribution(self._protocol, value, 0, np.random.default_rng())
                 packed = self._format.pack(self._format.unpack(packed) + drawn)
             return honest(self, asked, packed)
 
@@ -172,7 +172,7 @@ class TestBites:
         assert self.caught(Faults(crash=0.2)) > 0
 
     def test_on_a_courier_that_takes_late_answers(self, monkeypatch):
-        honest = relay.Courier._handed
+        honest = relay.Relay._handed
 
         def handed(self, person, said, now):
             walk = self._walks[said.token]
@@ -180,11 +180,11 @@ class TestBites:
                 walk.holder, said = person, messages.Handed(said.token, walk.turn, said.sealed)
             return honest(self, person, said, now)
 
-        monkeypatch.setattr(relay.Courier, "_handed", handed)
+        monkeypatch.setattr(relay.Relay, "_handed", handed)
         assert self.caught(Faults(delay=15.0, spread="heavy")) > 0
 
     def test_on_a_courier_that_draws_again_after_a_crash(self, monkeypatch):
-        honest = relay.Courier.resume
+        honest = relay.Relay.resume
 
         def resume(self, state):
             honest(self, state)
@@ -194,5 +194,5 @@ class TestBites:
                     walk.visits.pop()
                     self._prepare(0, walk, 0.0)
 
-        monkeypatch.setattr(relay.Courier, "resume", resume)
+        monkeypatch.setattr(relay.Relay, "resume", resume)
         assert self.caught(Faults(crash=0.2)) > 0

@@ -148,7 +148,7 @@ def test_a_courier_that_uses_a_key_twice_is_seen(monkeypatch):
     def take_key(self, person, now):
         return self._people[person].keys[0] if self._people[person].keys else b"", []
 
-    monkeypatch.setattr(relay.Courier, "_take_key", take_key)
+    monkeypatch.setattr(relay.Relay, "_take_key", take_key)
     with pytest.raises(AssertionError):
         assert_hidden(Walked(own_buckets(steps=40), 4))
 

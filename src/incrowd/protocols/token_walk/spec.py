@@ -205,7 +205,7 @@ class TokenWalk(Protocol, OnGraph, TaskBound):
 
     def guarantee(self, view: str = "peer", colluders: Colluders = 0) -> Guarantee:
         """By who looks and what they know; see :mod:`incrowd.protocols.token_walk.accountant`."""
-        walk = accountant.Walk(
+        walk = accountant.AccountedWalk(
             self.parameters,
             self.randomizer,
             self.reads,
