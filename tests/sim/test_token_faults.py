@@ -147,7 +147,7 @@ class TestBites:
 
         def seal(self, asked, packed):
             if isinstance(asked, messages.Again) and packed is not None:
-                value = _unpacked(self._state.value)
+                value = _unpacked(*self._state.value)
                 drawn = _contribution(self._protocol, value, 0, np.random.default_rng())
                 packed = self._format.pack(self._format.unpack(packed) + drawn)
             return honest(self, asked, packed)

@@ -117,8 +117,7 @@ _Found = tuple[Profile, str, tuple[str, ...]]
 def _peer(walk: AccountedWalk, helpers: int, final: bool) -> _Found:
     from incrowd.protocols.token_walk.theorems.hidden_path import HiddenWalkProfile
 
-    chosen = walk.parameters
-    one = contribution(walk.randomizer)
+    chosen, one = walk.parameters, contribution(walk.randomizer)
     profile: Profile = HiddenWalkProfile(one, chosen.n, chosen.steps, helpers)
     if not walk.reads:
         # Of few steps, each with little noise, the curve of a known path may be the lower one.
@@ -176,11 +175,9 @@ def _ring(walk: AccountedWalk, helpers: int) -> _Found:
             "two people who stand around somebody on a ring see every contribution between them: "
             "no promise holds against colluders; use topology complete"
         )
-    ring = Ring(chosen.n, chosen.laps, chosen.published, chosen.spread)
-    if walk.randomizer.uniform_blanket:
-        profile = ring.histogram_profile(walk.randomizer)
-    else:
-        profile = ring.profile(contribution(walk.randomizer))
+    ring, noise = Ring(chosen.n, chosen.laps, chosen.published, chosen.spread), walk.randomizer
+    histogram = noise.uniform_blanket
+    profile = ring.histogram_profile(noise) if histogram else ring.profile(contribution(noise))
     alone = "nobody tells another what they saw of the token"
     unseen = () if chosen.published else (_UNPUBLISHED,)
     return profile, "ring (docs/theory/token_ring.md)", (_FIXED, alone, *unseen)

@@ -13,8 +13,7 @@ _Loop = TypeVar("_Loop", bound=Callable[..., Any])
 _Ints = NDArray[np.int64]
 _Floats = NDArray[np.float64]
 
-_LANES = 128
-"""Observers that are followed together: their view of everyone stays in the cache."""
+_LANES = 128  # observers that are followed together: their view of everyone stays in the cache
 
 
 def _compiled(loop: _Loop) -> _Loop:

@@ -13,10 +13,9 @@ a ball. No party holds all records, and only the holder knows θ at that moment.
   functions of the steps: the token carries them.
 * **Public path**: everyone may know the path. The protection is the noise of the holders in
   between, if a step never brings two models further apart: the loss is convex and β-smooth, the
-  step η constant and at most 2/β. Clipping the mean of several gradients would break that; clipping
-  each record's own gradient makes a linear loss linear from some margin on, so it stays convex and
-  no less smooth. That is done here, for losses of one margin. Anyone adds a gradient at most
-  ``cap`` times, and noise alone afterwards, which others rely on.
+  step η constant and at most 2/β. Each record's own gradient is clipped, which keeps a loss of one
+  margin convex and no less smooth; clipping the mean of several would not. Anyone adds a gradient
+  at most ``cap`` times, and noise alone afterwards, which others rely on.
 
 From "Privacy Amplification by Decentralization" by Cyffers and Bellet, with its theorems replaced;
 proofs are in ``docs/theory/token_walk.md`` and ``docs/theory/token_graph.md``.
@@ -43,8 +42,7 @@ from incrowd.tasks.learning.channels import Channel, Crowd, check_cap, check_cli
 from incrowd.tasks.learning.gradients import Batch
 from incrowd.tasks.learning.sgd import SGD
 
-_ROUNDED = 1 + 1e-12
-"""Records that were scaled to a length may be longer by rounding."""
+_ROUNDED = 1 + 1e-12  # records that were scaled to a length may be longer by rounding
 
 
 @dataclass(frozen=True)
@@ -60,7 +58,6 @@ class TokenNoise(Channel):
     takes_one: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Refuse invalid lengths, noise and paths."""
         check_clip(self.clip)
         check_cap(self.cap)
         noise_apart(self.sigma)
@@ -103,9 +100,8 @@ class TokenNoise(Channel):
             n=crowd.people, steps=rounds, task="sgd", path=self.path, cap=self.cap or 0,
             published=self.published,
         )  # fmt: skip
-        vector = GaussianVector(
-            epsilon=self.noise.epsilon, delta=self.noise.delta, dimension=crowd.size
-        )
+        noise = self.noise
+        vector = GaussianVector(epsilon=noise.epsilon, delta=noise.delta, dimension=crowd.size)
         return TokenWalk.make(parameters, vector)
 
     def guarantee(self, crowd: Crowd, rounds: int) -> Guarantee:
@@ -123,14 +119,14 @@ class TokenNoise(Channel):
 
 @dataclass(kw_only=True, eq=False)
 class TokenSGD(SGD):
-    """Train on whoever holds the token; ``rounds`` are its steps, ``sigma`` is in units of clip.
+    """Train on the holder of the token; ``rounds`` are its steps, ``sigma`` is in units of clip.
 
     ``path`` says whether people learn from whom the token comes and where it goes. A public path
-    needs ``cap``, how often one person adds a gradient at most; ``record_norm``, a length that no
-    record exceeds; and a constant learning rate of at most 2 over the smoothness, which is
-    :meth:`largest_learning_rate`. ``published`` says whether everybody is shown the final model.
-    With a public path the promise is of the token as peers see it: ``history_``, which tells how
-    far every step went, is for you alone.
+    needs ``cap``, the most gradients that one person adds; ``record_norm``, a length that no record
+    exceeds; and a constant learning rate of at most 2 over the smoothness, which is
+    :meth:`largest_learning_rate`. ``published`` says whether everyone is shown the final model.
+    With a public path the guarantee is of the token as peers see it: ``history_``, with the length
+    of every step, is for you alone.
     """
 
     rate: Literal["one"] = field(default="one", init=False)

@@ -7,11 +7,9 @@ and simulation cannot drift apart:
   another draw. As people are away independently of everything, the holder is uniform again: only
   the number of people who had to be asked tells, and it is drawn as one number.
 * graph: the first holder is uniform and the next ones follow the public weights, so that everyone
-  is equally likely at every step. Holders are correlated. The variance of a mean over a stationary
-  reversible walk is at most (1 + λ)/(1 − λ) times that of independent draws, where λ is the second
-  largest eigenvalue of the weights: intervals are widened by that.
-* ring: everyone in turn. Noise is added where :class:`Ring` says, and uniform elements are put into
-  a histogram where it says.
+  is equally likely at every step. Holders are correlated: intervals are widened by
+  :func:`correlation`.
+* ring: everyone in turn, with noise, or uniform elements in a histogram, where :class:`Ring` says.
 
 Beyond the ``cap`` a person adds noise only: in a sum the noise of a public value without that
 value, in a histogram a uniform category. ``Randomizer.from_tally`` knows both as noise in excess of
@@ -49,29 +47,35 @@ People = NDArray[np.int64]
 
 _BLOCK = 3 << 12
 """Numbers that are drawn at a time: they stay in the cache, and memory for them in the process."""
-_DENSE = 2000
-"""People up to whom all eigenvalues are computed."""
+_DENSE = 2000  # people up to whom all eigenvalues are computed
 
 
 def collect(protocol: TokenWalk, values: NDArray[Any], seeds: Seeds) -> Carried:
     """Return the sum that all tokens bring home; nothing is lost in memory."""
-    if protocol.parameters.topology == "ring":
-        return _around(protocol, values, seeds)
-    chosen, randomizer = protocol.parameters, protocol.randomizer
+    chosen, randomizer, graph = protocol.parameters, protocol.randomizer, protocol.graph
+    ring = protocol.ring if chosen.topology == "ring" else None
+    # No statement about a hidden path may depend on it.
+    known = not ring and chosen.path_known == "public" and randomizer.normal_shift is not None
     total: FloatArray = np.zeros(())
     reports, asked, losses = 0, 0, []
-    # No statement about a hidden path may depend on it.
-    known = chosen.path_known == "public" and randomizer.normal_shift is not None
     for token in range(chosen.tokens):
         rng = seeds.generator("device", token)
-        turns = _Turns(randomizer, values, chosen)
-        seen = []
+        asked += chosen.length
+        if ring and not randomizer.uniform_blanket:
+            # Everyone in turn: between two noises there is nothing to draw.
+            total = total + _laps(randomizer, values, chosen.laps, rng)
+            total = total + _ring_noise(randomizer, ring, rng)
+            reports += chosen.length
+            continue
+        turns, seen = _Turns(randomizer, values, chosen), []
         for path in paths(protocol, seeds, token):
             total = total + turns.add(path, rng)
             if known:
                 seen.append(path)
         reports += turns.reports
-        asked += chosen.length
+        if ring:
+            hidden = ring.uniform_elements(randomizer.blanket().gamma)
+            total = total + noise_alone(randomizer, hidden * (1 + ring.published), rng)
         if chosen.available < 1:
             away = seeds.generator("away", token)
             asked += int(away.negative_binomial(chosen.length, chosen.available))
@@ -83,12 +87,12 @@ def collect(protocol: TokenWalk, values: NDArray[Any], seeds: Seeds) -> Carried:
         sent=asked,
         total=total,
         reports=reports,
-        noise=chosen.length * chosen.tokens,
+        noise=(protocol.ring_noise if ring else chosen.length) * chosen.tokens,
         steps=chosen.length,
         crowd=chosen.n,
         losses=largest_known(losses),
-        drawn=True,
-        correlation=1.0 if protocol.graph is None else correlation(protocol.graph, chosen.length),
+        drawn=not ring,
+        correlation=1.0 if graph is None else correlation(graph, chosen.length),
     )
 
 
@@ -189,58 +193,31 @@ class _Turns:
         return total + noise_alone(self.randomizer, idle, rng) if idle else total
 
 
-def noise_alone(randomizer: Randomizer, count: int, rng: np.random.Generator) -> FloatArray:
+def noise_alone(
+    randomizer: Randomizer, count: int, rng: np.random.Generator, *, exactly: bool = False
+) -> FloatArray:
     """Return the sum of this number of turns that add noise alone, of known mean.
 
     For categories uniform elements; else a public value with its noise, and without the value.
     """
     total: FloatArray = np.zeros(())
+    randomize = randomizer.randomize_exactly if exactly else randomizer.randomize
     for size in _blocks(count, randomizer):
         if randomizer.domain == "category":
             categories = int(getattr(randomizer, "categories"))  # noqa: B009
-            uniform = rng.integers(categories, size=size)
-            total = total + np.bincount(uniform, minlength=categories)
+            total = total + np.bincount(rng.integers(categories, size=size), minlength=categories)
         else:
             public = np.zeros(size)
             if randomizer.domain == "vector":
                 public = np.zeros((size, int(getattr(randomizer, "dimension"))))  # noqa: B009
                 public[:, 0] = 1
-            total = total + randomizer.tally(randomizer.randomize(public, rng) - public)
+            total = total + randomizer.tally(randomize(public, rng) - public)
     return total
 
 
 def _blocks(count: int, randomizer: Randomizer) -> Iterator[int]:
     most = max(1, _BLOCK // int(getattr(randomizer, "dimension", 1)))
     return (min(most, count - start) for start in range(0, count, most))
-
-
-def _around(protocol: TokenWalk, values: NDArray[Any], seeds: Seeds) -> Carried:
-    """Go around the ring; between two noises there is nothing to draw."""
-    chosen, randomizer, ring = protocol.parameters, protocol.randomizer, protocol.ring
-    total: FloatArray = np.zeros(())
-    for token in range(chosen.tokens):
-        rng = seeds.generator("device", token)
-        if randomizer.uniform_blanket:
-            turns = _Turns(randomizer, values, chosen)
-            for path in paths(protocol, seeds, token):
-                total = total + turns.add(path, rng)
-            hidden = ring.uniform_elements(randomizer.blanket().gamma)
-            total = total + noise_alone(randomizer, hidden * (1 + ring.published), rng)
-        else:
-            total = total + _laps(randomizer, values, chosen.laps, rng)
-            total = total + _ring_noise(randomizer, ring, rng)
-    reports, noise = ring.steps * chosen.tokens, protocol.ring_noise * chosen.tokens
-    return Carried(
-        rounds=(),
-        sent=reports,
-        total=total,
-        reports=reports,
-        noise=noise,
-        steps=ring.steps,
-        crowd=chosen.n,
-        losses=None,
-        drawn=False,
-    )
 
 
 def _laps(

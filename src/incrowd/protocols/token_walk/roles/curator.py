@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from incrowd.errors import InvalidParameter
 from incrowd.protocols.runtime import wire
 from incrowd.protocols.runtime.actor import COURIER, Actor, Done, Effect, Message, Sealer, Send
 from incrowd.protocols.token_walk.roles import messages
@@ -70,26 +69,25 @@ class Curator(Actor):
             return None
         try:
             packed = self._sealer.open(told.sealed)
-            total = self._format.unpack(packed)
-            self._format.check(total)
-        except (ValueError, InvalidParameter):
+            count = self._format.unpack(packed).sum()
+        except ValueError:
             return None
-        # Every category in the sum is one contribution, or one element of noise.
-        return None if self._format.counts and total.sum() != told.noise else packed
+        # Every category in a histogram is one contribution, or one element of noise.
+        fits = not self._format.counts or count == told.noise <= self._format.most
+        return packed if fits else None
 
     def _carried(self) -> Carried:
-        chosen, came = self._protocol.parameters, list(self._came.values())
-        total = self._format.empty()
-        home = [each for each in came if each.packed is not None]
-        for each in home:
-            total = total + self._format.unpack(each.packed or b"")
-        graph = self._protocol.graph
+        chosen, came, graph = self._protocol.parameters, self._came.values(), self._protocol.graph
+        total, home = self._format.empty(), [each.told for each in came if each.packed is not None]
+        for each in came:
+            if each.packed is not None:
+                total = total + self._format.unpack(each.packed)
         return Carried(
             rounds=(),
             sent=sum(each.told.steps for each in came),
             total=total.reshape(()) if self._protocol.randomizer.domain == "interval" else total,
-            reports=sum(each.told.reports for each in home),
-            noise=sum(each.told.noise for each in home),
+            reports=sum(told.reports for told in home),
+            noise=sum(told.noise for told in home),
             steps=max(each.told.steps for each in came),
             crowd=min(each.told.crowd for each in came),
             losses=largest_known([each.told.losses for each in came]),

@@ -46,13 +46,12 @@ from incrowd.protocols.token_walk.roles.messages import HOME, LOT
 from incrowd.protocols.token_walk.roles.relay import Relay, walk_seconds
 from incrowd.protocols.token_walk.roles.token import token_format
 from incrowd.protocols.token_walk.simulate import noise_alone
-from incrowd.randomizers.base import FloatArray, Randomizer
+from incrowd.randomizers.base import FloatArray
 
 if TYPE_CHECKING:
     from incrowd.protocols.token_walk.spec import TokenWalk
 
-_SPARE_LOTS = 1000
-"""Lots of keys that a device makes beyond the visits of a walk."""
+_SPARE_LOTS = 1000  # lots of keys that a device makes beyond the visits of a walk
 _TO_DEVICE = msgspec.msgpack.Decoder(
     messages.Restock | messages.Carry | messages.Again | messages.Release | messages.Over
 )
@@ -97,15 +96,6 @@ def _contribution(
     return drawn + noise_alone(randomizer, added, rng) if added else drawn
 
 
-def _noise(randomizer: Randomizer, rng: np.random.Generator) -> FloatArray:
-    if randomizer.domain == "category":
-        return noise_alone(randomizer, 1, rng)
-    public: FloatArray = np.zeros(1)
-    if randomizer.domain == "vector":
-        public = np.eye(1, int(getattr(randomizer, "dimension")))  # noqa: B009
-    return randomizer.tally(randomizer.randomize_exactly(public, rng) - public)
-
-
 class _DeviceState(msgspec.Struct, array_like=True):
     lot: int = -1  # the last lot of keys that was asked for
     keys: list[bytes] = []  # the public halves of that lot
@@ -115,16 +105,12 @@ class _DeviceState(msgspec.Struct, array_like=True):
     sums: dict[int, dict[int, bytes]] = {}  # sums that may be asked for again, by token and turn
     contributions: dict[int, int] = {}  # contributions to each token, without those of noise alone
     over: bool = False
+    # The encoded value as type, shape and bytes, from the start until the walk is over: the noise
+    # of a contribution depends on the turn and is drawn when the token comes.
     value: tuple[str, list[int], bytes] = ("<i8", [0], b"")
-    """The encoded value as type, shape and bytes, from the start until the walk is over.
-
-    The noise of a contribution depends on the turn, so that it is drawn when the token comes; the
-    answer itself is read once.
-    """
 
 
-def _unpacked(value: tuple[str, list[int], bytes]) -> NDArray[Any]:
-    kind, shape, content = value
+def _unpacked(kind: str, shape: list[int], content: bytes) -> NDArray[Any]:
     return np.frombuffer(content, np.dtype(kind)).reshape(shape)
 
 
@@ -151,16 +137,13 @@ class Device(Actor):
         if message.sender != COURIER or self._state.over:
             return []
         asked = wire.decode(_TO_DEVICE, message.body, self._limit)
-        match asked:
-            case messages.Restock():
-                return self._restock(asked)
-            case messages.Carry() | messages.Again():
-                return self._take_turn(asked)
-            case messages.Release():
-                self._state.sums.get(asked.token, {}).pop(asked.turn, None)
-            case messages.Over():
-                return self._end()
-        return []
+        if isinstance(asked, messages.Restock):
+            return self._restock(asked)
+        if isinstance(asked, messages.Carry | messages.Again):
+            return self._take_turn(asked)
+        if isinstance(asked, messages.Release):
+            self._state.sums.get(asked.token, {}).pop(asked.turn, None)
+        return self._end() if isinstance(asked, messages.Over) else []
 
     def wake(self, now: float) -> list[Effect]:
         """End: the time of the walk is up."""
@@ -216,9 +199,9 @@ class Device(Actor):
             total = self._format.unpack(self._sealer.open_with(secret, asked.sealed))
         rng = self._context.generator(1, token, turn)
         if asked.blank:
-            drawn = _noise(self._protocol.randomizer, rng)
+            drawn = noise_alone(self._protocol.randomizer, 1, rng, exactly=True)
         else:
-            drawn = _contribution(self._protocol, _unpacked(state.value), turn, rng)
+            drawn = _contribution(self._protocol, _unpacked(*state.value), turn, rng)
         packed = self._format.pack(total + drawn)
         answer = self._seal(asked, packed)
         # From here on nothing can fail: the key is used up, and the contribution made.

@@ -16,10 +16,8 @@ import msgspec
 from incrowd.protocols.token_walk.roles.token import TokenFormat
 
 KEY_BYTES = 32
-LOT = 8
-"""One-time keys that a device makes at a time."""
-HOME = b""
-"""In place of the key of the next holder: the token goes to the curator."""
+LOT = 8  # one-time keys that a device makes at a time
+HOME = b""  # in place of the key of the next holder: the token goes to the curator
 _ROOM = 1024
 
 _Number = Annotated[int, msgspec.Meta(ge=0, lt=2**32)]

@@ -5,23 +5,18 @@
                    └──────────┘
 
 A request (``Carry``, or ``Again`` after a loss) goes to one person and names a one-time key of the
-next. While it is *asked*, the same bytes are repeated; the answer to any other request, an earlier
-one included, changes nothing, so that there is never more than one token. A person who is silent
-for a round is passed over: not drawn again until they answer with new keys. So that people who went
-away count no longer among those who could have been drawn, everyone not heard of for the settling
+next. While it is *asked*, the same bytes are repeated; the answer to any other request changes
+nothing, so that there is never more than one token. A person who is silent for a round is passed
+over: not drawn again until they answer with new keys. An earlier holder then seals its sum to
+another person, and the visits after that sum are a dead branch, which is in no result; if all of
+those who still have theirs are silent again and again, the walk begins anew. So that people who
+went away do not count as people who could have been drawn, everyone not heard of for the settling
 time is asked for a sign of life, and everyone before a token comes home.
-An earlier holder then seals its sum to another person; if all of those who still have theirs are
-silent again and again, the walk begins anew.
 
 Holders are uniform among those who are there, on a graph by its weights, and on a ring everyone in
 turn; there people are never passed over, and the token waits. A visit counts as a step of the walk
-when it is asked for, answered or not, so that a walk never has more steps than planned. All
-draws are durable before any message tells of them, and each has a stream of its own.
-
-*Visits.* A token has been along a line of visits, with branches at losses. Every visit adds to the
-sum that an earlier one left behind. As long as everyone answers, that is the visit just before;
-after a silence, an earlier holder seals its sum once more, and the walk goes on from there. The
-visits after that sum are a dead branch, which is in no result.
+when it is asked for, answered or not, so that a walk never has more steps than planned. All draws
+are durable before any message tells of them, and each has a stream of its own.
 """
 
 from __future__ import annotations
@@ -57,17 +52,12 @@ from incrowd.protocols.token_walk.theorems.conditional_on_path import largest_lo
 if TYPE_CHECKING:
     from incrowd.protocols.token_walk.spec import TokenWalk
 
-_KEPT: Final = 8
-"""Last holders who keep their sums."""
-_PATIENCE: Final = 3
-"""Requests to each of them before the walk begins anew."""
-_LOW: Final = messages.LOT // 2
-"""Keys left of a person below which more are asked for."""
-_CALLS: Final = 4
-"""Requests for a sign of life within a round."""
+_KEPT: Final = 8  # last holders who keep their sums
+_PATIENCE: Final = 3  # requests to each of them before the walk begins anew
+_LOW: Final = messages.LOT // 2  # keys left of a person below which more are asked for
+_CALLS: Final = 4  # requests for a sign of life within a round
 _NOBODY: Final = -1
-_NOWHERE: Final = -1
-"""In place of a visit: the origin of a new token."""
+_NOWHERE: Final = -1  # in place of a visit: the origin of a new token
 
 _FROM_DEVICE = msgspec.msgpack.Decoder(messages.Stock | messages.Handed)
 _FROM_CURATOR = msgspec.msgpack.Decoder(messages.Arrived)
@@ -147,15 +137,13 @@ class Relay(Actor):
         generator: Callable[..., np.random.Generator],
         timing: Timing,
     ) -> None:
-        """``generator`` gives the stream of one draw."""
         chosen = protocol.parameters
         self._protocol = protocol
         self._n, self._length, self._cap = chosen.n, chosen.length, chosen.cap
         self._ring = chosen.topology == "ring"
         self._weights = None if protocol.graph is None else weights_of(protocol.graph)
         self._limit = messages.limit_of(token)
-        self._generator = generator
-        self._timing = timing
+        self._generator, self._timing = generator, timing
         self._begins = timing.settle * timing.round_seconds
         # A part of a lap must not come home: the noise that hides it may not be in it yet.
         self._last_call = np.inf if self._ring else _last_call(chosen.length, timing)
@@ -165,8 +153,7 @@ class Relay(Actor):
             _TokenState(_WAITING, chosen.n, OutboxState({})) for _ in range(chosen.tokens)
         ]
         self._restocks = Outbox(timing.backoff)
-        self._over = False
-        self._was_away = False
+        self._over = self._was_away = False
 
     def start(self, now: float) -> list[Effect]:
         """Ask everyone for keys."""
@@ -177,12 +164,10 @@ class Relay(Actor):
         """Take keys, a token that was handed on, or the curator's word that one is safe."""
         if message.sender == CURATOR:
             arrived = wire.decode(_FROM_CURATOR, message.body, self._limit)
-            if arrived is None or arrived.token >= len(self._walks):
+            walks = [] if arrived is None else self._walks[arrived.token : arrived.token + 1]
+            if not walks or walks[0].stage != _HOME:
                 return []
-            walk = self._walks[arrived.token]
-            if walk.stage != _HOME:
-                return []
-            walk.stage, walk.outbox = _OVER, OutboxState({})
+            walks[0].stage, walks[0].outbox = _OVER, OutboxState({})
             return self._go_on(now)
         person = person_of(message.sender) if is_device(message.sender) else _NOBODY
         said = wire.decode(_FROM_DEVICE, message.body, self._limit)
@@ -246,10 +231,8 @@ class Relay(Actor):
         effects: list[Effect] = []
         if self._ring or not any(walk.stage in _UNDER_WAY for walk in self._walks):
             return effects, None
-        times = []
-        pause = self._timing.round_seconds / _CALLS
-        counted = (walk.since for walk in self._walks if walk.stage == _COUNTED)
-        since = min(counted, default=np.inf)
+        times, pause = [], self._timing.round_seconds / _CALLS
+        since = min((w.since for w in self._walks if w.stage == _COUNTED), default=np.inf)
         for person, who in enumerate(self._people):
             if not who.present:
                 continue
@@ -267,12 +250,10 @@ class Relay(Actor):
         return effects, min(times, default=None)
 
     def _restock(self, person: int, now: float) -> list[Effect]:
-        """Ask for more keys, unless that was asked already."""
-        who = self._people[person]
         if person in self._restocks.state().pending:
             return []
-        who.lot += 1
-        body = wire.encode(messages.Restock(who.lot))
+        self._people[person].lot += 1
+        body = wire.encode(messages.Restock(self._people[person].lot))
         return [self._restocks.put(person, device(person), body, now)]
 
     def _stocked(self, person: int, said: messages.Stock, now: float) -> list[Effect]:
@@ -363,14 +344,13 @@ class Relay(Actor):
         return self._outbox(walk).put(token, device(walk.holder), wire.encode(body), now)
 
     def _handed(self, person: int, said: messages.Handed, now: float) -> list[Effect]:
-        """The answer to what is asked, and to nothing else."""
         if said.token >= len(self._walks):
             return []
         walk = self._walks[said.token]
         if walk.stage != _ASKED or (said.turn, person) != (walk.turn, walk.holder):
             return []
         effects: list[Effect] = []
-        walk.tries = 0
+        walk.tries, walk.sealed = 0, said.sealed
         if walk.again == _NOWHERE:
             walk.head = len(walk.visits) - 1
             for place in islice(line(walk.visits, walk.head), _KEPT, _KEPT + 1):
@@ -379,7 +359,6 @@ class Relay(Actor):
                 effects.append(Send(device(done.holder), release))
         else:
             walk.head = walk.again
-        walk.sealed = said.sealed
         if walk.next_key == HOME:
             # Everyone is asked for a sign of life before the token comes home: a person who gives
             # none was perhaps gone for longer, and no part of the crowd.

@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from incrowd.errors import InvalidParameter, ProtocolFailed
+from incrowd.errors import ProtocolFailed
 from incrowd.randomizers.base import Estimate, FloatArray, Randomizer
 from incrowd.tasks.base import Collected
 
 if TYPE_CHECKING:
     from incrowd.protocols.token_walk.spec import TokenWalk
 
-_NOBODY = 0xFFFFFFFF
-"""In place of a category, where a list of them is filled up."""
+_NOBODY = 0xFFFFFFFF  # in place of a category, where a list of them is filled up
 _PLACE = np.dtype([("category", "<u4"), ("count", "<u4")])
 
 
@@ -145,11 +144,6 @@ class TokenFormat:
         total = self.empty()
         np.add.at(total, places["category"], places["count"])
         return total
-
-    def check(self, total: FloatArray) -> None:
-        """Refuse a histogram that has more in it than there can be."""
-        if self.counts and total.sum() > self.most:
-            raise InvalidParameter("a token holds more contributions than there were")
 
 
 def token_format(protocol: TokenWalk) -> TokenFormat:

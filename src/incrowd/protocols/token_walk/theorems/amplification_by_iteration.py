@@ -32,18 +32,14 @@ from incrowd.protocols.token_walk.theorems import gap_moments
 from incrowd.protocols.token_walk.theorems.gap_moments import Geometric, Runs
 from incrowd.randomizers.base import FloatArray
 
-LONGEST = 64
-"""A longer run of one person's contributions is shown to the observer in between."""
+LONGEST = 64  # a longer run of one person's contributions is shown to the observer in between
 _MOST_EXPONENT = 250.0
 """Beyond this λ weights leave the range of doubles; no useful order is that large."""
 _ORDERS = 1 + np.geomspace(1e-3, 1e4, 29)
 _FINE, _SPLITS, _REFINEMENTS = 4000, 24, 10
-_MOST_MOMENT = 50.0
-"""Orders with larger moments are of no use."""
-_FARTHEST = 700.0
+_MOST_MOMENT = 50.0  # orders with larger moments are of no use
+_FARTHEST, _SMALL, _GRID = 700.0, 1e-4, 40
 _UP = 1 + 2.0**-51
-_SMALL = 1e-4
-_GRID = 40
 
 
 class MomentProfile(Profile):
@@ -176,7 +172,6 @@ class IteratedProfile(MomentProfile):
     published: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse a crowd of observers only, no noise, and no contribution."""
         checks.integer(self.cap, "cap", 1)
         checks.integer(self.colluders, "colluders", 0)
         if checks.crowd(self.n, at_least=2) < self.colluders + 2:

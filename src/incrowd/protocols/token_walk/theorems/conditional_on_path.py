@@ -22,8 +22,7 @@ from incrowd.errors import InvalidCrowd, InvalidParameter
 from incrowd.privacy.gaussian import GaussianProfile
 from incrowd.randomizers.base import FloatArray
 
-_MOST_PEOPLE = 20_000
-"""A matrix of all pairs takes three gigabytes then."""
+_MOST_PEOPLE = 20_000  # a matrix of all pairs takes three gigabytes then
 _FEW_PEOPLE, _MOST_WORK = 4000, 4e8
 """People, and people times steps, up to which all pairs are computed in seconds."""
 _LEAST_SHIFT = 1e-6

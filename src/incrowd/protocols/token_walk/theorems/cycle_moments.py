@@ -28,16 +28,12 @@ import numpy as np
 
 from incrowd.randomizers.base import FloatArray
 
-_SHORT = 2500
-"""Walks of at most this many steps are followed one by one."""
+_SHORT = 2500  # walks of at most this many steps are followed one by one
 _SINGLE, _GROWTH = 64, 1.01
-_CYCLES = 45
-"""Cycles are followed for this many times their mean length."""
+_CYCLES = 45  # cycles are followed for this many times their mean length
 _FEWEST_VISITS, _CELLS = 80, 4000
-_ROUND = 1e-6
-"""Binomial coefficients come from logarithms of factorials of numbers up to 10⁹."""
-_SLIP = 1e-11
-"""Sums and products of some thousand positive terms are rounded by less."""
+_ROUND = 1e-6  # Binomial coefficients come from logarithms of factorials of numbers up to 10⁹
+_SLIP = 1e-11  # sums and products of some thousand positive terms are rounded by less
 _LARGEST = 1 - 1e-6
 
 
@@ -120,16 +116,6 @@ class CycleMoments:
         place = np.clip(np.searchsorted(x, most / last, side="right") - 1, 0, _CELLS - 2)
         log = np.where(most < last, np.log(last) + last * highest[place], -np.inf)
         return np.asarray(np.exp(log))
-
-    def bound(self, rate: float) -> float:
-        """Return the logarithm of the bound, for one rate λ."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            # If f is beyond the doubles, no root is found.
-            excess = self.excesses(rate)
-            found = min(self._renewed(excess, extended) for extended in (False, True))
-        if self.steps <= _SHORT and math.isfinite(found):
-            found = min(found, self._followed(excess))
-        return max(found, 0.0) * (1 + _SLIP) + _SLIP
 
     def _renewed(self, excess: FloatArray, extended: bool) -> float:
         """ρ^(−T) times the overshoot.
@@ -223,4 +209,10 @@ class CycleMoments:
 
 @lru_cache(maxsize=4096)
 def _log_moment(moments: CycleMoments, rate: float) -> float:
-    return moments.bound(rate)
+    with np.errstate(over="ignore", invalid="ignore"):
+        # If f is beyond the doubles, no root is found.
+        excess = moments.excesses(rate)
+        found = min(moments._renewed(excess, extended) for extended in (False, True))
+    if moments.steps <= _SHORT and math.isfinite(found):
+        found = min(found, moments._followed(excess))
+    return max(found, 0.0) * (1 + _SLIP) + _SLIP

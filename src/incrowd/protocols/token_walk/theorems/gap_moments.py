@@ -32,11 +32,9 @@ _ROUNDING = 2.0**-53
 _NEAR = 128
 """Up to here sums are convolved directly; the error of the transform is relative to the total."""
 _TRANSFORM = 16 * 2.0**-53
-_MOST = 600.0
-"""Exponents that are added up as they are; larger ones go by their logarithms."""
+_MOST = 600.0  # exponents that are added up as they are; larger ones go by their logarithms
 _LEAST = 1e-300
-_KEPT = 1 << 14
-"""Sums of gaps are kept up to this horizon; beyond they take too much memory."""
+_KEPT = 1 << 14  # sums of gaps are kept up to this horizon; beyond they take too much memory
 
 
 @dataclass(frozen=True, eq=False)

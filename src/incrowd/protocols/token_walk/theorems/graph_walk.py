@@ -35,12 +35,10 @@ Weights = sparse.csr_array
 _TOLERANCE = 1e-12
 _SHORTEST, _FARTHEST = 1024, 8192
 _FEW_PEOPLE, _FEW_PAIRS = 32, 48
-_ALIKE = 12
-"""Digits to which the chances of gaps agree of pairs that are taken as one."""
+_ALIKE = 12  # digits to which the chances of gaps agree of pairs that are taken as one
 _SLIP = 1e-9
 """Allowed per run, relative, for chances from linear equations and for pairs taken as one."""
-_EXPONENTS = (1.03, 1.1, 1.3, 2.0)
-"""Of Hölder's inequality, for a published result."""
+_EXPONENTS = (1.03, 1.1, 1.3, 2.0)  # of Hölder's inequality, for a published result
 
 
 def metropolis(graph: Graph) -> Weights:
@@ -125,7 +123,6 @@ class PairOnGraphProfile(MomentProfile):
     published: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse weights that carry no walk, and a pair that is none."""
         object.__setattr__(self, "weights", check_weights(self.weights))
         for person in self.pair:
             if not 0 <= checks.integer(person, "a person", 0) < self.weights.shape[0]:

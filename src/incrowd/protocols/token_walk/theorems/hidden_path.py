@@ -61,7 +61,6 @@ class HiddenWalkProfile(Profile):
     colluders: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse a crowd that hides nobody, and a walk without steps."""
         coalition(self.n, self.colluders)
         checks.integer(self.steps, "steps", 1)
 

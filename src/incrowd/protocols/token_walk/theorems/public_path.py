@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -108,14 +108,13 @@ class CuratorSumProfile(_WalkProfile):
     steps: int
 
     def __post_init__(self) -> None:
-        """Refuse what is no crowd, no walk or no shift."""
         _check(self.mu, self.n, self.steps)
 
     @cached_property
     def _visits(self) -> Visits:
         return visits(self.steps, 1 / self.n)
 
-    @property
+    @cached_property
     def _shift(self) -> float:
         return self.mu / math.sqrt(self.steps)
 
@@ -142,7 +141,6 @@ class PublicWalkProfile(_WalkProfile):
     published: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what is no crowd, no walk or no shift."""
         _check(self.mu, self.n, self.steps)
         coalition(self.n, self.colluders, 1)
 
@@ -152,7 +150,6 @@ class PublicWalkProfile(_WalkProfile):
 
     @cached_property
     def _seen_by_all(self) -> LocalWalkProfile:
-        """k²/m is at most k: never worse than seeing every contribution."""
         return LocalWalkProfile(GaussianProfile(self.mu), self.n, self.steps)
 
     @property
@@ -165,6 +162,7 @@ class PublicWalkProfile(_WalkProfile):
         cells = _Cells(epsilon, self.mu, float(self.steps))
         index = self._best(cells)
         log = cells.supremum(float(_RATES[index])) + self._log_excess(index)
+        # k²/m is at most k: never worse than a view of every contribution.
         return min(math.exp(min(log, 0.0)), self._seen_by_all.delta(epsilon))
 
     def _log_excess(self, index: int) -> float:
@@ -173,14 +171,12 @@ class PublicWalkProfile(_WalkProfile):
         return log + math.log(-math.expm1(-log)) if math.isfinite(log) else math.inf
 
     def _best(self, cells: _Cells) -> int:
-        """The rate λ whose bound is least, going down the slope by ever smaller steps.
-
-        Every search begins at the same place, so that later ones meet rates already looked at.
-        """
+        """The rate λ whose bound is least, going down the slope by ever smaller steps."""
 
         def height(index: int) -> float:
             return cells.roughly(float(_RATES[index])) + self._log_excess(index)
 
+        # Every search begins at the same place, so that later ones meet rates already looked at.
         here, step = _START, _STRIDE
         while not math.isfinite(height(here)) and here > step:
             here -= step
@@ -221,7 +217,7 @@ class _Cells:
 
     def __init__(self, epsilon: float, mu: float, most: float) -> None:
         self.epsilon, self.mu = epsilon, mu
-        # W is at least 1/T where it is not zero, and a cell that begins at zero is never good.
+        # W is at least 1/T unless it is zero, and a cell that begins at zero is never good.
         self.w = np.geomspace(min(_LEAST, 1 / most), most, _COARSE)
         self.log = self._curve(self.w)
 
@@ -235,9 +231,8 @@ class _Cells:
 
     def supremum(self, rate: float) -> float:
         """The same over all w, from above: g at the right of a cell, e^(λw) at its left."""
-        left = _log_expm1(rate * self.w)
+        left, seen = _log_expm1(rate * self.w), self.roughly(rate)
         bounds = self.log[1:] - left[:-1]
-        seen = float((self.log - left).max())
         worst = bounds > seen
         if not worst.any():
             return float(bounds.max())
@@ -265,7 +260,6 @@ class LocalWalkProfile(_WalkProfile):
     cap: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse what is no crowd, no walk or no cap."""
         checks.crowd(self.n, at_least=2)
         checks.integer(self.steps, "steps", 1)
         checks.integer(self.cap, "cap", 0)
@@ -273,14 +267,13 @@ class LocalWalkProfile(_WalkProfile):
     @cached_property
     def _visits(self) -> Visits:
         number = visits(self.steps, 1 / self.n)
-        if not self.cap:
-            return number
-        return Visits(np.minimum(number.count, self.cap), number.chance, number.beyond)
+        return replace(number, count=np.minimum(number.count, self.cap or math.inf))
 
     @property
     def _scale(self) -> float:
-        shift = 40 * self.one.interval
-        return shift * math.sqrt(min(self.steps / self.n + 1, self.cap or math.inf))
+        return (
+            40 * self.one.interval * math.sqrt(min(self.steps / self.n + 1, self.cap or math.inf))
+        )
 
     @cached_property
     def _composed(self) -> tuple[RepeatedProfile, ...]:

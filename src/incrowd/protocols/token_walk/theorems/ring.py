@@ -5,14 +5,11 @@ observer lie n − 1 steps of others, each person once. If every (n − 1)-th st
 from the first, exactly one of them does, and it is not the observer's: after any subtraction each
 contribution is hidden behind one noise. ``spread`` divides that noise over all steps.
 
-A published result is seen by everyone. The steps after an observer's last visit need not hold a
-noise, so that the last step then always adds one.
-
-For histograms the token is a vector of counts and every contribution a k-ary response: n − 1
-reports between two visits are shuffled by being counted. Before the first visit there can be fewer;
-uniform elements, put into the token at the start (and, when published, at the end), hide them.
-
-Two people on both sides of a third see everything the third adds: no colluders are allowed. See
+If the result is published, the last step always adds a noise too, as the steps after an observer's
+last visit need not hold one. In histograms every contribution is a k-ary response: n − 1 reports
+between two visits are shuffled by being counted. Before the first visit there can be fewer; uniform
+elements, put into the token at the start (and, when published, at the end), hide them. Two people
+on both sides of a third see all of the third's contributions: no colluders are allowed. See
 ``docs/theory/token_ring.md``.
 """
 
@@ -47,7 +44,6 @@ class Ring:
     spread: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse two people, whom nothing lies between, and no lap."""
         checks.crowd(self.n, at_least=_FEWEST)
         checks.integer(self.laps, "laps", 1)
 
@@ -100,26 +96,20 @@ class Ring:
         return math.ceil(checks.probability(gamma, "gamma") * self.n)
 
     def histogram_profile(self, randomizer: Randomizer) -> Profile:
-        """Return the profile of any peer's view of another when contributions are k-ary responses.
-
-        All but one of the observations of a pair are whole blocks; the other one, before the first
-        visit or after the last, is hidden by the uniform elements alone at worst.
-        """
+        """Return the profile of any peer's view of another for k-ary responses."""
         if not randomizer.uniform_blanket:
             raise InvalidParameter(
                 "randomizer must have a uniform blanket, as KRR(categories=4, epsilon=1.0) has: "
                 f"{randomizer.kind} has none"
             )
         law, alone = randomizer.blanket(), LocalProfile(randomizer)
-        hidden = self.uniform_elements(law.gamma)
-        short = ShuffleProfile(_among_uniform(law), hidden + 1, alone)
+        # All but one of the observations of a pair are whole blocks; the other one, before the
+        # first visit or after the last, is hidden by the uniform elements alone at worst. Among
+        # these the law is all blanket, of mass one.
+        gamma = float(np.sum(law.mass))
+        uniform = PairLaw.of(law.a * gamma, law.b * gamma, law.mass / gamma)
+        short = ShuffleProfile(uniform, self.uniform_elements(law.gamma) + 1, alone)
         if self.laps == 1:
             return short
         block = ShuffleProfile(law, self.n - 1, alone, randomizer.attack())
         return ComposedProfile(((block, self.laps - 1), (short, 1)))
-
-
-def _among_uniform(law: PairLaw) -> PairLaw:
-    """The blanket law when every other element is uniform: all of it is blanket, of mass one."""
-    gamma = float(np.sum(law.mass))
-    return PairLaw.of(law.a * gamma, law.b * gamma, law.mass / gamma)

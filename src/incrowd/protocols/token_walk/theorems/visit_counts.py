@@ -21,8 +21,7 @@ from incrowd.randomizers.base import FloatArray
 _ROUND = 1e-9
 _UNLIKELY = 1e-60
 _MOST_GROUPS = 400
-_LONGEST = 6.0
-"""A walk is followed back from its end for this many mean times between visits."""
+_LONGEST = 6.0  # a walk is followed back from its end for this many mean times between visits
 _STRETCHES, _MOST_STRETCHES = 24, 1000
 _THRESHOLDS, _ZOOMS = 48, 3
 
