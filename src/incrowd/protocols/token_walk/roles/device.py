@@ -64,7 +64,7 @@ def make_actor(protocol: TokenWalk, address: Address, context: ActorContext) -> 
             "task sgd is trained by TokenSGD: it is not played by devices", field="task"
         )
     if address == COURIER:
-        return Relay(protocol, token_format(protocol), context.generator, context.timing)
+        return Relay(protocol, context)
     if address == CURATOR:
         return Curator(protocol, context.sealer)
     return Device(protocol, person_of(address), context)

@@ -21,7 +21,7 @@ are durable before any message tells of them, and each has a stream of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -40,13 +40,13 @@ from incrowd.protocols.runtime.actor import (
     is_device,
     person_of,
 )
-from incrowd.protocols.runtime.context import Timing
+from incrowd.protocols.runtime.context import ActorContext, Timing
 from incrowd.protocols.runtime.delivery import Outbox, OutboxState, wake_at
 from incrowd.protocols.token_walk.accountant import weights_of
 from incrowd.protocols.token_walk.parameters import FEWEST
 from incrowd.protocols.token_walk.roles import messages
 from incrowd.protocols.token_walk.roles.messages import HOME
-from incrowd.protocols.token_walk.roles.token import TokenFormat
+from incrowd.protocols.token_walk.roles.token import token_format
 from incrowd.protocols.token_walk.theorems.conditional_on_path import largest_loss
 
 if TYPE_CHECKING:
@@ -130,20 +130,14 @@ class _RelayState(msgspec.Struct, array_like=True):
 class Relay(Actor):
     """Runs all tokens side by side."""
 
-    def __init__(
-        self,
-        protocol: TokenWalk,
-        token: TokenFormat,
-        generator: Callable[..., np.random.Generator],
-        timing: Timing,
-    ) -> None:
-        chosen = protocol.parameters
+    def __init__(self, protocol: TokenWalk, context: ActorContext) -> None:
+        chosen, timing = protocol.parameters, context.timing
         self._protocol = protocol
         self._n, self._length, self._cap = chosen.n, chosen.length, chosen.cap
         self._ring = chosen.topology == "ring"
         self._weights = None if protocol.graph is None else weights_of(protocol.graph)
-        self._limit = messages.limit_of(token)
-        self._generator, self._timing = generator, timing
+        self._limit = messages.limit_of(token_format(protocol))
+        self._generator, self._timing = context.generator, timing
         self._begins = timing.settle * timing.round_seconds
         # A part of a lap must not come home: the noise that hides it may not be in it yet.
         self._last_call = np.inf if self._ring else _last_call(chosen.length, timing)

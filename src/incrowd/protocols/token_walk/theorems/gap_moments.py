@@ -48,7 +48,8 @@ class Gap:
         """Return weights at 1, …, horizon after one more gap, and the mass beyond, from above."""
         horizon, size = weight.size, 2 * weight.size
         found = np.fft.irfft(np.fft.rfft(weight, size) * self._transform, size)
-        error = math.log2(size) * _TRANSFORM * float(np.linalg.norm(weight) * self._norm)
+        norms = np.linalg.norm(weight) * float(np.linalg.norm(self.chance))
+        error = math.log2(size) * _TRANSFORM * float(norms)
         after = np.zeros(horizon)
         after[1:] = np.maximum(found[: horizon - 1], 0.0) + error
         near = min(_NEAR, horizon)
@@ -87,10 +88,6 @@ class Gap:
     @cached_property
     def _transform(self) -> NDArray[np.complex128]:
         return np.fft.rfft(self.chance, 2 * self.chance.size)
-
-    @cached_property
-    def _norm(self) -> float:
-        return float(np.linalg.norm(self.chance))
 
     @cached_property
     def _tail(self) -> FloatArray:
