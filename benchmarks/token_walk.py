@@ -37,7 +37,7 @@ from targets import Result, show
 
 from incrowd.protocols.token_walk import TokenWalk
 from incrowd.protocols.token_walk.simulate import collect
-from incrowd.protocols.token_walk.theorems.conditional_on_path import realised_losses
+from incrowd.protocols.token_walk.theorems.conditional_on_path import path_losses
 from incrowd.randomizers import KRR, Gaussian
 from incrowd.randomness import Seeds
 
@@ -243,15 +243,15 @@ def simulations(steps: int, repeats: int) -> list[Result]:
 
 def losses(repeats: int, observers: int) -> list[Result]:
     path = np.random.default_rng(2).integers(PAIRS, size=PATH)
-    realised_losses(path[:100], PAIRS, published=True)  # compiles
-    ours = Timed(lambda: realised_losses(path, PAIRS, published=True))
+    path_losses(path[:100], PAIRS, published=True)  # compiles
+    ours = Timed(lambda: path_losses(path, PAIRS, published=True))
     some, listed = list(range(observers)), path.tolist()
     theirs = Timed(lambda: [plain_losses(listed, PAIRS, each) for each in some])
     for _ in range(repeats):
         ours.run()
     theirs.run()
     seconds = theirs.seconds * PAIRS / observers
-    matrix = np.asarray(realised_losses(path, PAIRS, published=True))
+    matrix = np.asarray(path_losses(path, PAIRS, published=True))
     plain = np.array([plain_losses(listed, PAIRS, each) for each in some])
     apart = float(np.abs(pairs_of(matrix, some) - plain).max() / plain.max())
     note = (

@@ -38,14 +38,12 @@ from experiments.paper_token_walk import (
     paper_theorem_6,
 )
 from experiments.token_graphs import ENOUGH, by_distance
+from experiments.token_losses import loss_epsilon
 from incrowd.privacy.gaussian import GaussianProfile
 from incrowd.privacy.mechanisms.shuffle import blanket_profile
 from incrowd.protocols.token_walk import TokenWalk
 from incrowd.protocols.token_walk.simulate import collect, paths
-from incrowd.protocols.token_walk.theorems.conditional_on_path import (
-    realised_epsilon,
-    realised_losses,
-)
+from incrowd.protocols.token_walk.theorems.conditional_on_path import path_losses
 from incrowd.randomizers import KRR, Gaussian, Generic
 from incrowd.randomness import Seeds
 from incrowd.report.format import round_down, round_up, up
@@ -218,8 +216,8 @@ def pairs(n: int, epsilon: float) -> Pairs:
         # Ours has the observers in columns.
         code.append(code_pair_losses(path, n, alone, PAIR_DELTA).T)
         mended.append(code_pair_losses(path, n, alone, PAIR_DELTA, off_by_one=False).T)
-        losses = realised_losses(path, n)
-        realised.append(realised_epsilon(losses, 1 / noise.sigma, PAIR_DELTA))
+        losses = path_losses(path, n)
+        realised.append(loss_epsilon(losses, 1 / noise.sigma, PAIR_DELTA))
         visits, times = np.unique(np.bincount(path, minlength=n), return_counts=True)
         each = [GaussianProfile(k**0.5 / noise.sigma).epsilon(PAIR_DELTA) for k in visits if k]
         local.append(float(np.dot(each, times[visits > 0]) / n))

@@ -19,15 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.network_graphs import data
+from experiments.token_losses import first_hit, loss_epsilon
 from incrowd import graphs
 from incrowd.graphs import Graph
 from incrowd.protocols.token_walk import TokenWalk
 from incrowd.protocols.token_walk.simulate import paths
-from incrowd.protocols.token_walk.theorems.conditional_on_path import (
-    realised_epsilon,
-    realised_losses,
-)
-from incrowd.protocols.token_walk.theorems.graph_walk import first_hit, metropolis
+from incrowd.protocols.token_walk.theorems.conditional_on_path import path_losses
+from incrowd.protocols.token_walk.theorems.graph_walk import metropolis
 from incrowd.randomizers import Gaussian
 from incrowd.randomness import Seeds
 
@@ -95,14 +93,14 @@ def by_distance(name: str) -> tuple[ByDistance, ...]:
     cells, greatest = apart.ravel(), np.zeros(found.shape[1])
     for seed in range(WALKS):
         path = np.concatenate(list(paths(protocol, Seeds(seed))))
-        losses = realised_losses(path, graph.n)
+        losses = path_losses(path, graph.n)
         share = losses / np.maximum(np.bincount(path, minlength=graph.n), 1)[:, None]
         found[0] += np.bincount(cells, weights=share.ravel())
         found[1] += np.bincount(cells, weights=_epsilons(losses).ravel())
         np.maximum.at(greatest, cells, losses.ravel())
     pairs = np.bincount(cells)
     hits, seen = _hits(graph, apart)
-    worst = realised_epsilon(greatest, 1 / NOISE.sigma, DELTA)
+    worst = loss_epsilon(greatest, 1 / NOISE.sigma, DELTA)
     return tuple(
         ByDistance(
             distance,
@@ -120,7 +118,7 @@ def _epsilons(losses: FloatArray) -> FloatArray:
     """ε of each loss, by interpolation: for means."""
     some = losses > 0
     grid = np.geomspace(losses[some].min(), losses.max(), 400)
-    known = np.log(realised_epsilon(grid, 1 / NOISE.sigma, DELTA))
+    known = np.log(loss_epsilon(grid, 1 / NOISE.sigma, DELTA))
     found = np.zeros(losses.shape)
     found[some] = np.exp(np.interp(np.log(losses[some]), np.log(grid), known))
     return found

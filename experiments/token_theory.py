@@ -16,15 +16,12 @@ import numpy as np
 from experiments.common import Experiment, Table
 from experiments.token_gossip import Gossip
 from experiments.token_learning import least, paper_sigma
+from experiments.token_losses import first_hit
 from incrowd.graphs import Graph, from_edges, line, ring
 from incrowd.privacy.gaussian import GaussianProfile
 from incrowd.privacy.guarantee import Profile
 from incrowd.protocols.token_walk.theorems.amplification_by_iteration import IteratedProfile
-from incrowd.protocols.token_walk.theorems.graph_walk import (
-    PairOnGraphProfile,
-    first_hit,
-    metropolis,
-)
+from incrowd.protocols.token_walk.theorems.graph_walk import PairOnGraphProfile, metropolis
 from incrowd.protocols.token_walk.theorems.hidden_path import HiddenWalkProfile
 from incrowd.report.format import plain, small, up
 

@@ -20,7 +20,7 @@ def answer(incrowd: Call, *words: object) -> dict:
     return json.loads(ended.out)
 
 
-def test_what_an_account_says(incrowd: Call) -> None:
+def test_account_prints_guarantee(incrowd: Call) -> None:
     said = answer(incrowd, *SUM, *NOISE, "--path", "hidden")
     assert said["view"] == "peer"
     assert 0 < said["lower_bound"] <= said["epsilon"] <= 0.3244 * 1.001
@@ -29,7 +29,7 @@ def test_what_an_account_says(incrowd: Call) -> None:
     assert said["contribution_epsilon"] == pytest.approx(1, abs=1e-6)
 
 
-def test_a_hub_that_tells_the_path_is_a_public_path(incrowd: Call) -> None:
+def test_hub_view_equals_public_path(incrowd: Call) -> None:
     public = answer(incrowd, *SUM, *NOISE, "--path", "public")
     told = answer(incrowd, *SUM, *NOISE, "--view", "peer+hub")
     assert public["epsilon"] == told["epsilon"]
@@ -50,12 +50,14 @@ def test_a_hub_that_tells_the_path_is_a_public_path(incrowd: Call) -> None:
           "9.43", "--path", "public", "--cap", "20"), 1.0),
     ],
 )  # fmt: skip
-def test_every_kind_of_walk(incrowd: Call, words: tuple[str, ...], most: float) -> None:
+def test_account_epsilon_within_known_range(
+    incrowd: Call, words: tuple[str, ...], most: float
+) -> None:
     said = answer(incrowd, "account", "token-walk", *words, "--delta", "1e-6")
     assert 0.3 * most < said["epsilon"] <= most * 1.001
 
 
-def test_one_pair_on_a_graph(incrowd: Call, tmp_path: Path) -> None:
+def test_account_states_one_pair_on_graph(incrowd: Call, tmp_path: Path) -> None:
     path = tmp_path / "grid.npz"
     graphs.save(graphs.grid(5, 5), path)
     words = ("account", "token-walk", "--topology", "graph", "--graph", path, "--steps", "250",
@@ -70,7 +72,7 @@ def test_one_pair_on_a_graph(incrowd: Call, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("epsilon", "sigma"), [("1", 1.4704), pytest.param("10", 0.8520, marks=pytest.mark.slow)]
 )
-def test_the_least_noise(incrowd: Call, epsilon: str, sigma: float) -> None:
+def test_calibrate_finds_least_noise(incrowd: Call, epsilon: str, sigma: float) -> None:
     words = ("calibrate", "token-walk", "--task", "sgd", "--n", "2000", "--steps", "20000",
              "--lipschitz", "1", "--delta", "1e-6", "--epsilon", epsilon)  # fmt: skip
     said = answer(incrowd, *words)
@@ -79,7 +81,7 @@ def test_the_least_noise(incrowd: Call, epsilon: str, sigma: float) -> None:
     assert said["value"] == pytest.approx(sigma, rel=1e-3)
 
 
-def test_steps_and_epsilons_are_solved_for_too(incrowd: Call) -> None:
+def test_calibrate_solves_for_steps_and_epsilon(incrowd: Call) -> None:
     steps = answer(
         incrowd, "calibrate", "token-walk", "--task", "sum", "--n", "500", *NOISE, "--epsilon", "1"
     )
@@ -111,14 +113,14 @@ def test_steps_and_epsilons_are_solved_for_too(incrowd: Call) -> None:
         (("--colluders", "998"), errors.InvalidCrowd, ""),
     ],
 )  # fmt: skip
-def test_what_does_not_go_together(
+def test_account_rejects_contradicting_options(
     incrowd: Call, words: tuple[str, ...], kind: type[errors.IncrowdError] | int, said: str
 ) -> None:
     ended = incrowd(*SUM, *NOISE, *words)
     assert_fails(ended, kind, said)
 
 
-def test_a_ring_has_no_adaptive_contributions(incrowd: Call) -> None:
+def test_ring_rejects_sgd(incrowd: Call) -> None:
     ended = incrowd(
         "account", "token-walk", "--task", "sgd", "--topology", "ring", "--n", "9", "--laps", "2",
         *NOISE,
@@ -126,7 +128,7 @@ def test_a_ring_has_no_adaptive_contributions(incrowd: Call) -> None:
     assert_fails(ended, errors.InvalidParameter, "have no noise yet")
 
 
-def test_a_ring_does_not_stand_colluders(incrowd: Call) -> None:
+def test_ring_rejects_colluders(incrowd: Call) -> None:
     ended = incrowd(
         "account", "token-walk", "--topology", "ring", "--n", "9", "--laps", "2", *NOISE,
         "--colluders", "1",
@@ -134,7 +136,7 @@ def test_a_ring_does_not_stand_colluders(incrowd: Call) -> None:
     assert_fails(ended, errors.NotProven, "no promise holds against colluders")
 
 
-def test_a_graph_in_two_parts(incrowd: Call, tmp_path: Path) -> None:
+def test_disconnected_graph_is_rejected(incrowd: Call, tmp_path: Path) -> None:
     path = tmp_path / "apart.csv"
     path.write_text("0,1\n1,2\n2,0\n3,4\n4,5\n5,3\n")
     ended = incrowd(
@@ -144,12 +146,12 @@ def test_a_graph_in_two_parts(incrowd: Call, tmp_path: Path) -> None:
     assert_fails(ended, errors.GraphInvalid, "falls into 2 parts")
 
 
-def test_gradients_need_a_length(incrowd: Call) -> None:
+def test_sgd_requires_lipschitz(incrowd: Call) -> None:
     ended = incrowd(*SUM, "--task", "sgd", "--sigma", "2", "--delta", "1e-6")
     assert_fails(ended, 2, "missing option --lipschitz")
 
 
-def test_a_cap_counts(incrowd: Call) -> None:
+def test_cap_lowers_epsilon_and_drops_lower_bound(incrowd: Call) -> None:
     words = ("account", "token-walk", "--task", "sum", "--n", "20", "--steps", "1e4", "--sigma",
              "4", "--delta", "1e-6", "--path", "public")  # fmt: skip
     once, free = (answer(incrowd, *words, *cap) for cap in (("--cap", "1"), ()))
@@ -159,7 +161,7 @@ def test_a_cap_counts(incrowd: Call) -> None:
     assert once["contributions_expected"] == 1
 
 
-def test_who_knows_less_is_told_no_more(incrowd: Call) -> None:
+def test_smaller_view_has_no_larger_epsilon(incrowd: Call) -> None:
     words = ("account", "token-walk", "--n", "400", "--steps", "200", "--sigma", "0.3", "--delta",
              "1e-6")  # fmt: skip
     peer, told = (answer(incrowd, *words, "--view", view) for view in ("peer", "peer+hub"))
@@ -190,14 +192,14 @@ def survey(folder: Path, protocol: str, budget: str = "") -> Path:
     return path
 
 
-def test_a_survey_may_state_its_noise(incrowd: Call, tmp_path: Path) -> None:
+def test_survey_sigma_meets_or_misses_budget(incrowd: Call, tmp_path: Path) -> None:
     said = answer(incrowd, "run", survey(tmp_path, "steps = 80\nsigma = 2.0"), "--no-report")
     assert said["budget"]["met"]
     ended = incrowd("run", survey(tmp_path, "steps = 8000\nsigma = 0.5"), "--no-report")
     assert_fails(ended, errors.BudgetInfeasible, "gaussian noise gives epsilon")
 
 
-def test_a_ring_has_no_noise_of_ones_own(incrowd: Call, tmp_path: Path) -> None:
+def test_ring_without_spread_rejects_local_budget(incrowd: Call, tmp_path: Path) -> None:
     ring = 'topology = "ring"\nlaps = 2'
     ended = incrowd("run", survey(tmp_path, ring, "local_epsilon = 3.0"), "--no-report")
     assert_fails(ended, errors.BudgetInfeasible, "budget.local_epsilon", "in the clear")
@@ -205,7 +207,7 @@ def test_a_ring_has_no_noise_of_ones_own(incrowd: Call, tmp_path: Path) -> None:
     assert answer(incrowd, "run", spread, "--no-report")["budget"]["met"]
 
 
-def test_a_graph_keeps_its_budget(incrowd: Call, tmp_path: Path) -> None:
+def test_graph_survey_keeps_budget(incrowd: Call, tmp_path: Path) -> None:
     graph = 'topology = "graph"\ngraph = "regular:6"\ncap = 4\nsteps = 120'
     said = answer(incrowd, "run", survey(tmp_path, graph), "--no-report", "--seed", "3")
     assert said["budget"]["met"]
@@ -216,7 +218,7 @@ def test_a_graph_keeps_its_budget(incrowd: Call, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["token", "token_modes"])
-def test_the_examples_keep_their_budget(incrowd: Call, name: str) -> None:
+def test_examples_keep_budget(incrowd: Call, name: str) -> None:
     said = answer(incrowd, "run", EXAMPLES / f"{name}.toml", "--seed", "7", "--no-report")
     assert said["budget"]["met"]
     peer, hub = (

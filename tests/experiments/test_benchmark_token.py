@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare, kstest
 
-from incrowd.protocols.token_walk.theorems.conditional_on_path import realised_losses
+from incrowd.protocols.token_walk.theorems.conditional_on_path import path_losses
 from incrowd.randomizers import KRR
 from tests.experiments.benchmarks import loaded
 
@@ -63,7 +63,7 @@ def test_no_compiler(benchmark, tmp_path, monkeypatch):
 def test_plain_losses(benchmark):
     """Against the definition, stretch by stretch."""
     path = np.random.default_rng(1).integers(6, size=200)
-    matrix = realised_losses(path, 6, published=True)
+    matrix = path_losses(path, 6, published=True)
     for observer in range(6):
         found = benchmark.plain_losses(path.tolist(), 6, observer)
         visits = [-1, *np.flatnonzero(path == observer).tolist(), path.size]

@@ -41,7 +41,7 @@ def _number(cell: str) -> float:
     return number(cell, "%")
 
 
-def test_writes_what_it_names(quick):
+def test_experiment_writes_named_files(quick):
     directory, printed = quick
     assert printed == [str(directory / name) for name in token_walk.EXPERIMENT.pieces]
 
@@ -68,7 +68,7 @@ def test_figures_are_drawings(quick, name):
         assert_made_by("experiments.token_walk", directory / name)
 
 
-class TestWhatIsPrinted:
+class TestPaperFormulas:
     """Values that were computed from the paper's formulas by hand."""
 
     @pytest.mark.parametrize(
@@ -80,13 +80,13 @@ class TestWhatIsPrinted:
             (10_000, 3.059, 2.806),
         ],
     )
-    def test_theorem_3(self, n, printed, mended):
+    def test_theorem_3_matches_printed_values(self, n, printed, mended):
         stated = paper_theorem_3(n, 100 * n, 1.0, 1e-6)
         assert stated.epsilon == pytest.approx(printed, rel=1e-3)
         assert stated.delta == pytest.approx(2.66e-4, rel=2e-3)
         assert mended_theorem_3(n, 100 * n, 1.0, 1e-6).epsilon == pytest.approx(mended, rel=1e-3)
 
-    def test_theorem_6(self):
+    def test_theorem_6_matches_printed_values(self):
         stated = paper_theorem_6(4000, 400_000, 1.0, 1e-6)
         assert stated.epsilon == pytest.approx(153.7, rel=1e-3)
         cycle = 21 * np.sqrt(np.log(4e6) / 4000)
@@ -96,16 +96,16 @@ class TestWhatIsPrinted:
         mended = mended_theorem_6(4000, 400_000, 1.0, 1e-6).epsilon
         assert stated.epsilon < mended == pytest.approx(times * cycle)
 
-    def test_local(self):
+    def test_local_matches_printed_value(self):
         assert paper_local(100, 10_000, 1.0, 1e-6).epsilon == pytest.approx(349.8, rel=1e-3)
 
-    def test_visits_are_not_bounded_where_walks_are_short(self):
+    def test_visit_bound_fails_for_short_walks(self):
         from scipy.stats import binom
 
         most = paper_visits(1000, 1000, 1e-6)
         assert binom.sf(np.floor(most), 1000, 1e-3) > 9e-6
 
-    def test_the_code_counts_ever_more_visits(self):
+    def test_paper_code_counts_ever_more_visits(self):
         local = [code_figure_1a(n, 100 * n, 1.0, 1e-6, local=True) for n in (100, 10_000)]
         assert local[1] > 8 * local[0]
         assert paper_local(10_000, 10**6, 1.0, 1e-6).epsilon < local[1] / 10
@@ -114,7 +114,7 @@ class TestWhatIsPrinted:
 class TestPairs:
     ALONE = np.array([1.0, 1.0, 2**-0.5, 3**-0.5, 0.5])
 
-    def test_a_cycle_is_one_too_long(self):
+    def test_paper_code_cycle_is_one_too_long(self):
         """In the walk v, u, v one noise protects u: two are counted."""
         path = np.array([0, 1, 0])
         off = code_pair_losses(path, 2, self.ALONE, 1e-7)
@@ -122,33 +122,33 @@ class TestPairs:
         assert off[0, 1] == pytest.approx(2 * 2**-0.5)
         assert right[0, 1] == pytest.approx(2.0)
 
-    def test_what_comes_before_the_first_visit_is_counted_rightly(self):
+    def test_paper_code_counts_first_stretch_correctly(self):
         path = np.array([0, 2, 2, 1])
         for off_by_one in (True, False):
             found = code_pair_losses(path, 3, self.ALONE, 1e-7, off_by_one=off_by_one)
             assert found[1, 2] == pytest.approx(3**-0.5)
             assert found[1, 0] == pytest.approx(3**-0.5)
 
-    def test_whoever_is_not_seen_is_sampled(self):
+    def test_paper_code_samples_unseen_people(self):
         path = np.array([0, 2, 1, 2, 0])
         found = code_pair_losses(path, 4, self.ALONE, 1e-7)
         expected = np.log(1 + (1 - 0.75**4) * np.expm1(0.5))
         assert found[0, 1] == found[0, 3] == pytest.approx(expected)
 
-    def test_nobody_learns_of_themselves_or_when_never_visited(self):
+    def test_paper_code_loss_is_zero_to_oneself_and_without_visit(self):
         found = code_pair_losses(np.array([0, 2, 1]), 4, self.ALONE, 1e-7)
         assert not found.diagonal().any()
         assert not found[3].any()
 
-    def test_composition(self):
+    def test_paper_code_composition_matches_closed_forms(self):
         few, many = np.full((1, 1), 0.1), np.full((500, 1), 0.1)
         assert code_kairouz(few, 1e-5) == pytest.approx([0.1])
         assert code_kairouz(many, 1e-5) < advanced_composition(0.1, 500, 1e-5)
         assert code_kairouz(many, 2.0) == pytest.approx([50.0])
 
 
-class TestWhatIsFound:
-    def test_sums(self):
+class TestResults:
+    def test_sum_results_are_ordered(self):
         rows = published("token_sum.md")
         for row in rows:
             attack, hidden, public, local = (
@@ -161,14 +161,14 @@ class TestWhatIsFound:
         better = [_number(row["n"]) for row in rows if _number(row["printed"]) < 14]
         assert min(better) == 1000
 
-    def test_known_values(self):
+    def test_known_values_are_reproduced(self):
         """Computed independently, by a privacy-loss distribution of the same sampled Gaussian."""
         hidden = {_number(row["n"]): _number(row["hidden"]) for row in published("token_sum.md")}
         # Known where the observer's own steps count among those of others.
         for n, known in ((20, 2.8178), (100, 1.1248), (1000, 0.3244), (10_000, 0.09464)):
             assert known * (1 - 1 / n) <= hidden[n] <= known * 1.001
 
-    def test_pairs(self):
+    def test_pair_results_are_ordered(self):
         for row in published("token_pairs.md"):
             least, mean, greatest = (
                 _number(row[f"ours, {each}"]) for each in ("least", "mean", "greatest")
@@ -176,11 +176,11 @@ class TestWhatIsFound:
             assert least < mean < greatest < _number(row["local"])
             assert mean < _number(row["code, mean"]) <= _number(row["mended, mean"])
 
-    def test_histograms(self):
+    def test_histogram_results_are_ordered(self):
         for row in published("token_histogram.md"):
             assert _number(row["attack"]) < _number(row["hidden"]) < _number(row["local"])
 
-    def test_errors_fall_faster_than_local_ones(self):
+    def test_errors_fall_faster_than_local_errors(self):
         for row in published("token_error.md"):
             assert _number(row["token"]) < _number(row["local"]) / 3
 

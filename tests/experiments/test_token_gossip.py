@@ -84,7 +84,7 @@ def printed(weights, u, v, rounds):
 
 @pytest.mark.parametrize("rounds", [1, 2, 3, 5])
 @pytest.mark.parametrize("name", GRAPHS)
-def test_losses_are_the_projector(name, rounds):
+def test_losses_equal_projector(name, rounds):
     edges, n = GRAPHS[name]
     weights = fractions(edges, n)
     found = Gossip(np.array(weights, float), rounds, 1.0).losses()
@@ -104,7 +104,7 @@ def test_losses_are_the_projector(name, rounds):
     ("name", "u", "v", "rounds", "sum_of_messages"),
     [("path 3", 2, 0, 2, 1 / 3), ("ring 8", 3, 0, 3, 0.053), ("cube 16", 15, 0, 4, 0.12)],
 )
-def test_messages_do_not_add_up(name, u, v, rounds, sum_of_messages):
+def test_sum_over_messages_is_no_bound(name, u, v, rounds, sum_of_messages):
     """The sum is below 1, and v has reconstructed what u sent out."""
     edges, n = cube(4) if name == "cube 16" else GRAPHS[name]
     weights = fractions(edges, n)
@@ -118,20 +118,20 @@ def test_messages_do_not_add_up(name, u, v, rounds, sum_of_messages):
     ).epsilon(1e-6)
 
 
-def test_whom_no_message_has_reached():
+def test_loss_is_zero_before_any_message():
     gossip = Gossip(metropolis(families.ring(12)), 2, 1.0)
     assert gossip.losses()[5, 0] == 0
     assert gossip.profile(5, 0).epsilon(1e-6) < 1e-4
 
 
-def test_more_rounds_tell_more():
+def test_losses_grow_with_rounds():
     weights = metropolis(families.grid(4, 4))
     losses = [Gossip(weights, rounds, 1.0).losses() for rounds in (1, 2, 3, 6)]
     for fewer, more in itertools.pairwise(losses):
         assert np.all(fewer <= more + 2e-8)
 
 
-def test_the_view_is_normal_with_that_shift():
+def test_view_is_normal_with_stated_shift():
     """The best linear test of v attains the loss: its mean shift in its own standard deviations."""
     edges, n = GRAPHS["grid 2x3"]
     weights = fractions(edges, n)
@@ -143,7 +143,7 @@ def test_the_view_is_normal_with_that_shift():
     assert attained == pytest.approx(found, rel=1e-6)
 
 
-def test_everyone_ends_near_the_mean():
+def test_gossip_converges_to_mean():
     rng = np.random.default_rng(2)
     weights = metropolis(families.random_regular(60, 4, rng))
     values = rng.random((60, 2))
@@ -156,7 +156,7 @@ def test_everyone_ends_near_the_mean():
     assert one == pytest.approx(weights.toarray() @ values)
 
 
-def test_what_is_refused():
+def test_gossip_rejects_invalid_arguments():
     weights = metropolis(families.ring(5))
     for arguments, text in (
         ((weights, 0, 1.0), "rounds"),
@@ -181,7 +181,7 @@ def test_what_is_refused():
         gossip.simulate(np.zeros(5), -1.0, np.random.default_rng(0))
 
 
-def test_nothing_is_stated_where_rounding_decides():
+def test_losses_reject_cases_decided_by_rounding():
     """Two leaves behind one neighbour, whose weights differ by next to nothing."""
     weights = np.zeros((4, 4))
     for x, y, w in ((0, 1, 0.3), (1, 2, 0.2), (1, 3, 0.2 + 1e-9)):

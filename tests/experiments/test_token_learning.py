@@ -27,7 +27,7 @@ def quick(tmp_path_factory):
     return directory, quick_run(learning.main, directory)
 
 
-def test_writes_what_it_names(quick):
+def test_experiment_writes_named_files(quick):
     directory, printed = quick
     assert {Path(name).name for name in printed} == PIECES
     assert {path.name for path in directory.iterdir()} == PIECES
@@ -36,7 +36,7 @@ def test_writes_what_it_names(quick):
             assert_drawing(directory / name)
 
 
-def test_every_way_is_in_the_table(quick):
+def test_table_lists_all_methods(quick):
     found = read_rows(quick[0] / "token_learning.md")
     assert [row["who is trusted"] for row in found] == list(learning.NAMES.values())
     assert all(re.fullmatch(r"[\d.]+ ± [\d.]+ %", row["accuracy"]) for row in found)
@@ -44,14 +44,14 @@ def test_every_way_is_in_the_table(quick):
     assert all(float(row["proven ε"]) <= 1 for row in found[1:])
 
 
-def test_quick_does_not_replace_the_full_results(capsys):
+def test_quick_run_keeps_full_results(capsys):
     with pytest.raises(SystemExit) as stop:
         learning.main(["--quick"])
     assert stop.value.code == 2
     assert "--out" in capsys.readouterr().err
 
 
-def test_data_must_be_there(monkeypatch, tmp_path):
+def test_missing_data_is_reported(monkeypatch, tmp_path):
     from experiments.token_learning_data import houses
 
     monkeypatch.delenv("INCROWD_DATA", raising=False)
@@ -71,7 +71,7 @@ def made_up(people=30, seed=2):
 
 
 @pytest.mark.parametrize("way", learning.NAMES)
-def test_many_trainings_at_once_take_the_steps_of_the_learner(way):
+def test_batched_trainings_equal_learner_steps(way):
     data, steps, seeds = made_up(), 150, (11, 12)
     cap = 3 if way in ("public", "paper", "local") else None
     setting = learning.Setting(way, 1.0, cap)
@@ -93,7 +93,7 @@ def test_many_trainings_at_once_take_the_steps_of_the_learner(way):
         np.testing.assert_allclose(theta[at, 1], learner.parameters_, rtol=1e-8)
 
 
-def test_the_paper_asks_for_its_noise():
+def test_paper_sigma_matches_printed_noise():
     for epsilon, cap, sigma in ((1, 10, 20.35), (1, 20, 20.45), (1, 30, 20.56), (10, 10, 2.577)):
         assert learning.paper_sigma(2000, cap, epsilon) == pytest.approx(sigma, abs=1e-9)
 
@@ -111,7 +111,7 @@ def test_noise_is_the_least_that_meets_the_budget(way, cap):
         assert (promise.delta(2.0) <= learning.DELTA) == meets
 
 
-def test_a_run_that_was_stopped_goes_on(quick, tmp_path, monkeypatch):
+def test_stopped_run_resumes(quick, tmp_path, monkeypatch):
     del quick  # the data are there
     size = replace(learning.QUICK, state=tmp_path, runs=1)
     monkeypatch.setattr(learning, "least_sigma", lambda *_: 2.0)

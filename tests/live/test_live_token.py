@@ -20,7 +20,7 @@ from incrowd.live.run import run_live
 from incrowd.protocols.runtime.actor import COURIER
 from incrowd.protocols.token_walk import TokenWalk
 from incrowd.protocols.token_walk.roles import relay
-from incrowd.protocols.token_walk.roles.device import Held
+from incrowd.protocols.token_walk.roles.device import DeviceResult
 from incrowd.protocols.token_walk.roles.relay import line
 from incrowd.randomizers import KRR, Gaussian
 from incrowd.tasks import Mean
@@ -45,7 +45,7 @@ def walking(steps: int = STEPS) -> TokenWalk:
 
 def courier_state(stage: Stage) -> Any:
     """What the courier knew at the end, from its own files."""
-    return msgspec.msgpack.decode(stage.helper_row(COURIER).state, type=relay._CourierState)
+    return msgspec.msgpack.decode(stage.helper_row(COURIER).state, type=relay._RelayState)
 
 
 def assert_walked(stage: Stage, outcome: Outcome) -> None:
@@ -62,7 +62,7 @@ def assert_walked(stage: Stage, outcome: Outcome) -> None:
     assert collected.reports == total.sum() > 0
     assert collected.steps == max(steps) <= protocol.steps
     assert collected.reports <= sum(steps)
-    held = stage.outputs(Held)
+    held = stage.outputs(DeviceResult)
     for person, each in held.items():
         assert each.contributions >= total[person]
     happened = protocol.conditional_on(collected)

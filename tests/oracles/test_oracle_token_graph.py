@@ -10,6 +10,7 @@ import math
 import numpy as np
 import pytest
 
+from experiments.token_losses import first_hit
 from incrowd.errors import GraphInvalid, InvalidCrowd, InvalidParameter, NumericalFloor
 from incrowd.graphs import families, from_edges
 from incrowd.privacy.gaussian import GaussianProfile
@@ -19,7 +20,6 @@ from incrowd.protocols.token_walk.theorems.graph_walk import (
     PairOnGraphProfile,
     WorstPairProfile,
     check_weights,
-    first_hit,
     metropolis,
     worst_profile,
 )
@@ -103,7 +103,7 @@ GRAPHS = {
 
 
 @pytest.mark.parametrize("lam", [0.05, 0.7, 3.0])
-def test_runs_alike_are_the_mean_over_all_gaps(lam):
+def test_runs_alike_equal_mean_over_all_gaps(lam):
     chance = np.zeros(40)
     chance[[0, 1, 4]] = 0.5, 0.3, 0.2
     found = log_runs_alike(lam, Gap(chance, 0.0), 6)
@@ -116,7 +116,7 @@ def test_runs_alike_are_the_mean_over_all_gaps(lam):
 
 
 @pytest.mark.parametrize("lam", [0.05, 0.7, 3.0])
-def test_runs_are_never_below_the_mean_over_all_gaps(lam):
+def test_runs_never_below_mean_over_all_gaps(lam):
     first, gap = np.zeros(40), np.zeros(40)
     first[[1, 6]] = 0.6, 0.4
     gap[[0, 1, 4]] = 0.5, 0.3, 0.2
@@ -133,7 +133,7 @@ def test_runs_are_never_below_the_mean_over_all_gaps(lam):
     assert found[0] == pytest.approx(math.log(0.6 * math.exp(lam / 2) + 0.4 * math.exp(lam / 7)))
 
 
-def test_the_best_cost_is_below_every_other():
+def test_best_cost_never_above_other_spreads():
     rng = np.random.default_rng(5)
     for _ in range(300):
         gaps = rng.integers(1, 12, rng.integers(1, 7)).tolist()
@@ -144,7 +144,7 @@ def test_the_best_cost_is_below_every_other():
         assert convex_cost([g + 1 for g in gaps]) <= best
 
 
-def test_any_convolution_agrees_with_the_recursive_one():
+def test_convolution_agrees_with_recursive_filter():
     rate = Geometric(0.11, 700)
     same = Gap(rate.chance, rate.beyond)
     assert log_runs_alike(2.0, same, 9) == pytest.approx(log_runs_alike(2.0, rate, 9), rel=1e-9)
@@ -159,7 +159,7 @@ def test_any_convolution_agrees_with_the_recursive_one():
 @pytest.mark.parametrize("published", [False, True])
 @pytest.mark.parametrize("cap", [1, 2, 3, 5])
 @pytest.mark.parametrize(("n", "steps", "colluders"), [(2, 11, 0), (3, 8, 0), (4, 6, 0), (4, 6, 1)])
-def test_moments_are_never_below_all_walks(n, steps, colluders, cap, published):
+def test_moments_never_below_enumeration_of_walks(n, steps, colluders, cap, published):
     found, observers = walks(COMPLETE[n], steps), set(range(1, 2 + colluders))
     profile = IteratedProfile(1.0, n, cap, colluders, published)
     lams = (0.02, 0.3, 1.5)
@@ -171,7 +171,7 @@ def test_moments_are_never_below_all_walks(n, steps, colluders, cap, published):
 
 @pytest.mark.parametrize("n", [2, 5, 50])
 @pytest.mark.parametrize("lam", [0.01, 0.3, 2.0])
-def test_one_contribution_is_exact(n, lam):
+def test_moment_of_one_contribution_is_exact(n, lam):
     s = np.arange(1, 60 * n)
     exact = math.log(float(np.sum((1 / n) * (1 - 1 / n) ** (s - 1) * np.exp(lam / s))))
     bound = IteratedProfile(1.0, n, 1).log_moment(lam)
@@ -179,7 +179,7 @@ def test_one_contribution_is_exact(n, lam):
     assert exact > 0.98 * bound, "lowered by 2 %, the bound would be too small"
 
 
-def test_the_printed_divergence_of_one_contribution_is_too_small():
+def test_printed_divergence_of_one_contribution_is_too_small():
     """n = 2, α = 2, σ = 5L: the first step on which v can have the token is 1, not 0."""
     found = IteratedProfile(2 / 5, 2, 1).divergence(2.0)
     assert found == pytest.approx(0.112201, abs=1e-6)
@@ -211,7 +211,7 @@ def test_divergences_of_contributions_do_not_add_up():
 
 
 @pytest.mark.parametrize("published", [False, True])
-def test_the_curve_is_never_below_the_mean_of_exact_curves(published):
+def test_curve_never_below_mean_of_exact_curves(published):
     found, mu, cap = walks(COMPLETE[3], 8), 1.2, 3
     profile = IteratedProfile(mu, 3, cap, published=published)
     losses = {}
@@ -238,14 +238,14 @@ def test_the_curve_is_never_below_the_mean_of_exact_curves(published):
         (10, 30, 1.2353, 1.3760),
     ],
 )
-def test_the_noise_that_a_budget_needs(epsilon, cap, sigma, target):
+def test_iterated_noise_meets_budget_tightly(epsilon, cap, sigma, target):
     """2000 people, δ = 1e-6, L = 1; ``target`` is what equal shares need on few orders."""
     assert IteratedProfile(2 / sigma, 2000, cap).epsilon(1e-6) <= epsilon
     assert IteratedProfile(2 / (0.99 * sigma), 2000, cap).epsilon(1e-6) > epsilon
     assert sigma < target
 
 
-def test_long_walks_and_many_observers():
+def test_iterated_profile_is_ordered_by_cap_publication_and_colluders():
     few, many = IteratedProfile(0.1, 50, 64), IteratedProfile(0.1, 50, 65)
     assert few.epsilon(1e-6) < many.epsilon(1e-6) < 1.02 * few.epsilon(1e-6)
     shown = IteratedProfile(0.1, 50, 65, published=True)
@@ -259,7 +259,7 @@ def test_long_walks_and_many_observers():
     assert loud.delta(1.0) == 1.0
 
 
-def test_the_losses_dominate_the_curve():
+def test_losses_dominate_curve():
     profile = IteratedProfile(0.3, 100, 5)
     composed = profile.losses(profile.interval).to_dp_accounting()
     found = float(composed.get_epsilon_for_delta(1e-6))
@@ -277,12 +277,12 @@ def test_the_losses_dominate_the_curve():
         ((1.0, 5, 0), InvalidParameter),
     ],
 )
-def test_what_is_refused(arguments, error):
+def test_iterated_profile_rejects_invalid_arguments(arguments, error):
     with pytest.raises(error):
         IteratedProfile(*arguments)
 
 
-def test_orders_that_are_refused():
+def test_divergence_rejects_invalid_order():
     with pytest.raises(InvalidParameter, match="order must be above 1"):
         IteratedProfile(1.0, 5, 1).divergence(1.0)
     with pytest.raises(NumericalFloor, match="too large"):
@@ -294,7 +294,7 @@ def test_orders_that_are_refused():
 
 @pytest.mark.parametrize("published", [False, True])
 @pytest.mark.parametrize("name", GRAPHS)
-def test_pairs_are_never_below_all_walks(name, published):
+def test_pair_moments_never_below_enumeration_of_walks(name, published):
     weights = GRAPHS[name]
     found, lams = walks(weights, 6), (0.05, 0.8)
     for u, v in itertools.permutations(range(len(weights)), 2):
@@ -305,7 +305,7 @@ def test_pairs_are_never_below_all_walks(name, published):
 
 
 @pytest.mark.parametrize("name", GRAPHS)
-def test_one_contribution_on_a_graph_is_exact(name):
+def test_pair_moment_of_one_contribution_is_exact(name):
     weights = GRAPHS[name]
     for u, v in itertools.permutations(range(len(weights)), 2):
         chance, at = [], np.eye(len(weights))[u]
@@ -322,7 +322,7 @@ def test_one_contribution_on_a_graph_is_exact(name):
 
 
 @pytest.mark.parametrize(("n", "cap", "mu"), [(4, 1, 1.0), (8, 6, 0.5), (20, 80, 0.2)])
-def test_where_everyone_may_be_next_both_agree(n, cap, mu):
+def test_pair_on_complete_graph_agrees_with_iterated_profile(n, cap, mu):
     same = IteratedProfile(mu, n, cap)
     found = PairOnGraphProfile(np.full((n, n), 1 / n), (0, n - 1), mu, cap)
     for lam in (0.01, 0.5, 3.0):
@@ -330,14 +330,14 @@ def test_where_everyone_may_be_next_both_agree(n, cap, mu):
     assert found.epsilon(1e-6) == pytest.approx(same.epsilon(1e-6), rel=1e-6)
 
 
-def test_first_hits_on_the_complete_graph():
+def test_first_hit_complete_graph_has_closed_form():
     found = first_hit(np.full((8, 8), 1 / 8), 0)
     assert found[0] == 0
     assert found[1:] == pytest.approx(math.log(8) / 7)
     assert found[1] == pytest.approx(0.29706, abs=1e-5)
 
 
-def test_people_far_away_learn_less():
+def test_pair_epsilon_falls_with_distance():
     weights = metropolis(families.ring(20))
     found = [PairOnGraphProfile(weights, (0, v), 0.5, 3).epsilon(1e-6) for v in (1, 2, 5, 10)]
     assert found == sorted(found, reverse=True)
@@ -345,7 +345,7 @@ def test_people_far_away_learn_less():
     assert found[-1] < shown.epsilon(1e-6) <= shown.alone.epsilon(1e-6)
 
 
-def test_runs_longer_than_the_longest():
+def test_pair_moment_grows_slowly_beyond_longest_run():
     weights = np.full((4, 4), 0.25)
     few = PairOnGraphProfile(weights, (0, 1), 0.05, 64, published=True)
     many = PairOnGraphProfile(weights, (0, 1), 0.05, 66, published=True)
@@ -353,7 +353,7 @@ def test_runs_longer_than_the_longest():
         assert few.log_moment(lam) < many.log_moment(lam) < 1.1 * few.log_moment(lam)
 
 
-def test_the_worst_pair():
+def test_worst_profile_equals_worst_pair():
     weights = metropolis(families.ring(12))
     worst = worst_profile(weights, 0.5, 4)
     assert isinstance(worst, WorstPairProfile)
@@ -377,12 +377,12 @@ def test_the_worst_pair():
         ([[1.0]], InvalidParameter, "square"),
     ],
 )
-def test_weights_that_are_refused(weights, error, text):
+def test_pair_rejects_invalid_weights(weights, error, text):
     with pytest.raises(error, match=text):
         PairOnGraphProfile(np.array(weights), (0, 1), 1.0, 2)
 
 
-def test_pairs_that_are_refused():
+def test_pair_rejects_invalid_pair():
     weights = metropolis(families.ring(5))
     for pair, text in (((0, 0), "two different"), ((0, 5), "not one of")):
         with pytest.raises(InvalidParameter, match=text):

@@ -68,7 +68,7 @@ def steps_of(one, rate, rounds):
         (3, 3, 3, 0, False),
     ],
 )
-def test_hidden_responses(categories, n, steps, colluders, published):
+def test_hidden_responses_never_below_enumeration(categories, n, steps, colluders, published):
     observers = set(range(1 + colluders))
     truth = worst_response(krr(categories), n, steps, observers, TS, published)
     bound = HiddenWalkProfile(response(categories), n, steps, colluders)
@@ -103,7 +103,7 @@ def increments(matrix, rate, others):
 
 @pytest.mark.parametrize("rounds", [1, 2, 3])
 @pytest.mark.parametrize("rate", [F(1, 2), F(1, 4)])
-def test_every_increment_seen_bites(rounds, rate):
+def test_composed_steps_bound_increments_tightly(rounds, rate):
     """The composed curve bounds whoever sees all steps, and not by much: 2 % off is too low."""
     matrix, ts = krr(2), [F(1), F(11, 10), F(6, 5), F(3, 2)]
     truth = {
@@ -129,7 +129,7 @@ def test_every_increment_seen_bites(rounds, rate):
         assert 0.98 * bound.epsilon(delta) < math.log(6 / 5)
 
 
-def test_a_public_first_holder_is_not_hidden():
+def test_public_first_holder_breaks_hidden_bound():
     """Four people, one step, the victim known to begin: only its own randomizer protects."""
     p, q = F(731058578630005, 10**15), F(268941421369995, 10**15)
     matrix = [[p, q], [q, p]]
@@ -150,7 +150,7 @@ def test_a_public_first_holder_is_not_hidden():
     [(3, 1, True), (3, 2, True), (3, 3, False), (4, 2, True), (4, 3, False), (5, 2, True)],
 )
 @pytest.mark.parametrize("mu", [0.5, 3.0])
-def test_hidden_sums(n, steps, published, mu):
+def test_hidden_sums_never_below_quadrature(n, steps, published, mu):
     ts = [0.7, 1.0, 1.2, 2.0]
     truth = worst_gaussian(mu, n, steps, {0}, ts, published)
     bound = HiddenWalkProfile(GaussianProfile(mu), n, steps)
@@ -159,7 +159,7 @@ def test_hidden_sums(n, steps, published, mu):
 
 
 @pytest.mark.parametrize("mu", [0.5, 2.0])
-def test_hidden_sums_with_a_published_middle(mu):
+def test_hidden_sums_with_published_middle_never_below_quadrature(mu):
     """Three steps, visited at the second, and the end published: two sums are seen."""
     truth = worst_gaussian(mu, 3, 3, {0}, [1.0, 1.5], published=True)
     bound = HiddenWalkProfile(GaussianProfile(mu), 3, 3)
@@ -169,7 +169,7 @@ def test_hidden_sums_with_a_published_middle(mu):
 
 @pytest.mark.parametrize("rounds", [1, 2])
 @pytest.mark.parametrize("mu", [0.5, 2.0])
-def test_every_increment_of_sums_bites(rounds, mu):
+def test_composed_steps_bound_sum_increments_tightly(rounds, mu):
     rate = 0.25
     ones = list(itertools.product((0.0, mu), repeat=rounds))
     # Weights as repeated means: one in four is the victim's.
@@ -186,7 +186,7 @@ def test_every_increment_of_sums_bites(rounds, mu):
     assert low or rounds > 1
 
 
-def test_few_people_hide_nobody():
+def test_hidden_profile_rejects_too_few_people():
     for n, colluders in ((2, 0), (3, 1), (5, 3)):
         with pytest.raises(InvalidCrowd, match="hide each other"):
             HiddenWalkProfile(GaussianProfile(1.0), n, 10, colluders)
@@ -205,7 +205,7 @@ SMALL = [
 
 
 @pytest.mark.parametrize(("n", "steps", "together", "published"), SMALL)
-def test_known_walks(n, steps, together, published):
+def test_public_walk_never_below_enumeration(n, steps, together, published):
     squared = known_shifts(n, steps, n - 1, set(range(together)), published)
     for mu in (0.3, 1.0, 3.0):
         bound = PublicWalkProfile(mu, n, steps, together - 1, published)
@@ -226,7 +226,7 @@ def test_known_walks(n, steps, together, published):
 
 
 @pytest.mark.parametrize(("n", "steps", "together", "published"), SMALL)
-def test_moments_of_cycles_bite(n, steps, together, published):
+def test_cycle_moments_are_tight(n, steps, together, published):
     """The moment of Σ k²/m is that of the linear algebra, and 2 % less is too little."""
     squared = known_shifts(n, steps, n - 1, set(range(together)), published)
     moments = CycleMoments(n, together, steps, published)
@@ -238,7 +238,7 @@ def test_moments_of_cycles_bite(n, steps, together, published):
 
 @pytest.mark.parametrize(("n", "steps", "rate"), [(20, 1000, 0.3), (50, 1000, 0.5), (5, 1000, 0.1)])
 @pytest.mark.parametrize("published", [False, True])
-def test_long_walks_are_bounded_like_short_ones(n, steps, rate, published):
+def test_renewal_bound_close_to_recursion(n, steps, rate, published):
     """The bound by renewal against the recursion, for a walk that both can follow."""
     moments = CycleMoments(n, 1, steps, published)
     excess = moments.excesses(rate)
@@ -252,7 +252,7 @@ def test_long_walks_are_bounded_like_short_ones(n, steps, rate, published):
     assert before <= after <= before * 1.03 + 0.2
 
 
-def test_one_realised_walk():
+def test_squared_shift_of_documented_path():
     """Σ k²/m by linear algebra for a walk written out."""
     walk = (1, 0, 2, 1, 1, 0, 3, 1, 2, 0)
     assert squared_shift(walk, 1, {0}, published=False) == pytest.approx(8 / 3)
@@ -261,7 +261,7 @@ def test_one_realised_walk():
     )
 
 
-def test_reading_the_token_breaks_the_sum():
+def test_reading_token_breaks_public_bound():
     """One who adds more when the token is high shows the victim's value: 0.953 against 0.843."""
     sigma = 0.25
     y = np.linspace(-2.0, 3.0, 1501)
@@ -286,7 +286,7 @@ def test_reading_the_token_breaks_the_sum():
 
 @pytest.mark.parametrize(("n", "steps"), [(2, 4), (3, 4), (5, 4)])
 @pytest.mark.parametrize("mu", [0.3, 1.0, 3.0])
-def test_the_end_alone_and_everything(n, steps, mu):
+def test_curator_and_local_profiles_match_binomial_average(n, steps, mu):
     local = LocalWalkProfile(GaussianProfile(mu), n, steps)
     curator = CuratorSumProfile(mu, n, steps)
     capped = LocalWalkProfile(GaussianProfile(mu), n, steps, cap=2)
@@ -312,7 +312,7 @@ def test_the_end_alone_and_everything(n, steps, mu):
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 3])
-def test_everything_seen_of_responses(rounds):
+def test_local_profile_of_responses_never_below_enumeration(rounds):
     """Binary response, each step the victim's with probability 1/n, and this is known."""
     n, matrix = 3, krr(2)
     bound = LocalWalkProfile(response(2), n, rounds)
@@ -351,7 +351,7 @@ def group_mixture_delta(n, m, sigma, epsilon):
 
 
 @pytest.mark.parametrize(("n", "truth"), [(20, 7.9e-5), (100, 3.2e-5), (1000, 9.2e-6)])
-def test_the_printed_cycle_is_no_bound(n, truth):
+def test_printed_cycle_is_no_bound(n, truth):
     """Sampling with replacement with the curve of one record where that of a group is needed."""
     sigma, m = 4.22467888932682, n
     printed = math.log1p((1 - (1 - 1 / n) ** m) * math.expm1(1 / math.sqrt(m)))
@@ -363,13 +363,13 @@ def test_the_printed_cycle_is_no_bound(n, truth):
     assert bound.delta(printed) >= found
 
 
-def test_the_printed_number_of_visits_is_exceeded_too_often():
+def test_printed_number_of_visits_is_exceeded_too_often():
     n = steps = 1000
     printed = steps / n + math.sqrt(3 * steps / n * math.log(1e6))
     assert binom.sf(math.ceil(printed) - 1, steps, 1 / n) > 9e-6
 
 
-def test_the_printed_composition_is_no_bound():
+def test_printed_composition_is_no_bound():
     """√k·ε·(e^c − 1) where k·c·(e^c − 1) is meant: randomized response exceeds it."""
     n, epsilon, k, delta = 10, 1.0, 1000, 1e-6
     c = 3 * epsilon / math.sqrt(n)
@@ -383,7 +383,7 @@ def test_the_printed_composition_is_no_bound():
     assert truth < meant
 
 
-def test_views_add_up():
+def test_enumerated_views_have_total_probability_one():
     """What is listed carries all the probability."""
     law = response_views(krr(2), (0, 0, 1), 2, {0}, False)
     assert sum(law.values()) == 1

@@ -54,7 +54,7 @@ def scales_of(ring):
 @pytest.mark.parametrize("published", [False, True])
 @pytest.mark.parametrize("n", [3, 4, 5, 7, 8])
 @pytest.mark.parametrize("laps", [1, 2, 3, 4])
-def test_every_pair_is_protected(n, laps, published, spread):
+def test_ring_profile_never_below_exact_shift_of_any_pair(n, laps, published, spread):
     ring = Ring(n, laps, published, spread)
     scales = scales_of(ring)
     losses = [exact_loss(scales, n, u, v, published) for u in range(n) for v in range(n) if u != v]
@@ -64,7 +64,7 @@ def test_every_pair_is_protected(n, laps, published, spread):
     assert max(losses) > 0.98 * bound, "lowered by 2 %, the bound would be too small"
 
 
-def test_what_the_total_noise_is():
+def test_ring_variance_equals_sum_over_steps():
     for n, laps, published, spread in itertools.product(
         range(3, 9), range(1, 14), (False, True), (False, True)
     ):
@@ -74,7 +74,7 @@ def test_what_the_total_noise_is():
         assert ring.variance == pytest.approx(float(scales @ scales))
 
 
-def test_the_printed_number_of_noises_is_too_small():
+def test_printed_number_of_noises_is_too_small():
     grid = list(itertools.product(range(2, 9), range(1, 14)))
     wrong = [(n, laps) for n, laps in grid if laps * n // (n - 1) != -(-laps * n // (n - 1))]
     assert (len(wrong), len(grid)) == (60, 91)
@@ -83,7 +83,7 @@ def test_the_printed_number_of_noises_is_too_small():
     assert Ring(100, 1).noises == 2
 
 
-def test_a_published_result_without_a_last_noise_shows_values_bare():
+def test_published_ring_without_last_noise_reveals_values():
     unprotected = Ring(3, 2)
     assert exact_loss(scales_of(unprotected), 3, 2, 1, published=True) == math.inf
     assert exact_loss(scales_of(Ring(3, 2, published=True)), 3, 2, 1, published=True) <= 2 + 1e-9
@@ -95,7 +95,7 @@ def test_a_published_result_without_a_last_noise_shows_values_bare():
 
 
 @pytest.mark.parametrize(("n", "truth"), [(3, 1.2447), (10, 1.0585)])
-def test_the_printed_spread_is_too_thin(n, truth):
+def test_printed_spread_is_too_thin(n, truth):
     """σ/√n for each, as printed, forgets that the observer knows their own noise."""
     printed = np.full(3 * n, 1 / math.sqrt(n))
     printed[0] = 1.0
@@ -106,13 +106,13 @@ def test_the_printed_spread_is_too_thin(n, truth):
     assert Ring(n, 3, spread=True).profile(GaussianProfile(1.0)).shift ** 2 < loss
 
 
-def test_the_printed_composition_is_loose():
+def test_printed_composition_is_loose():
     assert GaussianProfile(1 / SIGMA).epsilon(1e-6) == pytest.approx(1.0, abs=1e-6)
     found = Ring(50, 10).profile(GaussianProfile(1 / SIGMA)).epsilon(1e-6)
     assert found == pytest.approx(3.5247, abs=1e-4)
 
 
-def test_other_noise_composes_and_does_not_spread():
+def test_other_noise_composes_and_rejects_spread():
     one = LocalProfile(Laplace(epsilon=0.5))
     assert Ring(5, 3).profile(one) == ComposedProfile(((one, 3),))
     with pytest.raises(InvalidParameter, match="only Gaussian noise can be spread"):
@@ -179,7 +179,7 @@ def worst_ring_delta(krr, n, laps, t, start, end):
 @pytest.mark.parametrize(
     ("n", "laps", "k"), [(3, 1, 2), (3, 1, 3), (3, 2, 2), (4, 1, 2), (4, 2, 2)]
 )
-def test_histograms_on_the_ring(n, laps, k, published):
+def test_ring_histogram_never_below_enumeration(n, laps, k, published):
     krr = KRR(categories=k, epsilon=math.log(3))
     ring = Ring(n, laps, published)
     hidden = ring.uniform_elements(krr.blanket().gamma)
@@ -192,7 +192,7 @@ def test_histograms_on_the_ring(n, laps, k, published):
             assert float(exact) > 0.98 * bound, "the first report has the uniform elements alone"
 
 
-def test_a_published_histogram_needs_uniform_elements_at_the_end():
+def test_published_ring_histogram_needs_uniform_elements_at_end():
     krr, t = KRR(categories=2, epsilon=math.log(3)), F(5, 4)
     ring = Ring(3, 1, published=True)
     hidden = ring.uniform_elements(krr.blanket().gamma)
@@ -216,7 +216,7 @@ def test_counting_others_with_their_mean_is_no_bound():
     assert block.delta(math.log(t)) >= float(exact)
 
 
-def test_all_but_one_observation_are_whole_blocks():
+def test_ring_histogram_composes_whole_blocks():
     krr = KRR(categories=4, epsilon=1.0)
     parts = dict(Ring(100, 5).histogram_profile(krr).parts)
     assert sorted((part.n, times) for part, times in parts.items()) == [

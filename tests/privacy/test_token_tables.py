@@ -35,7 +35,7 @@ RENYI = [(20, 4.1667), (100, 1.7986), (1000, 0.7984)]
 
 
 @pytest.mark.parametrize(("n", "small", "large", "local"), HIDDEN)
-def test_hidden_walk_of_hundred_visits_near_reference(n, small, large, local):
+def test_hidden_epsilon_matches_table_at_hundred_visits(n, small, large, local):
     profile = HiddenWalkProfile(GaussianProfile(MU), n, 100 * n)
     for delta, reference in ((1e-6, small), (2.66e-4, large)):
         found = profile.epsilon(delta)
@@ -50,7 +50,7 @@ def test_hidden_walk_of_hundred_visits_near_reference(n, small, large, local):
 
 
 @pytest.mark.parametrize(("n", "reference"), RENYI)
-def test_public_walk_epsilon_below_renyi_reference(n, reference):
+def test_public_path_beats_divergence_bound(n, reference):
     found = PublicWalkProfile(MU, n, 100 * n)
     assert found.lower(1e-6) < found.epsilon(1e-6) < 0.95 * reference
     assert found.epsilon(1e-6) > HiddenWalkProfile(GaussianProfile(MU), n, 100 * n).epsilon(1e-6)
@@ -84,7 +84,7 @@ def weighted_shifts(n, steps, count, rate, rng):
 
 
 @pytest.mark.parametrize(("n", "rate", "exact"), [(20, 0.5, 3.810), (100, 2.5, 1.584)])
-def test_public_walk_bound_just_above_sampled_exact(n, rate, exact):
+def test_public_path_never_below_simulated_walks(n, rate, exact):
     """Estimates of the exact average, which the bound must exceed: not by much, and never less."""
     bound = PublicWalkProfile(MU, n, 100 * n).epsilon(1e-6)
     squared, log_weight = weighted_shifts(n, 100 * n, 10_000, rate, np.random.default_rng(11))
@@ -106,14 +106,14 @@ def test_public_walk_bound_just_above_sampled_exact(n, rate, exact):
     assert exact < bound < 1.04 * exact
 
 
-def test_hidden_walk_of_krr_near_reference():
+def test_histogram_epsilon_matches_table():
     profile = HiddenWalkProfile(LocalProfile(KRR(categories=10, epsilon=1.0)), 4000, 400_000)
     assert 0.448 < profile.epsilon(1e-6) < 0.4491 * 1.001
     assert 0.25 < profile.lower(1e-6) < profile.epsilon(1e-6)
 
 
 @pytest.mark.parametrize(("epsilon", "sigma"), [(1.0, 1.4704), (10.0, 0.8520)])
-def test_hidden_walk_sigma_of_descent_near_reference(epsilon, sigma):
+def test_sgd_noise_matches_table(epsilon, sigma):
     """Gradients of norm 1, one replaced: n = 2000, T = 20000, δ = 1e-6."""
     found = [
         HiddenWalkProfile(GaussianProfile(2 / scaled), 2000, 20_000).epsilon(1e-6)
@@ -136,7 +136,7 @@ def test_hidden_walk_sigma_of_descent_near_reference(epsilon, sigma):
         (LocalProfile(Laplace(epsilon=1.0)), 1 / 50, 300),
     ],
 )
-def test_repeated_and_convolved_compositions_agree(one, rate, rounds):
+def test_inversion_agrees_with_convolution(one, rate, rounds):
     sampled = SampledProfile(one, rate)
     inverted, convolved = RepeatedProfile(sampled, rounds), ComposedProfile(((sampled, rounds),))
     for delta in (1e-7, 1e-5):
@@ -147,7 +147,7 @@ def test_repeated_and_convolved_compositions_agree(one, rate, rounds):
     assert convolved.lower(1e-5) <= epsilon
 
 
-def test_repeated_gaussian_equals_one_gaussian():
+def test_gaussian_steps_compose_to_one_gaussian():
     """Without sampling the answer is known exactly, for any number of steps."""
     for rounds in (2, 100, 10**8):
         one = SampledProfile(GaussianProfile(1 / math.sqrt(rounds)), 1.0)
@@ -158,7 +158,7 @@ def test_repeated_gaussian_equals_one_gaussian():
 
 
 @pytest.mark.parametrize("n", [3, 1000, 10**6])
-def test_walk_profiles_of_very_long_walks_are_finite(n):
+def test_very_long_walks_have_finite_epsilon(n):
     """A hundred million steps, at a δ far below what convolving them could certify."""
     steps = 10**8
     for one in (GaussianProfile(0.01), LocalProfile(KRR(categories=4, epsilon=0.05))):
@@ -173,14 +173,14 @@ def test_walk_profiles_of_very_long_walks_are_finite(n):
 
 @pytest.mark.parametrize("steps", [1, 2, 3, 10])
 @pytest.mark.parametrize("n", [3, 10**6])
-def test_hidden_walk_of_very_short_walks_is_monotone(n, steps):
+def test_very_short_walks_have_decreasing_epsilon(n, steps):
     profile = HiddenWalkProfile(GaussianProfile(1.0), n, steps)
     found = [profile.epsilon(delta) for delta in (1e-9, 1e-6, 1e-2)]
     assert found == sorted(found, reverse=True)
     assert profile.lower(1e-6) <= found[1]
 
 
-def test_walk_epsilon_is_ordered_by_view_and_collusion():
+def test_epsilon_is_ordered_by_steps_colluders_publication_and_view():
     """More steps, more colluders, a published end and fewer people never help."""
     mu, n, steps = 0.5, 50, 500
     base = PublicWalkProfile(mu, n, steps).epsilon(1e-5)
@@ -195,7 +195,7 @@ def test_walk_epsilon_is_ordered_by_view_and_collusion():
     assert capped <= GaussianProfile(mu * math.sqrt(3)).epsilon(1e-5) * (1 + 1e-6)
 
 
-def test_walk_curves_at_negative_epsilon_follow_symmetry():
+def test_curves_satisfy_symmetry_below_zero():
     """δ(−ε) = 1 − e^(−ε) + e^(−ε)·δ(ε) for all of them."""
     one = GaussianProfile(0.5)
     for profile in (
@@ -210,7 +210,7 @@ def test_walk_curves_at_negative_epsilon_follow_symmetry():
         assert profile.delta(-0.2) == pytest.approx(expected, rel=1e-9)
 
 
-def test_visit_counts_are_binomial():
+def test_visits_match_binomial():
     for steps, chance in ((1, 0.5), (7, 1 / 3), (2000, 1 / 20), (10**8, 1e-6), (10**6, 0.5)):
         found = visits(steps, chance)
         exact = binom.pmf(found.count, steps, chance)
@@ -221,7 +221,7 @@ def test_visit_counts_are_binomial():
         assert found.beyond < 1e-40
 
 
-def test_walk_profiles_refuse_invalid_parameters():
+def test_profiles_reject_invalid_arguments():
     one = GaussianProfile(1.0)
     with pytest.raises(InvalidCrowd, match="hide each other"):
         HiddenWalkProfile(one, 2, 10)

@@ -24,7 +24,7 @@ from incrowd.protocols.runtime.actor import (
 from incrowd.protocols.runtime.context import ActorContext, Timing
 from incrowd.protocols.token_walk import TokenWalk
 from incrowd.protocols.token_walk.roles import messages
-from incrowd.protocols.token_walk.roles.device import Held
+from incrowd.protocols.token_walk.roles.device import DeviceResult
 from incrowd.protocols.token_walk.roles.relay import walk_seconds
 from incrowd.protocols.token_walk.roles.token import token_format
 from incrowd.randomizers import KRR, Gaussian, GaussianVector
@@ -76,7 +76,7 @@ class Talking:
         return np.frombuffer(handed.sealed, "<u4").tolist()
 
 
-def test_a_device_adds_to_what_it_is_given():
+def test_device_adds_contribution_to_sum():
     device_ = Talking()
     first = device_.tell(device_.carry(0))
     assert device_.counts(first) == [0, 0, 1, 0, 0]
@@ -85,7 +85,7 @@ def test_a_device_adds_to_what_it_is_given():
     assert (second.token, second.turn) == (0, 3)
 
 
-def test_a_repeated_request_gets_the_same_answer_and_nothing_is_added():
+def test_device_repeats_answer_to_repeated_request():
     device_ = Talking(sealer=sealers(walk())[device(2)])
     asked = device_.carry(0, next_=device_.keys[0])
     first = device_.tell(asked)
@@ -98,7 +98,7 @@ def test_a_repeated_request_gets_the_same_answer_and_nothing_is_added():
     assert device_.actor.state() == state
 
 
-def test_a_key_is_used_once():
+def test_device_uses_key_once():
     device_ = Talking()
     key = device_.keys[0]
     device_.tell(device_.carry(0, key=key))
@@ -107,7 +107,7 @@ def test_a_key_is_used_once():
     assert device_.tell(device_.carry(2, key=device_.keys[1])).turn == 2
 
 
-def test_an_earlier_turn_is_over():
+def test_device_ignores_earlier_turn():
     device_ = Talking()
     device_.tell(device_.carry(5))
     state = device_.actor.state()
@@ -115,7 +115,7 @@ def test_an_earlier_turn_is_over():
     assert device_.actor.state() == state
 
 
-def test_what_is_sealed_again_is_the_same_sum():
+def test_device_seals_same_sum_again():
     device_ = Talking()
     first = device_.tell(device_.carry(0))
     again = device_.tell(messages.Again(0, 4, 0, b"m" * 32))
@@ -124,10 +124,10 @@ def test_what_is_sealed_again_is_the_same_sum():
     assert device_.effects(messages.Release(0, 0)) == []
     assert device_.effects(messages.Again(0, 6, 0, b"m" * 32)) == []
     (done,) = device_.effects(messages.Over())
-    assert done == Done(Held(1))
+    assert done == Done(DeviceResult(1))
 
 
-def test_the_end_forgets_all_secrets():
+def test_device_forgets_secrets_at_end():
     device_ = Talking()
     device_.tell(device_.carry(0))
     device_.effects(messages.Over())
@@ -138,18 +138,18 @@ def test_the_end_forgets_all_secrets():
     assert value[-1] == b""
     assert (lot, over, contributions) == (-1, True, {0: 1})
     assert device_.effects(messages.Restock(0)) == []
-    assert device_.actor.wake(1e9) == [Done(Held(1))]
+    assert device_.actor.wake(1e9) == [Done(DeviceResult(1))]
 
 
-def test_a_device_gives_up_when_the_walk_must_be_over():
+def test_device_ends_when_time_is_up():
     device_ = Talking()
     ends = walk_seconds(6, TIMING)
     assert ends == (2 + 6 + 2) * 10.0
     assert device_.actor.start(0.0)[0].at == ends
-    assert device_.actor.wake(ends) == [Done(Held(0))]
+    assert device_.actor.wake(ends) == [Done(DeviceResult(0))]
 
 
-def test_lots_are_made_one_after_the_other_and_no_key_twice():
+def test_device_makes_lots_in_order_without_repeated_key():
     device_ = Talking()
     seen = [*device_.keys]
     assert device_.effects(messages.Restock(2)) == []
@@ -170,7 +170,7 @@ def test_lots_are_made_one_after_the_other_and_no_key_twice():
         {"next_": b"nobody"},
     ],
 )
-def test_what_makes_no_sense_changes_nothing(asked):
+def test_device_ignores_invalid_request(asked):
     device_ = Talking(sealer=sealers(walk())[device(2)])
     state = device_.actor.state()
     asked = {"next_": device_.keys[0]} | asked
@@ -178,7 +178,7 @@ def test_what_makes_no_sense_changes_nothing(asked):
     assert device_.actor.state() == state
 
 
-def test_only_the_courier_is_heard():
+def test_device_ignores_other_senders():
     device_ = Talking()
     state = device_.actor.state()
     for stranger in (CURATOR, device(0), "hub"):
@@ -187,7 +187,7 @@ def test_only_the_courier_is_heard():
     assert device_.actor.state() == state
 
 
-def test_arbitrary_bytes_cause_nothing():
+def test_device_ignores_arbitrary_bytes():
     protocol, seeds = walk(), Seeds(1)
     makers = make_actors(protocol, np.arange(N), seeds, timing=TIMING)
     for address in (device(0), COURIER, CURATOR):
@@ -196,7 +196,7 @@ def test_arbitrary_bytes_cause_nothing():
         throw_at(actor, [COURIER, CURATOR, device(0), device(4), device(99), "nobody"])
 
 
-def test_nobody_contributes_more_often_than_the_token_moves():
+def test_device_contributes_at_most_length_times():
     device_ = Talking(walk(steps=3))
     stock = [*device_.keys, *device_.tell(messages.Restock(1)).keys]
     for turn in range(3):
@@ -204,14 +204,14 @@ def test_nobody_contributes_more_often_than_the_token_moves():
     assert device_.effects(device_.carry(3, key=stock.pop())) == []
 
 
-def test_on_a_ring_nobody_takes_anothers_turn():
+def test_ring_device_refuses_turn_of_another():
     device_ = Talking(TokenWalk(KRR(categories=N, epsilon=30.0), n=N, laps=2, topology="ring"))
     assert device_.effects(device_.carry(1, bytes(4 * N))) == []
     assert device_.effects(device_.carry(12, bytes(4 * N))) == []
     assert device_.tell(device_.carry(7, bytes(4 * N))).turn == 7
 
 
-def test_a_model_is_not_played():
+def test_actor_rejects_sgd_task():
     protocol = TokenWalk(Gaussian.with_sigma(1.0), n=N, steps=6, task="sgd")
     with pytest.raises(InvalidParameter, match="TokenSGD"):
         protocol.actor(COURIER, ActorContext(generator=Seeds(1).generator))
@@ -220,7 +220,7 @@ def test_a_model_is_not_played():
 # Sealing.
 
 
-def test_a_sum_can_be_opened_by_the_next_holder_alone():
+def test_sum_opens_for_next_holder_only():
     found = sealers(walk())
     me, next_, other = (found[device(each)] for each in range(3))
     secret = bytes(range(32))
@@ -242,7 +242,7 @@ def test_a_sum_can_be_opened_by_the_next_holder_alone():
 
 
 @pytest.mark.parametrize("tokens", [1, 2])
-def test_a_walk_with_real_seals_has_the_same_result(tokens):
+def test_real_seals_keep_result(tokens):
     protocol = walk(steps=20, tokens=tokens)
     plain, sealed = (
         play(make_actors(protocol, np.arange(N), Seeds(4), chosen, TIMING), Seeds(4)).outputs[
@@ -254,7 +254,7 @@ def test_a_walk_with_real_seals_has_the_same_result(tokens):
     np.testing.assert_array_equal(sealed.total, plain.total)
 
 
-def test_every_token_has_the_same_size():
+def test_token_size_is_constant():
     """Also where only the categories travel that were named."""
     for categories, steps in ((4, 6), (4000, 6)):
         protocol = TokenWalk(KRR(categories=categories, epsilon=1.0), n=N, steps=steps)
@@ -280,7 +280,7 @@ def test_every_token_has_the_same_size():
         assert sizes == {token_format(protocol).nbytes + 48}
 
 
-def test_vectors_and_numbers_come_home():
+def test_curator_receives_vectors_and_numbers():
     vectors = np.eye(3)[np.arange(N) % 3]
     protocol = TokenWalk(GaussianVector(epsilon=30.0, delta=0.1, dimension=3), n=N, steps=40)
     total = play(make_actors(protocol, vectors, Seeds(1)), Seeds(1)).outputs[CURATOR].total
@@ -311,7 +311,7 @@ def stocked(protocol):
     return courier, stocks, effects
 
 
-def test_people_of_whom_nothing_is_heard_are_asked_for_a_sign_of_life():
+def test_relay_calls_silent_people():
     """Who went away and was not drawn counts no longer among those who could have been."""
     courier, stocks, effects = stocked(walk())
     first = next(each.to for each in effects if isinstance(each, Send))
@@ -330,7 +330,7 @@ def test_people_of_whom_nothing_is_heard_are_asked_for_a_sign_of_life():
     assert present == set(called) - {device(gone)}
 
 
-def test_before_a_token_comes_home_everyone_is_counted():
+def test_relay_counts_everyone_before_homecoming():
     """Who gave keys and went away before the end hid nobody, drawn or not."""
     courier, stocks, effects = stocked(walk(steps=1))
     (holder,) = (each.to for each in effects if isinstance(each, Send))
@@ -351,7 +351,7 @@ def test_before_a_token_comes_home_everyone_is_counted():
     assert not courier._people[person_of(gone)].present
 
 
-def test_devices_hold_to_the_cap_themselves():
+def test_device_enforces_cap():
     """Whoever carries tokens cannot make anybody contribute more often."""
     device_ = Talking(walk(path="public", cap=1))
     assert device_.effects(device_.carry(0))
@@ -359,7 +359,7 @@ def test_devices_hold_to_the_cap_themselves():
     assert device_.effects(device_.carry(2, blank=True))
 
 
-def test_who_is_asked_gets_the_same_bytes_until_a_round_is_over():
+def test_relay_repeats_request_within_round():
     courier = walk().actor(
         COURIER, ActorContext(generator=partial(Seeds(1).generator, "courier"), timing=TIMING)
     )
@@ -395,7 +395,7 @@ def test_who_is_asked_gets_the_same_bytes_until_a_round_is_over():
         (np.array([3, 0, 0, 0, 0], "<u4").tobytes(), 0),
     ],
 )
-def test_a_token_that_is_none_counts_as_lost(sealed, reports):
+def test_curator_counts_invalid_token_as_lost(sealed, reports):
     protocol = walk()
     curator = protocol.actor(CURATOR, ActorContext(generator=Seeds(1).generator))
     told = messages.Homecoming(0, sealed, reports, float(reports), 6, N, None)
@@ -405,7 +405,7 @@ def test_a_token_that_is_none_counts_as_lost(sealed, reports):
     assert (done.output.steps, done.output.sent, done.output.crowd) == (6, 6, N)
 
 
-def test_a_token_counts_once():
+def test_curator_counts_token_once():
     curator = walk(tokens=2).actor(CURATOR, ActorContext(generator=Seeds(1).generator))
     sealed = np.array([1, 2, 0, 0, 0], "<u4").tobytes()
     told = [messages.Homecoming(each, sealed, 3, 3.0, 5, N - each, 0.5) for each in (0, 1)]

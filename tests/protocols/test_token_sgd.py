@@ -45,16 +45,16 @@ def token(**changes):
         (Logistic(), {"learning_rate": lambda step: 1 / (1 + step) ** 0.5}, 0.85),
     ],
 )
-def test_it_learns(model, changes, least):
+def test_token_sgd_learns_classes(model, changes, least):
     assert token(model=model, **changes).fit(ROWS, LABELS).score(FLAT, ANSWERS) > least
 
 
-def test_it_learns_numbers():
+def test_token_sgd_learns_numbers():
     learner = token(model=Ridge(intercept=False), rounds=1500, learning_rate=0.05)
     assert learner.fit(ROWS, ROWS @ [1.0, -0.5, 0.2]).score(FLAT, FLAT @ [1.0, -0.5, 0.2]) > 0.6
 
 
-def test_a_module_goes_by_token():
+def test_token_sgd_trains_module():
     pytest.importorskip("torch", reason="torch is not installed")
     from torch import nn
 
@@ -90,7 +90,7 @@ def by_hand(rounds, *, clip, sigma, speed, radius, path="hidden", cap=np.inf, se
 
 @pytest.mark.parametrize("clip", [10.0, 0.2])
 @pytest.mark.parametrize("radius", [np.inf, 0.7])
-def test_a_step_is_the_mean_gradient_clipped_then_noised_then_projected(clip, radius):
+def test_step_clips_mean_gradient_then_adds_noise_then_projects(clip, radius):
     found = token(clip=clip, rounds=200, radius=radius if radius < 9 else None).fit(ROWS, LABELS)
     expected = by_hand(200, clip=clip, sigma=0.5, speed=0.5, radius=radius)
     np.testing.assert_allclose(found.parameters_, expected, rtol=1e-8)
@@ -98,7 +98,7 @@ def test_a_step_is_the_mean_gradient_clipped_then_noised_then_projected(clip, ra
 
 
 @pytest.mark.parametrize("clip", [10.0, 0.2])
-def test_with_a_public_path_each_record_is_clipped_and_the_cap_leaves_noise(clip):
+def test_public_path_clips_records_and_leaves_noise_beyond_cap(clip):
     found = token(clip=clip, rounds=400, **PUBLIC).fit(ROWS, LABELS)
     public = {"path": "public", "cap": 2}
     expected = by_hand(400, clip=clip, sigma=0.5, speed=0.5, radius=np.inf, **public)
@@ -107,7 +107,7 @@ def test_with_a_public_path_each_record_is_clipped_and_the_cap_leaves_noise(clip
     assert np.linalg.norm(found.parameters_ - unlimited) > 1e-3
 
 
-def test_beyond_the_cap_no_step_depends_on_anyone():
+def test_steps_beyond_cap_do_not_depend_on_data():
     few = token(rounds=80, model=Logistic(intercept=False), **PUBLIC | {"cap": 1})
     here = few.fit(ROWS[:4], LABELS[:4])
     other = token(rounds=80, **PUBLIC | {"cap": 1}).fit(ROWS[:4], 1 - LABELS[:4])
@@ -120,7 +120,7 @@ def test_beyond_the_cap_no_step_depends_on_anyone():
     assert {one.participants for one in here.history_} == {None}
 
 
-def test_holders_are_drawn_uniformly_and_independently():
+def test_holders_are_uniform_and_independent():
     people = Participants(Seeds(3), 7, "one")
     drawn = np.concatenate([people.inside(step) for step in range(14_000)])
     counts = np.bincount(drawn, minlength=7)
@@ -133,7 +133,7 @@ def test_holders_are_drawn_uniformly_and_independently():
 
 
 @pytest.mark.parametrize("clip", [1.0, 0.25])
-def test_the_promise_is_that_of_the_hidden_walk(clip):
+def test_guarantee_equals_hidden_walk(clip):
     learner = token(clip=clip, sigma=2.0, rounds=40).fit(ROWS, LABELS)
     walk = TokenWalk(
         n=PEOPLE, steps=40, task="sgd", sigma=2.0 * clip, lipschitz=clip, path="hidden"
@@ -150,7 +150,7 @@ def test_the_promise_is_that_of_the_hidden_walk(clip):
 
 
 @pytest.mark.parametrize("published", [True, False])
-def test_the_promise_is_that_of_the_public_walk(published):
+def test_guarantee_equals_public_walk(published):
     learner = token(sigma=4.0, published=published, **PUBLIC).fit(ROWS, LABELS)
     walk = TokenWalk(
         n=PEOPLE, steps=300, task="sgd", sigma=4.0, lipschitz=1.0, path="public", cap=2,
@@ -160,7 +160,7 @@ def test_the_promise_is_that_of_the_public_walk(published):
     assert any("smooth" in each for each in learner.guarantee_.assumptions)
 
 
-def test_no_less_noise_is_added_than_is_accounted_for():
+def test_noise_never_below_accounted_noise():
     for sigma in (0.57, 1.4704, 26.72):
         channel = token(sigma=sigma).channel()
         walk = channel.protocol(dataclasses.replace(token().fit(ROWS, LABELS)._crowd), 5)
@@ -168,7 +168,7 @@ def test_no_less_noise_is_added_than_is_accounted_for():
         assert walk.randomizer.sigma == pytest.approx(sigma, rel=1e-11)
 
 
-def test_the_budget_holds():
+def test_budget_is_kept():
     epsilon = token(sigma=3.0).promise((PEOPLE, 3), rounds=5).epsilon(1e-5)
     learner = token(sigma=3.0, rounds=7, budget=(epsilon, 1e-5)).fit(ROWS, LABELS)
     assert learner.rounds_ == 5
@@ -180,7 +180,7 @@ def test_the_budget_holds():
 
 
 @pytest.mark.parametrize("changes", [{}, PUBLIC, {"radius": 1.0, "momentum": 0.9}])
-def test_a_resumed_training_is_the_same_to_the_last_bit(tmp_path, changes):
+def test_resumed_training_is_bit_identical(tmp_path, changes):
     whole = token(**changes).fit(ROWS, LABELS)
     saved = {"checkpoint": tmp_path / "token.npz", "every": 50}
     # Killed after some steps, once between two checkpoints.
@@ -192,7 +192,7 @@ def test_a_resumed_training_is_the_same_to_the_last_bit(tmp_path, changes):
     np.testing.assert_array_equal(parts.parameters_, whole.parameters_)
 
 
-def test_a_checkpoint_of_another_path_is_refused(tmp_path):
+def test_resume_rejects_checkpoint_of_another_path(tmp_path):
     path = tmp_path / "token.npz"
     token(checkpoint=path).partial_fit(ROWS, LABELS, 20)
     with pytest.raises(InvalidParameter, match=r"differs in cap .*, path"):
@@ -228,7 +228,7 @@ def stretched(model, clip_each, speed, clip, rng):
     [(Logistic(intercept=False), 0.1), (Ridge(intercept=False), 0.5)],
     ids=["logistic", "ridge"],
 )
-def test_clipping_each_record_keeps_models_together_and_clipping_their_mean_does_not(model, clip):
+def test_record_clipping_is_contractive_and_mean_clipping_is_not(model, clip):
     learner = token(model=model, learning_rate=0.1, clip=clip, **PUBLIC)
     most = learner.largest_learning_rate()
     assert most == pytest.approx(8 if isinstance(model, Logistic) else 2)
@@ -237,7 +237,7 @@ def test_clipping_each_record_keeps_models_together_and_clipping_their_mean_does
     assert stretched(model, True, 2 * most, 9.0, np.random.default_rng(1)) > 1.01
 
 
-def test_the_largest_learning_rate_counts_intercept_and_penalty():
+def test_largest_learning_rate_includes_intercept_and_penalty():
     learner = token(model=Logistic(l2=0.5), learning_rate=0.1, **PUBLIC | {"record_norm": 3.0})
     assert learner.largest_learning_rate() == pytest.approx(2 / (0.25 * (9 + 1) + 0.5))
 
@@ -268,13 +268,13 @@ def test_the_largest_learning_rate_counts_intercept_and_penalty():
         ({"radius": "x"}, "radius must be a finite number"),
     ],
 )
-def test_wrong_arguments_raise_one_clear_line(changes, message):
+def test_token_sgd_rejects_invalid_arguments(changes, message):
     with pytest.raises(InvalidParameter, match=message) as caught:
         token(**changes)
     assert "\n" not in str(caught.value)
 
 
-def test_wrong_data_raise_one_clear_line():
+def test_token_sgd_rejects_invalid_data():
     with pytest.raises(InvalidParameter, match="length 2, above record_norm = 1: scale"):
         token(**PUBLIC).fit(2 * ROWS, LABELS)
     with pytest.raises(InvalidCrowd, match="n must be at least 3"):
@@ -285,7 +285,7 @@ def test_wrong_data_raise_one_clear_line():
         token(rate=0.5)
 
 
-def test_steps_of_a_public_path_stay_as_long_when_training_goes_on():
+def test_public_path_keeps_learning_rate_when_training_goes_on():
     learner = token(**PUBLIC).partial_fit(ROWS, LABELS, 2)
     learner.learning_rate = learner.learning_rate / 2
     with pytest.raises(InvalidParameter, match="began with learning_rate"):
@@ -297,7 +297,7 @@ def test_steps_of_a_public_path_stay_as_long_when_training_goes_on():
     assert free.protocol_.broken
 
 
-def test_settings_go_round():
+def test_settings_round_trip():
     learner = token(**PUBLIC)
     assert "rate" not in learner.get_params()
     assert ic.TokenSGD(**learner.get_params()).get_params() == learner.get_params()

@@ -49,18 +49,18 @@ def p_value(counts, law):
 
 
 class TestPaths:
-    def test_holders_are_uniform_and_independent_with_oneself_among_them(self):
+    def test_complete_holders_are_uniform_and_independent(self):
         path = path_of(TokenWalk(QUIET, n=5, steps=50_000), 1)
         pairs = np.bincount(5 * path[:-1] + path[1:], minlength=25)
         assert chisquare(pairs).pvalue > LEAST
 
-    def test_first_holder_on_a_graph_is_uniform(self):
+    def test_graph_first_holder_is_uniform(self):
         protocol = TokenWalk(QUIET, topology="graph", graph=graphs.star(5), steps=1, cap=1)
         first = [int(path_of(protocol, seed)[0]) for seed in range(RUNS)]
         assert chisquare(np.bincount(first, minlength=5)).pvalue > LEAST
 
     @pytest.mark.parametrize("graph", [graphs.star(5), barbell(3), graphs.ring(4)])
-    def test_next_holders_follow_the_weights(self, graph):
+    def test_graph_next_holders_follow_weights(self, graph):
         protocol = TokenWalk(QUIET, topology="graph", graph=graph, steps=60_000, cap=1)
         path = path_of(protocol, 2)
         seen = np.zeros((graph.n, graph.n))
@@ -76,22 +76,22 @@ class TestPaths:
         assert doubt(weights) > LEAST
         assert doubt(0.95 * weights + 0.05 * np.eye(graph.n)) < 1e-6
 
-    def test_a_ring_is_gone_around(self):
+    def test_ring_visits_everyone_in_turn(self):
         protocol = TokenWalk(KRR(categories=3, epsilon=1.0), n=4, topology="ring", laps=3)
         assert path_of(protocol, 1).tolist() == [0, 1, 2, 3] * 3
 
     @pytest.mark.parametrize("where", [{}, {"topology": "graph", "graph": barbell(4), "cap": 2}])
-    def test_blocks_do_not_matter(self, where, monkeypatch):
+    def test_paths_do_not_depend_on_block_size(self, where, monkeypatch):
         protocol = TokenWalk(QUIET, n=8, steps=1000, **where)
         whole = path_of(protocol, 3)
         monkeypatch.setattr(simulate, "_BLOCK", 17)
         assert path_of(protocol, 3).tolist() == whole.tolist()
 
-    def test_tokens_walk_apart(self):
+    def test_tokens_walk_independently(self):
         protocol = TokenWalk(QUIET, n=50, steps=100, tokens=2)
         assert path_of(protocol, 4, 0).tolist() != path_of(protocol, 4, 1).tolist()
 
-    def test_a_seed_says_it_all(self):
+    def test_result_depends_on_seed_alone(self):
         protocol = TokenWalk(QUIET, n=30, steps=500, path="public")
         values = np.linspace(0, 1, 30)
         one, same, other = (simulate.collect(protocol, values, Seeds(s)) for s in (5, 5, 6))
@@ -99,7 +99,7 @@ class TestPaths:
         assert one.losses == same.losses != other.losses
 
 
-class TestLaw:
+class TestContributionLaw:
     """Small walks against every path there is."""
 
     VALUES = np.array([0, 1, 1])
@@ -131,16 +131,16 @@ class TestLaw:
                 law[reports, count] += chance * share
         return law
 
-    def test_complete(self):
+    def test_complete_histogram_follows_exact_law(self):
         counts = self.counted(steps=5)
         assert p_value(counts, self.law(5, cap=5)) > LEAST
         assert p_value(counts, self.law(5, 5, [(0, 1, 2, 0, 1)])) < LEAST
 
-    def test_beyond_the_cap_there_is_noise_alone(self):
+    def test_turns_beyond_cap_add_noise_alone(self):
         counts = self.counted(steps=5, cap=1, path="public")
         assert p_value(counts, self.law(5, cap=1)) > LEAST
 
-    def test_ring(self):
+    def test_ring_histogram_follows_exact_law(self):
         """Two laps, and the uniform elements that hide the first reports."""
         protocol = TokenWalk(self.RESPONSE, n=3, topology="ring", laps=2)
         added = protocol.ring.uniform_elements(2 / (1 + np.e))
@@ -153,7 +153,7 @@ class TestLaw:
         assert p_value(counts, more) > LEAST
         assert simulate.collect(protocol, self.VALUES, Seeds(1)).noise == 6 + added
 
-    def test_sum(self):
+    def test_sum_follows_exact_law(self):
         """All hold the same, so that the sum is normal."""
         protocol = TokenWalk(QUIET, n=4, steps=7)
         sums = [
@@ -165,7 +165,7 @@ class TestLaw:
 
     @pytest.mark.parametrize("published", [False, True])
     @pytest.mark.parametrize("spread", [False, True])
-    def test_ring_has_the_noise_that_its_steps_say(self, published, spread):
+    def test_ring_noise_equals_sum_over_steps(self, published, spread):
         protocol = TokenWalk(
             QUIET, n=5, topology="ring", laps=3, published=published, spread=spread
         )
@@ -177,7 +177,7 @@ class TestLaw:
         assert homes[0].noise == pytest.approx(variance)
         assert (homes[0].reports, homes[0].steps, homes[0].drawn) == (15, 15, False)
 
-    def test_laplace_on_a_ring(self):
+    def test_ring_laplace_noise_has_stated_variance(self):
         randomizer = Laplace(epsilon=2.0)
         protocol = TokenWalk(randomizer, n=5, topology="ring", laps=4)
         off = [
@@ -187,7 +187,7 @@ class TestLaw:
         assert np.var(off) == pytest.approx(protocol.ring.noises * 2 / 4, rel=0.15)
 
     @pytest.mark.parametrize("steps", [6, 3])
-    def test_vectors(self, steps, monkeypatch):
+    def test_vector_noise_alone_is_centred_normal(self, steps, monkeypatch):
         """Noise alone has no mean, in any direction."""
         monkeypatch.setattr(simulate, "_BLOCK", 8)
         randomizer = GaussianVector(epsilon=5.0, delta=1e-6, dimension=2)
@@ -200,7 +200,7 @@ class TestLaw:
         assert {home.noise for home in homes} == {steps}
 
 
-class TestWhatIsKnown:
+class TestStatistics:
     def plain(self, path, n, published):
         """The largest sum of k²/m of any pair; the result is seen."""
         worst = 0.0
@@ -218,24 +218,24 @@ class TestWhatIsKnown:
         return worst
 
     @pytest.mark.parametrize("published", [False, True])
-    def test_losses_are_those_of_the_path(self, published):
+    def test_losses_equal_losses_of_path(self, published):
         protocol = TokenWalk(QUIET, n=6, steps=80, tokens=2, path="public", published=published)
         home = simulate.collect(protocol, np.zeros(6), Seeds(1))
         paths = [path_of(protocol, 1, token).tolist() for token in (0, 1)]
         assert home.losses == pytest.approx(max(self.plain(path, 6, published) for path in paths))
 
-    def test_losses_of_long_walks_and_of_histograms_are_not_computed(self, monkeypatch):
+    def test_losses_are_none_for_long_walks_and_histograms(self, monkeypatch):
         protocol = TokenWalk(KRR(categories=3, epsilon=1.0), n=6, steps=50, path="public")
         assert simulate.collect(protocol, np.zeros(6, int), Seeds(1)).losses is None
         monkeypatch.setattr(conditional_on_path, "_MOST_WORK", 100)
         protocol = TokenWalk(QUIET, n=6, steps=50, path="public")
         assert simulate.collect(protocol, np.zeros(6), Seeds(1)).losses is None
 
-    def test_nothing_is_told_of_a_path_that_is_hidden(self):
+    def test_losses_are_none_for_hidden_path(self):
         protocol = TokenWalk(QUIET, n=6, steps=50)
         assert simulate.collect(protocol, np.zeros(6), Seeds(1)).losses is None
 
-    def test_whoever_is_away_is_asked_in_vain(self):
+    def test_absent_people_are_counted_as_asked(self):
         values = np.zeros(5)
         protocol = TokenWalk(QUIET, n=5, steps=20, available=0.25)
         homes = [simulate.collect(protocol, values, Seeds(seed)) for seed in range(400)]
@@ -244,7 +244,7 @@ class TestWhatIsKnown:
         there = simulate.collect(TokenWalk(QUIET, n=5, steps=20), values, Seeds(0))
         assert (there.sent, there.total) == (20, homes[0].total)
 
-    def test_correlation_bounds_the_variance_of_every_mean(self):
+    def test_correlation_never_below_variance_of_any_mean(self):
         """Exactly, by powers of the weights; and it is nearly met by what mixes most slowly."""
         graph = barbell(4)
         weights = weights_of(graph).toarray()
@@ -261,13 +261,13 @@ class TestWhatIsKnown:
                 if steps == 1000 and f is functions[0]:
                     assert total / (f @ f) > 0.9 * bound
 
-    def test_correlation_of_large_graphs(self, monkeypatch):
+    def test_correlation_of_large_graphs_matches_dense(self, monkeypatch):
         graph = barbell(20)
         exact = simulate._second_eigenvalue(graph)
         monkeypatch.setattr(simulate, "_DENSE", 10)
         assert exact - 1e-12 <= simulate._second_eigenvalue(graph) <= exact + 1e-4
 
-    def test_independent_draws_are_not_correlated(self):
+    def test_correlation_is_one_for_independent_draws(self):
         protocol = TokenWalk(QUIET, n=6, steps=80)
         assert simulate.collect(protocol, np.zeros(6), Seeds(1)).correlation == 1
         assert simulate.correlation(graphs.complete(6), 80) == pytest.approx(1)
@@ -305,19 +305,19 @@ class TestIntervals:
         monkeypatch.setattr(conditional_on_path, "_MOST_WORK", 0)
 
     @pytest.mark.parametrize("setting", COVERED.values(), ids=COVERED)
-    def test_of_a_mean(self, setting):
+    def test_mean_interval_covers(self, setting):
         values = np.repeat([0.0, 1.0], 8)
         hits = self.covered(QUIET, values, np.array(0.5), setting)
         assert hits >= self.FEWEST
 
     @pytest.mark.parametrize("setting", COVERED.values(), ids=COVERED)
-    def test_of_a_histogram(self, setting):
+    def test_histogram_interval_covers(self, setting):
         values = np.repeat([0, 1, 2], [6, 6, 4])
         response = KRR(categories=3, epsilon=2.0)
         hits = self.covered(response, values, np.array([6, 6, 4]) / 16, setting)
         assert np.all(hits >= self.FEWEST)
 
-    def test_without_the_correlation_they_do_not_cover(self):
+    def test_intervals_without_correlation_do_not_cover(self):
         values = np.repeat([0.0, 1.0], 8)
         hits = self.covered(QUIET, values, np.array(0.5), GRAPH, correlated=False)
         assert hits < 0.8 * self.SEEDS

@@ -14,6 +14,7 @@ import pytest
 from contract import DELTA, RUNS, assert_as_planned, deliver_cut, executed, p_value, throw_at
 from scipy.stats import binom
 
+from experiments.token_losses import loss_epsilon
 from incrowd import graphs
 from incrowd.errors import InvalidCrowd, InvalidParameter, NotProven, ProtocolFailed
 from incrowd.privacy.gaussian import GaussianProfile
@@ -26,7 +27,6 @@ from incrowd.protocols.runtime.actor import COURIER, CURATOR, Message, device
 from incrowd.protocols.settings import public_settings, settings_of, settings_type
 from incrowd.protocols.token_walk import TokenWalk
 from incrowd.protocols.token_walk.roles.token import Carried
-from incrowd.protocols.token_walk.theorems.conditional_on_path import realised_epsilon
 from incrowd.randomizers import KRR, OUE, RR, Gaussian, GaussianVector, Generic, Laplace, OneBit
 from incrowd.randomness import Seeds
 from incrowd.sim import Faults, run
@@ -59,7 +59,7 @@ class TestExecutions:
     VALUES = np.array([0, 0, 0, 1, 1, 1, 1])
 
     @both
-    def test_follow_the_exact_law(self, execution):
+    def test_histogram_follows_exact_law(self, execution):
         """Each step is one more trial: a uniform person's response."""
         protocol = TokenWalk(KRR(categories=2, epsilon=1.0), n=7, steps=8)
         ones = [
@@ -75,7 +75,7 @@ class TestExecutions:
         assert p_value(ones, law(1.0, 1.0)) < 1e-6
 
     @everywhere
-    def test_state_the_same_guarantee_and_cost(self, place):
+    def test_guarantee_and_cost_agree_between_executions(self, place):
         protocol = TokenWalk(RESPONSE, **place)
         values = values_for(RESPONSE)
         one, other = protocol.simulate(values, seed=1), run(protocol, values, seed=1)
@@ -85,7 +85,7 @@ class TestExecutions:
 
     @everywhere
     @pytest.mark.parametrize("randomizer", [RESPONSE, NOISE, VECTORS], ids=lambda each: each.kind)
-    def test_bring_the_same_home(self, randomizer, place):
+    def test_collected_agrees_between_executions(self, randomizer, place):
         protocol, values = TokenWalk(randomizer, **place), values_for(randomizer)
         one, other = (executed(each, protocol, values, 2) for each in ("simulate", "sim"))
         assert one.total.shape == other.total.shape
@@ -102,7 +102,7 @@ class TestExecutions:
 
     @pytest.mark.parametrize("place", [PLACES["ring"], SPREAD], ids=["one in n − 1", "spread"])
     @both
-    def test_noise_on_a_ring(self, execution, place):
+    def test_ring_noise_has_stated_variance(self, execution, place):
         protocol, values = TokenWalk(NOISE, **place), values_for(NOISE)
         off = [
             float(executed(execution, protocol, values, seed).total) - 3 * values.sum()
@@ -112,14 +112,14 @@ class TestExecutions:
         assert np.std(off) == pytest.approx(spread, rel=0.25)
 
     @both
-    def test_laplace_on_a_ring(self, execution):
+    def test_ring_laplace_noise_has_stated_variance(self, execution):
         protocol = TokenWalk(Laplace(epsilon=1.0), n=5, topology="ring", laps=2)
         home = executed(execution, protocol, np.full(5, 0.5), 1)
         assert home.noise == protocol.ring.noises == 3
         assert home.estimate(protocol.randomizer).variance == pytest.approx(3 * 2 / 100)
 
     @both
-    def test_repeat_exactly(self, execution):
+    def test_run_repeats_with_same_seed(self, execution):
         protocol, values = TokenWalk(NOISE, n=12, steps=30), values_for(NOISE)
         faults = Faults(loss=0.3)
         one, same, other = (executed(execution, protocol, values, s, faults) for s in (4, 4, 5))
@@ -135,7 +135,7 @@ class TestExecutions:
             (NOISE, {"n": 100, "topology": "ring", "laps": 3, "published": True}),
         ],
     )
-    def test_expected_error_is_the_error(self, randomizer, place):
+    def test_expected_error_equals_empirical_error(self, randomizer, place):
         protocol = TokenWalk(randomizer, **place)
         category = randomizer.domain == "category"
         values = np.arange(100) % 4 if category else np.arange(100) % 2 * 1.0
@@ -143,7 +143,7 @@ class TestExecutions:
         errors = [protocol.simulate(values, seed=seed).result.value - truth for seed in range(300)]
         assert protocol.cost().expected_error == pytest.approx(np.std(errors), rel=0.15)
 
-    def test_price_is_what_a_person_sends(self):
+    def test_cost_counts_one_message_per_lap(self):
         """On a ring everyone hands on the token once a lap; keys and envelopes come on top."""
         protocol = TokenWalk(RESPONSE, **PLACES["ring"])
         assert protocol.cost().messages_per_person == 3
@@ -152,13 +152,13 @@ class TestExecutions:
         assert played.traffic[device(5)].messages >= 3
 
     @pytest.mark.parametrize("faults", [Faults(dropout=1.0), Faults(loss=1.0)])
-    def test_nothing_arrives(self, faults):
+    def test_run_fails_without_contribution(self, faults):
         with pytest.raises(ProtocolFailed):
             run(TokenWalk(RESPONSE, n=5, steps=5), np.zeros(5, int), faults=faults, seed=1)
 
 
 class TestTasks:
-    def test_raw_values_go_through_the_task(self):
+    def test_raw_values_are_encoded_by_task(self):
         task = Histogram(categories=("yes", "no"), complete=True)
         protocol = TokenWalk(KRR(categories=2, epsilon=30.0), n=4, topology="ring", laps=2)
         column = np.array(["no", "no", "yes", "no"])
@@ -170,7 +170,7 @@ class TestTasks:
             # One uniform element is among the eight reports.
             assert execution.result.value == pytest.approx([0.25, 0.75], abs=0.07)
 
-    def test_a_sum_is_a_mean_for_all(self):
+    def test_sum_result_is_multiple_of_mean(self):
         protocol = TokenWalk(NOISE, n=200, topology="ring", laps=50)
         column = np.linspace(-3, 7, 200)
         mean, total = (
@@ -183,7 +183,7 @@ class TestTasks:
         assert low < total.result.value < high
 
     @pytest.mark.parametrize("spread", [False, True])
-    def test_missing_numbers_count_as_the_middle_in_every_execution(self, spread):
+    def test_missing_numbers_count_as_middle(self, spread):
         column = np.array([0.0, np.nan, 10.0, 2.0])
         protocol = TokenWalk(NOISE, n=4, topology="ring", laps=400, spread=spread)
         for execution in (
@@ -201,34 +201,34 @@ class TestTasks:
         found = protocol.simulate(rows, task=Vector(dimension=3), seed=1)
         assert found.result.value == pytest.approx([0.5, 0, 0], abs=0.2)
 
-    def test_vectors(self):
+    def test_vector_mean_is_estimated(self):
         protocol = TokenWalk(VECTORS, n=12, topology="ring", laps=500)
         found = protocol.simulate(values_for(VECTORS), task=Vector(dimension=3), seed=1)
         assert found.result.value == pytest.approx([1 / 3] * 3, abs=0.2)
 
-    def test_refuses_a_task_of_another_domain(self):
+    def test_task_of_another_domain_is_rejected(self):
         with pytest.raises(InvalidParameter, match="gaussian"):
             TokenWalk(RESPONSE, n=3, steps=9).simulate(np.zeros(3), task=Mean(bounds=(0, 1)))
 
-    def test_refuses_to_add_up_the_steps_of_a_model(self):
+    def test_sgd_task_has_no_values(self):
         protocol = TokenWalk(n=9, steps=9, task="sgd", sigma=2.0, lipschitz=1.0)
         with pytest.raises(InvalidParameter, match="TokenSGD"):
             protocol.simulate(np.zeros(9))
 
 
-class TestWhatHappened:
-    def test_guarantees_are_those_of_the_path(self):
+class TestConditionalGuarantee:
+    def test_guarantee_equals_that_of_path(self):
         """Where everyone may know the path, what it gave away; the others what was planned."""
         protocol = TokenWalk(NOISE, n=30, steps=600, path="public")
         happened = protocol.simulate(np.zeros(30), seed=3)
         stated = {each.view_name: each for each in happened.guarantees}
         assert "realised walk" in stated["peer"].theorem
         assert stated["peer"].epsilon(DELTA) == pytest.approx(
-            float(realised_epsilon(happened.collected.losses, 1 / NOISE.sigma, DELTA)), rel=1e-9
+            float(loss_epsilon(happened.collected.losses, 1 / NOISE.sigma, DELTA)), rel=1e-9
         )
         assert stated["curator"].epsilon(DELTA) == protocol.guarantee("curator").epsilon(DELTA)
 
-    def test_what_is_stated_of_a_hidden_path_does_not_depend_on_it(self):
+    def test_hidden_path_guarantee_does_not_depend_on_path(self):
         """Else whoever reads it learns something of the path."""
         protocol = TokenWalk(NOISE, n=30, steps=600)
         happened = protocol.simulate(np.zeros(30), seed=3)
@@ -236,19 +236,19 @@ class TestWhatHappened:
             planned = protocol.guarantee(each.view_name)
             assert each.epsilon(DELTA) == planned.epsilon(DELTA)
 
-    def test_turns_of_noise_alone_are_no_contributions(self):
+    def test_blank_turns_are_not_counted_as_contributions(self):
         protocol = TokenWalk(NOISE, n=3, steps=12, path="public", cap=1)
         happened = protocol.conditional_on(protocol.collect(np.zeros(3), Seeds(1)))
         stated = happened.guarantee("peer")
         assert stated.epsilon(1e-5) <= happened.guarantee("everyone").epsilon(1e-5)
         assert stated.lower(1e-5) is None
 
-    def test_who_watches_the_network_knows_the_path(self):
+    def test_network_view_knows_path(self):
         protocol = TokenWalk(NOISE, n=30, steps=600)
         hub, network = (protocol.guarantee(f"peer+{each}") for each in ("hub", "network"))
         assert hub.epsilon(DELTA) == network.epsilon(DELTA)
 
-    def test_walk_that_was_cut_short_is_charged_all_steps_among_fewer_people(self):
+    def test_cut_walk_is_charged_all_steps_among_fewer_people(self):
         protocol = TokenWalk(RESPONSE, n=30, steps=600)
         home = Carried(
             rounds=(), sent=500, total=np.full(3, 150.0), reports=450, noise=450, steps=500,
@@ -259,7 +259,7 @@ class TestWhatHappened:
         assert happened.guarantee().epsilon(DELTA) > protocol.guarantee().epsilon(DELTA)
 
     @pytest.mark.parametrize("missing", [{"steps": 599, "noise": 599}, {"crowd": 29}])
-    def test_path_that_somebody_may_have_changed_is_not_stated(self, missing):
+    def test_path_with_absences_is_not_conditioned_on(self, missing):
         """Who goes away because of a token they saw decides which losses there are."""
         protocol = TokenWalk(NOISE, n=30, steps=600, path="public")
         whole = protocol.collect(np.zeros(30), Seeds(3))
@@ -269,7 +269,7 @@ class TestWhatHappened:
         planned = protocol.guarantee("peer").epsilon(DELTA)
         assert cut.guarantee("peer").epsilon(DELTA) >= planned
 
-    def test_nothing_happened(self):
+    def test_conditional_rejects_empty_run(self):
         home = Carried(
             rounds=(), sent=0, total=np.zeros(3), reports=0, noise=0, steps=0, crowd=9,
             losses=None, drawn=True,
@@ -279,7 +279,7 @@ class TestWhatHappened:
         with pytest.raises(ProtocolFailed, match="nothing to estimate"):
             home.estimate(RESPONSE)
 
-    def test_a_smaller_crowd_has_its_own_guarantee(self):
+    def test_smaller_crowd_has_own_guarantee(self):
         protocol = TokenWalk(RESPONSE, n=60, steps=120)
         played = run(protocol, np.arange(60) % 3, faults=Faults(dropout=0.5), seed=1)
         assert 0 < played.collected.crowd < 60
@@ -290,9 +290,9 @@ class TestWhatHappened:
             assert stated.epsilon(DELTA) == proven.epsilon(DELTA)
 
 
-class TestPromises:
+class TestGuarantees:
     @everywhere
-    def test_views_are_stated_from_the_peer_on(self, place):
+    def test_guarantees_list_views_in_order(self, place):
         protocol = TokenWalk(RESPONSE, **place)
         stated = guarantees(protocol)
         assert stated[0].view == frozenset({"peer"})
@@ -300,7 +300,7 @@ class TestPromises:
         found = [each.epsilon(DELTA) for each in stated]
         assert found[0] <= found[1] <= found[-1]
 
-    def test_everyone_sees_every_contribution(self):
+    def test_everyone_view_is_local_contributions(self):
         everyone = TokenWalk(NOISE, n=100, steps=1).guarantee("everyone", colluders=99)
         assert "local" in everyone.theorem
         assert everyone.epsilon(1e-6) <= 1.0
@@ -309,7 +309,7 @@ class TestPromises:
         with pytest.raises(InvalidParameter, match="unknown view"):
             TokenWalk(NOISE, n=100, steps=1).guarantee("nobody")
 
-    def test_a_ring_with_noise_here_and_there_hides_nothing_from_two_neighbours(self):
+    def test_ring_without_spread_has_no_everyone_guarantee(self):
         protocol = TokenWalk(NOISE, **PLACES["ring"])
         with pytest.raises(NotProven, match="spread"):
             protocol.guarantee("everyone")
@@ -318,7 +318,7 @@ class TestPromises:
         assert "everyone" not in [each.view_name for each in guarantees(protocol)]
         assert guarantees(TokenWalk(NOISE, **SPREAD))[-1].view_name == "everyone"
 
-    def test_colluders_cost(self):
+    def test_epsilon_grows_with_colluders(self):
         protocol = TokenWalk(NOISE, n=100, steps=1000)
         alone, helped = (protocol.guarantee("peer", colluders=c).epsilon(DELTA) for c in (0, 50))
         assert alone < helped
@@ -327,9 +327,9 @@ class TestPromises:
 ON_RING_GRAPH = {"graph": graphs.ring(5), "steps": 5, "topology": "graph", "cap": 1}
 
 
-class TestRefusals:
+class TestValidation:
     @pytest.mark.parametrize("n", [4, 6])
-    def test_another_crowd(self, n):
+    def test_run_rejects_crowd_of_another_size(self, n):
         protocol = TokenWalk(RESPONSE, n=5, steps=5)
         for execute in (protocol.simulate, lambda values, seed: run(protocol, values, seed=seed)):
             with pytest.raises(InvalidCrowd, match=f"n = 5 people but got {n}"):
@@ -371,15 +371,15 @@ class TestRefusals:
             (NOISE, ON_RING_GRAPH | {"pair": (1, 2, 3)}, "two different people"),
         ],
     )
-    def test_settings(self, randomizer, wrong, says):
+    def test_invalid_settings_are_rejected(self, randomizer, wrong, says):
         with pytest.raises((InvalidCrowd, InvalidParameter), match=says):
             TokenWalk(randomizer, **wrong)
 
-    def test_steps_of_a_model_without_a_cap_say_nothing_to_those_who_know_the_path(self):
+    def test_sgd_without_cap_has_no_public_path_guarantee(self):
         protocol = TokenWalk(n=9, steps=9, task="sgd", sigma=2.0, lipschitz=1.0)
         assert [each.view_name for each in guarantees(protocol)] == ["peer", "curator", "everyone"]
 
-    def test_is_registered_and_made_from_its_parameters(self):
+    def test_protocol_is_registered_and_made_from_parameters(self):
         cls = load("token-walk")
         assert cls is TokenWalk
         made = build(cls, {"n": 9, "steps": 20}, RESPONSE)
@@ -395,7 +395,7 @@ class TestActors:
             TokenWalk(KRR(categories=3, epsilon=1.0), n=3, steps=6), np.arange(3), Seeds(3)
         )
 
-    def test_everybody_is_cast(self):
+    def test_actors_exist_for_all_addresses(self):
         assert set(self.cast()) == {device(0), device(1), device(2), COURIER, CURATOR}
 
     def test_malformed_bytes_change_nothing(self):
@@ -414,7 +414,7 @@ class TestActors:
         assert any(sender.startswith("device") for sender, _ in seen)
 
 
-class TestWhatWasLost:
+class TestBrokenWalk:
     """Steps that came to nothing leave less noise in the result than there were steps."""
 
     PROTOCOL = TokenWalk(Gaussian(epsilon=1.0, delta=1e-6), n=20, steps=200)
@@ -425,20 +425,20 @@ class TestWhatWasLost:
             replace(home, reports=200 - lost, noise=200.0 - lost, losses=None)
         )
 
-    def test_nothing_was(self):
+    def test_complete_run_is_not_broken(self):
         assert not self.happened(0).broken
         for view in ("curator", "curator+hub", "peer+hub"):
             whole, planned = self.happened(0).guarantee(view), self.PROTOCOL.guarantee(view)
             assert whole.epsilon(1e-6) == planned.epsilon(1e-6)
 
     @pytest.mark.parametrize("view", ["curator+hub", "peer+hub"])
-    def test_who_knows_the_path_is_stated_as_everyone(self, view):
+    def test_path_view_of_broken_walk_equals_everyone(self, view):
         lost = self.happened(1)
         alone = lost.guarantee("everyone").epsilon(1e-6)
         assert lost.guarantee(view).epsilon(1e-6) == alone
         assert lost.guarantee(view).lower(1e-6) is None
 
-    def test_who_sees_the_end_learns_no_more_than_who_sees_all_steps(self):
+    def test_curator_view_of_broken_walk_equals_sampled_steps(self):
         found = self.happened(150).guarantee("curator").epsilon(1e-6)
         noise = GaussianProfile(1 / self.PROTOCOL.randomizer.sigma)
         steps = RepeatedProfile(SampledProfile(noise, 1 / 20), 200)
@@ -446,7 +446,7 @@ class TestWhatWasLost:
 
 
 @pytest.mark.parametrize("view", ["curator+peer", "curator+hub+peer"])
-def test_a_result_that_is_shown_to_a_participant_of_a_ring_must_be_published(view):
+def test_ring_peer_with_curator_requires_published(view):
     secret, open_ = (
         TokenWalk(Gaussian(epsilon=1.0, delta=1e-6), n=9, laps=2, topology="ring", published=each)
         for each in (False, True)

@@ -12,7 +12,7 @@ from incrowd import graphs
 from incrowd.errors import ProtocolFailed
 from incrowd.protocols.runtime.actor import COURIER, device, is_device
 from incrowd.protocols.token_walk.roles import messages, relay
-from incrowd.protocols.token_walk.roles.device import Device, _unpacked
+from incrowd.protocols.token_walk.roles.device import Device, _contribution, _unpacked
 from incrowd.sim import Faults
 from tests.sim.schedules import schedules
 from tests.sim.token_played import STEPS, N, Walked, check, own_buckets, vanishing
@@ -30,18 +30,18 @@ common = settings(
 
 @common
 @given(faults=faulty, seed=st.integers(0, 2**32), tokens=st.sampled_from([1, 1, 3]))
-def test_nothing_is_counted_twice_whatever_happens(faults, seed, tokens):
+def test_contributions_count_once_under_faults(faults, seed, tokens):
     check(Walked(own_buckets(tokens=tokens), seed, faults))
 
 
 @settings(common, max_examples=20)
 @given(faults=faulty, seed=st.integers(0, 2**32))
-def test_on_a_graph_too(faults, seed):
+def test_graph_contributions_count_once_under_faults(faults, seed):
     graph = graphs.random_regular(8, 4, np.random.default_rng(1))
     check(Walked(own_buckets(n=0, graph=graph, topology="graph", cap=STEPS), seed, faults))
 
 
-def test_trouble_costs_time_and_not_contributions():
+def test_short_faults_lose_no_contributions():
     faults = Faults(loss=0.2, duplicate=0.4, reorder=0.5, crash=0.05, outages=60.0, downtime=1.0)
     for seed in range(10):
         walked = Walked(own_buckets(steps=20), seed, faults)
@@ -49,7 +49,7 @@ def test_trouble_costs_time_and_not_contributions():
         assert walked.collected.steps == 20
 
 
-def test_long_absences_cost_contributions_and_never_count_twice():
+def test_long_absences_lose_contributions_without_double_count():
     faults = Faults(crash=0.3, outages=60.0, downtime=60.0)
     found = [check(Walked(own_buckets(steps=20), seed, faults)) for seed in range(20)]
     assert 0 < sum(found) < 20 * 20
@@ -59,7 +59,7 @@ def test_long_absences_cost_contributions_and_never_count_twice():
 
 
 @pytest.mark.parametrize("after", [0, 1, 2])
-def test_a_vanished_holder_is_passed_over_and_the_walk_goes_on(after):
+def test_vanished_holder_is_passed_over(after):
     for seed in range(5):
         walked = Walked(own_buckets(steps=40), seed, change=vanishing(2, after))
         reports = check(walked)
@@ -73,7 +73,7 @@ def test_a_vanished_holder_is_passed_over_and_the_walk_goes_on(after):
             assert walked.collected.crowd == N - 1
 
 
-def test_who_comes_back_takes_part_again_with_new_keys():
+def test_returning_person_takes_part_with_new_keys():
     walked = Walked(own_buckets(steps=120), 3, change=vanishing(2, 1, back=22.0))
     check(walked)
     lots = {each.lot for each in walked.asked(2) if isinstance(each, messages.Restock)}
@@ -84,7 +84,7 @@ def test_who_comes_back_takes_part_again_with_new_keys():
     assert walked.collected.crowd == N - 1
 
 
-def test_when_all_who_have_the_sum_vanish_the_walk_begins_anew():
+def test_walk_begins_anew_when_all_holders_of_sum_vanish():
     """Everybody is there for one visit only."""
 
     def change(makers):
@@ -101,7 +101,7 @@ def test_when_all_who_have_the_sum_vanish_the_walk_begins_anew():
     assert restarted > 0
 
 
-def test_a_late_answer_changes_nothing():
+def test_late_answer_changes_nothing():
     """Two live tokens of one walk are impossible: of two who hold a sum only one is heard."""
     late = 0
     for seed in range(20):
@@ -116,7 +116,7 @@ def test_a_late_answer_changes_nothing():
 
 
 @pytest.mark.parametrize("people", [0, 1, 2])
-def test_too_few_people_walk_no_token(people):
+def test_token_does_not_walk_among_too_few_people(people):
     def change(makers):
         return {
             address: make for address, make in makers.items()
@@ -130,7 +130,7 @@ def test_too_few_people_walk_no_token(people):
         walked.protocol.conditional_on(walked.collected)
 
 
-class TestBites:
+class TestChecksCatch:
     """Each of these breaks one party on purpose, and the checks above must notice."""
 
     def caught(self, faults, **parameters):
@@ -142,20 +142,20 @@ class TestBites:
                 failures += 1
         return failures
 
-    def test_on_a_device_that_adds_to_what_it_seals_again(self, monkeypatch):
+    def test_device_adding_to_sum_sealed_again(self, monkeypatch):
         honest = Device._seal
 
         def seal(self, asked, packed):
             if isinstance(asked, messages.Again) and packed is not None:
-                value = _unpacked(self._state.value)
-                drawn = self._contribution.draw(value, 0, False, np.random.default_rng())
+                value = _unpacked(*self._state.value)
+                drawn = _contribution(self._protocol, value, 0, np.random.default_rng())
                 packed = self._format.pack(self._format.unpack(packed) + drawn)
             return honest(self, asked, packed)
 
         monkeypatch.setattr(Device, "_seal", seal)
         assert self.caught(Faults(crash=0.2, outages=60.0, downtime=40.0)) > 0
 
-    def test_on_a_device_that_adds_whenever_it_is_asked(self, monkeypatch):
+    def test_device_adding_on_every_request(self, monkeypatch):
         honest = Device._take_turn
 
         def take_turn(self, asked):
@@ -167,12 +167,12 @@ class TestBites:
         monkeypatch.setattr(Device, "_take_turn", take_turn)
         assert self.caught(Faults(duplicate=0.5, loss=0.3)) > 0
 
-    def test_on_a_device_that_forgets_its_state(self, monkeypatch):
+    def test_device_forgetting_state(self, monkeypatch):
         monkeypatch.setattr(Device, "resume", lambda self, state: None)
         assert self.caught(Faults(crash=0.2)) > 0
 
-    def test_on_a_courier_that_takes_late_answers(self, monkeypatch):
-        honest = relay.Courier._handed
+    def test_relay_taking_late_answers(self, monkeypatch):
+        honest = relay.Relay._handed
 
         def handed(self, person, said, now):
             walk = self._walks[said.token]
@@ -180,11 +180,11 @@ class TestBites:
                 walk.holder, said = person, messages.Handed(said.token, walk.turn, said.sealed)
             return honest(self, person, said, now)
 
-        monkeypatch.setattr(relay.Courier, "_handed", handed)
+        monkeypatch.setattr(relay.Relay, "_handed", handed)
         assert self.caught(Faults(delay=15.0, spread="heavy")) > 0
 
-    def test_on_a_courier_that_draws_again_after_a_crash(self, monkeypatch):
-        honest = relay.Courier.resume
+    def test_relay_drawing_again_after_crash(self, monkeypatch):
+        honest = relay.Relay.resume
 
         def resume(self, state):
             honest(self, state)
@@ -194,5 +194,5 @@ class TestBites:
                     walk.visits.pop()
                     self._prepare(0, walk, 0.0)
 
-        monkeypatch.setattr(relay.Courier, "resume", resume)
+        monkeypatch.setattr(relay.Relay, "resume", resume)
         assert self.caught(Faults(crash=0.2)) > 0

@@ -28,7 +28,7 @@ from tests.sim.token_played import ASKED, STEPS, TIMING, N, Walked, own_buckets,
 # The law of the walk.
 
 
-def test_holders_are_independent_and_uniform_and_may_be_the_same_again():
+def test_holders_are_independent_and_uniform_with_repetition():
     n = 5
     walked = Walked(own_buckets(n=n, steps=2000), 11)
     assert walked.collected.reports == 2000
@@ -38,7 +38,7 @@ def test_holders_are_independent_and_uniform_and_may_be_the_same_again():
     assert chisquare(np.bincount(path)).pvalue > 1e-3
 
 
-def test_holders_are_uniform_among_those_who_are_there():
+def test_holders_are_uniform_among_present_people():
     walked = Walked(own_buckets(n=5, steps=2000), 5, change=vanishing(2, 0))
     path = np.array([visit.holder for visit in walked.walks[0].visits])
     counts = np.bincount(path)
@@ -46,7 +46,7 @@ def test_holders_are_uniform_among_those_who_are_there():
     assert chisquare(np.delete(counts, 2)).pvalue > 1e-3
 
 
-def test_on_a_graph_holders_follow_its_weights():
+def test_graph_holders_follow_weights():
     graph = graphs.from_edges([0, 0, 0, 0, 1], [1, 2, 3, 4, 2], 5)
     walked = Walked(own_buckets(n=0, graph=graph, topology="graph", steps=2000, cap=2000), 2)
     path = np.array([visit.holder for visit in walked.walks[0].visits])
@@ -61,7 +61,7 @@ def test_on_a_graph_holders_follow_its_weights():
             assert chisquare(seen[likely], share).pvalue > 1e-4
 
 
-def test_what_is_played_is_what_is_simulated():
+def test_played_walk_agrees_with_simulation():
     values = np.array([0.0, 0.1, 0.2, 1.0])
 
     def drawn(sigma, seed):
@@ -78,7 +78,7 @@ def test_what_is_played_is_what_is_simulated():
     assert ks_2samp(found, [drawn(1.5, seed) for seed in range(300)]).pvalue < 1e-3
 
 
-def test_the_promise_is_that_of_what_happened():
+def test_guarantee_is_conditional_on_played_walk():
     protocol = TokenWalk(Gaussian.with_sigma(4.0), n=6, steps=50)
     found = run(protocol, np.linspace(0, 1, 6), seed=2)
     simulated = protocol.simulate(np.linspace(0, 1, 6), seed=2)
@@ -127,7 +127,7 @@ def assert_hidden(walked: Walked) -> None:
     assert len(named) == len(set(named))
 
 
-def test_a_device_sees_what_a_hidden_path_allows():
+def test_device_view_reveals_no_path():
     fields = {
         "Carry": ("token", "turn", "key", "sealed", "next", "blank"),
         "Again": ("token", "turn", "of", "next"),
@@ -144,11 +144,11 @@ def test_a_device_sees_what_a_hidden_path_allows():
         assert_hidden(Walked(own_buckets(steps=40, tokens=2), 4, faults))
 
 
-def test_a_courier_that_uses_a_key_twice_is_seen(monkeypatch):
+def test_relay_using_key_twice_is_detected(monkeypatch):
     def take_key(self, person, now):
         return self._people[person].keys[0] if self._people[person].keys else b"", []
 
-    monkeypatch.setattr(relay.Courier, "_take_key", take_key)
+    monkeypatch.setattr(relay.Relay, "_take_key", take_key)
     with pytest.raises(AssertionError):
         assert_hidden(Walked(own_buckets(steps=40), 4))
 
@@ -156,7 +156,7 @@ def test_a_courier_that_uses_a_key_twice_is_seen(monkeypatch):
 # Other walks.
 
 
-def test_beyond_the_cap_only_noise_is_added():
+def test_turns_beyond_cap_add_noise_alone():
     for seed in range(5):
         walked = Walked(own_buckets(n=4, steps=40, path="public", cap=3), seed)
         assert walked.played.finished
@@ -171,7 +171,7 @@ def test_beyond_the_cap_only_noise_is_added():
 
 @pytest.mark.parametrize("published", [False, True])
 @pytest.mark.parametrize("laps", [1, 2])
-def test_on_a_ring_everyone_is_visited_in_turn(laps, published):
+def test_ring_visits_everyone_in_turn(laps, published):
     faults = Faults(loss=0.3, duplicate=0.3, crash=0.1, outages=60.0, downtime=30.0)
     protocol = own_buckets(steps=0, topology="ring", laps=laps, published=published)
     uniform = 0
@@ -189,7 +189,7 @@ def test_on_a_ring_everyone_is_visited_in_turn(laps, published):
     )
 
 
-def test_on_a_ring_noise_is_added_where_it_is_promised():
+def test_ring_adds_noise_at_stated_steps():
     """What each one adds, less the noise, is a value on the grid, or differs from it."""
     protocol = TokenWalk(Gaussian.with_sigma(1.0), n=5, laps=3, topology="ring")
     walked = Walked(protocol, 1)
@@ -213,7 +213,7 @@ def test_on_a_ring_noise_is_added_where_it_is_promised():
     assert float(walked.collected.total) == sums[-1]
 
 
-def test_a_ring_waits_for_everyone_and_gives_up_at_the_end():
+def test_ring_waits_for_everyone_until_end():
     protocol = own_buckets(steps=0, topology="ring", laps=1)
     late = Walked(protocol, 1, change=vanishing(3, 0, back=150.0))
     assert late.collected.reports == N
@@ -226,7 +226,7 @@ def test_a_ring_waits_for_everyone_and_gives_up_at_the_end():
 
 
 @pytest.mark.parametrize("party", [COURIER, CURATOR, device(0)])
-def test_every_state_survives_a_round_trip(party):
+def test_states_round_trip(party):
     walked = Walked(own_buckets(tokens=2), 1, Faults(loss=0.2))
     state = walked.last[party].state()
     seeds = Seeds(1)
@@ -236,7 +236,7 @@ def test_every_state_survives_a_round_trip(party):
     assert copy.wake(1.0) == walked.last[party].wake(1.0)
 
 
-def test_answers_that_nobody_waits_for_change_nothing():
+def test_unexpected_answers_change_nothing():
     walked = Walked(own_buckets(), 1)
     curator = walked.last[CURATOR]
     before = curator.state()

@@ -1,12 +1,12 @@
-"""Which theorem holds against whom: the views of a token walk.
+"""The theorem that holds against each view of a token walk.
 
-Against whom, and what they know, decides (``docs/theory/token_walk.md``):
+The view and its knowledge decide (``docs/theory/token_walk.md``):
 
-* a **peer** who sees the token whenever it comes, and not the path: every step is a step of which
-  nobody knows whose it was, so T of them are T rounds of sampling with probability 1/(n − 1). That
-  covers the final token too, and contributions that read the token.
-* a peer who **knows the path** (it is public, or hub or courier tells): what protects is the noise
-  of those in between.
+* a **peer** who sees the token whenever it comes, and not the path: every step is one of an unknown
+  person, so T of them are T rounds of sampling with probability 1/(n − 1). That covers the final
+  token too, and contributions that read the token.
+* a peer who **knows the path** (it is public, or hub or courier tells): the protection is the noise
+  of the holders in between.
 * the **curator**, or anyone else, who sees the final token alone: one sum with all the noise.
 * **everyone** but the victim: only the noise of each contribution.
 
@@ -15,8 +15,7 @@ Colluders are peers: a curator with colluders is a peer who also sees the result
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
 from incrowd.errors import NotProven
@@ -26,18 +25,17 @@ from incrowd.privacy.gaussian import GaussianProfile
 from incrowd.privacy.guarantee import Profile
 from incrowd.privacy.least import LeastProfile, LentProfile
 from incrowd.privacy.mechanisms.local import drawing
-from incrowd.protocols.token_walk.theorems.conditional_on_path import realised_profile
+from incrowd.protocols.token_walk.theorems.conditional_on_path import loss_profile
 from incrowd.randomizers.base import Randomizer
 from incrowd.views import EVERYONE
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-_CARRIERS = frozenset({"hub", "courier", "network"})
-"""Who knows the path: those who carry tokens, and who watches them do it."""
-if TYPE_CHECKING:
     from incrowd.protocols.token_walk.spec import TokenWalk
 
+_CARRIERS = frozenset({"hub", "courier", "network"})
+"""Parties that know the path: they carry tokens, or watch them being carried."""
 _HONEST = "the person's own device adds its contribution and its noise as described"
 _UNIFORM = (
     "every holder, the first too, is drawn uniformly from all people, the holder itself included"
@@ -62,13 +60,13 @@ _PUBLIC = "the path does not depend on the data"
 
 
 def contribution(randomizer: Randomizer) -> Profile:
-    """What one contribution reveals alone."""
-    apart = randomizer.normal_shift
-    return LocalProfile(randomizer) if apart is None else GaussianProfile(apart)
+    """Return the profile of one contribution seen alone."""
+    shift = randomizer.normal_shift
+    return LocalProfile(randomizer) if shift is None else GaussianProfile(shift)
 
 
 def token_guarantee(walk: TokenWalk, view: frozenset[str], colluders: int) -> Guarantee:
-    """What is proven about a walk against this view with so many colluding people."""
+    """Return the guarantee of a walk against this view with this number of colluding people."""
     chosen = walk
     strangers = view - _CARRIERS - EVERYONE - {"curator", "peer"}
     if strangers:
@@ -79,12 +77,11 @@ def token_guarantee(walk: TokenWalk, view: frozenset[str], colluders: int) -> Gu
     if view == EVERYONE:
         found = _everyone(walk)
     elif "peer" in view or colluders:
-        # Whoever colludes is a peer; beside a peer they are all helpers.
+        # Colluders are peers; beside a peer they are all helpers.
         helpers = colluders if "peer" in view else colluders - 1
         final = chosen.published or "curator" in view
         known = chosen.path_known == "public" or bool(view & _CARRIERS)
-        knowing = partial(_peer_knowing, walk, helpers, final)
-        found = knowing() if known else _peer(walk, helpers, knowing)
+        found = (_peer_knowing if known else _peer)(walk, helpers, final)
     else:
         found = _final(walk, known=bool(view & _CARRIERS))
     profile, theorem, assumptions = found
@@ -102,28 +99,21 @@ def token_guarantee(walk: TokenWalk, view: frozenset[str], colluders: int) -> Gu
 _Found = tuple[Profile, str, tuple[str, ...]]
 
 
-def _peer(walk: TokenWalk, helpers: int, knowing: Callable[[], _Found]) -> _Found:
-    """The path is hidden: every step is one of a random person.
-
-    Of few steps, each with little noise, even who knows the path may be shown to learn less.
-    """
+def _peer(walk: TokenWalk, helpers: int, final: bool) -> _Found:
     from incrowd.protocols.token_walk.theorems.hidden_path import HiddenWalkProfile
 
-    chosen = walk
-    one = contribution(walk.randomizer)
+    chosen, one = walk, contribution(walk.randomizer)
     profile: Profile = HiddenWalkProfile(one, chosen.n, chosen.steps, helpers)
     if not walk.reads:
-        profile = LeastProfile(profile, knowing()[0])
+        # Of few steps, each with little noise, the curve of a known path may be the lower one.
+        profile = LeastProfile(profile, _peer_knowing(walk, helpers, final)[0])
     away = (_AWAY,) if chosen.available < 1 else ()
-    return (
-        profile,
-        "hidden path (docs/theory/token_walk.md)",
-        (_UNIFORM, _THERE, _UNSEEN, *away, _TIMED if walk.reads else _FIXED),
-    )
+    assumptions = (_UNIFORM, _THERE, _UNSEEN, *away, _TIMED if walk.reads else _FIXED)
+    return profile, "hidden path (docs/theory/token_walk.md)", assumptions
 
 
 def _peer_knowing(walk: TokenWalk, helpers: int, final: bool) -> _Found:
-    chosen = walk
+    chosen, shift = walk, walk.randomizer.normal_shift
     profile: Profile
     if chosen.topology == "ring":
         if final and not chosen.published:
@@ -132,32 +122,32 @@ def _peer_knowing(walk: TokenWalk, helpers: int, final: bool) -> _Found:
                 "from it: set published"
             )
         return _ring(walk, helpers)
-    apart = walk.randomizer.normal_shift
-    if apart is None:
-        # Others' reports between two visits hide one's own; how much is not proven here.
-        return _lent(_everyone(walk))
-    if walk.broken:
-        # Whoever carries tokens may have kept sums that went no further.
+    if shift is None or walk.broken:
+        # Others' reports between two visits hide one's own; how much is not proven here. Of a
+        # broken walk, carriers of tokens may have kept sums that went no further.
         return _lent(_everyone(walk))
     unseen = () if final else (_UNPUBLISHED,)
     seen = final == chosen.published and chosen.pair is None
     if walk.losses is not None and seen and not (walk.reads or helpers):
-        profile = _capped(walk, realised_profile(walk.losses, apart))
+        profile = _capped(walk, loss_profile(walk.losses, shift))
         return profile, "realised walk (docs/theory/token_graph.md)", (_FIXED, _PUBLIC, *unseen)
     if chosen.topology == "graph":
-        return _on_graph(walk, apart, helpers, final)
+        if helpers or walk.graph is None:
+            raise NotProven("colluders are not accounted for on a graph: use topology complete")
+        profile = _graph_profile(walk.graph, chosen.pair, shift, chosen.cap, final)
+        reads = _CONSTANT if walk.reads else _FIXED
+        drawn = "the first holder is drawn uniformly, and each next one by the public weights"
+        theorem = "public walk on a graph (docs/theory/token_graph.md)"
+        return profile, theorem, (drawn, reads, *unseen)
     if walk.reads:
         from incrowd.protocols.token_walk.theorems.amplification_by_iteration import IteratedProfile
 
-        profile = IteratedProfile(apart, chosen.n, chosen.cap, helpers, final)
-        return (
-            profile,
-            "public walk of steps (docs/theory/token_graph.md)",
-            (_UNIFORM, _TIMED, _CONSTANT, *unseen),
-        )
+        profile = IteratedProfile(shift, chosen.n, chosen.cap, helpers, final)
+        theorem = "public walk of steps (docs/theory/token_graph.md)"
+        return profile, theorem, (_UNIFORM, _TIMED, _CONSTANT, *unseen)
     from incrowd.protocols.token_walk.theorems.public_path import PublicWalkProfile
 
-    profile = _capped(walk, PublicWalkProfile(apart, chosen.n, chosen.steps, helpers, final))
+    profile = _capped(walk, PublicWalkProfile(shift, chosen.n, chosen.steps, helpers, final))
     return profile, "public walk (docs/theory/token_walk.md)", (_UNIFORM, _FIXED, *unseen)
 
 
@@ -170,47 +160,31 @@ def _ring(walk: TokenWalk, helpers: int) -> _Found:
             "two people who stand around somebody on a ring see every contribution between them: "
             "no promise holds against colluders; use topology complete"
         )
-    ring = Ring(chosen.n, chosen.laps, chosen.published, chosen.spread)
-    if walk.randomizer.uniform_blanket:
-        profile = ring.histogram_profile(walk.randomizer)
-    else:
-        profile = ring.profile(contribution(walk.randomizer))
+    ring, noise = Ring(chosen.n, chosen.laps, chosen.published, chosen.spread), walk.randomizer
+    histogram = noise.uniform_blanket
+    profile = ring.histogram_profile(noise) if histogram else ring.profile(contribution(noise))
     alone = "nobody tells another what they saw of the token"
     unseen = () if chosen.published else (_UNPUBLISHED,)
     return profile, "ring (docs/theory/token_ring.md)", (_FIXED, alone, *unseen)
 
 
-def _on_graph(walk: TokenWalk, apart: float, helpers: int, final: bool) -> _Found:
-    chosen = walk
-    if helpers or walk.graph is None:
-        raise NotProven("colluders are not accounted for on a graph: use topology complete")
-    profile = _graph_profile(walk.graph, chosen.pair, apart, chosen.cap, final)
-    reads = _CONSTANT if walk.reads else _FIXED
-    drawn = "the first holder is drawn uniformly, and each next one by the public weights"
-    unseen = () if final else (_UNPUBLISHED,)
-    return (
-        profile,
-        "public walk on a graph (docs/theory/token_graph.md)",
-        (drawn, reads, *unseen),
-    )
-
-
 def _final(walk: TokenWalk, *, known: bool) -> _Found:
-    """Only the final token is seen."""
-    chosen = walk
+    """The view of the final token alone."""
+    chosen, shift = walk, walk.randomizer.normal_shift
     if chosen.topology == "ring":
         return _ring(walk, 0)
-    apart = walk.randomizer.normal_shift
     theorem = "final token (docs/theory/token_walk.md)"
     own: Profile | None = None
-    if apart is not None and not walk.reads and not walk.broken:
+    if shift is not None and not walk.reads and not walk.broken:
+        # k²/T of a person who contributes as often as the cap allows, in a sum with T noises.
+        most = loss_profile(min(chosen.cap, chosen.steps) ** 2 / chosen.steps, shift)
         if chosen.topology == "graph":
-            return realised_profile(_most_squared(chosen), apart), theorem, (_FIXED,)
+            return most, theorem, (_FIXED,)
         from incrowd.protocols.token_walk.theorems.public_path import CuratorSumProfile
 
-        own = CuratorSumProfile(apart, chosen.n, chosen.steps)
+        own = CuratorSumProfile(shift, chosen.n, chosen.steps)
         if chosen.cap:
-            own = LeastProfile(LentProfile(own), realised_profile(_most_squared(chosen), apart))
+            own = LeastProfile(LentProfile(own), most)
     if known or chosen.path_known == "public":
         if own is not None:
             return own, theorem, (_UNIFORM, _FIXED)
@@ -219,26 +193,22 @@ def _final(walk: TokenWalk, *, known: bool) -> _Found:
     from incrowd.privacy.repeated import RepeatedProfile
     from incrowd.privacy.sampled import SampledProfile
 
-    # Even whoever saw every increment, and is no participant, would see those of random people.
+    # Even a view of every increment, of no participant, is one of random people's increments.
     step = SampledProfile(contribution(walk.randomizer), 1 / chosen.n)
     more = RepeatedProfile(step, chosen.steps)
     if own is not None:
         return LeastProfile(own, more), theorem, (_UNIFORM, _THERE, _UNSEEN, _FIXED)
-    return (
-        LentProfile(more),
-        "hidden path (docs/theory/token_walk.md)",
-        (_UNIFORM, _THERE, _UNSEEN, _TIMED),
-    )
+    theorem = "hidden path (docs/theory/token_walk.md)"
+    return LentProfile(more), theorem, (_UNIFORM, _THERE, _UNSEEN, _TIMED)
 
 
 def _lent(found: _Found) -> _Found:
-    """The same for somebody who sees less."""
-    profile, theorem, assumptions = found
-    return LentProfile(profile), theorem, assumptions
+    """The same for a smaller view."""
+    return LentProfile(found[0]), *found[1:]
 
 
 def _everyone(walk: TokenWalk) -> _Found:
-    """Every contribution is seen with its owner."""
+    """The view of every contribution with its owner."""
     chosen, one = walk, contribution(walk.randomizer)
     theorem = "local contributions (docs/theory/token_walk.md)"
     if chosen.topology == "ring":
@@ -250,11 +220,11 @@ def _everyone(walk: TokenWalk) -> _Found:
                 "contribution in the clear: add spread, or use topology complete"
             )
         times = chosen.laps * (chosen.n - 1)
-        return realised_profile(times, cast(float, walk.randomizer.normal_shift)), theorem, ()
+        return loss_profile(times, cast(float, walk.randomizer.normal_shift)), theorem, ()
     if chosen.topology == "graph":
-        apart = walk.randomizer.normal_shift
-        if apart is not None:
-            return realised_profile(chosen.cap, apart), theorem, ()
+        shift = walk.randomizer.normal_shift
+        if shift is not None:
+            return loss_profile(chosen.cap, shift), theorem, ()
         return ComposedProfile(((one, chosen.cap),)), theorem, ()
     from incrowd.protocols.token_walk.theorems.public_path import LocalWalkProfile
 
@@ -262,36 +232,29 @@ def _everyone(walk: TokenWalk) -> _Found:
 
 
 def _capped(walk: TokenWalk, profile: Profile) -> Profile:
-    """The same where turns beyond the cap are noise alone, which the curve counts as contributions.
-
-    Attacks on those are none.
-    """
     if not walk.cap:
         return profile
+    # Turns beyond the cap are noise alone, which the curve counts as contributions: it holds, and
+    # its attacks do not.
     return LeastProfile(LentProfile(profile), _everyone(walk)[0])
-
-
-def _most_squared(chosen: TokenWalk) -> float:
-    """k²/T of whoever contributes as often as the cap allows, in a sum with T noises."""
-    return min(chosen.cap, chosen.steps) ** 2 / chosen.steps
 
 
 @lru_cache(maxsize=16)
 def _graph_profile(
-    graph: Graph, pair: tuple[int, int] | None, apart: float, cap: int, published: bool
+    graph: Graph, pair: tuple[int, int] | None, shift: float, cap: int, published: bool
 ) -> Profile:
-    """Of one pair, or of the worst; kept, since it does not depend on the steps."""
+    """The profile of one pair, or of the worst; cached, since it does not depend on the steps."""
     from incrowd.protocols.token_walk.theorems.graph_walk import PairOnGraphProfile, worst_profile
 
     weights = weights_of(graph)
     if pair is None:
-        return worst_profile(weights, apart, cap, published=published)
-    return PairOnGraphProfile(weights, pair, apart, cap, published=published)
+        return worst_profile(weights, shift, cap, published=published)
+    return PairOnGraphProfile(weights, pair, shift, cap, published=published)
 
 
 @lru_cache(maxsize=4)
 def weights_of(graph: Graph) -> csr_array:
-    """How likely the token goes from one to another: Metropolis–Hastings, uniform in the end."""
+    """Return the chances of each step: Metropolis–Hastings, whose stationary law is uniform."""
     from incrowd.protocols.token_walk.theorems.graph_walk import metropolis
 
     return metropolis(graph)

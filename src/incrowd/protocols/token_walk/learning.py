@@ -5,18 +5,17 @@ In every step the token θ is with one person, drawn uniformly from all n, who m
     θ ← Π(θ − η·(g + Z + penalty(θ))),     Z normal with σ·clip in each coordinate,
 
 where g is the mean gradient of the person's own records, clipped, and Π an optional projection on
-a ball. Nobody holds all records, and nobody but the holder knows θ at that moment.
+a ball. No party holds all records, and only the holder knows θ at that moment.
 
-* **Hidden path**: people learn neither from whom the token comes nor where it goes. What a peer
-  sees is a part of all steps without their owners, and those are T uses of the noise on a random
+* **Hidden path**: people learn neither from whom the token comes nor where it goes. A peer's view
+  is a part of all steps without their owners, and those are T uses of the noise on a random
   person's gradient. Nothing is assumed of the loss or the step size, and momentum and averages are
   functions of the steps: the token carries them.
-* **Public path**: everyone may know the path. What protects is the noise of those who hold the
-  token in between, if a step never brings two models further apart: the loss is convex and
-  β-smooth, the step η constant and at most 2/β. Clipping the mean of several gradients would break
-  that; clipping each record's own gradient makes a linear loss linear from some margin on, so it
-  stays convex and no less smooth. That is done here, for losses of one margin. Anyone adds a
-  gradient at most ``cap`` times, and noise alone afterwards, which others rely on.
+* **Public path**: everyone may know the path. The protection is the noise of the holders in
+  between, if a step never brings two models further apart: the loss is convex and β-smooth, the
+  step η constant and at most 2/β. Each record's own gradient is clipped, which keeps a loss of one
+  margin convex and no less smooth; clipping the mean of several would not. Anyone adds a gradient
+  at most ``cap`` times, and noise alone afterwards, which others rely on.
 
 From "Privacy Amplification by Decentralization" by Cyffers and Bellet, with its theorems replaced;
 proofs are in ``docs/theory/token_walk.md`` and ``docs/theory/token_graph.md``.
@@ -24,7 +23,7 @@ proofs are in ``docs/theory/token_walk.md`` and ``docs/theory/token_graph.md``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Literal, cast
 
@@ -42,8 +41,7 @@ from incrowd.tasks.learning.channels import Channel, Crowd, check_cap, check_cli
 from incrowd.tasks.learning.gradients import Batch
 from incrowd.tasks.learning.sgd import SGD
 
-_ROUNDED = 1 + 1e-12
-"""Records that were scaled to a length may be longer by rounding."""
+_ROUNDED = 1 + 1e-12  # records that were scaled to a length may be longer by rounding
 
 
 @dataclass(frozen=True)
@@ -59,7 +57,6 @@ class TokenNoise(Channel):
     takes_one: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Refuse lengths, noise and paths that are none."""
         check_clip(self.clip)
         check_cap(self.cap)
         noise_apart(self.sigma)
@@ -83,7 +80,7 @@ class TokenNoise(Channel):
 
     @property
     def record_clip(self) -> float | None:
-        """With a public path each record's gradient is clipped, so that losses stay convex."""
+        """The clip of each record on a public path, so that losses stay convex."""
         return self.clip if self.path == "public" else None
 
     @cached_property
@@ -97,45 +94,37 @@ class TokenNoise(Channel):
         return np.asarray(batch.summed(self.clip) + 2 * self.noise.sigma * self.clip * noise)
 
     def protocol(self, crowd: Crowd, rounds: int) -> TokenWalk:
-        """The walk whose contributions are the steps."""
-        vector = GaussianVector(
-            epsilon=self.noise.epsilon, delta=self.noise.delta, dimension=crowd.size
-        )
+        """Return the walk whose contributions are the steps."""
+        noise = self.noise
+        vector = GaussianVector(epsilon=noise.epsilon, delta=noise.delta, dimension=crowd.size)
         return TokenWalk(
             vector, n=crowd.people, steps=rounds, task="sgd", path=self.path, cap=self.cap or 0,
             published=self.published,
         )  # fmt: skip
 
     def guarantee(self, crowd: Crowd, rounds: int) -> Guarantee:
-        """That of the walk, against a peer."""
+        """Return the guarantee of the walk against a peer."""
         return self.protocol(crowd, rounds).guarantee("peer")
 
     def stopped(self, crowd: Crowd, rounds: int) -> Guarantee:
-        """Later steps do not hide a model that was published before them: the walk is broken."""
+        """Return that of a broken walk: later steps do not hide a model published before them."""
         return self.protocol(crowd, rounds).cut_short().guarantee("peer")
 
     def describe(self) -> dict[str, Any]:
         """Clipping length, noise, path and cap."""
-        return {
-            "channel": "token",
-            "clip": self.clip,
-            "sigma": self.sigma,
-            "path": self.path,
-            "cap": self.cap,
-            "published": self.published,
-        }
+        return {"channel": "token"} | asdict(self)
 
 
 @dataclass(kw_only=True, eq=False)
 class TokenSGD(SGD):
-    """Train on whoever holds the token; ``rounds`` are its steps, ``sigma`` is in units of clip.
+    """Train on the holder of the token; ``rounds`` are its steps, ``sigma`` is in units of clip.
 
     ``path`` says whether people learn from whom the token comes and where it goes. A public path
-    needs ``cap``, how often one person adds a gradient at most; ``record_norm``, a length that no
-    record exceeds; and a constant learning rate of at most 2 over the smoothness, which is
-    :meth:`largest_learning_rate`. ``published`` says whether everybody is shown the final model.
-    With a public path the promise is of the token as peers see it: ``history_``, which tells how
-    far every step went, is for you alone.
+    needs ``cap``, the most gradients that one person adds; ``record_norm``, a length that no record
+    exceeds; and a constant learning rate of at most 2 over the smoothness, which is
+    :meth:`largest_learning_rate`. ``published`` says whether everyone is shown the final model.
+    With a public path the guarantee is of the token as peers see it: ``history_``, with the length
+    of every step, is for you alone.
     """
 
     rate: Literal["one"] = field(default="one", init=False)
@@ -176,7 +165,7 @@ class TokenSGD(SGD):
             )
 
     def largest_learning_rate(self) -> float:
-        """2/β: up to here a step brings no two models further apart."""
+        """Return 2/β: up to here a step brings no two models further apart."""
         if self.record_norm is None or not checks.number(self.record_norm, "record_norm") > 0:
             raise InvalidParameter(
                 "record_norm must be above 0: with a public path the smoothness of the loss, and "
@@ -212,7 +201,7 @@ class TokenSGD(SGD):
 
     @property
     def protocol_(self) -> TokenWalk:
-        """The walk of the planned steps: its other views, and what it costs."""
+        """The walk of the planned steps: its other views, and its cost."""
         state, crowd = self._held()
         walk = cast(TokenNoise, self._channel).protocol(crowd, self._planned)
         return walk.cut_short() if state.rounds < self._planned else walk

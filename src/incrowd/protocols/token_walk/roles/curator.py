@@ -1,4 +1,4 @@
-"""The curator of a token walk: takes in every token once, and adds up what they carried."""
+"""The curator of a token walk: takes in every token once, and adds up their sums."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from incrowd.errors import InvalidParameter
 from incrowd.protocols.runtime import wire
 from incrowd.protocols.runtime.actor import COURIER, Actor, Done, Effect, Message, Sealer, Send
 from incrowd.protocols.token_walk.roles import messages
-from incrowd.protocols.token_walk.roles.token import Carried, most, token_format
+from incrowd.protocols.token_walk.roles.token import Carried, largest_known, token_format
 from incrowd.protocols.token_walk.simulate import correlation
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 _TO_CURATOR = msgspec.msgpack.Decoder(messages.Homecoming)
 
 
-class _Came(msgspec.Struct, array_like=True):
+class _Arrival(msgspec.Struct, array_like=True):
     packed: bytes | None
     told: messages.Homecoming
 
@@ -32,10 +31,10 @@ class Curator(Actor):
         self._format = token_format(protocol)
         self._limit = messages.limit_of(self._format)
         self._sealer = sealer
-        self._came: dict[int, _Came] = {}
+        self._came: dict[int, _Arrival] = {}
 
     def start(self, now: float) -> list[Effect]:
-        """Wait for the courier."""
+        """Wait for the relay."""
         del now
         return []
 
@@ -52,47 +51,46 @@ class Curator(Actor):
             return []
         effects: list[Effect] = [Send(COURIER, wire.encode(messages.Arrived(told.token)))]
         if told.token not in self._came:
-            # What is sealed is read here and now, and not kept a second time.
+            # The sealed bytes are read here and now, and not kept a second time.
             bare = msgspec.structs.replace(told, sealed=b"")
-            self._came[told.token] = _Came(self._opened(told), bare)
+            self._came[told.token] = _Arrival(self._opened(told), bare)
             if len(self._came) == chosen.tokens:
                 effects.append(Done(self._carried()))
         return effects
 
     def wake(self, now: float) -> list[Effect]:
-        """Nothing to do: the courier is the one to ask again."""
+        """Do nothing: the relay is the one to ask again."""
         del now
         return []
 
     def _opened(self, told: messages.Homecoming) -> bytes | None:
-        """The bytes of the sum, if it is one that can have come about as it is told."""
+        """The bytes of the sum, if it can have come about as it is told."""
         if not told.sealed or not told.reports:
             return None
         try:
             packed = self._sealer.open(told.sealed)
-            total = self._format.unpack(packed)
-            self._format.check(total)
-        except (ValueError, InvalidParameter):
+            count = self._format.unpack(packed).sum()
+        except ValueError:
             return None
-        # Every category that was named is one contribution, or one element of noise.
-        return None if self._format.counts and total.sum() != told.noise else packed
+        # Every category in a histogram is one contribution, or one element of noise.
+        fits = not self._format.counts or count == told.noise <= self._format.most
+        return packed if fits else None
 
     def _carried(self) -> Carried:
-        chosen, came = self._protocol, list(self._came.values())
-        total = self._format.empty()
-        home = [each for each in came if each.packed is not None]
-        for each in home:
-            total = total + self._format.unpack(each.packed or b"")
-        graph = self._protocol.graph
+        chosen, came, graph = self._protocol, self._came.values(), self._protocol.graph
+        total, home = self._format.empty(), [each.told for each in came if each.packed is not None]
+        for each in came:
+            if each.packed is not None:
+                total = total + self._format.unpack(each.packed)
         return Carried(
             rounds=(),
             sent=sum(each.told.steps for each in came),
             total=total.reshape(()) if self._protocol.randomizer.domain == "interval" else total,
-            reports=sum(each.told.reports for each in home),
-            noise=sum(each.told.noise for each in home),
+            reports=sum(told.reports for told in home),
+            noise=sum(told.noise for told in home),
             steps=max(each.told.steps for each in came),
             crowd=min(each.told.crowd for each in came),
-            losses=most([each.told.losses for each in came]),
+            losses=largest_known([each.told.losses for each in came]),
             drawn=chosen.topology != "ring",
             correlation=1.0 if graph is None else correlation(graph, chosen.length),
         )
@@ -103,4 +101,4 @@ class Curator(Actor):
 
     def resume(self, state: bytes) -> None:
         """Continue with the tokens that are home."""
-        self._came = msgspec.msgpack.decode(state, type=dict[int, _Came])
+        self._came = msgspec.msgpack.decode(state, type=dict[int, _Arrival])

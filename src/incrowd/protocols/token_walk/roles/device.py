@@ -1,23 +1,22 @@
-"""The participants of a token walk.
+"""The devices of a token walk.
 
-    device  ── Stock(lot, one-time keys) ────────────────────────────────▶ courier
-    device  ◀── Carry(token, turn, key, [sum], next key) ───────────────── courier
-    device  ── Handed(token, turn, [sum + contribution]) ────────────────▶ courier
-                      courier ── Homecoming(token, [sum], how it fared) ──▶ curator
+    device  ── Stock(lot, one-time keys) ────────────────────────────────▶ relay
+    device  ◀── Carry(token, turn, key, [sum], next key) ───────────────── relay
+    device  ── Handed(token, turn, [sum + contribution]) ────────────────▶ relay
+                       relay ── Homecoming(token, [sum], statistics) ─────▶ curator
 
-The courier knows the path and never the content: a sum is sealed to a one-time key of whoever holds
-it next, and at the end to the curator. A device knows the content and never the path: it cannot
-tell whose the key is to which it seals, and nothing of who sealed is in what it opens.
+The relay knows the path and never the content: a sum is sealed to a one-time key of the next
+holder, and at the end to the curator. A device knows the content and never the path: it cannot tell
+the owner of the key to which it seals, nor the sealer of the bytes that it opens.
 
-A device only ever answers the courier. Every request about a token has a number, its *turn*, and a
+A device only ever answers the relay. Every request about a token has a number, its *turn*, and a
 device takes turns in order: it contributes once in each in which it is given the token, and to a
-repeated request it gives the same bytes. What it opens burns a one-time key, so that nothing can be
-brought to it twice. Sums that it handed on stay with it until the courier has no more use for them.
+repeated request it gives the same bytes. Opening burns a one-time key, so that nothing can be
+brought to it twice. Sums that it handed on stay with it until the relay has no more use for them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -44,117 +43,74 @@ from incrowd.protocols.runtime.context import ActorContext
 from incrowd.protocols.token_walk.roles import messages
 from incrowd.protocols.token_walk.roles.curator import Curator
 from incrowd.protocols.token_walk.roles.messages import HOME, LOT
-from incrowd.protocols.token_walk.roles.relay import Courier, walk_seconds
+from incrowd.protocols.token_walk.roles.relay import Relay, walk_seconds
 from incrowd.protocols.token_walk.roles.token import token_format
 from incrowd.protocols.token_walk.simulate import noise_alone
-from incrowd.randomizers.base import FloatArray, Randomizer
+from incrowd.randomizers.base import FloatArray
 
 if TYPE_CHECKING:
     from incrowd.protocols.token_walk.spec import TokenWalk
 
-_SPARE_LOTS = 1000
-"""How many more lots of keys a device makes than there are visits in a walk."""
+_SPARE_LOTS = 1000  # lots of keys that a device makes beyond the visits of a walk
 _TO_DEVICE = msgspec.msgpack.Decoder(
     messages.Restock | messages.Carry | messages.Again | messages.Release | messages.Over
 )
 
 
 def make_actor(protocol: TokenWalk, address: Address, context: ActorContext) -> Actor:
-    """One person's device, the courier, or the curator."""
+    """Return the actor at this address: a device, the relay, or the curator."""
     if protocol.reads:
         raise InvalidParameter(
             "task sgd is trained by TokenSGD: it is not played by devices", field="task"
         )
     if address == COURIER:
-        return Courier(protocol, token_format(protocol), context.generator, context.timing)
+        return Relay(protocol, context)
     if address == CURATOR:
         return Curator(protocol, context.sealer)
     return Device(protocol, person_of(address), context)
 
 
 @dataclass(frozen=True)
-class Held:
-    """What a device knows at the end: how often it added to a token."""
+class DeviceResult:
+    """The output of a device."""
 
     contributions: int
 
 
-@dataclass(frozen=True)
-class _Contribution:
-    """What one person adds to a token."""
-
-    protocol: TokenWalk
-    person: int
-
-    def expected(self, turn: int, blank: bool) -> bool:
-        """Whether this person can be asked for that at all."""
-        chosen = self.protocol
-        if blank and not chosen.cap:
-            return False
-        # Only on a ring do turns and steps agree, since nobody is ever passed over.
-        return chosen.topology != "ring" or (
-            turn < chosen.length and turn % chosen.n == self.person
-        )
-
-    def draw(
-        self, value: NDArray[Any], turn: int, blank: bool, rng: np.random.Generator
-    ) -> FloatArray:
-        """A fresh contribution, or only its noise."""
-        randomizer = self.protocol.randomizer
-        if blank:
-            return _noise(randomizer, rng)
-        scale, added = 1.0, 0
-        if self.protocol.topology == "ring":
-            ring = self.protocol.ring
-            if randomizer.uniform_blanket:
-                ends = turn == 0 or (ring.published and turn == ring.steps - 1)
-                added = ring.uniform_elements(randomizer.blanket().gamma) if ends else 0
-            else:
-                scale = ring.noise_scale(turn)
-        value = randomizer.filled(value, rng)
-        if scale == 1:
-            drawn = randomizer.tally(randomizer.randomize_exactly(value, rng))
+def _contribution(
+    protocol: TokenWalk, value: NDArray[Any], turn: int, rng: np.random.Generator
+) -> FloatArray:
+    randomizer, scale, added = protocol.randomizer, 1.0, 0
+    if protocol.topology == "ring":
+        ring = protocol.ring
+        if randomizer.uniform_blanket:
+            ends = turn == 0 or (ring.published and turn == ring.steps - 1)
+            added = ring.uniform_elements(randomizer.blanket().gamma) if ends else 0
         else:
-            drawn = randomizer.tally(randomizer.randomize_scaled(value, scale, rng))
-        return drawn + noise_alone(randomizer, added, rng) if added else drawn
-
-
-def _noise(randomizer: Randomizer, rng: np.random.Generator) -> FloatArray:
-    """The noise of one contribution, without a value."""
-    if randomizer.domain == "category":
-        return noise_alone(randomizer, 1, rng)
-    public: FloatArray = np.zeros(1)
-    if randomizer.domain == "vector":
-        public = np.eye(1, int(getattr(randomizer, "dimension")))  # noqa: B009
-    return randomizer.tally(randomizer.randomize_exactly(public, rng) - public)
+            scale = ring.noise_scale(turn)
+    value = randomizer.filled(value, rng)
+    if scale == 1:
+        drawn = randomizer.tally(randomizer.randomize_exactly(value, rng))
+    else:
+        drawn = randomizer.tally(randomizer.randomize_scaled(value, scale, rng))
+    return drawn + noise_alone(randomizer, added, rng) if added else drawn
 
 
 class _DeviceState(msgspec.Struct, array_like=True):
-    lot: int = -1
-    """The last lot of keys that was asked for."""
-    keys: list[bytes] = []
-    """The public halves of that lot."""
-    secrets: dict[bytes, bytes] = {}
-    """The secret halves of all keys that were not used, by the public ones."""
-    turns: dict[int, int] = {}
-    """The last turn of each token that was answered."""
-    answers: dict[int, bytes] = {}
-    """The answers to them."""
-    sums: dict[int, dict[int, bytes]] = {}
-    """What left here and may be asked for again, by token and turn."""
-    contributions: dict[int, int] = {}
-    """How often something but noise was added to each token."""
+    lot: int = -1  # the last lot of keys that was asked for
+    keys: list[bytes] = []  # the public halves of that lot
+    secrets: dict[bytes, bytes] = {}  # the secret halves of all unused keys, by the public ones
+    turns: dict[int, int] = {}  # the last turn of each token that was answered
+    answers: dict[int, bytes] = {}  # the answers to them
+    sums: dict[int, dict[int, bytes]] = {}  # sums that may be asked for again, by token and turn
+    contributions: dict[int, int] = {}  # contributions to each token, without those of noise alone
     over: bool = False
+    # The encoded value as type, shape and bytes, from the start until the walk is over: the noise
+    # of a contribution depends on the turn and is drawn when the token comes.
     value: tuple[str, list[int], bytes] = ("<i8", [0], b"")
-    """The encoded value as type, shape and bytes, from the start until the walk is over.
-
-    The noise of a contribution depends on the turn, so that it is drawn when the token comes; the
-    answer itself is read once.
-    """
 
 
-def _unpacked(value: tuple[str, list[int], bytes]) -> NDArray[Any]:
-    kind, shape, content = value
+def _unpacked(kind: str, shape: list[int], content: bytes) -> NDArray[Any]:
     return np.frombuffer(content, np.dtype(kind)).reshape(shape)
 
 
@@ -162,56 +118,48 @@ class Device(Actor):
     """Adds its owner's contribution whenever a token comes."""
 
     def __init__(self, protocol: TokenWalk, person: int, context: ActorContext) -> None:
-        chosen = protocol
-        self._contribution = _Contribution(protocol, person)
-        self._value = context.value
+        self._protocol, self._chosen = protocol, protocol
+        self._person, self._context, self._sealer = person, context, context.sealer
         self._format = token_format(protocol)
         self._limit = messages.limit_of(self._format)
-        self._tokens, self._length = chosen.tokens, chosen.length
-        self._most = chosen.cap or chosen.length
-        self._ends = walk_seconds(chosen.length, context.timing)
-        self._generator: Callable[..., np.random.Generator] = context.generator
-        self._sealer = context.sealer
         self._state = _DeviceState()
 
     def start(self, now: float) -> list[Effect]:
-        """Keep the value, and wait for the courier, but no longer than the walk can last."""
+        """Keep the value, and wait for the relay, but no longer than the walk can last."""
         del now
-        value = owned(self._value)
+        value = owned(self._context.value)
         self._state.value = value.dtype.str, list(value.shape), value.tobytes()
-        return [Wake(self._ends)]
+        return [Wake(walk_seconds(self._chosen.length, self._context.timing))]
 
     def receive(self, message: Message, now: float) -> list[Effect]:
-        """Do what the courier asks for, once, and answer every time."""
+        """Fulfil each request of the relay once, and answer every time."""
         del now
         if message.sender != COURIER or self._state.over:
             return []
         asked = wire.decode(_TO_DEVICE, message.body, self._limit)
-        match asked:
-            case messages.Restock():
-                return self._restock(asked)
-            case messages.Carry() | messages.Again():
-                return self._take_turn(asked)
-            case messages.Release():
-                self._state.sums.get(asked.token, {}).pop(asked.turn, None)
-            case messages.Over():
-                return self._end()
-        return []
+        if isinstance(asked, messages.Restock):
+            return self._restock(asked)
+        if isinstance(asked, messages.Carry | messages.Again):
+            return self._take_turn(asked)
+        if isinstance(asked, messages.Release):
+            self._state.sums.get(asked.token, {}).pop(asked.turn, None)
+        return self._end() if isinstance(asked, messages.Over) else []
 
     def wake(self, now: float) -> list[Effect]:
-        """The time of the walk is up."""
+        """End: the time of the walk is up."""
         del now
         return self._end()
 
     def _end(self) -> list[Effect]:
         state = self._state
         self._state = _DeviceState(contributions=state.contributions, over=True)
-        return [Done(Held(sum(state.contributions.values())))]
+        return [Done(DeviceResult(sum(state.contributions.values())))]
 
     def _restock(self, asked: messages.Restock) -> list[Effect]:
         state = self._state
-        if asked.lot == state.lot + 1 and asked.lot < self._tokens * self._length + _SPARE_LOTS:
-            rng = self._generator(0, asked.lot)
+        most = self._chosen.tokens * self._chosen.length + _SPARE_LOTS
+        if asked.lot == state.lot + 1 and asked.lot < most:
+            rng = self._context.generator(0, asked.lot)
             secrets = [rng.bytes(messages.KEY_BYTES) for _ in range(LOT)]
             state.lot, state.keys = asked.lot, [self._sealer.public_of(each) for each in secrets]
             state.secrets.update(zip(state.keys, secrets, strict=True))
@@ -222,10 +170,10 @@ class Device(Actor):
     def _take_turn(self, asked: messages.Carry | messages.Again) -> list[Effect]:
         state, token, turn = self._state, asked.token, asked.turn
         last = state.turns.get(token, -1)
-        if token >= self._tokens or turn < last:
+        if token >= self._chosen.tokens or turn < last:
             return []
         if turn > last:
-            # A sum that nobody could have sent, or a key that is none, changes nothing.
+            # A sum that cannot have been sent, or a key that is none, changes nothing.
             try:
                 if isinstance(asked, messages.Carry):
                     answer = self._add(asked)
@@ -237,18 +185,23 @@ class Device(Actor):
         return [Send(COURIER, state.answers[token])]
 
     def _add(self, asked: messages.Carry) -> bytes:
-        state, token, turn = self._state, asked.token, asked.turn
+        state, token, turn, chosen = self._state, asked.token, asked.turn, self._chosen
         so_far = state.contributions.get(token, 0)
         secret = state.secrets.get(asked.key)
-        if secret is None or (so_far >= self._most and not asked.blank):
+        if secret is None or (so_far >= (chosen.cap or chosen.length) and not asked.blank):
             raise ValueError("nothing is to be brought here")
-        if not self._contribution.expected(turn, asked.blank):
+        # Only on a ring do turns and steps agree, since no person is ever passed over.
+        own = turn < chosen.length and turn % chosen.n == self._person
+        if (asked.blank and not chosen.cap) or (chosen.topology == "ring" and not own):
             raise ValueError("nobody asks for this")
         total = self._format.empty()
         if asked.sealed:
             total = self._format.unpack(self._sealer.open_with(secret, asked.sealed))
-        rng = self._generator(1, token, turn)
-        drawn = self._contribution.draw(_unpacked(state.value), turn, asked.blank, rng)
+        rng = self._context.generator(1, token, turn)
+        if asked.blank:
+            drawn = noise_alone(self._protocol.randomizer, 1, rng, exactly=True)
+        else:
+            drawn = _contribution(self._protocol, _unpacked(*state.value), turn, rng)
         packed = self._format.pack(total + drawn)
         answer = self._seal(asked, packed)
         # From here on nothing can fail: the key is used up, and the contribution made.
@@ -260,10 +213,8 @@ class Device(Actor):
     def _seal(self, asked: messages.Carry | messages.Again, packed: bytes | None) -> bytes:
         if packed is None:
             raise ValueError("this sum never left here, or was forgotten")
-        if asked.next == HOME:
-            sealed = self._sealer.seal(CURATOR, packed)
-        else:
-            sealed = self._sealer.seal_to(asked.next, packed)
+        home, sealer = asked.next == HOME, self._sealer
+        sealed = sealer.seal(CURATOR, packed) if home else sealer.seal_to(asked.next, packed)
         return wire.encode(messages.Handed(asked.token, asked.turn, sealed))
 
     def state(self) -> bytes:

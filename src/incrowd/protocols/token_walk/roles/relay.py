@@ -1,33 +1,28 @@
-"""The courier: draws who holds a token next, and brings it there, unread.
+"""The relay, addressed as the courier: draws the next holder of a token, and carries it unread.
 
     waiting ──▶ drawing ──▶ asked ──▶ drawing ──▶ … ──▶ asked ──▶ counted ──▶ home ──▶ over
                    ▲          │ silent
                    └──────────┘
 
-A request (``Carry``, or ``Again`` where somebody was lost) goes to one person and names a one-time
-key of the next. While it is *asked*, the same bytes are repeated; the answer to any other request,
-an earlier one included, changes nothing, so that there is never more than one token. Whoever is
-silent for a round is passed over: from then on nobody draws them, until they answer with new keys.
-So that people who went away count no longer among those who could have been drawn, everyone of whom
-nothing was heard for the settling time is asked for a sign of life, and everyone before a token
-comes home.
-An earlier holder then seals its sum to somebody else; if all of those who still have theirs are
-silent again and again, the walk begins anew.
+A request (``Carry``, or ``Again`` after a loss) goes to one person and names a one-time key of the
+next. While it is *asked*, the same bytes are repeated; the answer to any other request changes
+nothing, so that there is never more than one token. A person who is silent for a round is passed
+over: not drawn again until they answer with new keys. An earlier holder then seals its sum to
+another person, and the visits after that sum are a dead branch, which is in no result; if all of
+those who still have theirs are silent again and again, the walk begins anew. So that people who
+went away do not count as people who could have been drawn, everyone not heard of for the settling
+time is asked for a sign of life, and everyone before a token comes home.
 
 Holders are uniform among those who are there, on a graph by its weights, and on a ring everyone in
-turn; there nobody is passed over, and the token waits. A visit counts as a step of the walk when it
-is asked for, whatever comes of it, so that a walk never has more steps than were promised. All
-draws are durable before anybody hears of them, and each has a stream of its own.
-
-*Visits.* A token has been along a line of visits, with branches where somebody was lost. Every
-visit adds to the sum that an earlier one left behind. As long as everyone answers, that is the
-visit just before; when somebody is silent, an earlier holder seals its sum once more, and the walk
-goes on from there. What came after that sum is a dead branch, which is in no result.
+turn; there people are never passed over, and the token waits. A visit counts as a step of the walk
+when it is asked for, answered or not, so that a walk never has more steps than planned. All draws
+are durable before any message tells of them, and each has a stream of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -37,7 +32,6 @@ from incrowd.protocols.runtime import wire
 from incrowd.protocols.runtime.actor import (
     CURATOR,
     Actor,
-    Address,
     Done,
     Effect,
     Message,
@@ -46,29 +40,24 @@ from incrowd.protocols.runtime.actor import (
     is_device,
     person_of,
 )
-from incrowd.protocols.runtime.context import Timing
+from incrowd.protocols.runtime.context import ActorContext, Timing
 from incrowd.protocols.runtime.delivery import Outbox, OutboxState, wake_at
 from incrowd.protocols.token_walk.accountant import weights_of
 from incrowd.protocols.token_walk.roles import messages
 from incrowd.protocols.token_walk.roles.messages import HOME
-from incrowd.protocols.token_walk.roles.token import TokenFormat
+from incrowd.protocols.token_walk.roles.token import token_format
 from incrowd.protocols.token_walk.spec import FEWEST
 from incrowd.protocols.token_walk.theorems.conditional_on_path import largest_loss
 
 if TYPE_CHECKING:
     from incrowd.protocols.token_walk.spec import TokenWalk
 
-KEPT: Final = 8
-"""How many of the last holders keep their sums."""
-_PATIENCE: Final = 3
-"""How often each of them is asked before the walk begins anew."""
-_LOW: Final = messages.LOT // 2
-"""With so few keys left somebody is asked for more."""
-_CALLS: Final = 4
-"""How often somebody is asked for a sign of life, within a round."""
+_KEPT: Final = 8  # last holders who keep their sums
+_PATIENCE: Final = 3  # requests to each of them before the walk begins anew
+_LOW: Final = messages.LOT // 2  # keys left of a person below which more are asked for
+_CALLS: Final = 4  # requests for a sign of life within a round
 _NOBODY: Final = -1
-NOWHERE = -1
-"""In place of a visit: where a new token comes from."""
+_NOWHERE: Final = -1  # in place of a visit: the origin of a new token
 
 _FROM_DEVICE = msgspec.msgpack.Decoder(messages.Stock | messages.Handed)
 _FROM_CURATOR = msgspec.msgpack.Decoder(messages.Arrived)
@@ -78,135 +67,105 @@ _UNDER_WAY = (_DRAWING, _ASKED, _COUNTED)
 
 
 class Visit(msgspec.Struct, array_like=True):
-    """That a token was brought to somebody."""
+    """A request to a person to add to a token."""
 
     turn: int
     holder: int
-    before: int
-    """The visit whose sum it adds to."""
-    blank: bool
-    """Whether only noise was asked for."""
+    before: int  # the visit whose sum it adds to
+    blank: bool  # whether only noise was asked for
 
 
 def line(visits: Sequence[Visit], head: int) -> Iterator[int]:
-    """The visits that are in the sum of this one, the last one first."""
-    while head != NOWHERE:
+    """Yield the visits that are in the sum of this one, the last one first."""
+    while head != _NOWHERE:
         yield head
         head = visits[head].before
 
 
 def walk_seconds(length: int, timing: Timing) -> float:
-    """Until when a walk of this length is over, however often somebody was away."""
+    """Return the latest end of a walk of this length in seconds, with any absences."""
     return _last_call(length, timing) + timing.settle * timing.round_seconds
 
 
 def _last_call(length: int, timing: Timing) -> float:
-    """From when on a token is brought home instead of on."""
+    """From then on a token is brought home instead of on."""
     return (timing.settle + length) * timing.round_seconds
 
 
 class _Person(msgspec.Struct, array_like=True):
-    lot: int = -1
-    """The last lot of keys that was asked for."""
+    lot: int = -1  # the last lot of keys that was asked for
     keys: list[bytes] = []
     present: bool = False
-    heard: float = 0.0
-    """When something last came from them."""
-    called: int = 0
-    """How often they were asked for a sign of life since then."""
+    heard: float = 0.0  # the time of the last message from them
+    called: int = 0  # requests for a sign of life since then
 
 
-class _Walk(msgspec.Struct, array_like=True):
-    """One token on its way."""
-
+class _TokenState(msgspec.Struct, array_like=True):
     stage: int
-    crowd: int
-    """The fewest people among whom somebody was drawn."""
+    crowd: int  # the fewest people among whom a holder was drawn
     outbox: OutboxState
-    turn: int = -1
-    """The number of the request that is asked or prepared."""
-    due: float = np.inf
-    """When whoever is waited for is passed over."""
+    turn: int = -1  # the number of the request that is asked or prepared
+    due: float = np.inf  # when the person who is waited for is passed over
     visits: list[Visit] = []
-    head: int = NOWHERE
-    """The visit whose sum is the last that came back."""
-    tries: int = 0
-    """How often earlier holders were asked since then."""
-    again: int = NOWHERE
-    """The visit whose sum is asked for again; none when the token is carried on."""
-    holder: int = _NOBODY
-    """Who is asked, or will be."""
-    key: bytes = b""
-    """The one-time key to which the token is sealed that is carried there."""
+    head: int = _NOWHERE  # the visit whose sum is the last that came back
+    tries: int = 0  # requests to earlier holders since then
+    again: int = _NOWHERE  # the visit whose sum is asked for again, unless the token goes on
+    holder: int = _NOBODY  # the person who is asked, or will be
+    key: bytes = b""  # the one-time key of the holder to which the token is sealed
     sealed: bytes = b""
-    next: int = _NOBODY
-    """Who was drawn to hold it next."""
+    next: int = _NOBODY  # the person who was drawn to hold it next
     next_key: bytes = b""
-    since: float = np.inf
-    """Since when everyone is asked for a sign of life, before the token comes home."""
+    since: float = np.inf  # since when everyone is counted before the token comes home
     contributed: dict[int, int] = {}
-    """How often each person was asked for a contribution, whatever came of it; with a cap only."""
+    """With a cap: requests for a contribution to each person, answered or not."""
 
 
-class _CourierState(msgspec.Struct, array_like=True):
+class _RelayState(msgspec.Struct, array_like=True):
     people: list[_Person]
-    walks: list[_Walk]
+    walks: list[_TokenState]
     restocks: OutboxState
     over: bool
 
 
-class Courier(Actor):
+class Relay(Actor):
     """Runs all tokens side by side."""
 
-    def __init__(
-        self,
-        protocol: TokenWalk,
-        token: TokenFormat,
-        generator: Callable[..., np.random.Generator],
-        timing: Timing,
-    ) -> None:
-        """``generator`` gives the stream of one draw."""
-        chosen = protocol
+    def __init__(self, protocol: TokenWalk, context: ActorContext) -> None:
+        chosen, timing = protocol, context.timing
         self._protocol = protocol
         self._n, self._length, self._cap = chosen.n, chosen.length, chosen.cap
         self._ring = chosen.topology == "ring"
         self._weights = None if protocol.graph is None else weights_of(protocol.graph)
-        self._limit = messages.limit_of(token)
-        self._generator = generator
-        self._timing = timing
+        self._limit = messages.limit_of(token_format(protocol))
+        self._generator, self._timing = context.generator, timing
         self._begins = timing.settle * timing.round_seconds
         # A part of a lap must not come home: the noise that hides it may not be in it yet.
         self._last_call = np.inf if self._ring else _last_call(chosen.length, timing)
         self._ends = walk_seconds(chosen.length, timing)
         self._people = [_Person() for _ in range(chosen.n)]
-        self._walks = [_Walk(_WAITING, chosen.n, OutboxState({})) for _ in range(chosen.tokens)]
+        self._walks = [
+            _TokenState(_WAITING, chosen.n, OutboxState({})) for _ in range(chosen.tokens)
+        ]
         self._restocks = Outbox(timing.backoff)
-        self._over = False
-        self._was_away = False
-
-    # What happens.
+        self._over = self._was_away = False
 
     def start(self, now: float) -> list[Effect]:
         """Ask everyone for keys."""
-        effects: list[Effect] = []
-        for person in range(self._n):
-            effects += self._restock(person, now)
-        return effects + self._go_on(now)
+        asked = [each for person in range(self._n) for each in self._restock(person, now)]
+        return asked + self._go_on(now)
 
     def receive(self, message: Message, now: float) -> list[Effect]:
-        """Keys, a token that was handed on, or the curator's word that one is safe."""
+        """Take keys, a token that was handed on, or the curator's word that one is safe."""
         if message.sender == CURATOR:
             arrived = wire.decode(_FROM_CURATOR, message.body, self._limit)
-            if arrived is None or arrived.token >= len(self._walks):
+            walks = [] if arrived is None else self._walks[arrived.token : arrived.token + 1]
+            if not walks or walks[0].stage != _HOME:
                 return []
-            walk = self._walks[arrived.token]
-            if walk.stage != _HOME:
-                return []
-            walk.stage, walk.outbox = _OVER, OutboxState({})
+            walks[0].stage, walks[0].outbox = _OVER, OutboxState({})
             return self._go_on(now)
-        person = self._person(message.sender)
+        person = person_of(message.sender) if is_device(message.sender) else _NOBODY
         said = wire.decode(_FROM_DEVICE, message.body, self._limit)
-        if person is None or said is None:
+        if not 0 <= person < self._n or said is None:
             return []
         self._people[person].heard, self._people[person].called = now, 0
         if self._over:
@@ -216,21 +175,14 @@ class Courier(Actor):
         return self._handed(person, said, now)
 
     def wake(self, now: float) -> list[Effect]:
-        """Repeat what was not answered, and pass over who was silent for too long."""
+        """Repeat requests without an answer, and pass over people silent for too long."""
         return self._restocks.retry(now) + self._go_on(now)
 
-    def _person(self, sender: Address) -> int | None:
-        if not is_device(sender):
-            return None
-        person = person_of(sender)
-        return person if 0 <= person < self._n else None
-
     def _go_on(self, now: float) -> list[Effect]:
-        """Do for every token what is due, and say when to go on."""
         if self._over:
             return [Done()]
         if self._was_away:
-            # Nobody was silent as long as nobody listened.
+            # Silence counts only while the relay listened.
             for who in self._people:
                 who.heard, who.called = now, 0
             for walk in self._walks:
@@ -261,7 +213,7 @@ class Courier(Actor):
                 times.append(self._begins)
         return effects + wake_at(*(time for time in times if time != np.inf))
 
-    def _outbox(self, walk: _Walk) -> Outbox:
+    def _outbox(self, walk: _TokenState) -> Outbox:
         outbox = Outbox(self._timing.backoff)
         outbox.resume(walk.outbox)
         return outbox
@@ -269,14 +221,12 @@ class Courier(Actor):
     # People.
 
     def _call_out(self, now: float) -> tuple[list[Effect], float | None]:
-        """Ask for signs of life, pass over who gives none, and when to look again."""
+        """Ask for signs of life, pass over people who give none, and say when to look again."""
         effects: list[Effect] = []
         if self._ring or not any(walk.stage in _UNDER_WAY for walk in self._walks):
             return effects, None
-        times = []
-        pause = self._timing.round_seconds / _CALLS
-        counted = (walk.since for walk in self._walks if walk.stage == _COUNTED)
-        since = min(counted, default=np.inf)
+        times, pause = [], self._timing.round_seconds / _CALLS
+        since = min((w.since for w in self._walks if w.stage == _COUNTED), default=np.inf)
         for person, who in enumerate(self._people):
             if not who.present:
                 continue
@@ -286,7 +236,7 @@ class Courier(Actor):
                 effects += self._pass_over(person, now)
                 continue
             if now >= first + who.called * pause:
-                # The same lot once more: whoever is there answers with the same keys.
+                # The same lot once more: a device that is there answers with the same keys.
                 effects.append(Send(device(person), wire.encode(messages.Restock(who.lot))))
                 while now >= first + who.called * pause:
                     who.called += 1
@@ -294,12 +244,10 @@ class Courier(Actor):
         return effects, min(times, default=None)
 
     def _restock(self, person: int, now: float) -> list[Effect]:
-        """Ask for more keys, unless that was asked already."""
-        who = self._people[person]
         if person in self._restocks.state().pending:
             return []
-        who.lot += 1
-        body = wire.encode(messages.Restock(who.lot))
+        self._people[person].lot += 1
+        body = wire.encode(messages.Restock(self._people[person].lot))
         return [self._restocks.put(person, device(person), body, now)]
 
     def _stocked(self, person: int, said: messages.Stock, now: float) -> list[Effect]:
@@ -312,21 +260,18 @@ class Courier(Actor):
         return self._go_on(now)
 
     def _pass_over(self, person: int, now: float) -> list[Effect]:
-        """Draw somebody no more until new keys come."""
-        who = self._people[person]
-        who.keys, who.present = [], False
+        self._people[person].keys, self._people[person].present = [], False
         return self._restock(person, now)
 
     def _take_key(self, person: int, now: float) -> tuple[bytes, list[Effect]]:
-        """One of somebody's keys, or none for now."""
+        """One of a person's keys, or none for now."""
         keys = self._people[person].keys
         key = keys.pop(0) if keys else b""
         return key, self._restock(person, now) if len(keys) < _LOW else []
 
     # Moving on.
 
-    def _move(self, token: int, walk: _Walk, now: float) -> list[Effect]:
-        """Begin, ask as soon as that can be done, and pass over who is silent."""
+    def _move(self, token: int, walk: _TokenState, now: float) -> list[Effect]:
         if now >= self._ends:
             return self._bring_home(token, walk, b"", now)
         if walk.stage == _WAITING:
@@ -337,24 +282,24 @@ class Courier(Actor):
             return self._ask(token, walk, now) if walk.stage == _DRAWING else []
         if walk.stage == _ASKED:
             return self._pass_over(walk.holder, now) + self._go_back(token, walk, now)
-        # Somebody was drawn who gives no keys, or nobody could be.
+        # The person drawn gives no keys, or none could be drawn.
         effects: list[Effect] = []
-        if walk.again == NOWHERE and not walk.key and walk.holder != _NOBODY:
+        if walk.again == _NOWHERE and not walk.key and walk.holder != _NOBODY:
             effects += self._pass_over(walk.holder, now)
             walk.holder = _NOBODY
         if walk.next != _NOBODY and not walk.next_key:
             effects += self._pass_over(walk.next, now)
         return effects + self._prepare(token, walk, now)
 
-    def _prepare(self, token: int, walk: _Walk, now: float) -> list[Effect]:
-        """Another request, to be asked as soon as it is known who comes next."""
+    def _prepare(self, token: int, walk: _TokenState, now: float) -> list[Effect]:
+        """Begin another request, which is asked as soon as the next holder is known."""
         walk.stage, walk.turn = _DRAWING, walk.turn + 1
         walk.next, walk.next_key = _NOBODY, b""
         walk.due = np.inf if self._ring else now + self._timing.round_seconds
         return self._ask(token, walk, now)
 
-    def _ask(self, token: int, walk: _Walk, now: float) -> list[Effect]:
-        carries = walk.again == NOWHERE
+    def _ask(self, token: int, walk: _TokenState, now: float) -> list[Effect]:
+        carries = walk.again == _NOWHERE
         effects: list[Effect] = []
         if carries and not walk.key:
             if walk.holder == _NOBODY:
@@ -375,10 +320,14 @@ class Courier(Actor):
             walk.next, walk.next_key = _NOBODY, HOME
         return [*effects, self._request(token, walk, now)]
 
-    def _request(self, token: int, walk: _Walk, now: float) -> Send:
+    def _request(self, token: int, walk: _TokenState, now: float) -> Send:
         body: msgspec.Struct
-        if walk.again == NOWHERE:
-            blank = self._cap > 0 and self._is_blank(walk)
+        if walk.again == _NOWHERE:
+            blank = False
+            if self._cap:
+                so_far = walk.contributed.get(walk.holder, 0)
+                blank = so_far >= self._cap
+                walk.contributed[walk.holder] = min(so_far + 1, self._cap)
             walk.visits.append(Visit(walk.turn, walk.holder, walk.head, blank))
             body = messages.Carry(token, walk.turn, walk.key, walk.sealed, walk.next_key, blank)
         else:
@@ -388,49 +337,33 @@ class Courier(Actor):
         walk.outbox = OutboxState({})
         return self._outbox(walk).put(token, device(walk.holder), wire.encode(body), now)
 
-    def _is_blank(self, walk: _Walk) -> bool:
-        """Whether this holder has contributed as often as anybody may."""
-        so_far = walk.contributed.get(walk.holder, 0)
-        walk.contributed[walk.holder] = min(so_far + 1, self._cap)
-        return so_far >= self._cap
-
     def _handed(self, person: int, said: messages.Handed, now: float) -> list[Effect]:
-        """The answer to what is asked, and to nothing else."""
         if said.token >= len(self._walks):
             return []
         walk = self._walks[said.token]
         if walk.stage != _ASKED or (said.turn, person) != (walk.turn, walk.holder):
             return []
         effects: list[Effect] = []
-        walk.tries = 0
-        if walk.again == NOWHERE:
+        walk.tries, walk.sealed = 0, said.sealed
+        if walk.again == _NOWHERE:
             walk.head = len(walk.visits) - 1
-            for depth, place in enumerate(line(walk.visits, walk.head)):
-                if depth == KEPT:
-                    done = walk.visits[place]
-                    release = wire.encode(messages.Release(said.token, done.turn))
-                    effects.append(Send(device(done.holder), release))
-                    break
+            for place in islice(line(walk.visits, walk.head), _KEPT, _KEPT + 1):
+                done = walk.visits[place]
+                release = wire.encode(messages.Release(said.token, done.turn))
+                effects.append(Send(device(done.holder), release))
         else:
             walk.head = walk.again
         if walk.next_key == HOME:
-            self._count(walk, said.sealed, now)
+            # Everyone is asked for a sign of life before the token comes home: a person who gives
+            # none was perhaps gone for longer, and no part of the crowd.
+            walk.stage, walk.outbox = _COUNTED, OutboxState({})
+            walk.since, walk.due = now, np.inf
             return effects + self._go_on(now)
-        walk.again, walk.sealed = NOWHERE, said.sealed
-        walk.holder, walk.key = walk.next, walk.next_key
-        effects += self._prepare(said.token, walk, now)
-        return effects + self._go_on(now)
+        walk.again, walk.holder, walk.key = _NOWHERE, walk.next, walk.next_key
+        return effects + self._prepare(said.token, walk, now) + self._go_on(now)
 
-    def _count(self, walk: _Walk, sealed: bytes, now: float) -> None:
-        """Everyone is asked for a sign of life before the token comes home.
-
-        Whoever gives none was perhaps gone for longer, and hid nobody.
-        """
-        walk.stage, walk.sealed, walk.outbox = _COUNTED, sealed, OutboxState({})
-        walk.since, walk.due = now, np.inf
-
-    def _counted(self, token: int, walk: _Walk, now: float) -> list[Effect]:
-        """Go on when all were heard of who were not passed over."""
+    def _counted(self, token: int, walk: _TokenState, now: float) -> list[Effect]:
+        """Bring the token home when all were heard of who were not passed over."""
         here = [each.heard >= walk.since for each in self._people if each.present]
         if not self._ring:
             if not all(here) and now < self._ends:
@@ -438,22 +371,22 @@ class Courier(Actor):
             walk.crowd = min(walk.crowd, sum(here))
         return self._bring_home(token, walk, walk.sealed, now)
 
-    def _go_back(self, token: int, walk: _Walk, now: float) -> list[Effect]:
+    def _go_back(self, token: int, walk: _TokenState, now: float) -> list[Effect]:
         """Ask an earlier holder, or begin anew when all of them were asked often enough."""
-        kept = [place for _, place in zip(range(KEPT), line(walk.visits, walk.head), strict=False)]
+        kept = list(islice(line(walk.visits, walk.head), _KEPT))
         if walk.tries < _PATIENCE * len(kept):
             walk.again = kept[walk.tries % len(kept)]
             walk.holder, walk.key, walk.sealed = walk.visits[walk.again].holder, b"", b""
             walk.tries += 1
         elif len(walk.visits) < self._length and now < self._last_call:
-            walk.again, walk.head, walk.tries = NOWHERE, NOWHERE, 0
+            walk.again, walk.head, walk.tries = _NOWHERE, _NOWHERE, 0
             walk.holder, walk.key, walk.sealed = _NOBODY, b"", b""
         else:
             return self._bring_home(token, walk, b"", now)
         return self._prepare(token, walk, now)
 
-    def _bring_home(self, token: int, walk: _Walk, sealed: bytes, now: float) -> list[Effect]:
-        """To the curator, with a summary; a token that is lost brings nothing."""
+    def _bring_home(self, token: int, walk: _TokenState, sealed: bytes, now: float) -> list[Effect]:
+        """Send the token to the curator with its statistics; one that is lost brings nothing."""
         walk.stage, walk.outbox = _HOME, OutboxState({})
         own = list(line(walk.visits, walk.head)) if sealed else []
         reports = sum(not walk.visits[place].blank for place in own)
@@ -463,23 +396,18 @@ class Courier(Actor):
         )
         return [self._outbox(walk).put(token, CURATOR, wire.encode(told), now)]
 
-    def _losses(self, walk: _Walk, own: list[int]) -> float | None:
-        """The largest loss of any pair, where everyone may know the path and nothing was lost.
-
-        Of a hidden path nothing must be told that depends on it.
-        """
-        chosen = self._protocol
-        if self._ring or chosen.path_known == "hidden" or len(own) < len(walk.visits):
-            return None
-        if self._protocol.randomizer.normal_shift is None:
+    def _losses(self, walk: _TokenState, own: list[int]) -> float | None:
+        """The largest loss of any pair, if the path may be public and nothing was lost."""
+        chosen, shift = self._protocol, self._protocol.randomizer.normal_shift
+        # Of a hidden path nothing must be told that depends on it.
+        hidden = self._ring or chosen.path_known == "hidden"
+        if hidden or len(own) < len(walk.visits) or shift is None:
             return None
         path = np.array([each.holder for each in walk.visits])
         return largest_loss(path, self._n, published=chosen.published)
 
-    # Drawing.
-
-    def _draw(self, token: int, walk: _Walk, which: int, after: int) -> int:
-        """Who holds the token after this person, if anybody can; the first one after nobody."""
+    def _draw(self, token: int, walk: _TokenState, which: int, after: int) -> int:
+        """The holder after this person, or the first one; nobody if there are too few."""
         if self._ring:
             return (after + 1) % self._n
         here = [person for person, each in enumerate(self._people) if each.present]
@@ -498,17 +426,14 @@ class Courier(Actor):
         walk.crowd = min(walk.crowd, len(here))
         return drawn
 
-    # Durability.
-
     def state(self) -> bytes:
-        """Everybody's keys, every walk, and what was not answered."""
-        return wire.encode(
-            _CourierState(self._people, self._walks, self._restocks.state(), self._over)
-        )
+        """Everyone's keys, every walk, and the requests without an answer."""
+        restocks = self._restocks.state()
+        return wire.encode(_RelayState(self._people, self._walks, restocks, self._over))
 
     def resume(self, state: bytes) -> None:
         """Continue with the same draws and the same requests."""
-        stored = msgspec.msgpack.decode(state, type=_CourierState)
+        stored = msgspec.msgpack.decode(state, type=_RelayState)
         self._people, self._walks, self._over = stored.people, stored.walks, stored.over
         self._restocks.resume(stored.restocks)
         self._was_away = True

@@ -1,9 +1,9 @@
-"""The token: what it carries, how that becomes bytes, and what is known when it comes home.
+"""The token: its content, its format in bytes, and the statistics with which it comes home.
 
-A token carries the sum of the contributions so far: one number, one number per coordinate, or how
-often each category was reported. Its size on the wire is fixed by public parameters, so that it
-tells nothing about what was added: a histogram travels as counts of all categories, or, where there
-are more categories than contributions can ever name, as a list of those that were named, filled up.
+A token carries the sum of the contributions so far: one number, one number per coordinate, or the
+count of each category. Its size on the wire is fixed by public parameters, so that it tells nothing
+about the contributions: a histogram travels as counts of all categories, or, if there are more
+categories than contributions can ever name, as a list of those that were named, filled up.
 """
 
 from __future__ import annotations
@@ -14,61 +14,54 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from incrowd.errors import InvalidParameter, ProtocolFailed
+from incrowd.errors import ProtocolFailed
 from incrowd.randomizers.base import Estimate, FloatArray, Randomizer
 from incrowd.tasks.base import Collected
 
 if TYPE_CHECKING:
     from incrowd.protocols.token_walk.spec import TokenWalk
 
-_NOBODY = 0xFFFFFFFF
-"""In place of a category, where a list of them is filled up."""
+_NOBODY = 0xFFFFFFFF  # in place of a category, where a list of them is filled up
 _PLACE = np.dtype([("category", "<u4"), ("count", "<u4")])
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class Carried(Collected):
-    """What all tokens together brought home; there are no single reports."""
+    """The sum that all tokens together brought home; there are no single reports."""
 
     sampled: ClassVar[bool] = True
 
     total: FloatArray
-    """The sum of what was contributed."""
-    reports: int
-    """How many contributions are in it."""
-    noise: float
-    """How many contributions' worth of noise is in it, as ``Randomizer.from_tally`` wants it."""
-    steps: int
-    """The steps of the longest walk, those that came to nothing included."""
-    crowd: int
-    """The fewest people among whom a holder was drawn."""
+    reports: int  # contributions in the total
+    noise: float  # contributions' worth of noise in it, as ``Randomizer.from_tally`` wants it
+    steps: int  # of the longest walk, those that came to nothing included
+    crowd: int  # the fewest people among whom a holder was drawn
     losses: float | None
     """The largest sum of k²/m of any pair on one token's path, with the result if published.
 
-    None where the path is hidden, where people were lost, and where nobody has computed it.
+    None if the path is hidden, if people were lost, and if it was not computed.
     """
-    drawn: bool
-    """Whether holders were drawn at random, rather than all in turn."""
+    drawn: bool  # whether holders were drawn at random, rather than all in turn
     correlation: float = 1.0
-    """How much more the mean over a walk varies than one over independent draws, at most."""
+    """Variance of a mean over a walk relative to one over independent draws (upper bound)."""
 
     @property
     def received(self) -> int:
-        """How many contributions arrived."""
+        """Contributions that arrived."""
         return self.reports
 
     @property
     def crowds(self) -> tuple[int, ...]:
-        """All contributions are one crowd."""
+        """All contributions as one crowd."""
         return (self.reports,)
 
     @property
     def people(self) -> int:
-        """How many people there were."""
+        """The size of the crowd."""
         return self.crowd
 
     def estimate(self, randomizer: Randomizer) -> Estimate:
-        """What the sum says, the luck of who was drawn included."""
+        """Estimate from the sum; the variance includes the choice of holders."""
         if self.reports == 0:
             raise ProtocolFailed(
                 "no contribution came home with a token, so there is nothing to estimate: give "
@@ -85,26 +78,23 @@ class Carried(Collected):
         return Estimate(found.value, np.asarray(found.variance + luck), found.reports)
 
 
-def most(losses: Sequence[float | None]) -> float | None:
-    """The largest of the losses of several tokens; none unless all are known."""
+def largest_known(losses: Sequence[float | None]) -> float | None:
+    """Return the largest of the losses of several tokens; None unless all are known."""
     known = [loss for loss in losses if loss is not None]
     return max(known) if known and len(known) == len(losses) else None
 
 
 @dataclass(frozen=True)
 class TokenFormat:
-    """How the sum in a token is written, always in the same number of bytes."""
+    """The format of the sum in a token, always of the same number of bytes."""
 
-    width: int
-    """How many numbers it has: 1, the coordinates, or the categories."""
-    counts: bool
-    """Whether they are counts of categories."""
-    most: int
-    """How many contributions can be in it at most."""
+    width: int  # numbers in it: 1, the coordinates, or the categories
+    counts: bool  # whether they are counts of categories
+    most: int  # contributions in it at most
 
     @staticmethod
     def of(randomizer: Randomizer, most: int) -> TokenFormat:
-        """The format of sums of this randomizer's reports."""
+        """Return the format of sums of this randomizer's reports."""
         if randomizer.domain == "category":
             return TokenFormat(int(getattr(randomizer, "categories")), True, most)  # noqa: B009
         return TokenFormat(int(getattr(randomizer, "dimension", 1)), False, most)
@@ -122,11 +112,11 @@ class TokenFormat:
         return self.width * (4 if self.counts else 8)
 
     def empty(self) -> FloatArray:
-        """The sum of nothing."""
+        """Return the sum of nothing."""
         return np.zeros(self.width)
 
     def pack(self, total: FloatArray) -> bytes:
-        """The bytes of a sum."""
+        """Return the bytes of a sum."""
         flat = np.ravel(total)
         if not self.counts:
             return np.asarray(flat, "<f8").tobytes()
@@ -139,7 +129,7 @@ class TokenFormat:
         return places.tobytes()
 
     def unpack(self, packed: bytes) -> FloatArray:
-        """The sum in these bytes; ``ValueError`` when they are none."""
+        """Return the sum in these bytes; ``ValueError`` when they are none."""
         if len(packed) != self.nbytes:
             raise ValueError(f"a token has {self.nbytes} bytes, not {len(packed)}")
         if not self.sparse:
@@ -155,14 +145,9 @@ class TokenFormat:
         np.add.at(total, places["category"], places["count"])
         return total
 
-    def check(self, total: FloatArray) -> None:
-        """Refuse a histogram that has more in it than there can be."""
-        if self.counts and total.sum() > self.most:
-            raise InvalidParameter("a token holds more contributions than there were")
-
 
 def token_format(protocol: TokenWalk) -> TokenFormat:
-    """How a token is written, with room for the uniform elements that a ring may ask for."""
+    """Return the format of a token, with room for the uniform elements of a ring."""
     most = protocol.length
     if protocol.topology == "ring" and protocol.randomizer.uniform_blanket:
         most = round(protocol.ring_noise)

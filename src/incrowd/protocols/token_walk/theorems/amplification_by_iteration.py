@@ -1,13 +1,13 @@
-"""Contributions that read the token, and a walk that everyone may see: stochastic gradient descent.
+"""Contributions that read the token on a public path: stochastic gradient descent.
 
 The token is a model; each holder moves it by a noisy gradient step, and it goes on to anyone of the
 n people with equal chance. Gradients have norm at most L, losses are convex and smooth, and the
-step is constant and short enough for a step to bring no two models further apart. Then what u added
-is blurred by every noise until an observer sees the model, and a divergence of order α is at most
+step is constant and short enough to bring no two models further apart. Then u's contribution is
+blurred by every noise until an observer sees the model, and a divergence of order α is at most
 λ·C/(α − 1) with λ = α(α − 1)·μ²/2, μ = 2L/σ and C the cost of u's runs, as in
 :mod:`incrowd.protocols.token_walk.theorems.gap_moments`. The walk is independent of the data, so
-that moments of the divergence are means over walks, by a recursion over runs. Nothing of it needs
-the walk to be secret. See ``docs/theory/token_graph.md``.
+that moments of the divergence are means over walks, by a recursion over runs. The walk need not be
+secret. See ``docs/theory/token_graph.md``.
 
 Invariants: a run longer than ``LONGEST`` is shown to the observer in between, which only tells
 more; every number is rounded up.
@@ -22,36 +22,24 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from incrowd import checks
 from incrowd.errors import InvalidCrowd, InvalidParameter, NumericalFloor
 from incrowd.privacy.gaussian import GaussianProfile
 from incrowd.privacy.guarantee import Profile
 from incrowd.privacy.renyi import renyi_epsilon
-from incrowd.protocols.token_walk.theorems.gap_moments import (
-    Geometric,
-    Runs,
-    log_moment_of_runs,
-    log_runs_alike,
-)
+from incrowd.protocols.token_walk.theorems import gap_moments
+from incrowd.protocols.token_walk.theorems.gap_moments import Geometric, Runs
+from incrowd.randomizers.base import FloatArray
 
-FloatArray = NDArray[np.float64]
-
-LONGEST = 64
-"""A longer run of one person's contributions is shown to the observer in between."""
+LONGEST = 64  # a longer run of one person's contributions is shown to the observer in between
 _MOST_EXPONENT = 250.0
 """Beyond this λ weights leave the range of doubles; no useful order is that large."""
 _ORDERS = 1 + np.geomspace(1e-3, 1e4, 29)
-_FINE = 4000
-_SPLITS = 24
-_MOST_MOMENT = 50.0
-"""Where moments are larger than this no order is of use."""
-_REFINEMENTS = 10
-_FARTHEST = 700.0
+_FINE, _SPLITS, _REFINEMENTS = 4000, 24, 10
+_MOST_MOMENT = 50.0  # orders with larger moments are of no use
+_FARTHEST, _SMALL, _GRID = 700.0, 1e-4, 40
 _UP = 1 + 2.0**-51
-_SMALL = 1e-4
-_GRID = 40
 
 
 class MomentProfile(Profile):
@@ -66,15 +54,15 @@ class MomentProfile(Profile):
 
     @abstractmethod
     def log_moment(self, lam: float) -> float:
-        """The logarithm of E[e^{λC}], rounded up."""
+        """Return the logarithm of E[e^{λC}], rounded up."""
 
     @cached_property
     def alone(self) -> GaussianProfile:
-        """What holds whoever sees whatever: ``cap`` contributions, each with its own noise."""
+        """The curve against any view: ``cap`` contributions, each with its own noise."""
         return GaussianProfile(self.mu * math.sqrt(self.cap) * _UP)
 
     def divergence(self, order: float) -> float:
-        """The Rényi divergence of this order, from above."""
+        """Return the Rényi divergence of this order, rounded up."""
         if not checks.number(order, "order") > 1:
             raise InvalidParameter(f"order must be above 1, got {order!r}", field="order")
         return self.log_moment(self._lambda(order)) / (order - 1) * _UP
@@ -99,16 +87,14 @@ class MomentProfile(Profile):
         if not self._computed:
             return best
         spent = [renyi_epsilon([a], [m / (a - 1)], delta) for a, m in self._computed]
-        at = int(np.argmin(spent))
-        nodes = [a for a, _ in self._computed]
-        low, high = nodes[max(at - 1, 0)], nodes[min(at + 1, len(nodes) - 1)]
+        at, last = int(np.argmin(spent)), len(spent) - 1
+        low, high = (self._computed[near][0] for near in (max(at - 1, 0), min(at + 1, last)))
 
         def cost(exponent: float) -> float:
             a = 1 + math.exp(exponent)
             return renyi_epsilon([a], [self.divergence(a)], delta)
 
-        found = _lowest(cost, math.log(low - 1), math.log(high - 1))
-        return min(best, found, *spent)
+        return min(best, _lowest(cost, math.log(low - 1), math.log(high - 1)), *spent)
 
     @property
     def interval(self) -> float:
@@ -128,14 +114,14 @@ class MomentProfile(Profile):
     def _computed(self) -> list[tuple[float, float]]:
         """Orders whose moments are within range, and the logarithms of these."""
         inside = _ORDERS[_ORDERS * (_ORDERS - 1) * self.mu**2 / 2 < _MOST_EXPONENT * (1 - 1e-9)]
-        found = [(float(a), self.log_moment(self._lambda(float(a)))) for a in inside]
+        found = [(a, self.log_moment(self._lambda(a))) for a in inside.tolist()]
         finite = [each for each in found if each[1] < math.inf]
         return finite if len(finite) > 1 else []
 
     @cached_property
     def _fine(self) -> tuple[FloatArray, FloatArray]:
         """Many orders, with moments on chords between computed ones, more where chords are bad."""
-        order, moment = np.array([list(each) for each in zip(*self._computed, strict=True)])
+        order, moment = np.array(self._computed).T
         for _ in range(_SPLITS):
             # The greatest distance of a convex curve from its chord is below that of the secants.
             x = order * (order - 1)
@@ -175,7 +161,7 @@ def _lowest(cost: Callable[[float], float], low: float, high: float) -> float:
 class IteratedProfile(MomentProfile):
     """Everyone is next with chance 1/n; at most ``cap`` contributions of one person, then noise.
 
-    ``mu`` is 2L/σ, and ``colluders`` share with the observer what they see. With ``published``
+    ``mu`` is 2L/σ, and ``colluders`` share their views with the observer. With ``published``
     everyone also sees the final model.
     """
 
@@ -186,7 +172,6 @@ class IteratedProfile(MomentProfile):
     published: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse a crowd of observers only, no noise, and no contribution."""
         checks.integer(self.cap, "cap", 1)
         checks.integer(self.colluders, "colluders", 0)
         if checks.crowd(self.n, at_least=2) < self.colluders + 2:
@@ -205,10 +190,11 @@ class IteratedProfile(MomentProfile):
 @lru_cache(maxsize=512)
 def _log_moment(lam: float, n: int, cap: int, observers: int, published: bool) -> float:
     runs = _runs(n, min(cap, LONGEST), observers)
-    seen = log_runs_alike(lam, runs.gap, runs.longest)
+    seen = gap_moments.log_runs_alike(lam, runs.gap, runs.longest)
     last = seen if published else runs.log_costs(lam)
     # A cut run is shown when one of u and the observers has the token next: the gaps stay alike.
-    return log_moment_of_runs(seen, last, float(seen[-1]), observers / (observers + 1), cap)
+    observed = observers / (observers + 1)
+    return gap_moments.log_moment_of_runs(seen, last, float(seen[-1]), observed, cap)
 
 
 @lru_cache(maxsize=4)

@@ -1,8 +1,8 @@
-"""How unequally a walk mixes the victim with others: the moments of W = Σ k²/m over cycles.
+"""Moments of W = Σ k²/m over the cycles of a walk: its unevenness in mixing the victim.
 
 Between two visits of the observer (or of a coalition of c people) lies a cycle of m steps by
 others, k of them by the victim. Its sum hides the victim's k equal values behind m noises, so that
-the squared shift of all that the observer sees is proportional to W. Cycles are independent, m is
+the squared shift of the observer's whole view is proportional to W. Cycles are independent, m is
 geometric, and k given m is binomial with q = 1/(n − c). With f(m) = E e^(λk²/m),
 
     E e^(λW) = [z^T] of  Σ_t (s·z)^t  /  (1 − Σ_m v·s^m·f(m)·z^(m + 1)),    v = c/n = 1 − s;
@@ -25,28 +25,21 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from incrowd.randomizers.base import FloatArray
 
-_SHORT = 2500
-"""Walks of at most this many steps are followed one by one."""
-_SINGLE = 64
-_GROWTH = 1.01
-_CYCLES = 45
-"""Cycles are followed for this many times their mean length."""
-_FEWEST_VISITS = 80
-_CELLS = 4000
-_ROUND = 1e-6
-"""Binomial coefficients come from logarithms of factorials of numbers up to 10⁹."""
-_SLIP = 1e-11
-"""Sums and products of some thousand positive terms are rounded by less."""
+_SHORT = 2500  # walks of at most this many steps are followed one by one
+_SINGLE, _GROWTH = 64, 1.01
+_CYCLES = 45  # cycles are followed for this many times their mean length
+_FEWEST_VISITS, _CELLS = 80, 4000
+_ROUND = 1e-6  # Binomial coefficients come from logarithms of factorials of numbers up to 10⁹
+_SLIP = 1e-11  # sums and products of some thousand positive terms are rounded by less
 _LARGEST = 1 - 1e-6
 
 
 @dataclass(frozen=True)
 class CycleMoments:
-    """Moments of W for ``steps`` steps among n people of whom ``together`` observe."""
+    """Moments of W for ``steps`` steps among n people, ``together`` of them observers."""
 
     n: int
     together: int
@@ -54,17 +47,16 @@ class CycleMoments:
     published: bool = False
 
     def log_moment(self, rate: float) -> float:
-        """An upper bound of ln E e^(λW); infinite where none is found."""
+        """Return an upper bound of ln E e^(λW); infinite where none is found."""
         return _log_moment(self, rate)
 
     @property
-    def visited(self) -> float:
-        """The chance that a step is one of the observers'."""
+    def _visited(self) -> float:
         return self.together / self.n
 
     @property
-    def share(self) -> float:
-        """The chance that a step which is not theirs is the victim's."""
+    def _share(self) -> float:
+        """The chance that a step which is not an observer's is the victim's."""
         return 1 / (self.n - self.together)
 
     @cached_property
@@ -81,13 +73,13 @@ class CycleMoments:
 
     @property
     def _mean(self) -> int:
-        return math.ceil(1 / self.visited)
+        return math.ceil(1 / self._visited)
 
     @cached_property
     def _most(self) -> FloatArray:
-        """The most visits in a cycle of each stretch that are added up one by one."""
-        _, last = self.stretches
-        return np.minimum(last, np.ceil(_FEWEST_VISITS + 6 * last * self.share))
+        """For each stretch, the most visits in a cycle that are added up one by one."""
+        last = self.stretches[1]
+        return np.minimum(last, np.ceil(_FEWEST_VISITS + 6 * last * self._share))
 
     @cached_property
     def _chances(self) -> tuple[FloatArray, FloatArray]:
@@ -97,13 +89,13 @@ class CycleMoments:
         last, most = self.stretches[1][:, None], self._most[:, None]
         k = np.arange(1, max(int(most.max()), 1) + 1, dtype=np.float64)
         inside = np.minimum(k, last)
-        # With q = 1 nobody else is left: then the other steps have next to no chance, and none.
-        others = (last - inside) * math.log1p(-min(self.share, 1 - 1e-16))
+        # With q = 1 the victim is alone: then the other steps have next to no chance, and none.
+        others = (last - inside) * math.log1p(-min(self._share, 1 - 1e-16))
         log = gammaln(last + 1) - gammaln(inside + 1) - gammaln(last - inside + 1) + others
-        return k, np.where(k <= most, log + inside * math.log(self.share), -np.inf)
+        return k, np.where(k <= most, log + inside * math.log(self._share), -np.inf)
 
     def excesses(self, rate: float) -> FloatArray:
-        """f(m) − 1 from above, for all m of each stretch."""
+        """Return f(m) − 1 from above, for all m of each stretch."""
         first, last = self.stretches
         k, log = self._chances
         power = rate * k**2 / np.maximum(first, 1.0)[:, None]
@@ -114,7 +106,7 @@ class CycleMoments:
 
     def _rest(self, rate: float, last: FloatArray, most: FloatArray) -> FloatArray:
         """Terms with more visits than were added up: m·e^(m·sup(λx² − KL(x‖q))) over x > K/m."""
-        q, rise = self.share, rate * _GROWTH
+        q, rise = self._share, rate * _GROWTH
         x = np.geomspace(min(q, 0.5) * 1e-3, 1.0, _CELLS)
         with np.errstate(divide="ignore", invalid="ignore"):
             far = x * np.log(x / q) + np.where(x < 1, (1 - x) * np.log((1 - x) / (1 - q)), 0.0)
@@ -123,18 +115,7 @@ class CycleMoments:
         highest = np.maximum.accumulate(cell[::-1])[::-1]
         place = np.clip(np.searchsorted(x, most / last, side="right") - 1, 0, _CELLS - 2)
         log = np.where(most < last, np.log(last) + last * highest[place], -np.inf)
-        found: FloatArray = np.exp(log)
-        return found
-
-    def bound(self, rate: float) -> float:
-        """The logarithm of the bound, for one rate λ."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            # Where f is beyond the doubles, no root is found.
-            excess = self.excesses(rate)
-            found = min(self._renewed(excess, extended) for extended in (False, True))
-        if self.steps <= _SHORT and math.isfinite(found):
-            found = min(found, self._followed(excess))
-        return max(found, 0.0) * (1 + _SLIP) + _SLIP
+        return np.asarray(np.exp(log))
 
     def _renewed(self, excess: FloatArray, extended: bool) -> float:
         """ρ^(−T) times the overshoot.
@@ -142,11 +123,10 @@ class CycleMoments:
         Cycles longer than all stretches cost more if f is ``extended``, that is taken to be at
         least what it is in the last stretch, and else bound the overshoot less well.
         """
-        fallen = self._root(excess, extended)
-        if not fallen < 1:
+        y = self._root(excess, extended)
+        if not y < 1:
             return math.inf
-        overshoot = self._overshoot(excess, fallen, extended)
-        return -self.steps * math.log1p(-fallen) + math.log(overshoot)
+        return -self.steps * math.log1p(-y) + math.log(self._overshoot(excess, y, extended))
 
     def _root(self, excess: FloatArray, extended: bool = False) -> float:
         """The least y = 1 − ρ, rounded up, with Σ v·s^m·f(m)·ρ^(m + 1) ≤ 1; infinite if none.
@@ -155,7 +135,7 @@ class CycleMoments:
         falls with y.
         """
         first, last = self.stretches
-        v, tail = self.visited, self._tail(excess)
+        v, tail = self._visited, self._tail(excess)
 
         def above(y: float) -> bool:
             stay = math.log1p(-v) + math.log1p(-y)
@@ -176,11 +156,11 @@ class CycleMoments:
 
     def _tail(self, excess: FloatArray) -> float:
         """v·Σ of s^m·f(m) beyond the last stretch: f(jM + r) ≤ f(M)^j·f(r)."""
-        _, last = self.stretches
+        last = self.stretches[1]
         if last[-1] >= self.steps:
             return 0.0
         inside = int(np.searchsorted(last, self._mean))
-        ratio = math.exp(self._mean * math.log1p(-self.visited)) * (1 + float(excess[inside]))
+        ratio = math.exp(self._mean * math.log1p(-self._visited)) * (1 + float(excess[inside]))
         if ratio >= 1:
             return math.inf
         largest = 1 + float(excess[: inside + 1].max())
@@ -194,7 +174,7 @@ class CycleMoments:
         cycle that is longer than all stretches is added with all its chance.
         """
         first, last = self.stretches
-        v, f = self.visited, 1 + excess
+        v, f = self._visited, 1 + excess
         stay = math.log1p(-v) + math.log1p(-y)
         whole = v * (1 - y) / -math.expm1(stay)
         left = np.exp((last + 1 - first) * stay)
@@ -208,7 +188,7 @@ class CycleMoments:
 
     def _followed(self, excess: FloatArray) -> float:
         """The recursion H_t = N_t + Σ_m v·s^m·f(m)·H_{t − 1 − m}, each H_t times ρ^t."""
-        v, y, mean = self.visited, self._root(excess), self._mean
+        v, y, mean = self._visited, self._root(excess), self._mean
         m = np.arange(self.steps + 1)
         f = np.ones(m.size)
         f[: excess.size] += excess
@@ -229,4 +209,10 @@ class CycleMoments:
 
 @lru_cache(maxsize=4096)
 def _log_moment(moments: CycleMoments, rate: float) -> float:
-    return moments.bound(rate)
+    with np.errstate(over="ignore", invalid="ignore"):
+        # If f is beyond the doubles, no root is found.
+        excess = moments.excesses(rate)
+        found = min(moments._renewed(excess, extended) for extended in (False, True))
+    if moments.steps <= _SHORT and math.isfinite(found):
+        found = min(found, moments._followed(excess))
+    return max(found, 0.0) * (1 + _SLIP) + _SLIP

@@ -1,4 +1,4 @@
-"""What a run of contributions costs: the mean of e^{λC} over the gaps between them.
+"""The cost of a run of contributions: the mean of e^{λC} over the gaps between them.
 
 One person contributes k times before the token is seen; going back from that moment, the gaps are
 g₁, …, g_k steps, each step with a noise of its own. The cost C is that of the best way to spread k
@@ -10,7 +10,7 @@ of the slopes of a convex minorant. Two computations, both from above:
   φ_m = E[e^{λm²/(g₁ + … + g_m)}];
 * the first gap different: the same with the shorter of both laws, or with the first contribution
   apart, or by giving every shift evenly to all the noises it meets, which costs
-  Σ_j (2j − 1)/(g₁ + … + g_j); whichever is least.
+  Σ_j (2j − 1)/(g₁ + … + g_j); the least of these.
 
 Invariants: sums of gaps beyond the horizon are taken at the horizon, from where the cost only
 falls; rounding is charged. See ``docs/theory/token_graph.md``.
@@ -26,17 +26,15 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from incrowd.randomizers.base import FloatArray
 
 _ROUNDING = 2.0**-53
 _NEAR = 128
 """Up to here sums are convolved directly; the error of the transform is relative to the total."""
 _TRANSFORM = 16 * 2.0**-53
-_MOST = 600.0
-"""Exponents that are added up as they are; larger ones go by their logarithms."""
+_MOST = 600.0  # exponents that are added up as they are; larger ones go by their logarithms
 _LEAST = 1e-300
-_KEPT = 1 << 14
-"""Sums of gaps are kept up to this horizon; beyond they take too much memory."""
+_KEPT = 1 << 14  # sums of gaps are kept up to this horizon; beyond they take too much memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,10 +45,11 @@ class Gap:
     beyond: float
 
     def onward(self, weight: FloatArray) -> tuple[FloatArray, float]:
-        """Weights at 1, …, horizon after one more gap, and what left the horizon, from above."""
+        """Return weights at 1, …, horizon after one more gap, and the mass beyond, from above."""
         horizon, size = weight.size, 2 * weight.size
         found = np.fft.irfft(np.fft.rfft(weight, size) * self._transform, size)
-        error = math.log2(size) * _TRANSFORM * float(np.linalg.norm(weight) * self._norm)
+        norms = np.linalg.norm(weight) * float(np.linalg.norm(self.chance))
+        error = math.log2(size) * _TRANSFORM * float(norms)
         after = np.zeros(horizon)
         after[1:] = np.maximum(found[: horizon - 1], 0.0) + error
         near = min(_NEAR, horizon)
@@ -58,7 +57,7 @@ class Gap:
         return after, float(weight @ self._tail)
 
     def sums(self, longest: int) -> Iterator[tuple[FloatArray, float]]:
-        """The laws of sums of 1, …, ``longest`` gaps: within the horizon, and beyond it."""
+        """Yield the laws of sums of 1, …, ``longest`` gaps: within the horizon, and beyond it."""
         known = self._sums
         weight, beyond = self.chance, self.beyond
         for m in range(longest):
@@ -77,7 +76,7 @@ class Gap:
         return []
 
     def shorter(self, other: Gap) -> Gap:
-        """A law that both are at least as long as: the greater of the two distributions."""
+        """Return a law that both are at least as long as: the greater of the distributions."""
         first, second = np.cumsum(self.chance), np.cumsum(other.chance)
         if np.all(first >= second):
             return self
@@ -91,14 +90,9 @@ class Gap:
         return np.fft.rfft(self.chance, 2 * self.chance.size)
 
     @cached_property
-    def _norm(self) -> float:
-        return float(np.linalg.norm(self.chance))
-
-    @cached_property
     def _tail(self) -> FloatArray:
         """The chance that a gap from 1, …, horizon on ends beyond it."""
-        found: FloatArray = self.beyond + np.cumsum(self.chance[::-1])
-        return found
+        return np.asarray(self.beyond + np.cumsum(self.chance[::-1]))
 
 
 class Geometric(Gap):
@@ -126,7 +120,7 @@ class Geometric(Gap):
 
 
 def log_runs_alike(lam: float, gap: Gap, longest: int) -> FloatArray:
-    """The logarithms of A_1, …, A_longest where all gaps have this law."""
+    """Return the logarithms of A_1, …, A_longest where all gaps have this law."""
     faces = np.array([_log_face(lam, m, *law) for m, law in enumerate(gap.sums(longest), 1)])
     found = np.zeros(longest + 1)
     for k in range(1, longest + 1):
@@ -143,7 +137,7 @@ class Runs:
     longest: int
 
     def log_costs(self, lam: float) -> FloatArray:
-        """The logarithms of A_1, …, A_longest, from above."""
+        """Return the logarithms of A_1, …, A_longest, from above."""
         first, longest = self.first, self.longest
         alone = _log_face(lam, 1, first.chance, first.beyond)
         others = np.append(0.0, log_runs_alike(lam, self.gap, longest)[:-1])
@@ -161,7 +155,7 @@ class Runs:
 def log_moment_of_runs(
     seen: FloatArray, last: FloatArray, cut: float, observed: float, cap: int
 ) -> float:
-    """The logarithm of E[e^{λC}] over all runs until ``cap`` contributions are made, from above.
+    """Return the logarithm of E[e^{λC}] over all runs until ``cap`` contributions, from above.
 
     After each contribution the observer is next with chance ``observed``. ``seen`` are the weights
     of runs that the observer ends, ``last`` those of runs that the cap ends, ``cut`` the weight of
@@ -174,11 +168,8 @@ def log_moment_of_runs(
     for m in range(1, cap + 1):
         reach = min(m, longest) - 1
         terms = ends[:reach] + moment[m - reach : m][::-1]
-        if m <= longest:
-            closing = again[m - 1] + last[m - 1]
-        else:
-            closing = again[-1] + cut + moment[m - longest]
-        moment[m] = np.logaddexp.reduce(np.append(terms, closing))
+        rest = last[m - 1] if m <= longest else cut + moment[m - longest]
+        moment[m] = np.logaddexp.reduce(np.append(terms, again[min(m, longest) - 1] + rest))
     return max(0.0, float(moment[cap])) * (1 + 1e-13) + cap * 1e-14
 
 
@@ -223,5 +214,4 @@ def _log_runs_evenly(lam: float, first: Gap, gap: Gap, longest: int) -> FloatArr
 
 def _charged(found: FloatArray, horizon: int) -> FloatArray:
     """Allow for rounding: each gap of a run is a sum over the horizon."""
-    charged: FloatArray = found + _ROUNDING * (6 * horizon + 64) * np.arange(2, found.size + 2)
-    return charged
+    return np.asarray(found + _ROUNDING * (6 * horizon + 64) * np.arange(2, found.size + 2))

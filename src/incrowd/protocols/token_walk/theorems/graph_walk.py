@@ -1,4 +1,4 @@
-"""A token that walks on any connected graph: weights, and what one person learns of another.
+"""A token that walks on any connected graph: its weights, and the loss of one person to another.
 
 The walk moves by a symmetric matrix W of chances, so that it visits everyone equally often. Seen
 from a pair, u who contributes and v who observes, its visits to the two form a chain of their own:
@@ -7,8 +7,6 @@ of u between visits of v are independent, and their costs are those of
 :mod:`incrowd.protocols.token_walk.theorems.gap_moments`. The walk may be public; it may start
 anywhere, except that for a published result it starts at anyone with equal chance. See
 ``docs/theory/token_graph.md``.
-
-:func:`first_hit` is the first-order picture: E[1/τ], with τ the steps from u until v has the token.
 """
 
 from __future__ import annotations
@@ -27,31 +25,24 @@ from incrowd.errors import GraphInvalid, InvalidParameter
 from incrowd.graphs.graph import Graph, require_no_isolated
 from incrowd.privacy.gaussian import GaussianProfile
 from incrowd.privacy.guarantee import Profile
+from incrowd.protocols.token_walk.theorems import gap_moments
 from incrowd.protocols.token_walk.theorems.amplification_by_iteration import LONGEST, MomentProfile
-from incrowd.protocols.token_walk.theorems.gap_moments import (
-    Gap,
-    Runs,
-    log_moment_of_runs,
-    log_runs_alike,
-)
+from incrowd.protocols.token_walk.theorems.gap_moments import Gap, Runs
+from incrowd.randomizers.base import FloatArray
 
-FloatArray = NDArray[np.float64]
 Weights = sparse.csr_array
 
 _TOLERANCE = 1e-12
 _SHORTEST, _FARTHEST = 1024, 8192
-_MOST_DENSE = 3000
 _FEW_PEOPLE, _FEW_PAIRS = 32, 48
-_ALIKE = 12
-"""Pairs whose gaps have the same chances to so many digits are taken as one."""
+_ALIKE = 12  # digits to which the chances of gaps agree of pairs that are taken as one
 _SLIP = 1e-9
 """Allowed per run, relative, for chances from linear equations and for pairs taken as one."""
-_EXPONENTS = (1.03, 1.1, 1.3, 2.0)
-"""Of Hölder's inequality, for a published result."""
+_EXPONENTS = (1.03, 1.1, 1.3, 2.0)  # of Hölder's inequality, for a published result
 
 
 def metropolis(graph: Graph) -> Weights:
-    """Metropolis-Hastings weights: 1/(1 + the greater degree) to a neighbour, else stay."""
+    """Return Metropolis-Hastings weights: 1/(1 + the greater degree) to a neighbour, else stay."""
     require_no_isolated(graph)
     adjacency = graph.adjacency().tocoo()
     apart = adjacency.row != adjacency.col
@@ -64,7 +55,9 @@ def metropolis(graph: Graph) -> Weights:
 
 
 def check_weights(weights: Any, *, walk: bool = True) -> Weights:
-    """Symmetric chances whose rows add up to one, on a connected graph; a walk has no period."""
+    """Return symmetric chances with rows of sum one on a connected graph; a walk has no period."""
+    from scipy.sparse.csgraph import connected_components
+
     try:
         found = sparse.csr_array(weights, dtype=np.float64)
     except (TypeError, ValueError) as wrong:
@@ -82,15 +75,7 @@ def check_weights(weights: Any, *, walk: bool = True) -> Weights:
         raise InvalidParameter("each row of weights must add up to 1: use metropolis(graph)")
     found.eliminate_zeros()
     found.sort_indices()
-    _check_connected(found, walk)
-    return found
-
-
-def _check_connected(weights: Weights, walk: bool) -> None:
-    from scipy.sparse import csgraph
-
-    n = weights.shape[0]
-    parts, _ = csgraph.connected_components(weights, directed=False)
+    parts, _ = connected_components(found, directed=False)
     if parts > 1:
         raise GraphInvalid(
             f"the graph falls into {parts} parts, and a token never leaves its own: take the "
@@ -99,57 +84,31 @@ def _check_connected(weights: Weights, walk: bool) -> None:
     if walk:
         # Two copies of everyone, one for even and one for odd steps, hang together unless steps
         # alternate between two sides.
-        doubled = sparse.csr_array(sparse.kron([[0.0, 1.0], [1.0, 0.0]], weights))
+        doubled = sparse.csr_array(sparse.kron([[0.0, 1.0], [1.0, 0.0]], found))
         doubled.eliminate_zeros()
-        if csgraph.connected_components(doubled, directed=False)[0] > 1:
+        if connected_components(doubled, directed=False)[0] > 1:
             raise GraphInvalid(
                 f"the walk on these {n} people alternates between two sides: let it stay with some "
                 "chance, as metropolis(graph) does"
             )
-
-
-def first_hit(weights: Any, v: int) -> FloatArray:
-    """E[1/τ] for each u: τ is the number of steps from u until v has the token. 0 for v itself.
-
-    With Q the weights without v and r the chances to step to v it is g(Q)·r,
-    g(x) = −ln(1 − x)/x. It is a first-order picture, not a guarantee.
-    """
-    dense = check_weights(weights).toarray()
-    n = dense.shape[0]
-    _vertex(v, n)
-    if n > _MOST_DENSE:
-        raise InvalidParameter(f"first_hit is for {_MOST_DENSE} people or fewer, got {n}")
-    others = np.delete(np.arange(n), v)
-    values, vectors = np.linalg.eigh(dense[np.ix_(others, others)])
-    small = np.abs(values) < 1e-6  # there the quotient loses digits, and its series does not
-    safe = np.where(small, 0.5, values)
-    g = np.where(small, 1 + values / 2 + values**2 / 3, -np.log1p(-safe) / safe)
-    found = np.zeros(n)
-    found[others] = vectors @ (g * (vectors.T @ dense[others, v]))
     return found
 
 
 @dataclass(frozen=True, eq=False)
 class _Laws:
-    """All that matters of the walk for one pair (u, v)."""
+    """The laws of the visits of one pair (u, v)."""
 
-    observed: float
-    """The chance r that after u it is v who has the token before u has it again."""
-    again: Gap
-    """Steps from u back to u, given that v is not in between."""
-    seen: Gap
-    """Steps from u to v, given that u is not in between."""
-    until_seen: Gap
-    """Steps from u to the first visit of v, whoever is in between."""
-    entered: float
-    """The chance that a walk from anywhere meets u before v."""
-    entry: Gap
-    """Steps until then, counting the first holder as step one."""
+    observed: float  # the chance r that after u it is v who has the token before u has it again
+    again: Gap  # steps from u back to u, given that v is not in between
+    seen: Gap  # steps from u to v, given that u is not in between
+    until_seen: Gap  # steps from u to the first visit of v, with u in between or not
+    entered: float  # the chance that a walk from anywhere meets u before v
+    entry: Gap  # steps until then, counting the first holder as step one
 
 
 @dataclass(frozen=True, eq=False)
 class PairOnGraphProfile(MomentProfile):
-    """What ``pair[1]`` learns of ``pair[0]``, who contributes ``cap`` times and then adds noise.
+    """The loss of ``pair[0]``, who contributes ``cap`` times and then adds noise, to ``pair[1]``.
 
     The walk starts from anyone with equal chance, for ``published``, where everyone sees the final
     token as well; else it starts anywhere. Contributions may read the token as in
@@ -164,11 +123,14 @@ class PairOnGraphProfile(MomentProfile):
     published: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse weights that carry no walk, and a pair that is none."""
         object.__setattr__(self, "weights", check_weights(self.weights))
-        u, v = (_vertex(each, self.weights.shape[0]) for each in self.pair)
-        if u == v:
-            raise InvalidParameter(f"a pair is two different people, got {u} twice")
+        for person in self.pair:
+            if not 0 <= checks.integer(person, "a person", 0) < self.weights.shape[0]:
+                raise InvalidParameter(
+                    f"person {person} is not one of 0 to {self.weights.shape[0] - 1}"
+                )
+        if self.pair[0] == self.pair[1]:
+            raise InvalidParameter(f"a pair is two different people, got {self.pair[0]} twice")
         checks.integer(self.cap, "cap", 1)
         if not checks.number(self.mu, "mu") > 0:
             raise InvalidParameter(f"mu must be above 0, got {self.mu!r}")
@@ -186,17 +148,17 @@ class PairOnGraphProfile(MomentProfile):
                    for p in _EXPONENTS)  # fmt: skip
 
     def _before(self, lam: float) -> float:
-        """What v sees when it has the token."""
+        """The moment of v's view at its visits."""
         seen, last, _ = self._runs
         r, costs = self.laws.observed, seen.log_costs(lam)
         # A cut run is shown when u or v has the token next, and the last gap is as it may be.
-        by_u = float(log_runs_alike(lam, seen.gap, seen.longest)[-1])
+        by_u = float(gap_moments.log_runs_alike(lam, seen.gap, seen.longest)[-1])
         cut = float(np.logaddexp(math.log(r) + costs[-1], math.log1p(-r) + by_u))
-        found = log_moment_of_runs(costs, last.log_costs(lam), cut, r, self.cap)
+        found = gap_moments.log_moment_of_runs(costs, last.log_costs(lam), cut, r, self.cap)
         return found + _SLIP * self.cap
 
     def _after(self, lam: float) -> float:
-        """What was added since v last had the token, and is in the final one."""
+        """The moment of the contributions since v's last visit, which are in the final token."""
         laws, final = self.laws, self._runs[2]
         # Contributions before the longest part of a run count as if each were seen alone.
         k = np.arange(self.cap)
@@ -209,12 +171,10 @@ class PairOnGraphProfile(MomentProfile):
         return float(np.logaddexp.reduce(np.append(ways, nothing))) + _SLIP
 
     @cached_property
-    def _runs(self) -> tuple[Runs, Runs, Runs]:
+    def _runs(self) -> list[Runs]:
         """Runs that v ends, that the cap ends, and that the end of the walk cuts."""
         laws, longest = self.laws, min(self.cap, LONGEST)
-        firsts = (laws.seen, laws.until_seen, laws.entry)
-        seen, last, final = (Runs(first, laws.again, longest) for first in firsts)
-        return seen, last, final
+        return [Runs(gap, laws.again, longest) for gap in (laws.seen, laws.until_seen, laws.entry)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,10 +191,10 @@ class WorstPairProfile(MomentProfile):
 
 
 def worst_profile(weights: Any, mu: float, cap: int, *, published: bool = False) -> Profile:
-    """What anyone learns of anyone.
+    """Return the profile of the worst pair.
 
     Among few people all pairs are computed, those with the same gaps once. Otherwise it is the
-    ``cap`` contributions, each seen alone with its own noise: that is true whoever sees whatever.
+    ``cap`` contributions, each seen alone with its own noise, which holds against any view.
     """
     matrix = check_weights(weights)
     n = matrix.shape[0]
@@ -257,7 +217,7 @@ def worst_profile(weights: Any, mu: float, cap: int, *, published: bool = False)
 
 
 def _laws(weights: Weights, pairs: NDArray[np.int64]) -> list[_Laws]:
-    """The gaps of each pair, by moving one law per pair until the horizon."""
+    """The laws of each pair, by moving one law per pair until the horizon."""
     n = weights.shape[0]
     horizon = min(max(16 * n, _SHORTEST), _FARTHEST)
     u, v = pairs.T
@@ -269,16 +229,8 @@ def _laws(weights: Weights, pairs: NDArray[np.int64]) -> list[_Laws]:
         # Back from the end, u is met first, after s steps, if from u on neither is met for s − 1
         # steps: the walk looks the same in both directions.
         late = np.maximum(1 - np.append(0.0, np.cumsum(back[i] + forth[i])[:-1]), 0.0)
-        found.append(
-            _Laws(
-                observed=r,
-                again=_given(back[i], 1 - r),
-                seen=_given(forth[i], r),
-                until_seen=_given(hit[i], 1.0),
-                entered=steps / n,
-                entry=_given(late, steps),
-            )
-        )
+        again, seen, until = _given(back[i], 1 - r), _given(forth[i], r), _given(hit[i], 1.0)
+        found.append(_Laws(r, again, seen, until, steps / n, _given(late, steps)))
     return found
 
 
@@ -316,13 +268,4 @@ def _harmonic(weights: Weights, u: int, v: int) -> tuple[float, float]:
     rest = sparse.csc_array(sparse.eye_array(n - 2) - weights[others][:, others])
     solve = splu(rest).solve
     first, steps = solve(from_v[others]), solve(np.ones(n - 2))
-    return (
-        float(from_u[v] + from_u[others] @ first),
-        float(1 + from_u[others] @ steps),
-    )
-
-
-def _vertex(vertex: int, n: int) -> int:
-    if not 0 <= checks.integer(vertex, "a person", 0) < n:
-        raise InvalidParameter(f"person {vertex} is not one of 0 to {n - 1}")
-    return int(vertex)
+    return float(from_u[v] + from_u[others] @ first), float(1 + from_u[others] @ steps)

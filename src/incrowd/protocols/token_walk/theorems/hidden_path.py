@@ -1,14 +1,14 @@
 """The privacy of a walk on the complete graph whose path is hidden.
 
-Every holder, the first one too, is drawn uniformly from all n people, and nobody learns from whom
-the token came nor where it goes. Whatever the observer and its helpers see is computed from the T
-increments of the token, in which each of the others is equally likely to be the holder at a step
-that is not their own: T uses of a mechanism that samples one of n − c people. Steps that read the
-token are allowed; steps that count the holder's own visits are not. See
+Every holder, the first one too, is drawn uniformly from all n people, and no participant learns
+from whom the token came nor where it goes. The view of the observer and its helpers is computed
+from the T increments of the token, in which each of the others is equally likely to be the holder
+at a step that is not their own: T uses of a mechanism that samples one of n − c people. Steps that
+read the token are allowed; steps that count the holder's own visits are not. See
 ``docs/theory/token_walk.md``.
 
-The attack from below is on the view that the observer really has: the token at its last visit,
-where all others hold the same value.
+The lower bound is an attack on the view that the observer really has: the token at its last visit,
+with all others holding the same value.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from incrowd import checks
 from incrowd.errors import InvalidCrowd
@@ -27,15 +26,9 @@ from incrowd.privacy.guarantee import Profile
 from incrowd.privacy.repeated import RepeatedProfile
 from incrowd.privacy.sampled import SampledProfile
 from incrowd.privacy.search import crossing
-from incrowd.protocols.token_walk.theorems.visit_counts import (
-    ShiftedSum,
-    few_stretches,
-    last_visit,
-    visits,
-)
+from incrowd.protocols.token_walk.theorems import visit_counts
+from incrowd.randomizers.base import FloatArray
 from incrowd.randomizers.law import PairLaw
-
-FloatArray = NDArray[np.float64]
 
 _NARROW = 0.1
 _TINY = 1e-290
@@ -44,7 +37,7 @@ _ROUND = 1e-9
 
 
 def coalition(n: int, colluders: int, at_least: int = 2) -> int:
-    """The number of people who observe together; enough others must be left to hide the victim."""
+    """Return the number of observers; enough others must be left to hide the victim."""
     together = 1 + checks.integer(colluders, "colluders", 0)
     if checks.crowd(n) - together < at_least:
         raise InvalidCrowd(
@@ -56,10 +49,10 @@ def coalition(n: int, colluders: int, at_least: int = 2) -> int:
 
 @dataclass(frozen=True)
 class HiddenWalkProfile(Profile):
-    """``steps`` uses of ``one``, each on one of n − 1 − colluders people, nobody knows whom.
+    """``steps`` uses of ``one``, each on an unknown one of n − 1 − colluders people.
 
-    It is the curve against a peer, and ``colluders`` who help it, whose own steps tell nothing;
-    ``one`` is that of a single contribution seen alone.
+    The curve against a peer and ``colluders`` who help it, whose own steps tell nothing; ``one`` is
+    that of a single contribution seen alone.
     """
 
     one: Profile
@@ -68,13 +61,12 @@ class HiddenWalkProfile(Profile):
     colluders: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse a crowd that hides nobody, and a walk without steps."""
         coalition(self.n, self.colluders)
         checks.integer(self.steps, "steps", 1)
 
     @cached_property
     def all_steps(self) -> RepeatedProfile:
-        """The curve of whoever sees every increment, but not whose it is."""
+        """The curve of a view of every increment without its owner."""
         others = self.n - coalition(self.n, self.colluders)
         return RepeatedProfile(SampledProfile(self.one, 1 / others, others / self.n), self.steps)
 
@@ -87,9 +79,9 @@ class HiddenWalkProfile(Profile):
         return self.all_steps.epsilon(delta)
 
     def lower(self, delta: float) -> float | None:
-        """The ε of an attack by the token at the observer's last visit; none where none is known.
+        """The ε of an attack on the token at the observer's last visit, knowing the time.
 
-        The observer knows the time, as the proof allows.
+        None if no attack is known.
         """
         if self.one.normal_shift is not None:
             attack: Callable[[float], float] = self._sum_attack(self.one.normal_shift)
@@ -112,23 +104,20 @@ class HiddenWalkProfile(Profile):
         return self.all_steps.interval
 
     def _seen(self, width: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Chances, fewest and most steps before the last visit.
-
-        At its own steps the observer puts in what another would, so that all steps are alike.
-        """
-        return last_visit(self.n, 1 + self.colluders, self.steps, width)
+        # At its own steps the observer puts in what another would, so that all steps are alike.
+        return visit_counts.last_visit(self.n, 1 + self.colluders, self.steps, width)
 
     def _sum_attack(self, shift: float) -> Callable[[float], float]:
-        width = few_stretches(self.n, 1 + self.colluders)
-        parts = [
-            (chance, ShiftedSum(visits(int(fewest), 1 / self.n).merged(), shift / math.sqrt(most)))
-            for chance, fewest, most in zip(*self._seen(width), strict=True)
-            if fewest > 0
-        ]
+        parts = []
+        width = visit_counts.few_stretches(self.n, 1 + self.colluders)
+        for chance, fewest, most in zip(*self._seen(width), strict=True):
+            if fewest > 0:
+                number = visit_counts.visits(int(fewest), 1 / self.n).merged()
+                parts.append((chance, visit_counts.ShiftedSum(number, shift / math.sqrt(most))))
         return lambda epsilon: sum(chance * part.attack(epsilon) for chance, part in parts)
 
     def _count_attack(self, law: PairLaw) -> Callable[[float], float]:
-        """Counts the reports that the victim's first value makes likelier than the second.
+        """Count the reports that the victim's first value makes likelier than the second.
 
         Stretches are so short that their number of steps matters less than the victim.
         """

@@ -1,16 +1,15 @@
-"""The privacy of a walk on the complete graph whose path is known, and of those who see less.
+"""The privacy of a walk on the complete graph whose path is known, and of smaller views.
 
 All are averages over the walk, which is drawn independently of the data:
 
 * :class:`PublicWalkProfile`: a peer who knows the whole path. Given the walk it sees Gaussian sums
   whose squared shift is μ²·W, W = Σ k²/m over its cycles; δ(ε) = E g(ε, μ√W) with g the Gaussian
-  curve. The contributions must not read the token. For ε ≥ 0, g is nothing where W is, so for every
-  λ > 0
+  curve. The contributions must not read the token. For ε ≥ 0, g is 0 where W is, so for every λ > 0
 
       δ(ε) ≤ sup_w [g(ε, μ√w)/(e^(λw) − 1)] · (E e^(λW) − 1).
 
-* :class:`CuratorSumProfile`: whoever sees the final token only: T noises in one sum.
-* :class:`LocalWalkProfile`: everybody sees every contribution and whose it is.
+* :class:`CuratorSumProfile`: a view of the final token only, T noises in one sum.
+* :class:`LocalWalkProfile`: a view of every contribution with its owner.
 
 See ``docs/theory/token_walk.md``. Invariant: sums over the number of visits charge their tails to
 δ, and suprema are taken over cells, each from above.
@@ -20,11 +19,10 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from incrowd import checks
 from incrowd.privacy.gaussian import GaussianProfile
@@ -32,18 +30,12 @@ from incrowd.privacy.guarantee import Profile
 from incrowd.privacy.repeated import RepeatedProfile
 from incrowd.privacy.sampled import RevealedProfile
 from incrowd.privacy.search import crossing
+from incrowd.protocols.token_walk.theorems import visit_counts
 from incrowd.protocols.token_walk.theorems.cycle_moments import CycleMoments
 from incrowd.protocols.token_walk.theorems.hidden_path import coalition
-from incrowd.protocols.token_walk.theorems.visit_counts import (
-    ShiftedSum,
-    Visits,
-    few_stretches,
-    last_visit,
-    visits,
-)
+from incrowd.protocols.token_walk.theorems.visit_counts import Visits, visits
+from incrowd.randomizers.base import FloatArray
 from incrowd.randomizers.noise import gaussian_deltas
-
-FloatArray = NDArray[np.float64]
 
 _ROUND = 1e-9
 _TOLERANCE = 1e-6
@@ -59,7 +51,7 @@ class _WalkProfile(Profile):
     @property
     @abstractmethod
     def _scale(self) -> float:
-        """About the shift, to begin a search with."""
+        """Roughly the shift, to begin a search with."""
 
     @abstractmethod
     def _positive(self, epsilon: float) -> float:
@@ -67,7 +59,7 @@ class _WalkProfile(Profile):
 
     @abstractmethod
     def _attack(self, epsilon: float) -> float:
-        """What is attained at ε ≥ 0, from below."""
+        """The δ of an attack at ε ≥ 0, from below."""
 
     def delta(self, epsilon: float) -> float:
         """The average, rounded up; below zero by symmetry."""
@@ -97,16 +89,16 @@ def _guess(scale: float, delta: float) -> float:
     return max(scale * (math.sqrt(2 * math.log(1 / delta)) + scale / 2), 1e-9)
 
 
-def _averaged(number: Visits, shift: FloatArray, epsilon: float) -> float:
-    """Σ_k Pr[k]·g(ε, shift_k) at ε ≥ 0, from above."""
+def _averaged(number: Visits, shift: FloatArray, epsilon: float) -> tuple[float, float]:
+    """Σ_k Pr[k]·g(ε, shift_k) at ε ≥ 0, from below and from above, without the rest ``beyond``."""
     some = shift > 0
-    _, found = gaussian_deltas(np.full(int(some.sum()), epsilon), 1 / shift[some])
-    return float(found @ number.chance[some]) + number.beyond
+    below, above = gaussian_deltas(np.full(int(some.sum()), epsilon), 1 / shift[some])
+    return float(below @ number.chance[some]), float(above @ number.chance[some])
 
 
 @dataclass(frozen=True)
 class CuratorSumProfile(_WalkProfile):
-    """The sum of all contributions alone, for ``steps`` steps among n people.
+    """A view of the sum of all contributions alone, for ``steps`` steps among n people.
 
     ``mu`` is the shift of one contribution in standard deviations of its own noise.
     """
@@ -116,14 +108,13 @@ class CuratorSumProfile(_WalkProfile):
     steps: int
 
     def __post_init__(self) -> None:
-        """Refuse what is no crowd, no walk or no shift."""
         _check(self.mu, self.n, self.steps)
 
     @cached_property
     def _visits(self) -> Visits:
         return visits(self.steps, 1 / self.n)
 
-    @property
+    @cached_property
     def _shift(self) -> float:
         return self.mu / math.sqrt(self.steps)
 
@@ -132,10 +123,11 @@ class CuratorSumProfile(_WalkProfile):
         return self._shift * (self.steps / self.n + math.sqrt(self.steps / self.n))
 
     def _positive(self, epsilon: float) -> float:
-        return _averaged(self._visits, self._shift * self._visits.count, epsilon)
+        number = self._visits
+        return _averaged(number, self._shift * number.count, epsilon)[1] + number.beyond
 
     def _attack(self, epsilon: float) -> float:
-        return ShiftedSum(self._visits.merged(), self._shift).attack(epsilon)
+        return visit_counts.ShiftedSum(self._visits.merged(), self._shift).attack(epsilon)
 
 
 @dataclass(frozen=True)
@@ -149,7 +141,6 @@ class PublicWalkProfile(_WalkProfile):
     published: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what is no crowd, no walk or no shift."""
         _check(self.mu, self.n, self.steps)
         coalition(self.n, self.colluders, 1)
 
@@ -159,7 +150,6 @@ class PublicWalkProfile(_WalkProfile):
 
     @cached_property
     def _seen_by_all(self) -> LocalWalkProfile:
-        """k²/m is at most k: never worse than seeing every contribution."""
         return LocalWalkProfile(GaussianProfile(self.mu), self.n, self.steps)
 
     @property
@@ -172,6 +162,7 @@ class PublicWalkProfile(_WalkProfile):
         cells = _Cells(epsilon, self.mu, float(self.steps))
         index = self._best(cells)
         log = cells.supremum(float(_RATES[index])) + self._log_excess(index)
+        # k²/m is at most k: never worse than a view of every contribution.
         return min(math.exp(min(log, 0.0)), self._seen_by_all.delta(epsilon))
 
     def _log_excess(self, index: int) -> float:
@@ -180,14 +171,12 @@ class PublicWalkProfile(_WalkProfile):
         return log + math.log(-math.expm1(-log)) if math.isfinite(log) else math.inf
 
     def _best(self, cells: _Cells) -> int:
-        """The rate λ whose bound is least, going down the slope by ever smaller steps.
-
-        Every search begins at the same place, so that later ones meet rates already looked at.
-        """
+        """The rate λ whose bound is least, going down the slope by ever smaller steps."""
 
         def height(index: int) -> float:
             return cells.roughly(float(_RATES[index])) + self._log_excess(index)
 
+        # Every search begins at the same place, so that later ones meet rates already looked at.
         here, step = _START, _STRIDE
         while not math.isfinite(height(here)) and here > step:
             here -= step
@@ -203,23 +192,23 @@ class PublicWalkProfile(_WalkProfile):
     @cached_property
     def _attacks(self) -> list[tuple[float, Visits, FloatArray]]:
         """Chances of stretches of the last visit, and the shifts by then: W ≥ (Σ k)²/Σ m."""
-        stretches: tuple[FloatArray, ...] = (np.ones(1), *2 * (np.full(1, float(self.steps)),))
+        stretches = [(1.0, float(self.steps), float(self.steps))]
         if not self.published:
             together = 1 + self.colluders
-            stretches = last_visit(self.n, together, self.steps, few_stretches(self.n, together))
+            width = visit_counts.few_stretches(self.n, together)
+            seen = visit_counts.last_visit(self.n, together, self.steps, width)
+            stretches = np.transpose(seen).tolist()
         found = []
-        for chance, fewest, most in zip(*stretches, strict=True):
+        for chance, fewest, most in stretches:
             if fewest > 0:
                 number = visits(int(fewest), 1 / self.n).merged()
-                found.append((float(chance), number, self.mu / math.sqrt(most) * number.count))
+                found.append((chance, number, self.mu / math.sqrt(most) * number.count))
         return found
 
     def _attack(self, epsilon: float) -> float:
         total = 0.0
         for chance, number, shift in self._attacks:
-            some = shift > 0
-            down, _ = gaussian_deltas(np.full(int(some.sum()), epsilon), 1 / shift[some])
-            total += chance * float(down @ number.chance[some]) * (1 - 3 * _ROUND)
+            total += chance * _averaged(number, shift, epsilon)[0] * (1 - 3 * _ROUND)
         return total
 
 
@@ -228,14 +217,13 @@ class _Cells:
 
     def __init__(self, epsilon: float, mu: float, most: float) -> None:
         self.epsilon, self.mu = epsilon, mu
-        # W is at least 1/T where it is not zero, and a cell that begins at zero is never good.
+        # W is at least 1/T unless it is zero, and a cell that begins at zero is never good.
         self.w = np.geomspace(min(_LEAST, 1 / most), most, _COARSE)
         self.log = self._curve(self.w)
 
     def _curve(self, w: FloatArray) -> FloatArray:
         _, found = gaussian_deltas(np.full(w.shape, self.epsilon), 1 / (self.mu * np.sqrt(w)))
-        logs: FloatArray = np.log(found)
-        return logs
+        return np.asarray(np.log(found))
 
     def roughly(self, rate: float) -> float:
         """The logarithm of sup g/(e^(λw) − 1) at the grid points: no bound, but near it."""
@@ -243,9 +231,8 @@ class _Cells:
 
     def supremum(self, rate: float) -> float:
         """The same over all w, from above: g at the right of a cell, e^(λw) at its left."""
-        left = _log_expm1(rate * self.w)
+        left, seen = _log_expm1(rate * self.w), self.roughly(rate)
         bounds = self.log[1:] - left[:-1]
-        seen = float((self.log - left).max())
         worst = bounds > seen
         if not worst.any():
             return float(bounds.max())
@@ -256,13 +243,12 @@ class _Cells:
 
 def _log_expm1(x: FloatArray) -> FloatArray:
     """ln(e^x − 1) for x > 0."""
-    found: FloatArray = x + np.log(-np.expm1(-x))
-    return found
+    return np.asarray(x + np.log(-np.expm1(-x)))
 
 
 @dataclass(frozen=True)
 class LocalWalkProfile(_WalkProfile):
-    """Every contribution is seen with its owner's name; ``cap`` limits how many one person makes.
+    """A view of every contribution with its owner; ``cap`` limits those of one person.
 
     The number of contributions is binomial. Gaussian ones are averaged exactly; any other ``one``
     is composed, with the chance 1/n that a step is the victim's.
@@ -274,7 +260,6 @@ class LocalWalkProfile(_WalkProfile):
     cap: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse what is no crowd, no walk or no cap."""
         checks.crowd(self.n, at_least=2)
         checks.integer(self.steps, "steps", 1)
         checks.integer(self.cap, "cap", 0)
@@ -282,14 +267,13 @@ class LocalWalkProfile(_WalkProfile):
     @cached_property
     def _visits(self) -> Visits:
         number = visits(self.steps, 1 / self.n)
-        if not self.cap:
-            return number
-        return Visits(np.minimum(number.count, self.cap), number.chance, number.beyond)
+        return replace(number, count=np.minimum(number.count, self.cap or math.inf))
 
     @property
     def _scale(self) -> float:
-        shift = 40 * self.one.interval
-        return shift * math.sqrt(min(self.steps / self.n + 1, self.cap or math.inf))
+        return (
+            40 * self.one.interval * math.sqrt(min(self.steps / self.n + 1, self.cap or math.inf))
+        )
 
     @cached_property
     def _composed(self) -> tuple[RepeatedProfile, ...]:
@@ -301,7 +285,7 @@ class LocalWalkProfile(_WalkProfile):
     def _positive(self, epsilon: float) -> float:
         if self.one.normal_shift is not None:
             shift = self.one.normal_shift * np.sqrt(self._visits.count)
-            return _averaged(self._visits, shift, epsilon)
+            return _averaged(self._visits, shift, epsilon)[1] + self._visits.beyond
         return min(each.delta(epsilon) for each in self._composed)
 
     def epsilon(self, delta: float) -> float:
@@ -311,7 +295,7 @@ class LocalWalkProfile(_WalkProfile):
         return min(each.epsilon(delta) for each in self._composed)
 
     def lower(self, delta: float) -> float | None:
-        """The Gaussian curve is exact; of others none is stated."""
+        """The ε of the Gaussian curve, which is exact; of others none is stated."""
         return None if self.one.normal_shift is None else super().lower(delta)
 
     def _attack(self, epsilon: float) -> float:

@@ -1,18 +1,15 @@
-"""A token on a ring: who adds noise, and what that proves.
+"""A token on a ring: the steps that add noise, and the guarantee that follows.
 
 People 0, …, n − 1 hold the token one after the other, lap after lap. Between two visits of an
 observer lie n − 1 steps of others, each person once. If every (n − 1)-th step adds noise, counted
-from the first, exactly one of them does, and it is not the observer's: whatever the observer can
-subtract hides each contribution behind one noise. ``spread`` divides that noise over all steps.
+from the first, exactly one of them does, and it is not the observer's: after any subtraction each
+contribution is hidden behind one noise. ``spread`` divides that noise over all steps.
 
-A published result is seen by everyone. What is added after an observer's last visit need not hold a
-noise, so that the last step then always adds one.
-
-For histograms the token is a vector of counts and every contribution a k-ary response: n − 1
-reports between two visits are shuffled by being counted. Before the first visit there can be fewer;
-uniform elements, put into the token at the start (and, when published, at the end), hide them.
-
-Two people on both sides of a third see everything the third adds: no colluders are allowed. See
+If the result is published, the last step always adds a noise too, as the steps after an observer's
+last visit need not hold one. In histograms every contribution is a k-ary response: n − 1 reports
+between two visits are shuffled by being counted. Before the first visit there can be fewer; uniform
+elements, put into the token at the start (and, when published, at the end), hide them. Two people
+on both sides of a third see all of the third's contributions: no colluders are allowed. See
 ``docs/theory/token_ring.md``.
 """
 
@@ -47,17 +44,16 @@ class Ring:
     spread: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse two people, whom nothing lies between, and no lap."""
         checks.crowd(self.n, at_least=_FEWEST)
         checks.integer(self.laps, "laps", 1)
 
     @property
     def steps(self) -> int:
-        """How many contributions the token collects."""
+        """Contributions that the token collects."""
         return self.laps * self.n
 
     def noise_scale(self, step: int) -> float:
-        """The standard deviation of the noise that this step adds, as a multiple of σ."""
+        """Return the standard deviation of the noise of this step, as a multiple of σ."""
         if checks.integer(step, "step", 0) >= self.steps:
             raise InvalidParameter(f"step must be below laps·n = {self.steps}, got {step}")
         if step == 0 or (self.published and step == self.steps - 1):
@@ -68,23 +64,22 @@ class Ring:
 
     @property
     def noises(self) -> int:
-        """How many steps add noise."""
+        """Steps that add noise."""
         if self.spread:
             return self.steps
-        last = self.steps - 1
-        regular = last // (self.n - 1) + 1
-        return regular + (self.published and last % (self.n - 1) != 0)
+        regular, rest = divmod(self.steps - 1, self.n - 1)
+        return regular + 1 + (self.published and rest != 0)
 
     @property
     def variance(self) -> float:
-        """The variance of the noise in the final token, as a multiple of σ²."""
+        """Variance of the noise in the final token, as a multiple of σ²."""
         if not self.spread:
             return float(self.noises)
-        whole = 2 if self.published else 1
+        whole = 1 + self.published
         return whole + (self.steps - whole) / (self.n - 1)
 
     def profile(self, one: Profile) -> Profile:
-        """What any peer learns of any other, from the profile of one contribution and its noise."""
+        """Return the profile of any peer's view of another, from that of one contribution."""
         shift = one.normal_shift
         if shift is not None:
             # Shifts of independent normal laws add up as squares.
@@ -97,30 +92,24 @@ class Ring:
         return ComposedProfile(((one, self.laps),))
 
     def uniform_elements(self, gamma: float) -> int:
-        """How many uniform elements hide the first reports: as many as one lap has on average."""
+        """Return the number of uniform elements that hide the first reports: a lap's mean."""
         return math.ceil(checks.probability(gamma, "gamma") * self.n)
 
     def histogram_profile(self, randomizer: Randomizer) -> Profile:
-        """What any peer learns of any other when contributions are k-ary responses.
-
-        All but one of the observations of a pair are whole blocks; the other one, before the first
-        visit or after the last, is hidden by the uniform elements alone at worst.
-        """
+        """Return the profile of any peer's view of another for k-ary responses."""
         if not randomizer.uniform_blanket:
             raise InvalidParameter(
                 "randomizer must have a uniform blanket, as KRR(categories=4, epsilon=1.0) has: "
                 f"{randomizer.kind} has none"
             )
         law, alone = randomizer.blanket(), LocalProfile(randomizer)
-        hidden = self.uniform_elements(law.gamma)
-        short = ShuffleProfile(_among_uniform(law), hidden + 1, alone)
+        # All but one of the observations of a pair are whole blocks; the other one, before the
+        # first visit or after the last, is hidden by the uniform elements alone at worst. Among
+        # these the law is all blanket, of mass one.
+        gamma = float(np.sum(law.mass))
+        uniform = PairLaw.of(law.a * gamma, law.b * gamma, law.mass / gamma)
+        short = ShuffleProfile(uniform, self.uniform_elements(law.gamma) + 1, alone)
         if self.laps == 1:
             return short
         block = ShuffleProfile(law, self.n - 1, alone, randomizer.attack())
         return ComposedProfile(((block, self.laps - 1), (short, 1)))
-
-
-def _among_uniform(law: PairLaw) -> PairLaw:
-    """The blanket law when every other element is uniform: all of it is blanket, of mass one."""
-    gamma = float(np.sum(law.mass))
-    return PairLaw.of(law.a * gamma, law.b * gamma, law.mass / gamma)
