@@ -87,8 +87,7 @@ ViewOption = Annotated[
     ),
 ]
 ExplainOption = Annotated[
-    bool,
-    typer.Option("--explain", help="Draw the plan first, and say what an observer can learn."),
+    bool, typer.Option("--explain", help="Draw the plan first, and say what an observer can learn.")
 ]
 DrawOption = Annotated[
     Path | None,
