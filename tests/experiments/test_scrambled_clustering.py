@@ -2,12 +2,15 @@
 
 import math
 import os
+from itertools import combinations
 
 import numpy as np
 import pytest
 
 from experiments import scrambled_clustering as clustering
+from incrowd.errors import InvalidParameter
 from incrowd.protocols.scrambled_query.cost import query_messages
+from incrowd.randomness import Seeds
 from tests.experiments.pieces import assert_made_by, published, quick_run, read_rows
 
 
@@ -71,3 +74,15 @@ def test_what_was_found():
             assert math.isfinite(float(row["proven"]))
     exact = [float(row["Rand index"]) for row in found if row["ε_c"] == "none"]
     assert min(exact) > 0.85
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_rand_index_equals_share_of_agreeing_pairs(seed):
+    rng = Seeds(seed).generator("labels")
+    a, b = rng.integers(4, size=40), rng.integers(3, size=40)
+    agree = [(a[i] == a[j]) == (b[i] == b[j]) for i, j in combinations(range(40), 2)]
+    assert clustering.rand_index(a, b) == pytest.approx(np.mean(agree))
+    assert clustering.rand_index(a, a) == 1.0
+    assert clustering.rand_index(a, (a + 1) % 4) == 1.0
+    with pytest.raises(InvalidParameter):
+        clustering.rand_index(a, b[:-1])

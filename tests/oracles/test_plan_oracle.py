@@ -27,7 +27,6 @@ from incrowd.protocols.scrambled_query.plan.model import (
     Stage,
     aggregate,
     kmeans,
-    one_of,
 )
 from incrowd.protocols.scrambled_query.theorems.group_privacy import GroupProfile, TogetherProfile
 from incrowd.protocols.scrambled_query.theorems.mechanisms import (
@@ -121,7 +120,7 @@ def test_convolving_is_never_worse_than_adding_up_and_mostly_better():
 
 def test_people_with_one_grouping_set_each_pay_for_the_worse():
     small, large = Scrambler(4, 0.5, 40, 10), Scrambler(8, 0.3, 40, 10)
-    profile = one_of([small, large], 400).profile()
+    profile = aggregate([small, large], 400, answers="one").profile()
     for delta in (1e-3, 1e-6):
         assert profile.epsilon(delta) == max(
             each.profile().epsilon(delta) for each in (small, large)

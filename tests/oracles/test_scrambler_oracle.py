@@ -24,12 +24,7 @@ from scrambler_enumeration import (
 )
 
 from incrowd.privacy import LocalProfile
-from incrowd.protocols.scrambled_query.bounds import (
-    bennett_delta,
-    bennett_epsilon,
-    hoeffding_delta,
-    hoeffding_epsilon,
-)
+from incrowd.protocols.scrambled_query.bounds import BENNETT, HOEFFDING
 from incrowd.protocols.scrambled_query.theorems.capped import capped_epsilon
 from incrowd.protocols.scrambled_query.theorems.exact import ScramblerProfile
 from incrowd.protocols.scrambled_query.theorems.flooding import flooding_epsilon
@@ -325,7 +320,7 @@ def test_the_printed_form_of_bennetts_bound_is_no_bound(
     )
     assert printed < exact < corrected
     # One source among dummies: our corrected form is the bound that is coded.
-    assert bennett_delta(20, sigma, 1, size - 1, epsilon) == pytest.approx(
+    assert BENNETT.delta(20, sigma, 1, size - 1, epsilon) == pytest.approx(
         min(1.0, printed_bennett(20, sigma, size, epsilon)[1] / size), rel=1e-7
     )
 
@@ -400,14 +395,14 @@ def test_with_the_printed_sign_the_bound_is_negative():
     a = 1 - math.exp(epsilon)
     b = (1 - sigma) * targets * (1 + math.exp(epsilon)) - 2 * sigma * a
     assert b**2 / (4 * a) * math.exp(-2 * size * a**2 / b**2) < 0
-    assert hoeffding_delta(targets, sigma, 1, size - 1, epsilon) > 0
+    assert HOEFFDING.delta(targets, sigma, 1, size - 1, epsilon) > 0
 
 
 def test_bounds_that_rise_again_are_met_first_where_they_fall():
     settings = (20, 0.1, 600, 300)
-    first = bennett_epsilon(*settings, 1e-4)
+    first = BENNETT.epsilon(*settings, 1e-4)
     assert first == pytest.approx(2.3101, abs=1e-4)
-    assert bennett_delta(*settings, 5.0) > 1e-4, "from above one would stop at ε0"
+    assert BENNETT.delta(*settings, 5.0) > 1e-4, "from above one would stop at ε0"
 
 
 def test_a_reduction_to_clones_with_a_neither_outcome_is_no_bound():
@@ -499,7 +494,7 @@ def test_reference_values(sigma, n, dummies, hoeffding, bennett, exact):
     found = profile.epsilon(1e-4)
     assert found == pytest.approx(exact, abs=1e-6)
     alone = profile.greatest_loss
-    for bound, expected in [(hoeffding_epsilon, hoeffding), (bennett_epsilon, bennett)]:
+    for bound, expected in [(HOEFFDING.epsilon, hoeffding), (BENNETT.epsilon, bennett)]:
         older = bound(20, sigma, n, dummies, 1e-4)
         assert older == pytest.approx(alone if expected is LOCAL else expected, abs=1e-4)
         assert older > found
@@ -513,7 +508,7 @@ def test_reference_values_without_lies(dummies, hoeffding, bennett, exact):
     profile = ScramblerProfile(20, 0.0, 7, dummies)
     assert profile.epsilon(1e-4) == pytest.approx(exact, abs=5e-5)
     assert profile.lower(1e-4) == pytest.approx(profile.epsilon(1e-4), rel=1e-8)
-    for bound, expected in [(hoeffding_epsilon, hoeffding), (bennett_epsilon, bennett)]:
+    for bound, expected in [(HOEFFDING.epsilon, hoeffding), (BENNETT.epsilon, bennett)]:
         older = bound(20, 0.0, 7, dummies, 1e-4)
         assert older is None if expected is None else older == pytest.approx(expected, abs=1e-4)
 

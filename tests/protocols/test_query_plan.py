@@ -16,7 +16,6 @@ from incrowd.protocols.scrambled_query.plan.model import (
     Stage,
     aggregate,
     kmeans,
-    one_of,
 )
 from incrowd.protocols.scrambled_query.theorems.group_privacy import (
     GroupProfile,
@@ -123,11 +122,11 @@ def test_whoever_hides_alone_pays_once():
 
 
 def test_answers_of_different_people_do_not_add_up():
-    plan = one_of([MIX, Scrambler(8, 0.3, 50, 20)], 101, release=1.0)
+    plan = aggregate([MIX, Scrambler(8, 0.3, 50, 20)], 101, release=1.0, answers="one")
     assert [each.nodes for each in plan.stages if each.kind == "source"] == [51, 50]
     assert [each.release for each in plan.stages if each.kind == "compute"] == [1.0, 1.0]
     assert isinstance(plan.profile(), WorstProfile)
-    assert isinstance(one_of([MIX, MIX], 100).profile(), TogetherProfile)
+    assert isinstance(aggregate([MIX, MIX], 100, answers="one").profile(), TogetherProfile)
 
 
 def test_a_result_without_noise_is_not_promised():
@@ -359,7 +358,7 @@ def test_what_is_no_stage_is_refused(make, words):
 SHOWN = [
     SIMPLE,
     aggregate([MIX, Scrambler(1, 0.0, 50, 0), Flooding(6, 0.3, 2)], 12_345, release=0.3),
-    one_of([MIX] * 3, 300),
+    aggregate([MIX] * 3, 300, answers="one"),
     kmeans(MIX, 60_000, iterations=10, release=0.1),
     kmeans(MIX, 60_000, iterations=2),
 ]
@@ -405,5 +404,5 @@ def test_words_say_why():
     assert "up to 500 messages" in told
     told = " ".join(aggregate([MIX], 500, release=1.0).explain())
     assert "2 records may change" in told
-    told = " ".join(one_of([MIX] * 2, 500).explain())
+    told = " ".join(aggregate([MIX] * 2, 500, answers="one").explain())
     assert "without a look at the data" in told

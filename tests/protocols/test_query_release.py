@@ -11,7 +11,6 @@ from incrowd.errors import InvalidEpsilon, InvalidParameter, InvalidQuery
 from incrowd.protocols.scrambled_query.release import (
     Noise,
     check_release,
-    discrete_laplace,
     laplace_noise,
     released,
 )
@@ -56,7 +55,7 @@ def law(noise, reach):
 @pytest.mark.parametrize("source", [rng(3), system_generator()], ids=["seeded", "system"])
 def test_noise_has_its_exact_law(scale, rate, source):
     size = 20_000 if source.bit_generator.__class__.__name__ == "PCG64DXSM" else 4000
-    drawn = discrete_laplace(scale, rate, size, source)
+    drawn = Noise(scale, rate).draw(size, source)
     reach = 1 + 4 * scale // rate
     expected = law(Noise(scale, rate), reach)
     counted = np.array([np.count_nonzero(drawn == k) for k in range(-reach, reach + 1)])
@@ -81,7 +80,7 @@ def test_every_step_of_a_draw_is_made_of_whole_numbers():
         def integers(self, high, size=None):
             return self.inner.integers(high, size=size)
 
-    assert discrete_laplace(5, 2, 500, Whole()).dtype == np.int64
+    assert Noise(5, 2).draw(500, Whole()).dtype == np.int64
 
 
 @pytest.mark.parametrize("noise", [Noise(1, 1), Noise(5, 2), Noise(300, 7)])

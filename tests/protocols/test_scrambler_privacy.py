@@ -10,12 +10,7 @@ import pytest
 from incrowd.errors import InvalidCrowd, InvalidParameter, NotProven, NumericalFloor
 from incrowd.privacy import ComposedProfile
 from incrowd.privacy.pure import PureProfile
-from incrowd.protocols.scrambled_query.bounds import (
-    bennett_delta,
-    bennett_epsilon,
-    hoeffding_delta,
-    hoeffding_epsilon,
-)
+from incrowd.protocols.scrambled_query.bounds import BENNETT, HOEFFDING
 from incrowd.protocols.scrambled_query.theorems.capped import capped_epsilon
 from incrowd.protocols.scrambled_query.theorems.exact import _FINE, ScramblerProfile, _sums
 from incrowd.protocols.scrambled_query.theorems.flooding import flooding_epsilon, telling
@@ -232,17 +227,17 @@ def test_sets_of_different_sizes_compose():
 def test_older_bounds_are_above_the_exact_curve():
     for settings, epsilon in itertools.product(SETTINGS[:6], (0.2, 0.7, 1.1)):
         exact = ScramblerProfile(*settings).delta(epsilon)
-        assert bennett_delta(*settings, epsilon) >= exact
-        assert hoeffding_delta(*settings, epsilon) >= exact
+        assert BENNETT.delta(*settings, epsilon) >= exact
+        assert HOEFFDING.delta(*settings, epsilon) >= exact
 
 
 def test_older_bounds_at_the_ends():
-    assert hoeffding_epsilon(1, 0.5, 10, 5, 1e-4) == bennett_epsilon(5, 1.0, 10, 5, 1e-4) == 0
-    assert hoeffding_epsilon(20, 0.0, 10, 5, 1e-4) is None
+    assert HOEFFDING.epsilon(1, 0.5, 10, 5, 1e-4) == BENNETT.epsilon(5, 1.0, 10, 5, 1e-4) == 0
+    assert HOEFFDING.epsilon(20, 0.0, 10, 5, 1e-4) is None
     alone = Redirect(targets=20, sampling=0.1).epsilon
-    assert bennett_epsilon(20, 0.1, 100, 0, 1e-4) == alone
-    assert bennett_delta(20, 0.1, 100, 0, alone) == 0
-    many = bennett_epsilon(20, 0.5, 10**7, 10**7, 1e-6)
+    assert BENNETT.epsilon(20, 0.1, 100, 0, 1e-4) == alone
+    assert BENNETT.delta(20, 0.1, 100, 0, alone) == 0
+    many = BENNETT.epsilon(20, 0.5, 10**7, 10**7, 1e-6)
     assert ScramblerProfile(20, 0.5, 10**7, 10**7).epsilon(1e-6) < many < 0.003
 
 
