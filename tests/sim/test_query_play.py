@@ -243,7 +243,7 @@ def test_a_scrambler_that_comes_back_has_lost_its_group_and_forgets_it():
     away = Away(own())
     assert away.answers == {"lost"}
     assert check(away.protocol, away.desk.found, 12) == 12
-    assert away.desk.actors["scrambler/0"]._held == []
+    assert away.desk.actors["scrambler/0"]._state.held == []
     assert len(away.desk.actors["scrambler/0"]._outbox) == 0
 
 
@@ -312,7 +312,7 @@ class TestBites:
 
         def resume(self, state):
             honest(self, state)
-            self._posts = []
+            self._state.posts = []
             self.start(0.0)
 
         monkeypatch.setattr(source.Source, "resume", resume)
@@ -336,7 +336,7 @@ class TestBites:
         def ask(self, node, now):
             address = self._places.compute(*self._places.target_of(node))
             fold = msgspec.msgpack.encode(wired.Fold(self._state.counted[0]))
-            return [self._folds.put(node, address, fold, now)]
+            return [self._outbox.put(curator._key(curator._FOLD, node), address, fold, now)]
 
         def held(sender, send):
             return (sender, send.to) == ("scrambler/0", "compute/1")

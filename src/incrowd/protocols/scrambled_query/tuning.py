@@ -15,6 +15,7 @@ first, and then the fewest messages. The search rests on these facts (``docs/the
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Context
@@ -157,18 +158,14 @@ class _Asked:
     @property
     def most_steps(self) -> int:
         """The most sampling for which enough people can be asked, in steps of σ."""
-        consents = self.limits.consents
-        if consents is None or max(self.targets) == 1:
+        if self.limits.consents is None:
             return _STEPS
+        most, steps = self.limits.consents, range(_STEPS + 1)
+        return bisect_right(steps, most, key=lambda each: self.consents(each / _STEPS)) - 1
 
-        def room(steps: int) -> float:
-            kept = Redirect(targets=max(self.targets), sampling=steps / _STEPS).kept
-            return consents - (1 / kept - 1)
-
-        if room(_STEPS) >= 0:
-            return _STEPS
-        # The first that is too much, and one less.
-        return _first(lambda steps: 0.5 - (room(steps) < 0), 0, _STEPS) - 1
+    def consents(self, sampling: float) -> float:
+        """People asked besides, as a share, so that as many tuples arrive as without sampling."""
+        return 1 / Redirect(targets=max(self.targets), sampling=sampling).kept - 1
 
     def nearest(self, sampling: float) -> float:
         """The margin of the best groups and dummies within the limits, with this sampling."""
@@ -216,7 +213,7 @@ class _Asked:
         costs = {
             "load": self.messages(sources, dummies),
             "channels": sources + max(self.targets),
-            "consents": 1 / Redirect(targets=max(self.targets), sampling=sampling).kept - 1,
+            "consents": self.consents(sampling),
         }
         for name, cost in costs.items():
             most = getattr(self.limits, name)

@@ -1,10 +1,13 @@
-"""The part that all actors of a scrambled query share: topology, deadlines, unanswered messages."""
+"""Common frame of the actors of a scrambled query: topology, deadlines, unanswered messages."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from incrowd.protocols.runtime import wire
 from incrowd.protocols.runtime.actor import Actor, Effect
 from incrowd.protocols.runtime.context import ActorContext
 from incrowd.protocols.runtime.delivery import Outbox
@@ -19,7 +22,12 @@ SHORT = 1024
 
 
 class QueryActor(Actor):
-    """An actor that proceeds whenever something happens, and repeats unanswered messages."""
+    """An actor that proceeds whenever something happens, and repeats unanswered messages.
+
+    Its state is a struct with the messages of its ``outbox`` among others.
+    """
+
+    _state: Any
 
     def __init__(self, protocol: ScrambledQuery, context: ActorContext) -> None:
         self._protocol = protocol
@@ -40,3 +48,15 @@ class QueryActor(Actor):
     @abstractmethod
     def _go_on(self, now: float) -> list[Effect]:
         """Do what is due, and ask to be woken for the rest."""
+
+    def state(self) -> bytes:
+        """Everything that came, and what waits for an answer."""
+        return wire.encode(self._state)
+
+    def resume(self, state: bytes) -> None:
+        """Continue with the same messages, bytes and numbers."""
+        self._set_state(msgspec.msgpack.decode(state, type=type(self._state)))
+
+    def _set_state(self, state: Any) -> None:
+        self._state = state
+        self._outbox.resume(state.outbox)

@@ -60,6 +60,8 @@ class _ComputeState(msgspec.Struct, array_like=True):
 class Compute(QueryActor):
     """Compute node of one target of one grouping set."""
 
+    _state: _ComputeState
+
     def __init__(self, protocol: ScrambledQuery, node: int, context: ActorContext) -> None:
         super().__init__(protocol, context)
         self._index, self._target = self._places.target_of(node)
@@ -67,8 +69,7 @@ class Compute(QueryActor):
         self._most = 1 if self._places.local else chosen.sources + chosen.dummies
         edges = protocol.asked.sets[self._index].edges(self._places.targets[self._index])
         self._first, self._last = (int(each) for each in edges[self._target : self._target + 2])
-        self._state = _ComputeState(_OPEN, {}, OutboxState({}))
-        self._outbox.resume(self._state.outbox)
+        self._set_state(_ComputeState(_OPEN, {}, OutboxState({})))
 
     def receive(self, message: Message, now: float) -> list[Effect]:
         """Take in tuples, or the curator's word."""
@@ -167,12 +168,3 @@ class Compute(QueryActor):
         self._state.stage = _OVER
         self._outbox.settle(_WORD)
         return [Done()]
-
-    def state(self) -> bytes:
-        """Received records, and what the curator has not answered."""
-        return wire.encode(self._state)
-
-    def resume(self, state: bytes) -> None:
-        """Continue with the same tuples and the same numbers."""
-        self._state = msgspec.msgpack.decode(state, type=_ComputeState)
-        self._outbox.resume(self._state.outbox)

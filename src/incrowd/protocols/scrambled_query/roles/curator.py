@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from incrowd.protocols.runtime import wire
 from incrowd.protocols.runtime.actor import Address, Done, Effect, Message, Send, device
 from incrowd.protocols.runtime.context import ActorContext
-from incrowd.protocols.runtime.delivery import Outbox, OutboxState, wake_at
+from incrowd.protocols.runtime.delivery import OutboxState, wake_at
 from incrowd.protocols.scrambled_query import messages
 from incrowd.protocols.scrambled_query.roles.base import SHORT, QueryActor
 from incrowd.protocols.scrambled_query.simulate import coverage
@@ -36,6 +36,11 @@ if TYPE_CHECKING:
 _FROM_SCRAMBLER = msgspec.msgpack.Decoder(messages.Ask | messages.Taken)
 _FROM_DEVICE = msgspec.msgpack.Decoder(messages.Diverted | messages.Through)
 _FROM_COMPUTE = msgspec.msgpack.Decoder(messages.Arrived | messages.Part)
+_TAKE, _DIVERT, _FOLD = range(3)
+
+
+def _key(kind: int, number: int) -> int:
+    return 3 * number + kind
 
 
 class _Cluster(msgspec.Struct, array_like=True):
@@ -61,29 +66,21 @@ class _CuratorState(msgspec.Struct, array_like=True):
     counted: dict[int, bytes] = {}
     """The groups that count, or people, by grouping set."""
     parts: dict[int, messages.Part] = {}
-    takes: OutboxState = msgspec.field(default_factory=lambda: OutboxState({}))
-    diverts: OutboxState = msgspec.field(default_factory=lambda: OutboxState({}))
-    folds: OutboxState = msgspec.field(default_factory=lambda: OutboxState({}))
+    outbox: OutboxState = msgspec.field(default_factory=lambda: OutboxState({}))
     over: bool = False
 
 
 class Curator(QueryActor):
     """Grants groups, and is done when every compute node has answered or the time is up."""
 
+    _state: _CuratorState
+
     def __init__(self, protocol: ScrambledQuery, context: ActorContext) -> None:
         super().__init__(protocol, context)
         places = self._places
         self._asked_of = [len(places.answering(index)) for index in range(len(places.targets))]
-        self._takes, self._diverts, self._folds = (Outbox(context.timing.backoff) for _ in range(3))
-        self._set_state(
-            _CuratorState([_Cluster(places.scrambler(each)) for each in range(places.clusters)])
-        )
-
-    def _set_state(self, state: _CuratorState) -> None:
-        self._state = state
-        self._takes.resume(state.takes)
-        self._diverts.resume(state.diverts)
-        self._folds.resume(state.folds)
+        clusters = [_Cluster(places.scrambler(each)) for each in range(places.clusters)]
+        self._set_state(_CuratorState(clusters))
 
     def receive(self, message: Message, now: float) -> list[Effect]:
         """Take in a question, an answer, or numbers."""
@@ -101,11 +98,6 @@ class Curator(QueryActor):
             return self._asked(sender, said, now)
         return self._taken(sender, said, now)
 
-    def wake(self, now: float) -> list[Effect]:
-        """Repeat what was not answered, and go on without silent parties."""
-        again = [*self._takes.retry(now), *self._diverts.retry(now), *self._folds.retry(now)]
-        return again + self._go_on(now)
-
     def _go_on(self, now: float) -> list[Effect]:
         state, until = self._state, self._until
         if state.over or now >= until.result:
@@ -118,8 +110,7 @@ class Curator(QueryActor):
             dues.append(until.replaced)
         if len(state.counted) < len(self._places.targets):
             dues.append(self._counting_ends)
-        outboxes = (self._takes.due, self._diverts.due, self._folds.due)
-        return effects + wake_at(*dues, *outboxes, until.result)
+        return effects + wake_at(*dues, self._outbox.due, until.result)
 
     # Grants.
 
@@ -133,7 +124,7 @@ class Curator(QueryActor):
             return [Send(sender, wire.encode(messages.Lost(asked.cluster)))]
         if not cluster.granted:
             cluster.granted, cluster.present, cluster.due = True, asked.present, np.inf
-            self._takes.settle(asked.cluster)
+            self._outbox.settle(_key(_TAKE, asked.cluster))
         return [Send(sender, wire.encode(messages.Granted(asked.cluster))), *self._go_on(now)]
 
     def _replace(self, now: float) -> list[Effect]:
@@ -145,7 +136,7 @@ class Curator(QueryActor):
             silent += [each for each, cluster in enumerate(state.clusters) if not cluster.granted]
         for number in silent:
             cluster = state.clusters[number]
-            self._takes.settle(number)
+            self._outbox.settle(_key(_TAKE, number))
             # There must be time for people to come; and if there is no spare left, the group's
             # first scrambler may still come back.
             if state.spares < self._places.spares and now < self._until.spares - self._until.pause:
@@ -153,7 +144,7 @@ class Curator(QueryActor):
                 cluster.due = now + self._until.pause
                 state.spares += 1
                 take = wire.encode(messages.Take(number))
-                effects.append(self._takes.put(number, cluster.holder, take, now))
+                effects.append(self._outbox.put(_key(_TAKE, number), cluster.holder, take, now))
             else:
                 cluster.holder, cluster.due = self._places.scrambler(number), np.inf
         return effects
@@ -165,17 +156,17 @@ class Curator(QueryActor):
         if spare is None or cluster.holder != sender or cluster.diverted:
             return []
         cluster.due, cluster.diverted = np.inf, True
-        self._takes.settle(number)
+        self._outbox.settle(_key(_TAKE, number))
         index, _ = self._places.set_and_group(number)
         told = wire.encode(messages.Divert(index, spare))
         effects: list[Effect] = [
-            self._diverts.put(self._key(person, index), device(person), told, now)
+            self._outbox.put(self._divert_key(person, index), device(person), told, now)
             for person in self._places.members(number)
         ]
         return effects + self._go_on(now)
 
-    def _key(self, person: int, index: int) -> int:
-        return person * len(self._places.targets) + index
+    def _divert_key(self, person: int, index: int) -> int:
+        return _key(_DIVERT, person * len(self._places.targets) + index)
 
     def _from_device(
         self, person: int, said: messages.Diverted | messages.Through | None, now: float
@@ -183,7 +174,8 @@ class Curator(QueryActor):
         if said is None or said.index not in self._places.sets(person):
             return []
         if isinstance(said, messages.Diverted):
-            return self._go_on(now) if self._diverts.settle(self._key(person, said.index)) else []
+            awaited = self._outbox.settle(self._divert_key(person, said.index))
+            return self._go_on(now) if awaited else []
         if not self._places.local:
             return []
         if said.index not in self._state.counted:
@@ -235,7 +227,8 @@ class Curator(QueryActor):
         if not places.local and self._decoded(counted) - self._decoded(state.arrived[node]):
             return []
         address = places.compute(*places.target_of(node))
-        return [self._folds.put(node, address, wire.encode(messages.Fold(counted)), now)]
+        fold = wire.encode(messages.Fold(counted))
+        return [self._outbox.put(_key(_FOLD, node), address, fold, now)]
 
     def _sizes(self, index: int) -> NDArray[np.int64]:
         """The number of cells of each compute node of a set."""
@@ -263,7 +256,7 @@ class Curator(QueryActor):
         address = places.compute(*places.target_of(node))
         if not state.over and node not in state.parts:
             state.parts[node] = said
-            self._folds.settle(node)
+            self._outbox.settle(_key(_FOLD, node))
         return [Send(address, wire.encode(messages.Safe())), *self._go_on(now)]
 
     def _possible(self, node: int, part: messages.Part) -> bool:
@@ -281,8 +274,7 @@ class Curator(QueryActor):
 
     def _end(self) -> list[Effect]:
         self._state.over = True
-        for outbox in (self._takes, self._diverts, self._folds):
-            outbox.resume(OutboxState({}))
+        self._state.outbox.pending.clear()
         return [Done(self._tabulated())]
 
     def _tabulated(self) -> Tabulated:
@@ -331,14 +323,3 @@ class Curator(QueryActor):
                 told = np.frombuffer(self._state.parts[node].traffic, "<i8")
                 counts[units, target] = told[units]
         return counts
-
-    def state(self) -> bytes:
-        """Grants, answers, and what waits for an answer."""
-        state = self._state
-        state.takes, state.diverts = self._takes.state(), self._diverts.state()
-        state.folds = self._folds.state()
-        return wire.encode(state)
-
-    def resume(self, state: bytes) -> None:
-        """Continue with the same grants."""
-        self._set_state(msgspec.msgpack.decode(state, type=_CuratorState))

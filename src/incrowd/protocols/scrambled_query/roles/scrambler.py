@@ -83,30 +83,36 @@ class _ScramblerState(msgspec.Struct, array_like=True):
 class Scrambler(QueryActor):
     """Scrambler of one group and grouping set; or a spare, of none as yet."""
 
+    _state: _ScramblerState
+    _intake: Intake | None
+
     def __init__(self, protocol: ScrambledQuery, address: Address, context: ActorContext) -> None:
         super().__init__(protocol, context)
         own = self._places.cluster_of(address)
         self._closes = self._until.spares if own is None else self._until.scramblers
-        self._stage, self._cluster, self._held = _IDLE, _NONE, list[bytes]()
-        self._intake: Intake | None = None
         self._payload_bytes = 0
+        self._set_state(_ScramblerState(_IDLE, _NONE, None, [], OutboxState({})))
         if own is not None:
             self._open(own)
 
     def _open(self, cluster: int) -> None:
-        self._stage, self._cluster = _OPEN, cluster
+        self._state.stage, self._state.cluster = _OPEN, cluster
         self._intake = self._new_intake()
         self._intake.begin(self._closes)
 
     def _new_intake(self) -> Intake:
-        return Intake(map(device, self._places.members(self._cluster)), 1)
+        return Intake(map(device, self._places.members(self._state.cluster)), 1)
+
+    @property
+    def _index(self) -> int:
+        return self._places.set_and_group(self._state.cluster)[0]
 
     @property
     def _targets(self) -> int:
-        return self._places.targets[self._places.set_and_group(self._cluster)[0]]
+        return self._places.targets[self._index]
 
     def _compute(self, target: int) -> Address:
-        return self._places.compute(self._places.set_and_group(self._cluster)[0], target)
+        return self._places.compute(self._index, target)
 
     def receive(self, message: Message, now: float) -> list[Effect]:
         """Take in a message to mix, the curator's word, or that of a compute node."""
@@ -115,7 +121,7 @@ class Scrambler(QueryActor):
         node = self._places.node_of(message.sender)
         if node is not None:
             stored = wire.decode(_FROM_COMPUTE, message.body, SHORT)
-            if stored is None or stored.cluster != self._cluster:
+            if stored is None or stored.cluster != self._state.cluster:
                 return []
             _, target = self._places.target_of(node)
             # A node of another set gets nothing from here.
@@ -141,7 +147,7 @@ class Scrambler(QueryActor):
     ) -> list[Effect]:
         if isinstance(told, messages.Take):
             return self._take(told, now)
-        if told is None or told.cluster != self._cluster or self._stage != _ASKING:
+        if told is None or told.cluster != self._state.cluster or self._state.stage != _ASKING:
             return []
         self._outbox.settle(_QUESTION)
         if isinstance(told, messages.Granted):
@@ -149,25 +155,24 @@ class Scrambler(QueryActor):
         return self._end()
 
     def _take(self, told: messages.Take, now: float) -> list[Effect]:
-        if self._stage == _IDLE and told.cluster < self._places.clusters:
+        if self._state.stage == _IDLE and told.cluster < self._places.clusters:
             self._open(told.cluster)
-        if told.cluster != self._cluster:
+        if told.cluster != self._state.cluster:
             return []
         answer = Send(CURATOR, wire.encode(messages.Taken(told.cluster)))
         return [answer, *self._go_on(now)]
 
     def _go_on(self, now: float) -> list[Effect]:
         effects: list[Effect] = []
-        if self._stage == _OPEN and self._intake is not None:
+        if self._state.stage == _OPEN and self._intake is not None:
             for _, held in self._intake.close(now):
-                self._stage, self._held = _ASKING, held
-                question = wire.encode(messages.Ask(self._cluster, len(held)))
+                self._state.stage, self._state.held = _ASKING, held
+                question = wire.encode(messages.Ask(self._state.cluster, len(held)))
                 effects.append(self._outbox.put(_QUESTION, CURATOR, question, now))
-        if self._stage == _OVER or now >= self._until.result:
+        sent = self._state.stage == _RELEASING and not len(self._outbox)
+        if sent or self._state.stage == _OVER or now >= self._until.result:
             return effects + self._end()
-        if self._stage == _RELEASING and not len(self._outbox):
-            return effects + self._end()
-        if self._stage == _IDLE:
+        if self._state.stage == _IDLE:
             # A spare that is not needed keeps no party waiting.
             return [Done()]
         closing = self._intake.due if self._intake is not None else None
@@ -176,44 +181,38 @@ class Scrambler(QueryActor):
     def _release(self, now: float) -> list[Effect]:
         """Send all messages and dummies in parcels, permuted: from here on no sender is known."""
         rng, chosen = self._generator(0), self._protocol.parameters
-        parcels: list[tuple[int, bytes]] = [messages.posted(each) for each in self._held]
-        held = np.bincount([target for target, _ in parcels], minlength=self._targets)
+        mixed = [messages.posted(each) for each in self._state.held]
+        held = np.bincount([target for target, _ in mixed], minlength=self._targets)
         capped = chosen.mode == "capped"
         for target in added(self._targets, held, chosen.sources, chosen.dummies, capped, rng):
             sealed = self._sealer.seal(self._compute(target), self._records.dummy(rng))
-            parcels.append((target, sealed))
+            mixed.append((target, sealed))
         by_target: list[list[bytes]] = [[] for _ in range(self._targets)]
-        for place in rng.permutation(len(parcels)):
-            target, sealed = parcels[place]
+        for place in rng.permutation(len(mixed)):
+            target, sealed = mixed[place]
             by_target[target].append(sealed)
-        self._stage, self._held = _RELEASING, []
-        bodies = [wire.encode(messages.Parcel(self._cluster, records)) for records in by_target]
+        self._state.stage, self._state.held = _RELEASING, []
+        parcels = [messages.Parcel(self._state.cluster, records) for records in by_target]
         return [
-            self._outbox.put(target, self._compute(target), body, now)
-            for target, body in enumerate(bodies)
+            self._outbox.put(target, self._compute(target), wire.encode(parcel), now)
+            for target, parcel in enumerate(parcels)
         ]
 
     def _end(self) -> list[Effect]:
         """Forget all messages; their senders are kept, to answer repeated ones."""
         if self._intake is not None:
             self._intake.close(np.inf)
-        self._stage, self._held = _OVER, []
-        self._outbox.resume(OutboxState({}))
+        self._state.stage, self._state.held = _OVER, []
+        self._state.outbox.pending.clear()
         return [Done()]
 
     def state(self) -> bytes:
         """Received messages, and the parcels that wait for an answer."""
-        intake = None if self._intake is None else self._intake.state()
-        return wire.encode(
-            _ScramblerState(self._stage, self._cluster, intake, self._held, self._outbox.state())
-        )
+        self._state.intake = None if self._intake is None else self._intake.state()
+        return super().state()
 
-    def resume(self, state: bytes) -> None:
-        """Continue with the same messages and the same parcels."""
-        stored = msgspec.msgpack.decode(state, type=_ScramblerState)
-        self._stage, self._cluster, self._held = stored.stage, stored.cluster, stored.held
-        self._intake = None
-        if stored.intake is not None:
-            self._intake = self._new_intake()
-            self._intake.resume(stored.intake)
-        self._outbox.resume(stored.outbox)
+    def _set_state(self, state: _ScramblerState) -> None:
+        super()._set_state(state)
+        self._intake = None if state.intake is None else self._new_intake()
+        if self._intake is not None and state.intake is not None:
+            self._intake.resume(state.intake)

@@ -78,21 +78,21 @@ class _SourceState(msgspec.Struct, array_like=True):
 class Source(QueryActor):
     """Sends its owner's tuple, once for each grouping set that it answers."""
 
+    _state: _SourceState
+
     def __init__(self, protocol: ScrambledQuery, person: int, context: ActorContext) -> None:
         super().__init__(protocol, context)
         self._person, self._value = person, context.value
-        self._posts: list[_Post] = []
-        self._told: list[int] = []
+        self._set_state(_SourceState([], [], OutboxState({})))
 
     def start(self, now: float) -> list[Effect]:
         """Draw everything, and send it."""
         value = owned(self._value)
         for index in self._places.sets(self._person):
-            self._posts += self._drawn(index, value)
-        sent: list[Effect] = [
-            self._outbox.put(key, post.to, post.body, now) for key, post in enumerate(self._posts)
-        ]
-        return sent + self._go_on(now)
+            self._state.posts += self._drawn(index, value)
+        posts = enumerate(self._state.posts)
+        sent = [self._outbox.put(key, post.to, post.body, now) for key, post in posts]
+        return [*sent, *self._go_on(now)]
 
     def receive(self, message: Message, now: float) -> list[Effect]:
         """Take in an answer, or the curator's word that another scrambler is to have it."""
@@ -106,7 +106,7 @@ class Source(QueryActor):
         answer = wire.decode(_ANSWERS, message.body, SHORT)
         if answer is None or answer.round != 0:
             return []
-        for key, post in enumerate(self._posts):
+        for key, post in enumerate(self._state.posts):
             if (post.to, post.id) == (message.sender, answer.id) and self._outbox.settle(key):
                 post.stage = _ACCEPTED if isinstance(answer, wire.Accepted) else _REFUSED
                 return self._tell(post.index, now) + self._go_on(now)
@@ -121,11 +121,11 @@ class Source(QueryActor):
             for index in self._places.sets(self._person):
                 effects += self._tell(index, now)
         if now >= self._until.result:
-            self._outbox.resume(OutboxState({}))
+            self._state.outbox.pending.clear()
         if len(self._outbox):
             return effects + wake_at(self._outbox.due, later, self._until.result)
         sets = self._places.sets(self._person)
-        late = {post.index for post in self._posts if post.stage != _ACCEPTED}
+        late = {post.index for post in self._state.posts if post.stage != _ACCEPTED}
         receipt = Receipt(tuple(each for each in sets if each not in late), tuple(sorted(late)))
         return [*effects, Done(receipt)]
 
@@ -168,7 +168,7 @@ class Source(QueryActor):
         if places.local or told.spare >= places.spares or now >= self._until.result:
             return []
         spare, effects = places.spare(told.spare), list[Effect]()
-        for key, post in enumerate(self._posts):
+        for key, post in enumerate(self._state.posts):
             if post.index != told.index:
                 continue
             if places.cluster_of(post.to) is not None:
@@ -181,7 +181,7 @@ class Source(QueryActor):
         return []
 
     def _said(self, index: int) -> int:
-        return len(self._posts) + index
+        return len(self._state.posts) + index
 
     def _tell(self, index: int, now: float) -> list[Effect]:
         """Without a scrambler: say when everything of a set has arrived.
@@ -189,21 +189,11 @@ class Source(QueryActor):
         Or, after a while, what could: a person who sent to a compute node that is not there,
         perhaps only a dummy, must not be missing in the cells of all others.
         """
-        mine = {post.stage for post in self._posts if post.index == index}
-        if not self._places.local or index in self._told or _ACCEPTED not in mine:
+        mine = {post.stage for post in self._state.posts if post.index == index}
+        if not self._places.local or index in self._state.told or _ACCEPTED not in mine:
             return []
         if _WAITING in mine and now < self._until.people:
             return []
-        self._told.append(index)
+        self._state.told.append(index)
         word = wire.encode(messages.Through(index))
         return [self._outbox.put(self._said(index), CURATOR, word, now)]
-
-    def state(self) -> bytes:
-        """Messages, and which were answered."""
-        return wire.encode(_SourceState(self._posts, self._told, self._outbox.state()))
-
-    def resume(self, state: bytes) -> None:
-        """Continue with the same bytes."""
-        stored = msgspec.msgpack.decode(state, type=_SourceState)
-        self._posts, self._told = stored.posts, stored.told
-        self._outbox.resume(stored.outbox)
