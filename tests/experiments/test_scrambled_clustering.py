@@ -22,14 +22,14 @@ def quick(tmp_path_factory):
     return directory, quick_run(clustering.EXPERIMENT.main, directory)
 
 
-def test_writes_what_it_names(quick):
+def test_experiment_writes_named_pieces(quick):
     directory, printed = quick
     assert printed == [str(directory / name) for name in clustering.EXPERIMENT.pieces]
     for name in clustering.EXPERIMENT.pieces:
         assert_made_by("experiments.scrambled_clustering", directory / name)
 
 
-def test_every_setting_is_in_the_table(quick):
+def test_table_contains_all_settings(quick):
     found = read_rows(quick[0] / "scrambled_kmeans.md")
     size = clustering.QUICK
     assert len(found) == len(size.ways) * len(size.routes) * len(size.releases)
@@ -40,7 +40,7 @@ def test_every_setting_is_in_the_table(quick):
         assert low <= float(row["adjusted"]) <= high
 
 
-def test_squares_are_means_of_pixels():
+def test_shrunk_pictures_are_means_of_pixels():
     pictures = np.arange(2 * 28 * 28, dtype=np.float32).reshape(2, 28, 28)
     found = clustering.shrunk(pictures, clustering.SQUARES)
     assert found.shape == (2, 49)
@@ -49,7 +49,7 @@ def test_squares_are_means_of_pixels():
     np.testing.assert_array_equal(same.reshape(2, 28, 28), pictures)
 
 
-def test_chance_is_zero():
+def test_adjusted_rand_index_of_random_labels_is_zero():
     rng = np.random.default_rng(3)
     labels = rng.integers(5, size=2000)
     assert clustering.adjusted_rand_index(labels, 4 - labels) == 1
@@ -57,13 +57,13 @@ def test_chance_is_zero():
     assert clustering.adjusted_rand_index(np.zeros(2000), labels) == pytest.approx(0)
 
 
-def test_messages_of_a_round():
+def test_kmeans_messages_count_all_rounds():
     """Those of a query with one grouping set, and the centroids on their way back."""
     one = query_messages((10,), 1000, 100, 30)
     assert clustering.kmeans_messages(1000, 100, 30) == 10 * (one + 10 * 10 + 1000)
 
 
-def test_what_was_found():
+def test_published_table_supports_findings():
     found = published("scrambled_kmeans.md")
     for row in found:
         if row["ε_c"] != "none":

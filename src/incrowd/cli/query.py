@@ -79,6 +79,7 @@ def query_command() -> Callable[..., None]:
 
     view = "Whom the promise is against: network, or curator+network with --release."
     draw = "Write a drawing of the plan to an SVG file."
+    report = "Write a report to this HTML file."
     options = [
         keyword("sql", Annotated[str, typer.Argument(help=_SQL)]),
         option(Path, "data", "A CSV file, one person per row."),
@@ -91,9 +92,7 @@ def query_command() -> Callable[..., None]:
         keyword("live", LiveOption, False),
         number("devices", "Ask only the people of so many first rows.", int),
         keyword("seed", SeedOption, None),
-        option(
-            Path | None, "report", "Write a report to this HTML file.", None, show_default=False
-        ),
+        option(Path | None, "report", report, None, show_default=False),
         keyword("format", FormatOption, Format.table),
     ]
     travel, limits, live = _travel().values(), _limits().values(), fields_of(LiveOptions).values()
