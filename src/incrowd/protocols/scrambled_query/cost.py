@@ -2,11 +2,9 @@
 
 With S people, groups of n, d dummies and T compute nodes for a grouping set, S messages go to
 SF = ⌈S/n⌉ scramblers, which send n + d each, and every compute node sends its part of the result:
-S + SF·(n + d) + T messages, which is SF·(2n + d) + T where n divides S. A scrambler talks to n
-people and T compute nodes. Without any protection it would be S + T messages. To a single compute
-node there is nothing to hide, and no dummies are added. With mode local everyone sends d + 1
-messages, to compute nodes that differ. Where everyone answers one of G sets, S/G people answer
-each.
+S + SF·(n + d) + T messages instead of S + T without protection. To a single compute node there is
+nothing to hide, and no dummies are added. With mode local everyone sends d + 1 messages, to compute
+nodes that differ. Where everyone answers one of G sets, S/G people answer each.
 
 A tuple arrives with probability p = 1 − σ + σ/T, so that S/p people are needed for S tuples on
 average. Where grouping sets have different numbers of compute nodes, the load is that of the most

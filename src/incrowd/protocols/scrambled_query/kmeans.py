@@ -5,9 +5,8 @@ node, through scramblers and sometimes redirected, as in a query. Each compute n
 points that really came. From the second round on, where *everybody* sends depends on everybody's
 points through the centroids. So these are released with Laplace noise, ε_c per round, and only the
 released ones are sent to people and used afterwards. A round then costs what its traffic does and
-twice ε_c, and rounds compose (``docs/theory/plans.md``). All iterations are held and charged, since
-an end that follows from the centroids would prove no less. Without a release nothing but group
-privacy is proven, for all people at once, which is no protection.
+twice ε_c, and all rounds are held and compose (``docs/theory/plans.md``). Without a release nothing
+but group privacy is proven, for all people at once, which is no protection.
 
 A point is clipped into the box [low, high]^d and to an L1 distance of ``radius`` from the origin,
 and counted in whole steps: sums are exact, and so is the noise. The first centroids are drawn at
@@ -157,9 +156,11 @@ class ScrambledKMeans:
             wanted = nearest(steps, centroids / self._step)
             sent, seen = self._routed(wanted, seeds.generator("routing", round_))
             real = np.flatnonzero(sent == wanted)
-            folded = self._folded(steps, wanted, real)
-            noisy = self._noisy(*folded, seeds.generator("release", round_))
-            centroids = self._updated(centroids, *noisy)
+            count, total = self._folded(steps, wanted, real)
+            rng = seeds.generator("release", round_)
+            count += self._noises[0].draw(count.size, rng)
+            total += self._noises[1].draw(total.size, rng).reshape(total.shape)
+            centroids = self._updated(centroids, count, total)
             history.append(centroids)
             tuples.append(int(real.size))
             traffic.append(seen)
@@ -257,13 +258,6 @@ class ScrambledKMeans:
             laplace_noise(_IN_COUNTS, self.release * share),
             laplace_noise(2 * _STEPS, self.release * (1 - share)),
         )
-
-    def _noisy(
-        self, count: NDArray[np.int64], total: NDArray[np.int64], rng: np.random.Generator
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        counts, sums = self._noises
-        noisy = count + counts.draw(count.size, rng)
-        return noisy, total + sums.draw(total.size, rng).reshape(total.shape)
 
     def _updated(
         self, before: FloatArray, count: NDArray[np.int64], total: NDArray[np.int64]

@@ -7,10 +7,9 @@ moves from one cell to another changes two cells. Proof: ``docs/theory/plans.md`
 * Noise is drawn from its exact law by whole numbers alone, after "The Discrete Gaussian for
   Differential Privacy" (Canonne, Kamath, Steinke): no digit of floating point betrays anything. ε
   is rounded down to a multiple of 2⁻²⁰ first.
-* Totals are counted in steps of a grid that follows from the declared bounds of the column, and
-  from their middle, where a record counts half as much: Σ(x − m) gets noise, and m times the noisy
-  count is added. Whole numbers whose bounds are not too far apart are counted one by one; else the
-  rounding of a sum to the grid is part of what a record can change.
+* Totals are counted in steps of a grid over the declared bounds of the column, and from their
+  middle, where a record counts half as much: Σ(x − m) gets noise, and m times the noisy count is
+  added. Where a grid is coarser than whole numbers, its rounding is part of the sensitivity.
 * ε is shared equally by the count and the totals.
 
 Invariant: what is returned depends on the data through the noisy numbers only. Numbers are not

@@ -88,16 +88,10 @@ def fit(
     zero. With ``release`` the guarantee is against a view of the result as well. Given sampling,
     sources and dummies stay; limits are about those left open.
     """
-    asked = _Asked(
-        targets=tuple(checks.integer(each, "targets", 1) for each in targets),
-        people=checks.crowd(people, "people"),
-        epsilon=checks.epsilon(epsilon),
-        delta=checks.delta(delta),
-        limits=_checked(limits or Limits()),
-        answers=answers,
-        release=release,
-    )
-    if not asked.targets:
+    nodes = tuple(checks.integer(each, "targets", 1) for each in targets)
+    crowd, budget = checks.crowd(people, "people"), (checks.epsilon(epsilon), checks.delta(delta))
+    asked = _Asked(nodes, crowd, *budget, _checked(limits or Limits()), answers, release)
+    if not nodes:
         raise InvalidParameter(
             "targets must name the compute nodes of at least one grouping set", field="targets"
         )
@@ -112,7 +106,7 @@ def fit(
         sampling, dummies = asked.completed(sampling, sources, dummies)
         asked.require(sampling, sources, dummies)
     # The curve was seen to meet δ at the budget, so that the budget is a proven ε as well.
-    proven = min(asked.profile(sampling, sources, dummies).epsilon(delta), epsilon)
+    proven = min(asked.profile(sampling, sources, dummies).epsilon(asked.delta), asked.epsilon)
     return Fitted(sampling=sampling, sources=sources, dummies=dummies, epsilon=proven)
 
 
@@ -135,7 +129,7 @@ class _Asked:
     delta: float
     limits: Limits
     answers: Answers
-    release: float = 0.0
+    release: float
 
     def profile(self, sampling: float, sources: int, dummies: int) -> Profile:
         """The curve of these settings, with all grouping sets together."""
@@ -352,11 +346,9 @@ def _margin(asked: _Asked, sampling: float, sources: int, dummies: int) -> float
     # A set that is too much by itself is too much with others; and guarantees may be added up.
     epsilon = asked.epsilon * (1 - _ROUND)
     found = max(each.delta(epsilon) for each in profiles)
-    if found <= goal and asked.release:
-        found = asked.profile(sampling, sources, dummies).delta(epsilon)
-    elif found <= goal:
+    if found <= goal:
         found = sum(each.delta(epsilon / sets) for each in profiles) * (1 + _ROUND)
-        if found > goal:
+        if asked.release or found > goal:
             found = asked.profile(sampling, sources, dummies).delta(epsilon)
     return math.log(max(found, _TINY) / goal)
 

@@ -39,8 +39,9 @@ _FROM_COMPUTE = msgspec.msgpack.Decoder(messages.Arrived | messages.Part)
 _TAKE, _DIVERT, _FOLD = range(3)
 
 
-def _key(kind: int, number: int) -> int:
-    return 3 * number + kind
+def _key(kind: int, number: int, person: int = 0) -> int:
+    """The key in the outbox: of a cluster, a compute node, or a set of one person."""
+    return (person << 32 | number) << 2 | kind
 
 
 class _Cluster(msgspec.Struct, array_like=True):
@@ -160,13 +161,10 @@ class Curator(QueryActor):
         index, _ = self._places.set_and_group(number)
         told = wire.encode(messages.Divert(index, spare))
         effects: list[Effect] = [
-            self._outbox.put(self._divert_key(person, index), device(person), told, now)
+            self._outbox.put(_key(_DIVERT, index, person), device(person), told, now)
             for person in self._places.members(number)
         ]
         return effects + self._go_on(now)
-
-    def _divert_key(self, person: int, index: int) -> int:
-        return _key(_DIVERT, person * len(self._places.targets) + index)
 
     def _from_device(
         self, person: int, said: messages.Diverted | messages.Through | None, now: float
@@ -174,7 +172,7 @@ class Curator(QueryActor):
         if said is None or said.index not in self._places.sets(person):
             return []
         if isinstance(said, messages.Diverted):
-            awaited = self._outbox.settle(self._divert_key(person, said.index))
+            awaited = self._outbox.settle(_key(_DIVERT, said.index, person))
             return self._go_on(now) if awaited else []
         if not self._places.local:
             return []
@@ -232,8 +230,7 @@ class Curator(QueryActor):
 
     def _sizes(self, index: int) -> NDArray[np.int64]:
         """The number of cells of each compute node of a set."""
-        edges = self._protocol.asked.sets[index].edges(self._places.targets[index])
-        return np.diff(edges)
+        return np.diff(self._protocol.asked.sets[index].edges(self._places.targets[index]))
 
     def _form(self, node: int) -> messages.FoldedFormat:
         index, target = self._places.target_of(node)

@@ -95,10 +95,7 @@ class GroupProfile(Profile):
         """That of the base, times c."""
         return self.size * self.base.interval
 
-    @property
-    def convolvable(self) -> bool:
-        """Convolving groups takes longer than it is worth."""
-        return False
+    convolvable = False  # Convolving groups takes longer than it is worth.
 
 
 @dataclass(frozen=True)

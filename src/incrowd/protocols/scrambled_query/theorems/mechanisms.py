@@ -50,13 +50,22 @@ class _Redirecting:
 
 
 @dataclass(frozen=True)
-class Scrambler(_Redirecting):
+class _Scrambling(_Redirecting):
+    sources: int
+    dummies: int
+
+    def words(self, cap: str = "") -> str:
+        return (
+            f"{self.sources:,} sources and {self.dummies:,} dummies scrambled among "
+            f"{self.targets:,} targets{cap}, sampling {self.sampling:g}"
+        )
+
+
+@dataclass(frozen=True)
+class Scrambler(_Scrambling):
     """A scrambler of ``sources`` messages that adds uniform ``dummies``."""
 
     theorem: ClassVar[str] = f"scrambler {_PAGE}"
-
-    sources: int
-    dummies: int
 
     def __post_init__(self) -> None:
         """Refuse what describes no scrambler."""
@@ -67,22 +76,12 @@ class Scrambler(_Redirecting):
         honest = _honest(self.sources, colluders)
         return ScramblerProfile(self.targets, self.sampling, honest, self.dummies)
 
-    def words(self) -> str:
-        """Describe the routing in one line."""
-        return (
-            f"{self.sources:,} sources and {self.dummies:,} dummies scrambled among "
-            f"{self.targets:,} targets, sampling {self.sampling:g}"
-        )
-
 
 @dataclass(frozen=True)
-class CappedScrambler(_Redirecting):
+class CappedScrambler(_Scrambling):
     """A scrambler whose dummies go to targets with fewer than ``sources`` messages."""
 
     theorem: ClassVar[str] = f"capped scrambler {_PAGE}"
-
-    sources: int
-    dummies: int
 
     def __post_init__(self) -> None:
         """Refuse what describes no scrambler, or more dummies than targets may take."""
@@ -102,12 +101,9 @@ class CappedScrambler(_Redirecting):
             )
         return PureProfile(epsilon)
 
-    def words(self) -> str:
+    def words(self, cap: str = "") -> str:
         """Describe the routing in one line."""
-        return (
-            f"{self.sources:,} sources and {self.dummies:,} dummies scrambled among "
-            f"{self.targets:,} targets, at most {self.sources:,} each, sampling {self.sampling:g}"
-        )
+        return super().words(cap or f", at most {self.sources:,} each")
 
 
 @dataclass(frozen=True)
