@@ -37,7 +37,8 @@ from experiments.common import (
     plain_ticks,
 )
 from experiments.paper_scrambled_query import paper_kmeans
-from incrowd.protocols.scrambled_query.kmeans import ScrambledKMeans, rand_index
+from incrowd.errors import InvalidParameter
+from incrowd.protocols.scrambled_query.kmeans import ScrambledKMeans
 from incrowd.protocols.scrambled_query.theorems.exact import ScramblerProfile
 from incrowd.randomizers import Redirect
 from incrowd.report.format import count, plain, small, up
@@ -51,6 +52,7 @@ __all__ = [
     "adjusted_rand_index",
     "kmeans_messages",
     "measured",
+    "rand_index",
     "shrunk",
 ]
 
@@ -175,6 +177,23 @@ def measured(size: Size, way: Way, routes: Routes, release: float) -> Measured:
         rand=tuple(rand_index(each, data.truth) for each in runs),
         adjusted=tuple(adjusted_rand_index(each, data.truth) for each in runs),
     )
+
+
+def rand_index(first: NDArray[Any], second: NDArray[Any]) -> float:
+    """The share of pairs about which two partitions agree: together in both, or in neither."""
+    if np.shape(first) != np.shape(second) or np.ndim(first) != 1 or len(first) < 2:
+        raise InvalidParameter("rand_index compares two labellings of the same two or more points")
+    a, b = (np.unique(each, return_inverse=True)[1] for each in (first, second))
+    table = np.zeros((int(a.max()) + 1, int(b.max()) + 1), np.int64)
+    np.add.at(table, (a, b), 1)
+    together = _pairs(table)
+    apart_in_one = _pairs(table.sum(axis=1)) + _pairs(table.sum(axis=0)) - 2 * together
+    return 1 - apart_in_one / _pairs(np.array([len(a)]))
+
+
+def _pairs(sizes: NDArray[np.int64]) -> int:
+    """Pairs within groups of these sizes."""
+    return sum(size * (size - 1) // 2 for size in sizes.ravel().tolist())
 
 
 def adjusted_rand_index(first: NDArray[Any], second: NDArray[Any]) -> float:

@@ -30,7 +30,7 @@ from experiments.paper_scrambled_query import (
     paper_bennett_epsilon,
     paper_theorem_3,
 )
-from incrowd.protocols.scrambled_query.bounds import bennett_epsilon, hoeffding_epsilon
+from incrowd.protocols.scrambled_query.bounds import BENNETT, HOEFFDING
 from incrowd.protocols.scrambled_query.theorems.capped import capped_epsilon
 from incrowd.protocols.scrambled_query.theorems.exact import ScramblerProfile
 from incrowd.protocols.scrambled_query.theorems.flooding import flooding_epsilon
@@ -259,8 +259,8 @@ def bounds(sampling: float, sources: int, dummies: int) -> Bounds:
     return Bounds(
         alone=alone,
         pure=capped_epsilon(*settings) if capped else None,
-        hoeffding=below(hoeffding_epsilon(*settings, DELTA)),
-        bennett=below(bennett_epsilon(*settings, DELTA)),
+        hoeffding=below(HOEFFDING.epsilon(*settings, DELTA)),
+        bennett=below(BENNETT.epsilon(*settings, DELTA)),
         printed=printed,
         printed_delta=None if printed is None else profile.delta(printed),
         exact=profile.epsilon(DELTA),

@@ -13,7 +13,7 @@ FILES = ("--data", EXAMPLES / "patients.csv", "--schema", EXAMPLES / "patients.t
 BUDGET = ("--epsilon", "1", "--delta", "1e-4")
 
 
-def test_the_example(incrowd: Call, tmp_path: Path) -> None:
+def test_query_example_meets_budget_with_all_tuples(incrowd: Call, tmp_path: Path) -> None:
     ended = incrowd("query", SQL, *FILES, *BUDGET, "--seed", "7", "--format", "json")
     assert ended.code == 0, ended.err
     told = json.loads(ended.out)
@@ -28,7 +28,7 @@ def test_the_example(incrowd: Call, tmp_path: Path) -> None:
     assert told["plan"] is None
 
 
-def test_a_plan_is_drawn_and_explained(incrowd: Call, tmp_path: Path) -> None:
+def test_query_draws_and_explains_plan(incrowd: Call, tmp_path: Path) -> None:
     drawing = tmp_path / "plan.svg"
     ended = incrowd(
         "query", SQL, *FILES, *BUDGET, "--explain", "--draw", drawing, "--report", "page.html"
@@ -41,7 +41,7 @@ def test_a_plan_is_drawn_and_explained(incrowd: Call, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("option", ["--report", "--draw"])
-def test_the_data_are_not_overwritten(incrowd: Call, option: str) -> None:
+def test_query_refuses_to_overwrite_data(incrowd: Call, option: str) -> None:
     data = Path("patients.csv")
     data.write_bytes((EXAMPLES / "patients.csv").read_bytes())
     files = ("--data", data, "--schema", EXAMPLES / "patients.toml")
@@ -50,7 +50,7 @@ def test_the_data_are_not_overwritten(incrowd: Call, option: str) -> None:
     assert data.read_bytes() == (EXAMPLES / "patients.csv").read_bytes()
 
 
-def test_limits_make_people_lie(incrowd: Call) -> None:
+def test_query_with_load_limit_uses_sampling(incrowd: Call) -> None:
     words = ("query", SQL, *FILES, *BUDGET, "--seed", "7", "--format", "json", "--max-load", "4500")
     told = json.loads(incrowd(*words).out)
     assert 0 < told["parameters"]["sampling"] < 1
@@ -58,7 +58,7 @@ def test_limits_make_people_lie(incrowd: Call) -> None:
     assert told["budget"]["met"]
 
 
-def test_a_result_with_noise_is_charged_twice(incrowd: Call) -> None:
+def test_query_with_release_charges_noise_twice(incrowd: Call) -> None:
     words = (
         "query", "SELECT age_range, COUNT(*) FROM patients GROUP BY age_range", *FILES,
         "--epsilon", "2", "--delta", "1e-4", "--seed", "7", "--format", "json", "--release", "0.5",
@@ -82,7 +82,7 @@ def test_a_result_with_noise_is_charged_twice(incrowd: Call) -> None:
         ("", errors.InvalidQuery, ()),
     ],
 )
-def test_sql_outside_the_subset(
+def test_query_rejects_sql_outside_subset(
     incrowd: Call, sql: str, kind: type[errors.IncrowdError], words: tuple[str, ...]
 ) -> None:
     ended = incrowd("query", sql, *FILES, *BUDGET)
@@ -106,12 +106,12 @@ def test_query_when_a_value_is_outside_its_domain_counts_it(incrowd: Call, tmp_p
     assert "0 have no answer and 1 have one outside the domain (the first is row 3)" in ended.err
 
 
-def test_fewer_people_than_a_scrambler_needs(incrowd: Call) -> None:
+def test_query_with_too_few_people_fails(incrowd: Call) -> None:
     words = ("query", SQL, *FILES, *BUDGET, "--sources", "5000", "--dummies", "10")
     assert_fails(incrowd(*words), errors.InvalidCrowd, "5000")
 
 
-def test_a_budget_that_nothing_can_meet_names_the_nearest(incrowd: Call) -> None:
+def test_query_with_infeasible_budget_names_nearest_epsilon(incrowd: Call) -> None:
     words = (
         "query", SQL, *FILES, "--epsilon", "0.01", "--delta", "1e-9",
         "--max-load", "3000", "--max-consents", "0.1",
@@ -155,7 +155,7 @@ def test_account_states_the_exact_bound(incrowd: Call) -> None:
     assert {"view", "neighbours", "method", "assumptions", "parameters"} <= told.keys()
 
 
-def test_account_by_mode(incrowd: Call) -> None:
+def test_account_states_bound_of_each_mode(incrowd: Call) -> None:
     capped = ("--targets", "20", "--sampling", "0.5", "--sources", "100", "--dummies", "99")
     assert account(incrowd, *capped, "--mode", "capped")["epsilon"] == pytest.approx(
         2.8604, abs=5e-5
@@ -164,13 +164,13 @@ def test_account_by_mode(incrowd: Call) -> None:
     assert account(incrowd, *local)["epsilon"] == pytest.approx(2.397895272798371, abs=1e-12)
 
 
-def test_grouping_sets_add_up_at_most(incrowd: Call) -> None:
+def test_account_of_grouping_sets_is_within_sum(incrowd: Call) -> None:
     base = ("--targets", "20", "--sampling", "0.3", "--sources", "600", "--dummies", "300")
     one, two = account(incrowd, *base), account(incrowd, *base, "--grouping-sets", "2")
     assert one["epsilon"] < two["epsilon"] < 2 * one["epsilon"] * 1.1
 
 
-def test_too_few_dummies_without_lies(incrowd: Call) -> None:
+def test_account_without_sampling_states_delta_floor(incrowd: Call) -> None:
     words = ("--targets", "20", "--sources", "100", "--dummies", "50", "--delta", "1e-4")
     ended = incrowd("account", "scrambler", *words, "--format", "json")
     assert ended.code == 0, ended.err
@@ -179,7 +179,7 @@ def test_too_few_dummies_without_lies(incrowd: Call) -> None:
     assert told["delta_floor"] == pytest.approx(0.95**50)
 
 
-def test_calibrate_solves_for_the_dummies(incrowd: Call) -> None:
+def test_calibrate_solves_for_dummies(incrowd: Call) -> None:
     words = (
         "calibrate", "scrambler", "--targets", "20", "--sampling", "0.1", "--sources", "600",
         "--delta", "1e-4", "--epsilon", "1", "--format", "json",
@@ -194,7 +194,7 @@ def test_calibrate_solves_for_the_dummies(incrowd: Call) -> None:
     assert fewer["epsilon"] > 1
 
 
-def test_a_survey_file_asks_the_same(incrowd: Call) -> None:
+def test_survey_file_gives_same_answer_as_query(incrowd: Call) -> None:
     ended = incrowd("run", EXAMPLES / "insulin.toml", "--seed", "7", "--no-report")
     assert ended.code == 0, ended.err
     assert "tuples" in ended.out
@@ -210,7 +210,9 @@ def test_a_survey_file_asks_the_same(incrowd: Call) -> None:
         {"sources": 200, "dummies": 5},
     ],
 )
-def test_what_is_given_stays_and_the_rest_is_chosen(incrowd: Call, given: dict[str, float]) -> None:
+def test_query_keeps_given_settings_and_chooses_rest(
+    incrowd: Call, given: dict[str, float]
+) -> None:
     words = [word for name, value in given.items() for word in (f"--{name}", value)]
     sql = "SELECT sex, COUNT(*) FROM patients GROUP BY sex"
     ended = incrowd("query", sql, *FILES, *BUDGET, *words, "--seed", "7", "--format", "json")
@@ -220,7 +222,7 @@ def test_what_is_given_stays_and_the_rest_is_chosen(incrowd: Call, given: dict[s
     assert told["budget"]["met"]
 
 
-def test_a_budget_for_whoever_is_shown_the_result(incrowd: Call) -> None:
+def test_query_budget_covers_curator_view(incrowd: Call) -> None:
     sql = "SELECT sex, COUNT(*) FROM patients GROUP BY sex"
     words = ("--release", "0.3", "--view", "curator+network", "--seed", "7", "--format", "json")
     told = json.loads(incrowd("query", sql, *FILES, *BUDGET, *words).out)
@@ -231,13 +233,13 @@ def test_a_budget_for_whoever_is_shown_the_result(incrowd: Call) -> None:
     assert told["reports"] == {"sent": 1000, "received": 1000}
 
 
-def test_a_condition_that_nobody_meets(incrowd: Call) -> None:
+def test_query_with_unmatched_condition_counts_zero(incrowd: Call) -> None:
     sql = "SELECT COUNT(*), AVG(insulin) FROM patients WHERE insulin > 49"
     told = json.loads(incrowd("query", sql, *FILES, *BUDGET, "--format", "json").out)
     assert told["table"]["rows"] == [[0, None, 0]]
 
 
-def test_keys_of_a_survey_that_mean_nothing_here(incrowd: Call, tmp_path: Path) -> None:
+def test_survey_rejects_keys_without_meaning(incrowd: Call, tmp_path: Path) -> None:
     text = (EXAMPLES / "insulin.toml").read_text().replace('"patients', f'"{EXAMPLES}/patients')
     for old, new, said in (
         ('kind = "query"', 'kind = "querry"', "task.kind"),

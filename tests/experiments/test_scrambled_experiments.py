@@ -55,7 +55,7 @@ def _number(cell: str) -> float:
     return inf if cell == "∞" else number(cell, "%")
 
 
-def test_writes_what_it_names(quick):
+def test_experiment_writes_named_pieces(quick):
     directory, printed = quick
     assert printed == [str(directory / name) for name in scrambled_query.EXPERIMENT.pieces]
 
@@ -82,19 +82,19 @@ def test_figures_are_drawings(quick, name):
         assert_made_by("experiments.scrambled_query", directory / name)
 
 
-class TestWhatIsPrinted:
+class TestPaperFormulas:
     """Values that were computed from the paper's formulas by hand, and what is wrong with them."""
 
     @pytest.mark.parametrize(
         ("sampling", "dummies", "printed"),
         [(0.1, 50, 4.8882), (0.5, 50, 1.8127), (0.1, 99, 4.7136), (0.5, 99, 1.4886)],
     )
-    def test_theorem_3_is_below_the_exact_value(self, sampling, dummies, printed):
+    def test_paper_theorem_3_is_below_exact_epsilon(self, sampling, dummies, printed):
         settings = (20, sampling, 100, dummies)
         assert paper_theorem_3(*settings) == pytest.approx(printed, abs=1e-4)
         assert paper_theorem_3(*settings) < capped_epsilon(*settings)
 
-    def test_theorem_4_allows_every_delta(self):
+    def test_paper_theorem_4_delta_is_negative(self):
         assert paper_theorem_4_delta(1.0, 20, 0.3, 100, 50) < 0
 
     @pytest.mark.parametrize(
@@ -107,29 +107,29 @@ class TestWhatIsPrinted:
             (0.7, 60, 60, 0.5313),
         ],
     )
-    def test_bennett(self, sampling, sources, dummies, printed):
+    def test_paper_bennett_epsilon_equals_values_by_hand(self, sampling, sources, dummies, printed):
         found = paper_bennett_epsilon(20, sampling, sources, dummies, 1e-4)
         assert found == pytest.approx(printed, abs=1.1e-4)
 
-    def test_bennett_is_violated(self):
+    def test_paper_bennett_epsilon_is_violated(self):
         """Without lies the proven δ is exact: the printed ε has another one, 24 times as large."""
         claimed = paper_bennett_epsilon(20, 0.0, 100, 300, 1e-4)
         assert ScramblerProfile(20, 0.0, 100, 300).delta(claimed) > 2.3e-3
         assert paper_bennett_delta(np.array([claimed]), 20, 0.0, 100, 300) <= 1e-4
 
-    def test_kmeans(self):
+    def test_paper_kmeans_is_sum_over_rounds(self):
         assert paper_kmeans(0.25, 10) == 2.5
 
 
 class TestHistograms:
-    def test_every_outcome_is_there(self):
+    def test_histogram_contains_all_outcomes(self):
         found = figures.histogram_losses((5, 5, 5, 5))
         assert len(found.losses) == comb(43, 3)
         assert (np.diff(found.losses) <= 0).all()
         # All 40 messages go to one target, and the largest loss is that of one message alone.
         assert found.losses[0] == pytest.approx(log(1 + 0.8 * 4 / 0.2))
 
-    def test_chances(self, monkeypatch):
+    def test_histogram_losses_equal_enumeration(self, monkeypatch):
         """Against a sum over everybody's choices, in a small case."""
         monkeypatch.setattr(figures, "HISTOGRAM", (3, 0.4, 2, 1))
         found = figures.histogram_losses.__wrapped__((1, 1, 0))
@@ -150,7 +150,7 @@ class TestHistograms:
         same = sorted(zip(found.losses, found.chances, strict=True))
         np.testing.assert_allclose(same, expected, atol=1e-12)
 
-    def test_the_curve_is_below_the_promise(self):
+    def test_histogram_curve_is_below_guarantee(self):
         """δ of the two laws at some ε, which no bound may be below."""
         profile = ScramblerProfile(*figures.HISTOGRAM)
         for name, true in figures.INPUTS.items():
@@ -165,8 +165,8 @@ class TestHistograms:
                 assert name != "all elsewhere" or profile.delta(epsilon) < 1.1 * attained
 
 
-class TestWhatIsFound:
-    def test_capped(self):
+class TestPublishedTables:
+    def test_published_capped_table_shows_printed_below_exact(self):
         """The conclusion of the paper is the other way round."""
         for row in published("scrambled_capped.md"):
             printed, exact, own = (
@@ -175,7 +175,7 @@ class TestWhatIsFound:
             assert printed < exact <= _number(row["alone"])
             assert own < exact
 
-    def test_known_bounds(self):
+    def test_published_bounds_equal_reference_values(self):
         """Computed independently in many digits."""
         known = {
             ("0.1", "100", "300"): 1.157602, ("0.3", "600", "0"): 1.129310,
@@ -194,7 +194,7 @@ class TestWhatIsFound:
         unsafe = [row for row in rows if row["δ there"] != "–" and _number(row["δ there"]) > 1e-4]
         assert len(unsafe) > len(rows) / 2
 
-    def test_composing_tightly_pays(self):
+    def test_tight_composition_beats_sum(self):
         for row in published("scrambled_sets.md"):
             assert _number(row["ε"]) <= _number(row["sum"])
 
@@ -207,11 +207,11 @@ class TestWhatIsFound:
             else:
                 assert _number(row["messages"]) <= _number(row["limit"])
 
-    def test_fewer_people_for_the_same_tuples_without_lies(self):
+    def test_sampling_needs_more_people_for_same_tuples(self):
         assert tradeoffs.people_for(0.0) == 10_000
         assert tradeoffs.people_for(0.5) == pytest.approx(10_000 / 0.525, abs=1)
 
-    def test_answers(self):
+    def test_published_answers_are_exact_only_without_sampling_and_noise(self):
         for row in published("scrambled_answers.md"):
             plainly = row["setting"].startswith("1,000 dummies") and row["with the result"] == "–"
             assert (_number(row["count error"]) == 0) == plainly
@@ -220,5 +220,5 @@ class TestWhatIsFound:
             elif plainly:
                 assert row["arrived"] == "100.0 %"
 
-    def test_odds(self):
+    def test_local_epsilon_of_figure_equals_closed_form(self):
         assert exp(figures.bounds(0.5, 100, 50).alone) == pytest.approx(21)

@@ -27,7 +27,6 @@ from incrowd.protocols.scrambled_query.plan.model import (
     Stage,
     aggregate,
     kmeans,
-    one_of,
 )
 from incrowd.protocols.scrambled_query.theorems.group_privacy import GroupProfile, TogetherProfile
 from incrowd.protocols.scrambled_query.theorems.mechanisms import (
@@ -42,7 +41,7 @@ LN3 = math.log(3)
 # Clusters on different paths of one tuple add up.
 
 
-def test_a_tuple_in_two_clusters_loses_twice_as_much_as_the_longest_path_says():
+def test_tuple_in_two_clusters_exceeds_longest_path_rule():
     p, r = truth_and_lie(4, 0.4)
     joint = max(math.log(p / r) + math.log(a / b) for a, b in product((p, r), repeat=2) if a >= b)
     assert joint == pytest.approx(3.8918, abs=1e-4)
@@ -68,14 +67,14 @@ def two_sets(targets, sampling, n, dummies):
     ("targets", "sampling", "n", "dummies"),
     [(4, 0.4, 1, 0), (2, 0.5, 3, 0), (3, 0.5, 3, 1), (3, 0.3, 4, 0), (2, 0.0, 1, 3)],
 )
-def test_two_grouping_sets_are_never_below_the_exact_joint_curve(targets, sampling, n, dummies):
+def test_two_grouping_sets_never_below_exact_joint_curve(targets, sampling, n, dummies):
     first, second = two_sets(targets, sampling, n, dummies)
     profile = aggregate([Scrambler(targets, sampling, n, dummies)] * 2, n).profile()
     for epsilon in (0.0, 0.2, 0.5, 1.0, 1.5, 2.0, 3.0):
         assert profile.delta(epsilon) >= either_way(first, second, epsilon) * (1 - 1e-9)
 
 
-def test_a_large_and_a_small_loss_share_a_grid_that_errs_upwards():
+def test_mixed_losses_on_shared_grid_err_upwards():
     """Randomized response of very different sizes, with and without a small release."""
     large, small = (8, 0.2), (2, 0.95)
     laws = []
@@ -99,7 +98,7 @@ def test_a_large_and_a_small_loss_share_a_grid_that_errs_upwards():
 @pytest.mark.parametrize(
     ("targets", "sampling", "n", "dummies"), [(4, 0.4, 1, 0), (2, 0.0, 1, 3), (5, 0.7, 1, 0)]
 )
-def test_two_per_cent_less_would_be_wrong(targets, sampling, n, dummies):
+def test_joint_curve_lowered_by_two_percent_is_below_exact(targets, sampling, n, dummies):
     first, second = two_sets(targets, sampling, n, dummies)
     profile = aggregate([Scrambler(targets, sampling, n, dummies)] * 2, n).profile()
     floor = divergence(first, second, 50.0)
@@ -109,7 +108,7 @@ def test_two_per_cent_less_would_be_wrong(targets, sampling, n, dummies):
             assert either_way(first, second, lowered) > delta
 
 
-def test_convolving_is_never_worse_than_adding_up_and_mostly_better():
+def test_convolving_never_exceeds_adding_up():
     one = Scrambler(20, 0.5, 600, 300)
     both = aggregate([one] * 2, 6000).profile()
     for delta in (1e-3, 1e-5, 1e-8):
@@ -119,9 +118,9 @@ def test_convolving_is_never_worse_than_adding_up_and_mostly_better():
     assert both.epsilon(far) <= 2 * one.profile().epsilon(far / 2) * (1 + 1e-9)
 
 
-def test_people_with_one_grouping_set_each_pay_for_the_worse():
+def test_people_with_one_set_each_get_worst_curve():
     small, large = Scrambler(4, 0.5, 40, 10), Scrambler(8, 0.3, 40, 10)
-    profile = one_of([small, large], 400).profile()
+    profile = aggregate([small, large], 400, answers="one").profile()
     for delta in (1e-3, 1e-6):
         assert profile.epsilon(delta) == max(
             each.profile().epsilon(delta) for each in (small, large)
@@ -148,7 +147,7 @@ def chained(first, second=None):
     )
 
 
-def test_a_later_cluster_that_depends_on_who_lied_undoes_the_mixing():
+def test_later_cluster_depending_on_redirection_undoes_mixing():
     routing, epsilon = Scrambler(2, 0.5, 6, 0), 0.25
 
     def others(real):  # what comes later depends on the others alone
@@ -168,7 +167,7 @@ def test_a_later_cluster_that_depends_on_who_lied_undoes_the_mixing():
     assert plan.profile().delta(epsilon) >= exact
 
 
-def test_without_lies_there_is_nothing_to_betray_but_a_tuple_moves_between_two_nodes():
+def test_later_cluster_without_sampling_sees_tuple_move_between_two_nodes():
     plan = chained(Scrambler(2, 0.0, 6, 30), Scrambler(2, 0.5, 2, 0))
     assert [(each.name, each.means, each.changes) for each in charges(plan, "people")] == [
         ("first", "mixing", 1),
@@ -186,7 +185,7 @@ def lloyd(points, centroids):
     return targets, means
 
 
-def test_one_point_reroutes_everybody_in_the_next_round():
+def test_kmeans_point_reroutes_everybody_in_next_round():
     here, there = ([first, 10, 10, *[4.9] * 8] for first in (1, -100))
     laws = []
     for points in (here, there):
@@ -240,7 +239,7 @@ def third_target(n, targets, sampling, release):
     return laws
 
 
-def test_costs_of_traffic_and_release_do_not_simply_add():
+def test_traffic_and_release_costs_do_not_simply_add():
     routing, release, epsilon = Scrambler(3, 0.5, 40, 0), 2.0, 1.25
     exact = divergence(*third_target(40, 3, 0.5, release), epsilon + release)
     mixed = routing.profile().delta(epsilon)
@@ -270,7 +269,7 @@ RELEASES = [
     ("targets", "sampling", "n", "dummies"),
     [(2, 0.5, 3, 0), (2, 0.5, 4, 1), (3, 0.6, 3, 0), (3, 0.9, 3, 1), (2, 0.0, 2, 2)],
 )
-def test_traffic_and_a_pure_release_together(targets, sampling, n, dummies, release):
+def test_traffic_and_pure_release_never_below_enumeration(targets, sampling, n, dummies, release):
     plan = aggregate([Scrambler(targets, sampling, n, dummies)], n, release=0.7)
     profile = plan.profile(released=True)
     mixed = Scrambler(targets, sampling, n, dummies).profile()
@@ -284,7 +283,7 @@ def test_traffic_and_a_pure_release_together(targets, sampling, n, dummies, rele
             assert either_way(*laws, epsilon) <= profile.delta(epsilon) * (1 + 1e-9)
 
 
-def test_absent_sources_and_tuples_that_do_not_count_are_covered():
+def test_absent_sources_and_unmatched_tuples_are_covered():
     targets, sampling, n = 3, 0.6, 3
     profile = aggregate([Scrambler(targets, sampling, n, 0)], n, release=0.7).profile(released=True)
     release = noisy_count(0.7)
@@ -307,7 +306,7 @@ def _with_absent(true, targets, sampling):
     return [(h, who, chance) for (h, who), chance in found.items()]
 
 
-def test_a_capped_scrambler_pays_for_its_lies_before_a_release():
+def test_capped_scrambler_before_release_pays_local_epsilon():
     plan = aggregate([CappedScrambler(3, 0.5, 10, 2)], 10, release=0.5)
     (lies, noise) = charges(plan, "people", released=True)
     assert (lies.means, noise.changes) == ("lies", 1)
@@ -315,7 +314,7 @@ def test_a_capped_scrambler_pays_for_its_lies_before_a_release():
     assert plan.profile(released=True).greatest_loss == pytest.approx(exact)
 
 
-def test_who_floods_alone_pays_for_a_release_once():
+def test_flooding_pays_for_release_once():
     targets, sampling, dummies, release = 3, 0.6, 1, 0.7
     p, r = truth_and_lie(targets, sampling)
     count, laws = noisy_count(release), []
@@ -346,7 +345,7 @@ def test_who_floods_alone_pays_for_a_release_once():
 
 
 @pytest.mark.parametrize("size", [2, 3])
-def test_group_privacy_covers_several_changed_messages(size):
+def test_group_profile_never_below_enumeration(size):
     targets, sampling, n, dummies = 2, 0.5, 4, 2
     rest = (0,) * (n - size)
     laws = [seen(outcomes((v,) * size + rest, targets, sampling, dummies), nothing) for v in (0, 1)]
@@ -359,7 +358,7 @@ def test_group_privacy_covers_several_changed_messages(size):
     assert either_way(*laws, 0.5) > Scrambler(targets, sampling, n, dummies).profile().delta(0.5)
 
 
-def test_group_privacy_is_tight_for_a_message_that_is_seen():
+def test_group_profile_is_tight_for_visible_message():
     group = GroupProfile(PureProfile(LN3, 0.75), 4)
     assert group.greatest_loss == 4 * LN3
     exact = 0.75**4 - math.exp(0.98 * group.epsilon(1e-12)) * 0.25**4
@@ -369,7 +368,7 @@ def test_group_privacy_is_tight_for_a_message_that_is_seen():
 # What a stage hears from several sides
 
 
-def test_a_record_in_two_clusters_of_one_release_counts_twice():
+def test_record_in_two_clusters_of_one_release_counts_twice():
     routing = Scrambler(2, 0.5, 10, 0)
     plan = Plan(
         (
@@ -390,7 +389,7 @@ def test_a_record_in_two_clusters_of_one_release_counts_twice():
     assert [each.changes for each in found if each.means == "noise"] == [2]
 
 
-def test_two_releases_after_the_same_lies_are_one():
+def test_releases_after_same_redirection_count_as_one():
     routing = Scrambler(2, 0.5, 3, 0)
     plan = Plan(
         (
@@ -434,7 +433,7 @@ def test_two_releases_after_the_same_lies_are_one():
 
 
 @pytest.mark.parametrize("delta", [0.02, 0.1, 0.3])
-def test_two_per_cent_less_would_be_wrong_with_a_release_too(delta):
+def test_release_bound_lowered_by_two_percent_is_below_exact(delta):
     """Alone behind a scrambler, what is seen is a message and whether it was real, with noise."""
     laws = [seen(outcomes((v,), 4, 0.4), noisy_answer(0.7, all)) for v in (0, 1)]
     profile = aggregate([Scrambler(4, 0.4, 1, 0)], 1, release=0.7).profile(released=True)
@@ -447,7 +446,7 @@ def test_two_per_cent_less_would_be_wrong_with_a_release_too(delta):
 @pytest.mark.parametrize(
     ("targets", "sampling", "n"), [(2, 0.5, 3), (2, 0.3, 4), (3, 0.5, 3), (2, 0.7, 4)]
 )
-def test_any_pure_release_that_reads_the_victims_own_record(targets, sampling, n, seed):
+def test_pure_release_of_victims_record_never_below_enumeration(targets, sampling, n, seed):
     """Answers whose log-odds change by at most ε_c with each record: absent, there, or another."""
     rng = random.Random(seed)
     release = rng.choice((0.3, 0.7, 1.5))

@@ -24,12 +24,7 @@ from scrambler_enumeration import (
 )
 
 from incrowd.privacy import LocalProfile
-from incrowd.protocols.scrambled_query.bounds import (
-    bennett_delta,
-    bennett_epsilon,
-    hoeffding_delta,
-    hoeffding_epsilon,
-)
+from incrowd.protocols.scrambled_query.bounds import BENNETT, HOEFFDING
 from incrowd.protocols.scrambled_query.theorems.capped import capped_epsilon
 from incrowd.protocols.scrambled_query.theorems.exact import ScramblerProfile
 from incrowd.protocols.scrambled_query.theorems.flooding import flooding_epsilon
@@ -62,19 +57,19 @@ def check_plain(targets, n, dummies, sigma):
 
 
 @pytest.mark.parametrize(("targets", "n"), SMALL)
-def test_no_input_and_no_output_is_above_the_bound(targets, n):
+def test_scrambler_bound_never_below_enumeration(targets, n):
     for dummies, sigma in itertools.product(range(4), SIGMAS):
         check_plain(targets, n, dummies, sigma)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("targets", "n"), LARGE)
-def test_no_input_and_no_output_is_above_the_bound_in_larger_groups(targets, n):
+def test_scrambler_bound_never_below_enumeration_in_larger_groups(targets, n):
     for dummies, sigma in itertools.product(range(4), SIGMAS):
         check_plain(targets, n, dummies, sigma)
 
 
-def test_lowered_by_two_percent_the_bound_is_too_small():
+def test_scrambler_bound_lowered_by_two_percent_is_below_enumeration():
     for targets, n, dummies, sigma, t in [
         (3, 1, 2, F(1, 2), F(3, 2)),
         (4, 2, 3, F(1, 10), F(3)),
@@ -86,7 +81,7 @@ def test_lowered_by_two_percent_the_bound_is_too_small():
         assert 0.98 * bound < truth <= bound * (1 + 1e-12)
 
 
-def test_the_attack_is_one_and_no_more():
+def test_attack_attains_lower_bound_and_no_more():
     for targets, n, dummies, sigma in [
         (2, 3, 1, F(1, 2)),
         (3, 3, 2, F(1, 10)),
@@ -111,7 +106,7 @@ def test_the_attack_is_one_and_no_more():
             assert found == pytest.approx(math.log(t), rel=1e-6)
 
 
-def test_an_absent_source_or_one_that_is_not_asked_for_changes_nothing():
+def test_absent_sources_do_not_raise_enumerated_delta():
     for targets, n, dummies, sigma in [
         (2, 3, 1, F(1, 2)),
         (3, 3, 1, F(0)),
@@ -126,7 +121,7 @@ def test_an_absent_source_or_one_that_is_not_asked_for_changes_nothing():
             assert truth <= profile.delta(just_below(t))
 
 
-def test_colluders_take_their_messages_out_of_the_crowd():
+def test_colluders_reduce_crowd_as_enumerated():
     targets, sigma, n, dummies = 3, F(1, 2), 4, 1
     bound = ScramblerProfile(targets, float(sigma), n - 1, dummies)
     for others in itertools.combinations_with_replacement(range(targets), n - 2):
@@ -136,7 +131,7 @@ def test_colluders_take_their_messages_out_of_the_crowd():
             assert divergence(*laws, t) <= bound.delta(just_below(t))
 
 
-def test_any_randomizer_with_dummies_of_its_blanket():
+def test_blanket_profile_never_below_enumeration():
     rng = random.Random(5)
     for _ in range(4):
         rows = [[F(rng.randint(2, 9)) for _ in range(3)] for _ in range(3)]
@@ -192,26 +187,26 @@ def check_capped(targets, n, sigma):
 
 
 @pytest.mark.parametrize(("targets", "n"), SMALL)
-def test_the_capped_scrambler_is_exact(targets, n):
+def test_capped_epsilon_equals_enumeration(targets, n):
     for sigma in SIGMAS[1:]:
         check_capped(targets, n, sigma)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("targets", "n"), LARGE)
-def test_the_capped_scrambler_is_exact_in_larger_groups(targets, n):
+def test_capped_epsilon_equals_enumeration_in_larger_groups(targets, n):
     for sigma in SIGMAS[1:]:
         check_capped(targets, n, sigma)
 
 
-def test_capped_with_absent_sources():
+def test_capped_epsilon_with_absent_sources_never_below_enumeration():
     for targets, n, dummies, sigma in [(3, 3, 2, F(1, 2)), (2, 4, 2, F(1, 10)), (4, 2, 1, F(1, 2))]:
         ratio = true_capped_ratio(targets, sigma, n, dummies, nones=True)
         found = capped_epsilon(targets, float(sigma), n, dummies)
         assert found == pytest.approx(math.log(ratio), abs=1e-9)
 
 
-def test_the_worst_output_of_a_capped_scrambler():
+def test_capped_scrambler_has_stated_worst_output():
     targets, n, dummies, sigma = 4, 5, 3, F(1, 2)
     first, second = capped_laws(targets, sigma, (2,) * (n - 1), dummies, (0, 1))
     worst = greatest_ratio(first, second)
@@ -219,7 +214,7 @@ def test_the_worst_output_of_a_capped_scrambler():
     assert worst == true_capped_ratio(targets, sigma, n, dummies)
 
 
-def test_a_capped_scrambler_that_fills_every_target_is_a_broadcast():
+def test_capped_scrambler_filling_all_targets_reveals_nothing():
     first, second = capped_laws(3, F(1, 2), (1,), 4, (0, 2))
     assert set(first) == set(second) == {(2, 2, 2)}
     assert capped_epsilon(3, 0.5, 2, 4) == 0
@@ -234,9 +229,7 @@ def test_a_capped_scrambler_that_fills_every_target_is_a_broadcast():
         (0.5, 99, 1.4886, 2.7529, 2.8604),
     ],
 )
-def test_what_is_printed_for_capped_scramblers_is_too_small(
-    sigma, dummies, printed, exact_b, exact_a
-):
+def test_printed_capped_epsilon_is_below_enumeration(sigma, dummies, printed, exact_b, exact_a):
     n, targets = 100, 20
     assert printed_capped(1 - sigma, sigma / (targets - 1), n, dummies) == pytest.approx(
         printed, abs=5e-5
@@ -248,7 +241,7 @@ def test_what_is_printed_for_capped_scramblers_is_too_small(
     assert printed < exact_b < exact_a
 
 
-def test_dummies_are_better_spent_by_sources_than_by_a_capped_scrambler():
+def test_flooding_beats_capped_scrambler_for_same_dummies():
     assert capped_epsilon(20, 0.5, 100, 99) > 2.86 > flooding_epsilon(20, 0.5, 1)
     assert flooding_epsilon(20, 0.5, 1) == pytest.approx(math.log(11))
 
@@ -257,7 +250,7 @@ def test_dummies_are_better_spent_by_sources_than_by_a_capped_scrambler():
 
 
 @pytest.mark.parametrize("targets", [2, 3, 4, 5, 6])
-def test_flooding_is_exact(targets):
+def test_flooding_epsilon_equals_enumeration(targets):
     for dummies, sigma in itertools.product(range(targets), SIGMAS[1:]):
         first, second = (flooding_law(targets, sigma, dummies, true) for true in (0, 1))
         assert sum(first.values()) == 1
@@ -275,7 +268,7 @@ def test_flooding_is_exact(targets):
         assert max(nobody[key] / second[key] for key in nobody) <= ratio
 
 
-def test_flooding_needs_a_random_order():
+def test_flooding_in_fixed_order_exceeds_bound():
     sigma, targets = F(1, 2), 5
     first, other = F(3, 5), F(1, 10)
     assert math.log(first / other) == pytest.approx(flooding_epsilon(targets, float(sigma), 0))
@@ -315,9 +308,7 @@ def printed_bennett(targets, sigma, size, epsilon):
     ("size", "sigma", "epsilon", "exact", "printed", "corrected"),
     [(300, 0.3, 0.3, 5.357, 0.438, 45.9), (1000, 0.5, 0.2, 0.938, 0.0432, 9.57)],
 )
-def test_the_printed_form_of_bennetts_bound_is_no_bound(
-    size, sigma, epsilon, exact, printed, corrected
-):
+def test_printed_bennett_form_is_below_exact_mean(size, sigma, epsilon, exact, printed, corrected):
     _, mean, _ = summed(20, sigma, size, epsilon)
     assert mean == pytest.approx(exact, rel=2e-3)
     assert printed_bennett(20, sigma, size, epsilon) == pytest.approx(
@@ -325,7 +316,7 @@ def test_the_printed_form_of_bennetts_bound_is_no_bound(
     )
     assert printed < exact < corrected
     # One source among dummies: our corrected form is the bound that is coded.
-    assert bennett_delta(20, sigma, 1, size - 1, epsilon) == pytest.approx(
+    assert BENNETT.delta(20, sigma, 1, size - 1, epsilon) == pytest.approx(
         min(1.0, printed_bennett(20, sigma, size, epsilon)[1] / size), rel=1e-7
     )
 
@@ -377,9 +368,7 @@ def exact_pair(targets, sigma, n, dummies, t):
         (0.0, 5, 1000, 0.3425, 4.45e-3),
     ],
 )
-def test_the_printed_form_of_bennetts_bound_promises_what_is_not_kept(
-    sigma, n, dummies, printed, exact
-):
+def test_printed_bennett_form_states_violated_epsilon(sigma, n, dummies, printed, exact):
     targets = 20
     hidden = np.arange(n) if sigma else np.zeros(1, np.int64)
     weight = binom.pmf(hidden, n - 1, sigma)
@@ -395,22 +384,22 @@ def test_the_printed_form_of_bennetts_bound_promises_what_is_not_kept(
     assert ScramblerProfile(targets, sigma, n, dummies).delta(printed) >= found
 
 
-def test_with_the_printed_sign_the_bound_is_negative():
+def test_printed_hoeffding_sign_makes_bound_negative():
     epsilon, sigma, targets, size = 0.5, 0.5, 20, 300
     a = 1 - math.exp(epsilon)
     b = (1 - sigma) * targets * (1 + math.exp(epsilon)) - 2 * sigma * a
     assert b**2 / (4 * a) * math.exp(-2 * size * a**2 / b**2) < 0
-    assert hoeffding_delta(targets, sigma, 1, size - 1, epsilon) > 0
+    assert HOEFFDING.delta(targets, sigma, 1, size - 1, epsilon) > 0
 
 
-def test_bounds_that_rise_again_are_met_first_where_they_fall():
+def test_older_bounds_that_rise_again_return_first_crossing():
     settings = (20, 0.1, 600, 300)
-    first = bennett_epsilon(*settings, 1e-4)
+    first = BENNETT.epsilon(*settings, 1e-4)
     assert first == pytest.approx(2.3101, abs=1e-4)
-    assert bennett_delta(*settings, 5.0) > 1e-4, "from above one would stop at ε0"
+    assert BENNETT.delta(*settings, 5.0) > 1e-4, "from above one would stop at ε0"
 
 
-def test_a_reduction_to_clones_with_a_neither_outcome_is_no_bound():
+def test_clone_reduction_with_neither_outcome_is_below_exact_delta():
     # (A + 1, B), (A, B + 1) or (A, B) with A + B of two targets: what the attack looks at.
     targets, sigma, t = 3, F(1, 2), F(math.e)
     (truth,) = true_deltas(targets, sigma, 2, 0, [t])
@@ -421,7 +410,7 @@ def test_a_reduction_to_clones_with_a_neither_outcome_is_no_bound():
     assert truth <= ScramblerProfile(targets, 0.5, 2, 0).delta(just_below(t))
 
 
-def test_five_thousand_samples_say_little():
+def test_monte_carlo_of_five_thousand_samples_is_inconclusive():
     for sigma, size, epsilon in [(0.0, 301, 1.4379), (0.5, 350, 0.5), (0.1, 1010, 0.5458)]:
         chance, mean, square = summed(20, sigma, size, epsilon)
         assert 2e-5 < mean / size < 3e-4
@@ -494,12 +483,12 @@ WITHOUT_LIES = [
 
 
 @pytest.mark.parametrize(("sigma", "n", "dummies", "hoeffding", "bennett", "exact"), TABLE)
-def test_reference_values(sigma, n, dummies, hoeffding, bennett, exact):
+def test_epsilons_equal_reference_values(sigma, n, dummies, hoeffding, bennett, exact):
     profile = ScramblerProfile(20, sigma, n, dummies)
     found = profile.epsilon(1e-4)
     assert found == pytest.approx(exact, abs=1e-6)
     alone = profile.greatest_loss
-    for bound, expected in [(hoeffding_epsilon, hoeffding), (bennett_epsilon, bennett)]:
+    for bound, expected in [(HOEFFDING.epsilon, hoeffding), (BENNETT.epsilon, bennett)]:
         older = bound(20, sigma, n, dummies, 1e-4)
         assert older == pytest.approx(alone if expected is LOCAL else expected, abs=1e-4)
         assert older > found
@@ -509,16 +498,16 @@ def test_reference_values(sigma, n, dummies, hoeffding, bennett, exact):
 
 
 @pytest.mark.parametrize(("dummies", "hoeffding", "bennett", "exact"), WITHOUT_LIES)
-def test_reference_values_without_lies(dummies, hoeffding, bennett, exact):
+def test_epsilons_without_sampling_equal_reference_values(dummies, hoeffding, bennett, exact):
     profile = ScramblerProfile(20, 0.0, 7, dummies)
     assert profile.epsilon(1e-4) == pytest.approx(exact, abs=5e-5)
     assert profile.lower(1e-4) == pytest.approx(profile.epsilon(1e-4), rel=1e-8)
-    for bound, expected in [(hoeffding_epsilon, hoeffding), (bennett_epsilon, bennett)]:
+    for bound, expected in [(HOEFFDING.epsilon, hoeffding), (BENNETT.epsilon, bennett)]:
         older = bound(20, 0.0, 7, dummies, 1e-4)
         assert older is None if expected is None else older == pytest.approx(expected, abs=1e-4)
 
 
-def test_the_printed_bennett_column_is_below_the_exact_one():
+def test_printed_bennett_column_is_below_exact_column():
     """At this ε the printed form claims 1e-4; the bound that is met to a few percent says 4e-3."""
     assert ScramblerProfile(20, 0.1, 600, 1000).delta(0.2937) == pytest.approx(4.0e-3, rel=0.03)
     assert ScramblerProfile(20, 0.1, 600, 1000).lower(2e-3) > 0.2937

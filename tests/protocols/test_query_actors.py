@@ -69,7 +69,7 @@ def report(protocol, person, target=0, size=None):
 # Where everybody is.
 
 
-def test_everybody_has_a_place():
+def test_topology_addresses_every_party_once():
     protocol = ScrambledQuery(n=20, targets=3, sources=7, spares=2, query=SETS)
     everyone = Places.of(protocol)
     assert everyone.targets == (3, 3, 1)
@@ -94,7 +94,7 @@ def test_everybody_has_a_place():
         assert len(members) <= 7
 
 
-def test_who_answers_one_set_has_one_scrambler_with_room_for_everybody():
+def test_topology_with_one_set_each_assigns_one_scrambler():
     for n in (5, 20, 41):
         protocol = ScrambledQuery(n=n, targets=3, sources=4, answers="one", query=SETS)
         everyone = Places.of(protocol)
@@ -110,7 +110,7 @@ def test_who_answers_one_set_has_one_scrambler_with_room_for_everybody():
         assert most <= 4
 
 
-def test_without_scramblers_everybody_talks_to_compute_nodes():
+def test_topology_in_local_mode_contacts_compute_nodes():
     protocol = ScrambledQuery(n=20, targets=3, mode="local", dummies=1, query=SETS)
     assert protocol.helpers == (*(f"compute/{each}" for each in range(7)), CURATOR)
     assert protocol.contacts(5) == protocol.helpers[:-1]
@@ -119,18 +119,18 @@ def test_without_scramblers_everybody_talks_to_compute_nodes():
 @pytest.mark.parametrize(
     "address", ["scrambler/2", "spare/1", "compute/3", "device/12", "shuffler", "scrambler/01"]
 )
-def test_who_has_no_place_is_refused(address):
+def test_make_actor_rejects_unknown_address(address):
     with pytest.raises(InvalidParameter, match="no part in this query"):
         made(own(), address, value=tuples(own())[:1])
 
 
-def test_source_without_a_tuple_cannot_start():
+def test_source_without_tuple_refuses_to_start():
     source = own().actor(device(1), ActorContext(generator=Seeds(1).generator))
     with pytest.raises(InvalidParameter, match="its owner's value"):
         source.start(0.0)
 
 
-def test_deadlines_follow_each_other():
+def test_deadlines_are_increasing():
     until = topology.deadlines(TIMING)
     order = [until.people, until.scramblers, until.replaced, until.spares, until.compute]
     order += [until.counted, until.result]
@@ -141,7 +141,7 @@ def test_deadlines_follow_each_other():
 # A source.
 
 
-def test_every_message_of_a_source_has_the_same_size_and_only_its_target_shows():
+def test_source_messages_have_equal_size_and_show_only_target():
     protocol = ScrambledQuery(n=20, targets=4, sampling=0.5, sources=20, query=SETS)
     values = patients(20)
     found = sealers(protocol)
@@ -166,7 +166,7 @@ def test_every_message_of_a_source_has_the_same_size_and_only_its_target_shows()
     assert real[1] > 5
 
 
-def test_a_source_sends_its_tuple_where_it_belongs_or_nothing():
+def test_source_sends_tuple_to_true_target_or_dummy():
     """Real if and only if the drawn target is its own; what fails WHERE is a dummy anywhere."""
     protocol = ScrambledQuery(n=60, targets=4, sampling=0.6, sources=60, query=SETS)
     values = patients(60)
@@ -192,7 +192,7 @@ def test_a_source_sends_its_tuple_where_it_belongs_or_nothing():
     assert len(anywhere) == 4
 
 
-def test_a_source_repeats_the_same_bytes_until_it_is_answered():
+def test_source_repeats_same_bytes_until_answered():
     actor = made(own(), device(3))
     (first,) = sends(actor.start(0.0))
     (again,) = sends(actor.wake(1.0))
@@ -209,7 +209,7 @@ def test_a_source_repeats_the_same_bytes_until_it_is_answered():
     assert tell(actor, first.to, wire.Accepted(0, id_)) == []
 
 
-def test_a_source_goes_to_one_spare_and_no_other():
+def test_source_diverts_to_one_spare_only():
     actor = made(own(spares=2), device(3))
     (first,) = sends(actor.start(0.0))
     tell(actor, first.to, wire.Refused(0, REPORT.decode(first.body).id))
@@ -228,7 +228,7 @@ def test_a_source_goes_to_one_spare_and_no_other():
     assert done == Done(Receipt((0,), ()))
 
 
-def test_without_a_scrambler_messages_go_to_distinct_nodes_in_random_order():
+def test_source_in_local_mode_sends_to_distinct_nodes_in_random_order():
     protocol = own(N, mode="local", sources=0, spares=0, dummies=1, sampling=0.3)
     first, real = Counter(), Counter()
     rng = np.random.default_rng(1)
@@ -263,7 +263,7 @@ def _collected(protocol, sealer=None, people=range(0, N, 2), now=1.0):
     return actor, effects
 
 
-def test_a_scrambler_sends_what_came_and_dummies_and_forgets():
+def test_scrambler_sends_messages_and_dummies_then_forgets():
     protocol = own()
     actor, effects = _collected(protocol)
     (ask,) = sends(effects, CURATOR)
@@ -292,7 +292,7 @@ def test_a_scrambler_sends_what_came_and_dummies_and_forgets():
     assert answer == Send(device(0), wire.encode(wire.Accepted(0, bytes(16))))
 
 
-def test_nothing_leaves_before_the_grant_and_everything_is_forgotten_without():
+def test_scrambler_sends_nothing_before_grant_and_forgets_when_lost():
     protocol = own()
     actor, _ = _collected(protocol)
     assert all(each.to == CURATOR for each in sends(actor.wake(50.0)))
@@ -302,7 +302,7 @@ def test_nothing_leaves_before_the_grant_and_everything_is_forgotten_without():
     assert (held, intake[1][0][1], outbox[0]) == ([], {}, {})
 
 
-def test_a_late_message_is_refused_and_its_sender_replaced():
+def test_scrambler_refuses_late_message_and_replaces_sender():
     protocol = own()
     actor, effects = _collected(protocol, people=range(0, 8, 2))
     assert sends(effects, CURATOR) == []
@@ -318,7 +318,7 @@ def test_a_late_message_is_refused_and_its_sender_replaced():
     ("person", "options"),
     [(1, {}), (N, {}), (0, {"target": 3}), (0, {"size": 3}), (0, {"size": 100}), (0, {"size": 0})],
 )
-def test_a_message_that_stands_out_is_no_message(person, options):
+def test_scrambler_ignores_message_of_unusual_size_or_target(person, options):
     protocol = own()
     actor = made(protocol, "scrambler/0")
     actor.start(0.0)
@@ -329,7 +329,7 @@ def test_a_message_that_stands_out_is_no_message(person, options):
     assert actor.state() == state
 
 
-def test_a_scrambler_cannot_read_what_it_carries():
+def test_scrambler_cannot_read_sealed_records():
     """Nothing that it ever holds or sends has a tuple in it, or who sent what once it is asked."""
     protocol = own(n=10, sources=5)
     found = sealers(protocol)
@@ -381,7 +381,7 @@ def test_parcels_are_in_random_order():
     assert stats.chisquare(places_.ravel()).pvalue > 1e-4
 
 
-def test_what_a_scrambler_adds_has_its_law():
+def test_added_messages_follow_stated_law():
     rng = np.random.default_rng(1)
     held = np.array([4, 0, 1])
     found = np.array([np.bincount(added(3, held, 8, 4, False, rng), minlength=3)
@@ -397,7 +397,7 @@ def test_what_a_scrambler_adds_has_its_law():
     assert added(1, np.array([3]), 5, 7, False, rng) == [0, 0]
 
 
-def test_under_a_cap_no_target_gets_more_than_there_are_sources():
+def test_added_messages_under_cap_never_exceed_sources():
     """By enumeration of all orders, for two targets of which one is nearly full."""
     rng = np.random.default_rng(1)
     held = np.array([3, 1])
@@ -413,7 +413,7 @@ def test_under_a_cap_no_target_gets_more_than_there_are_sources():
 # A spare.
 
 
-def test_a_spare_waits_for_a_group_and_takes_one():
+def test_spare_waits_for_group_and_takes_one():
     protocol = own()
     actor = made(protocol, "spare/0")
     assert actor.start(0.0) == [Done()]
@@ -452,7 +452,7 @@ def _part(protocol, node=0):
     return made(protocol, f"compute/{node}"), read
 
 
-def test_a_compute_node_counts_what_is_real_and_its_own_once():
+def test_compute_node_counts_own_real_records_once():
     protocol = own()
     actor, read = _part(protocol)
     actor.start(0.0)
@@ -479,7 +479,7 @@ def test_a_compute_node_counts_what_is_real_and_its_own_once():
     assert part.body not in actor.state()
 
 
-def test_only_groups_that_count_are_folded():
+def test_compute_node_folds_only_counted_groups():
     protocol = own()
     actor, read = _part(protocol)
     actor.start(0.0)
@@ -490,7 +490,7 @@ def test_only_groups_that_count_are_folded():
 
 
 @pytest.mark.parametrize("sender", ["scrambler/1", device(0), "compute/1", CURATOR, "spare/1"])
-def test_only_the_scrambler_of_a_group_or_a_spare_brings_it(sender):
+def test_compute_node_takes_parcel_from_scrambler_or_spare_only(sender):
     actor, _ = _part(own())
     actor.start(0.0)
     state = actor.state()
@@ -500,7 +500,7 @@ def test_only_the_scrambler_of_a_group_or_a_spare_brings_it(sender):
     assert actor.state() == state
 
 
-def test_what_cannot_be_opened_is_left_out():
+def test_compute_node_drops_records_that_do_not_open():
     protocol = own()
     found = sealers(protocol)
     actor = made(protocol, "compute/0", found["compute/0"])
@@ -515,7 +515,7 @@ def test_what_cannot_be_opened_is_left_out():
     assert np.frombuffer(told.traffic, "<i8").tolist() == [3, 0]
 
 
-def test_numbers_that_no_device_sends_spoil_nothing():
+def test_compute_node_drops_impossible_numbers():
     columns = (
         Column(name="place", type="category", values=("a", "b"), complete=True),
         Column(name="free", type="number", complete=True),
@@ -536,7 +536,7 @@ def test_numbers_that_no_device_sends_spoil_nothing():
     assert measured.tolist() == [(2.5, 9)]
 
 
-def test_a_part_has_the_same_size_whatever_is_in_it():
+def test_part_has_equal_size_for_all_contents():
     protocol = ScrambledQuery(n=20, targets=4, sources=10, query=SETS)
     makers = without(*(device(each) for each in range(3, 20)))
     few = Queried(protocol, 1, change=makers)
@@ -554,7 +554,7 @@ def test_a_part_has_the_same_size_whatever_is_in_it():
         form.unpack(bytes(form.nbytes + 1))
 
 
-def test_with_noise_the_curator_is_not_told_what_came_from_whom():
+def test_part_with_noise_hides_traffic_from_curator():
     query = Query(
         sql="SELECT sex, COUNT(*), SUM(stay) FROM patients GROUP BY GROUPING SETS ((sex), ())",
         table="patients",
@@ -584,7 +584,7 @@ def test_with_noise_the_curator_is_not_told_what_came_from_whom():
 # The curator.
 
 
-def test_a_group_is_granted_to_one_scrambler_ever():
+def test_curator_grants_group_to_one_scrambler_ever():
     protocol = own()
     curator = made(protocol, CURATOR)
     curator.start(0.0)
@@ -613,7 +613,7 @@ def test_a_group_is_granted_to_one_scrambler_ever():
     assert tell(copy, "spare/0", messages.Taken(1), until.replaced) == []
 
 
-def test_an_impossible_part_is_none():
+def test_curator_ignores_impossible_part():
     protocol = own()
     curator = made(protocol, CURATOR)
     curator.start(0.0)
@@ -640,7 +640,7 @@ def test_an_impossible_part_is_none():
     assert done.output.present == (12,)
 
 
-def test_arbitrary_bytes_cause_nothing():
+def test_actors_ignore_arbitrary_bytes():
     mixing = own()
     alone = own(mode="local", sources=0, spares=0, dummies=1)
     for protocol in (mixing, alone):
@@ -651,7 +651,7 @@ def test_arbitrary_bytes_cause_nothing():
             throw_at(actor, senders)
 
 
-def test_messages_of_others_cause_nothing():
+def test_actors_ignore_messages_of_wrong_senders():
     """Well-formed messages at the wrong door."""
     protocol = own()
     bodies = [
@@ -685,7 +685,7 @@ PLAYS = 600
     ],
     ids=["scrambler", "capped", "local", "filled"],
 )
-def test_what_is_played_has_the_law_of_what_is_simulated(options):
+def test_played_query_has_law_of_simulated_query(options):
     """How many messages go where, together with how many tuples arrive: a two-sample χ²."""
     n = 4
     protocol = own(n, targets=2, sampling=0.4, spares=0, **options)

@@ -128,25 +128,25 @@ def _audit(sampling: float, dummies: int, mode: str, absent: int, plays: int) ->
 
 
 @pytest.mark.parametrize("case", range(len(CASES)))
-def test_no_event_is_beyond_what_is_promised(case):
+def test_audit_finds_no_event_beyond_guarantee(case):
     assert _audit(*CASES[case], LONG[case] // 200) == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", range(len(CASES)))
-def test_nor_in_a_hundred_thousand_plays(case):
+def test_audit_of_hundred_thousand_plays_finds_no_event_beyond_guarantee(case):
     assert _audit(*CASES[case], LONG[case]) == []
 
 
 @pytest.mark.parametrize(("sampling", "dummies", "plays"), [(0.1, 60, 500), (0.0, 40, 150)])
-def test_the_audit_finds_a_scrambler_without_dummies(sampling, dummies, plays):
+def test_audit_detects_scrambler_without_dummies(sampling, dummies, plays):
     promise = protocol(sampling, dummies).guarantee("network")
     without = protocol(sampling, 0)
     inputs = [observed(without, place, plays, seed) for seed, place in enumerate("bc")]
     assert refuted(*inputs, promise.delta)
 
 
-def test_the_audit_finds_sources_that_never_lie():
+def test_audit_detects_sources_that_never_redirect():
     promise = protocol(0.8, 0).guarantee("network")
     honest = protocol(0.0, 0)
     inputs = [observed(honest, place, 200, seed) for seed, place in enumerate("bc")]
@@ -154,7 +154,7 @@ def test_the_audit_finds_sources_that_never_lie():
 
 
 @pytest.mark.slow
-def test_the_audit_is_sharp():
+def test_audit_detects_third_of_dummies_missing():
     """With a third of the dummies missing, a hundred thousand plays show it."""
     promise = protocol(0.0, 40).guarantee("network")
     fewer = protocol(0.0, 27)

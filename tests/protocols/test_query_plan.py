@@ -16,7 +16,6 @@ from incrowd.protocols.scrambled_query.plan.model import (
     Stage,
     aggregate,
     kmeans,
-    one_of,
 )
 from incrowd.protocols.scrambled_query.theorems.group_privacy import (
     GroupProfile,
@@ -45,7 +44,7 @@ def charged(plan, people="people", **view):
 # What is derived
 
 
-def test_one_cluster_promises_what_its_routing_does():
+def test_plan_of_one_cluster_equals_routing_profile():
     profile = SIMPLE.profile()
     for delta in (1e-3, 1e-6, 1e-200):
         assert profile.epsilon(delta) == MIX.profile().epsilon(delta)
@@ -55,17 +54,17 @@ def test_one_cluster_promises_what_its_routing_does():
     assert charged(SIMPLE) == [("sent", "mixing", 1)]
 
 
-def test_aggregate_is_the_same_plan_by_another_name():
+def test_aggregate_equals_plan_written_out():
     assert aggregate([MIX], 100).profile() == SIMPLE.profile()
 
 
-def test_colluders_are_taken_from_the_mix():
+def test_colluders_reduce_mixed_sources():
     found = aggregate([MIX], 100).profile(colluders=10)
     assert found.epsilon(1e-6) == MIX.profile(10).epsilon(1e-6)
     assert found.epsilon(1e-6) > SIMPLE.profile().epsilon(1e-6)
 
 
-def test_one_target_tells_nothing():
+def test_cluster_with_one_target_costs_nothing():
     plan = aggregate([Scrambler(1, 0.5, 50, 0)], 100)
     assert charged(plan) == []
     assert plan.profile().epsilon(1e-9) == 0
@@ -75,19 +74,19 @@ def test_one_target_tells_nothing():
     assert mixed.profile() == SIMPLE.profile()
 
 
-def test_one_target_with_a_release_costs_the_release_alone():
+def test_cluster_with_one_target_costs_release_alone():
     plan = aggregate([Scrambler(1, 0.5, 50, 0)], 100, release=0.4)
     assert charged(plan, released=True) == [("compute 1", "noise", 1)]
     assert plan.profile(released=True).greatest_loss == 0.4
 
 
-def test_a_release_costs_nothing_while_nobody_sees_it():
+def test_release_costs_nothing_while_unseen():
     plan = aggregate([MIX] * 2, 100, release=1.0)
     assert charged(plan) == [("set 1", "mixing", 1), ("set 2", "mixing", 1)]
     assert plan.profile() == aggregate([MIX] * 2, 100).profile()
 
 
-def test_a_release_that_is_seen_is_charged_for_two_records_or_the_lies_are():
+def test_release_when_seen_charges_two_records_or_local_epsilon():
     plan = aggregate([MIX] * 2, 100, release=1.0)
     assert charged(plan, released=True) == [
         ("set 1", "mixing", 1),
@@ -108,7 +107,7 @@ def test_a_release_that_is_seen_is_charged_for_two_records_or_the_lies_are():
     assert profile.epsilon(1e-200) <= 2 * MIX.local_epsilon + 1.0  # far out the lies cost less
 
 
-def test_without_lies_a_release_adds_up():
+def test_release_without_sampling_adds_up():
     still = Scrambler(4, 0.0, 50, 200)
     plan = aggregate([still], 100, release=0.5)
     assert charged(plan, released=True) == [("set 1", "mixing", 1), ("compute 1", "noise", 1)]
@@ -116,26 +115,26 @@ def test_without_lies_a_release_adds_up():
     assert both <= still.profile().epsilon(1e-6) + 0.5
 
 
-def test_whoever_hides_alone_pays_once():
+def test_flooding_pays_for_release_once():
     plan = aggregate([Flooding(4, 0.5, 1)], 100, release=0.5)
     assert charged(plan, released=True) == [("set 1", "mixing", 1), ("compute 1", "noise", 1)]
     assert not [each for each in plan.stages if each.kind == "scrambler"]
 
 
-def test_answers_of_different_people_do_not_add_up():
-    plan = one_of([MIX, Scrambler(8, 0.3, 50, 20)], 101, release=1.0)
+def test_grouping_sets_of_different_people_do_not_add_up():
+    plan = aggregate([MIX, Scrambler(8, 0.3, 50, 20)], 101, release=1.0, answers="one")
     assert [each.nodes for each in plan.stages if each.kind == "source"] == [51, 50]
     assert [each.release for each in plan.stages if each.kind == "compute"] == [1.0, 1.0]
     assert isinstance(plan.profile(), WorstProfile)
-    assert isinstance(one_of([MIX, MIX], 100).profile(), TogetherProfile)
+    assert isinstance(aggregate([MIX, MIX], 100, answers="one").profile(), TogetherProfile)
 
 
-def test_a_result_without_noise_is_not_promised():
+def test_result_without_noise_is_not_proven():
     with pytest.raises(NotProven, match="result gets tuples of people without noise"):
         SIMPLE.profile(released=True)
 
 
-def test_k_means_with_a_release_composes_its_rounds():
+def test_kmeans_with_release_composes_rounds():
     plan = kmeans(MIX, 100, iterations=3, release=0.2)
     assert charged(plan) == [
         ("round 1", "mixing", 1),
@@ -151,7 +150,7 @@ def test_k_means_with_a_release_composes_its_rounds():
     assert plan.profile().epsilon(delta) < plan.profile(released=True).epsilon(delta)
 
 
-def test_k_means_without_a_release_is_group_privacy():
+def test_kmeans_without_release_is_group_privacy():
     plan = kmeans(MIX, 100, iterations=3)
     assert charged(plan) == [
         ("round 1", "lies", 1),
@@ -166,12 +165,12 @@ def test_k_means_without_a_release_is_group_privacy():
     assert math.isfinite(kmeans(MIX, 60_000, iterations=10).profile().epsilon(1e-9))
 
 
-def test_what_people_hear_may_have_no_attack_known():
+def test_cluster_decided_by_earlier_messages_claims_no_attack():
     plan = kmeans(MIX, 100, iterations=3, release=0.2)
     assert plan.profile().lower(1e-5) == MIX.profile().lower(1e-5)
 
 
-def test_content_is_followed_through_stages_that_only_pass_on():
+def test_tuple_is_followed_through_simple_stages():
     plan = Plan(
         (
             PEOPLE,
@@ -190,7 +189,7 @@ def test_content_is_followed_through_stages_that_only_pass_on():
     assert charged(plan) == [("sent", "lies", 1), ("again", "mixing", 1)]
 
 
-def test_noise_on_the_way_stops_what_is_passed_on():
+def test_noise_on_the_way_stops_dependency():
     # It would be open whether what it hears decides where it sends, or what it releases.
     with pytest.raises(InvalidParameter, match="let the stage after it decide"):
         Plan(
@@ -219,7 +218,7 @@ def test_noise_on_the_way_stops_what_is_passed_on():
     assert charged(told) == [("sent", "mixing", 1), ("compute", "noise", 2)]
 
 
-def test_two_kinds_of_people_are_followed_apart():
+def test_different_people_are_charged_separately():
     plan = Plan(
         (
             PEOPLE,
@@ -238,12 +237,12 @@ def test_two_kinds_of_people_are_followed_apart():
     assert charged(plan, "others") == []
 
 
-def test_group_privacy_of_a_thousand_people_takes_no_time():
+def test_group_privacy_of_thousand_people_is_fast():
     plan = kmeans(MIX, 1000, iterations=2)
     assert 1000 < plan.profile().epsilon(1e-9) <= 1001 * MIX.local_epsilon
 
 
-def test_some_randomizer_can_be_scrambled():
+def test_plan_accepts_scrambler_of_any_randomizer():
     some = SomeScrambler(KRR(categories=4, epsilon=2.0), 200, 0)
     plan = aggregate([some] * 2, 400, release=0.5)
     assert charged(plan, released=True)[-1] == ("compute 2", "noise", 2)
@@ -253,7 +252,7 @@ def test_some_randomizer_can_be_scrambled():
 # Curves
 
 
-def test_parts_without_delta_add_up_exactly():
+def test_together_profile_adds_pure_parts_exactly():
     both = TogetherProfile(((PureProfile(0.5), 1), (MIX.profile(), 1)))
     assert both.epsilon(1e-250) <= (0.5 + MIX.profile().epsilon(1e-250)) * (1 + 1e-9)
     assert both.delta(0.4) <= 1
@@ -262,7 +261,7 @@ def test_parts_without_delta_add_up_exactly():
         assert both.delta(both.epsilon(delta)) <= delta * (1 + 1e-6)
 
 
-def test_group_of_one_changes_nothing():
+def test_group_profile_of_size_one_equals_base():
     one, same = MIX.profile(), GroupProfile(MIX.profile(), 1)
     for epsilon in (-0.5, 0.0, 0.4, 1.0):
         assert same.delta(epsilon) == pytest.approx(one.delta(epsilon), rel=1e-9)
@@ -270,7 +269,7 @@ def test_group_of_one_changes_nothing():
     assert one.epsilon(1e-5) <= same.epsilon(1e-5)
 
 
-def test_group_privacy_grows_with_the_group():
+def test_group_profile_epsilon_grows_with_size():
     sizes = [GroupProfile(MIX.profile(), size).epsilon(1e-4) for size in (1, 2, 4, 8)]
     assert sizes == sorted(sizes)
     assert sizes[1] > 2 * sizes[0]
@@ -326,7 +325,7 @@ def test_group_privacy_grows_with_the_group():
         ((PEOPLE, Stage(" ", "compute")), (), "every stage needs a name"),
     ],
 )
-def test_what_is_no_plan_is_refused_in_one_line(stages, clusters, words):
+def test_plan_rejects_invalid_parts_in_one_line(stages, clusters, words):
     with pytest.raises(InvalidParameter, match=words.replace("?", r"\?")) as told:
         Plan(stages, clusters)
     assert "\n" not in str(told.value)
@@ -349,7 +348,7 @@ def test_what_is_no_plan_is_refused_in_one_line(stages, clusters, words):
         ),
     ],
 )
-def test_what_is_no_stage_is_refused(make, words):
+def test_stage_rejects_invalid_settings(make, words):
     with pytest.raises(InvalidParameter, match=words):
         make()
 
@@ -359,14 +358,14 @@ def test_what_is_no_stage_is_refused(make, words):
 SHOWN = [
     SIMPLE,
     aggregate([MIX, Scrambler(1, 0.0, 50, 0), Flooding(6, 0.3, 2)], 12_345, release=0.3),
-    one_of([MIX] * 3, 300),
+    aggregate([MIX] * 3, 300, answers="one"),
     kmeans(MIX, 60_000, iterations=10, release=0.1),
     kmeans(MIX, 60_000, iterations=2),
 ]
 
 
 @pytest.mark.parametrize("plan", SHOWN)
-def test_text_fits_a_terminal_and_names_everything(plan):
+def test_text_fits_terminal_and_names_all_parts(plan):
     text = plan.text()
     assert max(map(len, text.splitlines())) <= 100
     for each in (*plan.stages, *plan.clusters):
@@ -374,7 +373,7 @@ def test_text_fits_a_terminal_and_names_everything(plan):
 
 
 @pytest.mark.parametrize("plan", SHOWN)
-def test_picture_is_well_formed_and_within_its_frame(plan):
+def test_svg_is_well_formed_and_within_frame(plan):
     root = ElementTree.fromstring(plan.svg())
     _, _, width, height = map(float, root.attrib["viewBox"].split())
     space = "{http://www.w3.org/2000/svg}"
@@ -387,23 +386,23 @@ def test_picture_is_well_formed_and_within_its_frame(plan):
     assert len(set(places)) == len(places)
 
 
-def test_names_cannot_break_the_picture():
+def test_svg_escapes_names():
     plan = Plan((Stage("<b>&", "source", 2), RESULT), (Cluster('"', "<b>&", "result"),))
     ElementTree.fromstring(plan.svg())
 
 
 @pytest.mark.parametrize("plan", SHOWN)
-def test_words_say_who_reads_tuples(plan):
+def test_explanation_names_readers_of_tuples(plan):
     lines = plan.explain()
     assert any("in the clear" in line and "nothing is promised" in line for line in lines)
     assert not [line for line in lines if "\n" in line or not line.endswith(".")]
 
 
-def test_words_say_why():
+def test_explanation_gives_reasons_for_charges():
     told = " ".join(kmeans(MIX, 500, iterations=2).explain())
     assert "only lies protect it, as who lied shows in what comes later" in told
     assert "up to 500 messages" in told
     told = " ".join(aggregate([MIX], 500, release=1.0).explain())
     assert "2 records may change" in told
-    told = " ".join(one_of([MIX] * 2, 500).explain())
+    told = " ".join(aggregate([MIX] * 2, 500, answers="one").explain())
     assert "without a look at the data" in told

@@ -11,7 +11,6 @@ from incrowd.errors import InvalidEpsilon, InvalidParameter, InvalidQuery
 from incrowd.protocols.scrambled_query.release import (
     Noise,
     check_release,
-    discrete_laplace,
     laplace_noise,
     released,
 )
@@ -54,9 +53,9 @@ def law(noise, reach):
 
 @pytest.mark.parametrize(("scale", "rate"), [(1, 1), (3, 1), (1, 3), (7, 4), (40, 3)])
 @pytest.mark.parametrize("source", [rng(3), system_generator()], ids=["seeded", "system"])
-def test_noise_has_its_exact_law(scale, rate, source):
+def test_noise_draws_follow_exact_law(scale, rate, source):
     size = 20_000 if source.bit_generator.__class__.__name__ == "PCG64DXSM" else 4000
-    drawn = discrete_laplace(scale, rate, size, source)
+    drawn = Noise(scale, rate).draw(size, source)
     reach = 1 + 4 * scale // rate
     expected = law(Noise(scale, rate), reach)
     counted = np.array([np.count_nonzero(drawn == k) for k in range(-reach, reach + 1)])
@@ -71,7 +70,7 @@ def test_noise_has_its_exact_law(scale, rate, source):
     assert stats.chisquare(observed[keep], wanted).pvalue > 1e-6
 
 
-def test_every_step_of_a_draw_is_made_of_whole_numbers():
+def test_noise_draws_use_whole_numbers_only():
     class Whole:
         """Refuses anything but uniform whole numbers, which are exact."""
 
@@ -81,31 +80,31 @@ def test_every_step_of_a_draw_is_made_of_whole_numbers():
         def integers(self, high, size=None):
             return self.inner.integers(high, size=size)
 
-    assert discrete_laplace(5, 2, 500, Whole()).dtype == np.int64
+    assert Noise(5, 2).draw(500, Whole()).dtype == np.int64
 
 
 @pytest.mark.parametrize("noise", [Noise(1, 1), Noise(5, 2), Noise(300, 7)])
-def test_variance_is_the_exact_one(noise):
+def test_noise_variance_is_exact(noise):
     reach = 60 * noise.scale // noise.rate + 60
     k = np.arange(-reach, reach + 1)
     assert noise.variance == pytest.approx(float(law(noise, reach) @ k**2), rel=1e-9)
 
 
-def test_no_change_needs_no_noise():
+def test_noise_of_zero_sensitivity_is_zero():
     none = Noise(0, 1)
     assert none.variance == 0
     assert not none.draw(4, rng()).any()
 
 
 @pytest.mark.parametrize(("sensitivity", "epsilon"), [(2, 0.3), (1, 1.0), (81, 0.7), (7, 1e-3)])
-def test_noise_hides_a_change_of_its_sensitivity_and_hardly_more(sensitivity, epsilon):
+def test_laplace_noise_covers_sensitivity_tightly(sensitivity, epsilon):
     noise = laplace_noise(sensitivity, epsilon)
     loss = sensitivity * noise.rate / noise.scale
     assert epsilon * (1 - 1e-2) <= loss <= epsilon
     assert loss >= epsilon - 2.0**-20
 
 
-def test_epsilon_below_what_can_be_drawn_is_refused():
+def test_laplace_noise_rejects_too_small_epsilon():
     with pytest.raises(InvalidEpsilon, match="at least"):
         laplace_noise(2, 1e-8)
     with pytest.raises(InvalidEpsilon):
@@ -154,7 +153,7 @@ ENDS = [
 ]
 
 
-def test_one_record_changes_no_more_than_its_sensitivity():
+def test_record_change_stays_within_sensitivity():
     some = [ENDS[0], ENDS[5], ENDS[3], *ENDS[2:7]]
     limits = [2] + [Grid.of(column).sensitivity for column in EVERYTHING.measures]
     most = [0] * len(limits)
@@ -170,7 +169,7 @@ def test_one_record_changes_no_more_than_its_sensitivity():
     assert all(limit - change <= 4 for change, limit in zip(most, limits, strict=True))
 
 
-def test_released_tables_of_neighbours_are_within_epsilon_in_every_outcome():
+def test_released_tables_of_neighbours_are_within_epsilon():
     """All outcomes near the tables of two people, with their exact chances."""
     task, epsilon = query("COUNT(*), SUM(age)"), 0.8
     noises = [laplace_noise(2, epsilon / 2), laplace_noise(Grid.of(COLUMNS[1]).sensitivity, 0.4)]
@@ -191,7 +190,7 @@ def test_released_tables_of_neighbours_are_within_epsilon_in_every_outcome():
 @pytest.mark.parametrize(
     ("low", "high"), [(0, 1), (18, 99), (-5, 5), (1000, 1010), (-(2**50), 2**52), (7, 7)]
 )
-def test_middle_halves_what_a_whole_number_changes(low, high):
+def test_grid_middle_halves_sensitivity_of_integers(low, high):
     grid = Grid.of(Column(name="x", type="integer", low=low, high=high, complete=True))
     width = (high - low) / grid.step
     assert width <= grid.sensitivity <= width + 4
@@ -199,7 +198,7 @@ def test_middle_halves_what_a_whole_number_changes(low, high):
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (12.5, 60.0), (1e6, 1e6 + 1), (-3.0, -3.0)])
-def test_steps_of_numbers_are_finer_than_the_noise(low, high):
+def test_grid_step_is_finer_than_noise(low, high):
     grid = Grid.of(Column(name="x", type="number", low=low, high=high, complete=True))
     assert math.frexp(grid.step)[0] == 0.5
     assert grid.sensitivity * grid.step >= high - low
@@ -211,7 +210,7 @@ def test_steps_of_numbers_are_finer_than_the_noise(low, high):
 # What is returned
 
 
-def test_release_is_unbiased_and_has_the_variance_that_it_states():
+def test_release_is_unbiased_with_stated_variance():
     one, draws = folded(EVERYTHING, ENDS), 4000
     many = Folded(
         np.tile(one.count, draws),
@@ -232,14 +231,14 @@ def test_release_is_unbiased_and_has_the_variance_that_it_states():
         assert error.var() == pytest.approx(variance, rel=0.15)
 
 
-def test_only_counts_and_totals_are_told():
+def test_release_contains_counts_and_totals_only():
     noisy, _ = released(folded(EVERYTHING, ENDS), EVERYTHING, 1.0, rng())
     assert not any(each.any() for each in (*noisy.least, *noisy.most, *noisy.spread))
     assert [total.dtype.kind for total in noisy.total] == ["i", "i", "f", "f"]
     assert noisy.count.dtype == np.int64
 
 
-def test_parts_of_a_set_have_the_noise_of_the_whole():
+def test_release_of_parts_has_noise_of_whole():
     exact = folded(EVERYTHING, ENDS)
     _, whole = released(exact, EVERYTHING, 1.0, rng())
     part = type(exact)(
@@ -251,7 +250,7 @@ def test_parts_of_a_set_have_the_noise_of_the_whole():
     assert len(small.count) == 1
 
 
-def test_counting_alone_gets_all_of_epsilon():
+def test_release_of_count_alone_gets_full_epsilon():
     counting = query("COUNT(*)")
     _, (alone,) = released(folded(counting, ENDS), counting, 1.0, rng())
     assert alone == laplace_noise(2, 1.0).variance
@@ -260,7 +259,7 @@ def test_counting_alone_gets_all_of_epsilon():
     assert shared == laplace_noise(2, 0.5).variance
 
 
-def test_same_stream_same_release():
+def test_release_with_same_stream_is_equal():
     exact = folded(EVERYTHING, ENDS)
     first, second = (released(exact, EVERYTHING, 1.0, rng(9))[0] for _ in range(2))
     assert np.array_equal(first.count, second.count)
@@ -272,13 +271,13 @@ def test_same_stream_same_release():
 
 
 @pytest.mark.parametrize("function", ["MIN", "MAX", "VARIANCE"])
-def test_what_noise_cannot_protect_is_refused(function):
+def test_release_rejects_unsupported_aggregates(function):
     with pytest.raises(InvalidQuery, match="COUNT, SUM and AVG only") as told:
         check_release(query(f"{function}(age)"))
     assert "\n" not in str(told.value)
 
 
-def test_columns_need_bounds():
+def test_release_rejects_columns_without_bounds():
     with pytest.raises(InvalidQuery, match="column free: declare low and high"):
         check_release(query("SUM(free)"))
     check_release(EVERYTHING)
@@ -286,12 +285,12 @@ def test_columns_need_bounds():
 
 
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan])
-def test_no_epsilon_no_release(epsilon):
+def test_release_rejects_zero_epsilon(epsilon):
     with pytest.raises(InvalidParameter):
         released(folded(EVERYTHING, ENDS), EVERYTHING, epsilon, rng())
 
 
-def test_limits_of_an_average_far_from_zero():
+def test_confidence_interval_of_average_far_from_zero_covers():
     """Noise of sums and counts cancels in an average by the middle of the bounds, as rounded."""
     column = Column(name="x", type="number", low=1e6, high=1e6 + 1, complete=True)
     place = Column(name="g", type="category", values=tuple(map(str, range(2000))), complete=True)

@@ -105,7 +105,7 @@ def crowd(codes, groups):
         ([1], 0.9, 1),
     ],
 )
-def test_law_of_a_scrambler(mode, codes, sampling, dummies):
+def test_scrambler_traffic_has_enumerated_law(mode, codes, sampling, dummies):
     groups, sources = 20_000, len(codes)
     query, protocol = asking(
         SQL, targets=3, sampling=sampling, sources=sources, dummies=dummies, mode=mode,
@@ -127,7 +127,7 @@ def test_law_of_a_scrambler(mode, codes, sampling, dummies):
         assert traffic.max() <= max(sources, 1)
 
 
-def test_who_does_not_count_has_no_target():
+def test_tuples_outside_where_go_to_uniform_target():
     groups = 20_000
     query, protocol = asking(
         "SELECT g, COUNT(*) FROM t WHERE g <> 'b' GROUP BY g",
@@ -140,7 +140,7 @@ def test_who_does_not_count_has_no_target():
 
 
 @pytest.mark.parametrize("mode", ["scrambler", "capped"])
-def test_who_is_missing_is_replaced(mode):
+def test_missing_people_are_replaced_by_dummies(mode):
     """Four people in groups of at most three: each scrambler has two, and replaces one."""
     query, protocol = asking(
         "SELECT g, h, COUNT(*) FROM t GROUP BY GROUPING SETS ((g), (h), ())",
@@ -159,7 +159,7 @@ def test_who_is_missing_is_replaced(mode):
     assert (third == 3).all()
 
 
-def test_one_answer_each():
+def test_people_with_one_set_each_send_one_message():
     """Every scrambler of a set has people of that set only, and is as full as with all answers."""
     groups = 4_000
     query, protocol = asking(
@@ -184,7 +184,7 @@ def flood_law(target, targets, sampling, dummies):
 
 
 @pytest.mark.parametrize("dummies", [0, 1, 2])
-def test_law_of_everyone_for_themselves(dummies):
+def test_flooding_traffic_has_enumerated_law(dummies):
     query, protocol = asking(SQL, targets=3, sampling=0.4, dummies=dummies, mode="local", n=30_000)
     values = query.encode(crowd([1], 30_000))
     (traffic,) = collect(protocol, values, Seeds(4)).traffic
@@ -195,7 +195,7 @@ def test_law_of_everyone_for_themselves(dummies):
         assert (traffic == 1).all()
 
 
-def test_what_arrives_is_among_what_is_counted():
+def test_folded_tuples_never_exceed_traffic():
     rng = np.random.default_rng(8)
     query, protocol = asking(SQL, targets=3, sampling=0.5, sources=10, dummies=4, n=999)
     rows = {"g": np.array(GROUP.values)[rng.integers(3, size=999)]}
@@ -207,13 +207,13 @@ def test_what_arrives_is_among_what_is_counted():
     assert collected.people == 999
 
 
-def test_dummies_that_do_not_fit_under_the_cap():
+def test_dummies_above_cap_are_rejected():
     query, protocol = asking(SQL, targets=3, sampling=0.5, sources=2, dummies=5, mode="capped", n=4)
     with pytest.raises(InvalidParameter, match="5 dummies do not fit under the cap of 2"):
         collect(protocol, query.encode(crowd([0, 1], 2)), Seeds(1))
 
 
-def test_a_result_depends_on_the_seed_alone():
+def test_result_depends_on_seed_alone():
     rng = np.random.default_rng(6)
     rows = people(500, rng)
     both = "SELECT g, h, AVG(x) FROM t GROUP BY GROUPING SETS ((g), (h))"
@@ -251,7 +251,7 @@ EVERYTHING = (
 
 
 @pytest.mark.parametrize("mode", ["scrambler", "local"])
-def test_estimates_are_unbiased_and_limits_honest(mode):
+def test_estimates_are_unbiased_and_intervals_cover(mode):
     rng = np.random.default_rng(7)
     rows = people(400, rng)
     sources = {"sources": 40} if mode == "scrambler" else {}
@@ -289,7 +289,7 @@ def test_estimates_are_unbiased_and_limits_honest(mode):
     assert np.isnan(errors[:, ~exact & np.isin(names, ["VAR", "MIN"])]).all()
 
 
-def test_counts_would_be_biased_without_what_is_kept():
+def test_unbiasedness_check_detects_two_percent_error():
     """The z-test above sees a factor that is two per cent off."""
     query, protocol = asking(SQL, targets=3, sampling=0.6, sources=40, dummies=2, n=400)
     values = query.encode(people(400, np.random.default_rng(7)))
@@ -303,7 +303,7 @@ def test_counts_would_be_biased_without_what_is_kept():
     assert (np.abs(0.98 * np.mean(runs, axis=0) - truth) > 4.2 * spread).any()
 
 
-def test_one_answer_each_is_about_everybody():
+def test_estimates_from_one_set_each_are_about_everybody():
     rng = np.random.default_rng(9)
     rows = people(600, rng)
     sql = "SELECT g, h, COUNT(*), AVG(x) FROM t GROUP BY GROUPING SETS ((g), (h))"
@@ -327,7 +327,7 @@ def test_one_answer_each_is_about_everybody():
 
 
 @pytest.mark.parametrize("sampling", [0.0, 0.5])
-def test_released_answers_have_their_noise(sampling):
+def test_released_answers_have_stated_noise(sampling):
     rng = np.random.default_rng(10)
     rows = people(3000, rng)
     sql = (
@@ -355,7 +355,7 @@ def test_released_answers_have_their_noise(sampling):
     assert (ratio[:, 3:] < 1.13 * np.asarray(bounds)).all()
 
 
-def test_a_release_shows_every_cell():
+def test_release_shows_all_cells():
     query, protocol = asking(SQL, targets=3, sources=3, dummies=1, n=3, release=5.0)
     rows = {"g": ["a", "a", "a"]}
     answer = query.estimate(collect(protocol, query.encode(rows), Seeds(1)), protocol.randomizer)
@@ -363,7 +363,7 @@ def test_a_release_shows_every_cell():
     assert all(isinstance(row.values[1], float) for row in answer.rows)
 
 
-def test_an_answer_reads_like_a_table():
+def test_answer_prints_as_table():
     query, protocol = asking(
         "SELECT h AS half, g, COUNT(*) AS n, AVG(k), MAX(x), VAR(x) FROM t WHERE x < 29"
         " GROUP BY GROUPING SETS ((g, h), ())",

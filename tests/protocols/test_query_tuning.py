@@ -22,7 +22,7 @@ STEP = 1e-4
 
 
 class TestLoad:
-    def test_counts_where_groups_are_even(self):
+    def test_load_with_even_groups_counts_all_messages(self):
         """SF·(2n + d) + C messages for each set, and the channels and helpers that go with it."""
         query = ScrambledQuery(
             n=600, targets=20, sampling=0.2, sources=100, dummies=50, grouping_sets=3, spares=2
@@ -42,12 +42,12 @@ class TestLoad:
         assert load.tuples == pytest.approx((600 * kept,) * 3)
         assert load.extra_consents == pytest.approx(600 / kept - 600)
 
-    def test_a_group_that_is_not_full_sends_as_much(self):
+    def test_load_of_group_below_capacity_is_that_of_full_group(self):
         query = ScrambledQuery(n=250, targets=4, sources=100, dummies=7)
         assert Load.of(query).messages == 250 + 3 * 107 + 4
         assert Load.of(query).extra_consents == 0
 
-    def test_everyone_answers_one_set(self):
+    def test_load_with_one_set_each_counts_one_message_each(self):
         query = ScrambledQuery(
             n=605, targets=5, sources=100, dummies=10, grouping_sets=3, answers="one"
         )
@@ -60,7 +60,7 @@ class TestLoad:
         assert sum(load.tuples) == 605
         assert query.cost().messages_per_person == 1
 
-    def test_without_scramblers(self):
+    def test_load_in_local_mode_counts_flooding(self):
         query = ScrambledQuery(
             n=300, targets=10, sampling=0.5, dummies=3, mode="local", grouping_sets=2
         )
@@ -74,7 +74,7 @@ class TestLoad:
         # And a word to the curator for each set.
         assert query.cost().messages_per_person == 2 * (4 + 1)
 
-    def test_sets_with_fewer_cells_have_fewer_compute_nodes(self):
+    def test_load_with_few_cells_has_fewer_compute_nodes(self):
         letters = Column(name="letter", type="category", values=("a", "b", "c"), complete=True)
         digits = Column(name="digit", type="integer", low=0, high=19, complete=True)
         asked = Query(
@@ -112,7 +112,7 @@ class TestLoad:
 
     @pytest.mark.parametrize("mode", ["scrambler", "capped", "local"])
     @pytest.mark.parametrize("answers", ["all", "one"])
-    def test_is_what_is_sent(self, mode, answers):
+    def test_load_equals_messages_sent_in_play(self, mode, answers):
         """What an observer counts in a run, the messages to scramblers and the results."""
         query, asked, rows = self.asking(n=50, mode=mode, answers=answers)
         seen = query.collect(asked.encode(rows), Seeds(3)).traffic
@@ -121,7 +121,7 @@ class TestLoad:
         to_scramblers = 0 if mode == "local" else load.baseline - 6
         assert load.messages == sent + to_scramblers + 6
 
-    def test_reports_that_are_no_tuples(self):
+    def test_load_of_other_reports_has_no_tuples(self):
         drawn = KRR(categories=3, epsilon=1.0)
         load = Load.of(ScrambledQuery(drawn, n=20, targets=3, sources=10, dummies=4))
         assert load.messages == 20 + 2 * 14 + 3
@@ -129,13 +129,13 @@ class TestLoad:
 
     @pytest.mark.parametrize("mode", ["scrambler", "local"])
     @pytest.mark.parametrize("answers", ["all", "one"])
-    def test_price_is_what_a_device_sends(self, mode, answers):
+    def test_cost_per_person_equals_bytes_sent(self, mode, answers):
         query, asked, rows = self.asking(n=24, mode=mode, answers=answers)
         sent = run(query, rows, task=asked, seed=2).played.traffic[device(5)]
         assert sent.messages == query.cost().messages_per_person
         assert sent.bytes == query.cost().bytes_per_person
 
-    def test_described_is_plain(self):
+    def test_described_load_is_plain_data(self):
         found = Load.of(ScrambledQuery(n=10, targets=3, sources=10)).described()
         assert found["network_load"] == 10 + 10 + 3
         assert found["tuples_expected"] == [10.0]
@@ -147,7 +147,7 @@ def _curve(targets, sampling, sources, dummies):
     return np.array([profile.delta(each) for each in (0.0, 0.1, 0.5, 1.0, 2.0)])
 
 
-class TestWhatTheSearchRestsOn:
+class TestMonotonicity:
     """That the curve falls in each parameter, and that a dummy hides no less than a person."""
 
     SETTINGS = tuple(
@@ -155,7 +155,7 @@ class TestWhatTheSearchRestsOn:
     )
 
     @pytest.mark.parametrize(("targets", "sampling", "sources", "dummies"), SETTINGS)
-    def test_monotone(self, targets, sampling, sources, dummies):
+    def test_curve_is_monotone_in_all_settings(self, targets, sampling, sources, dummies):
         here = _curve(targets, sampling, sources, dummies) * (1 + 1e-9) + 1e-15
         more_dummies = _curve(targets, sampling, sources, dummies + 1)
         more_people = _curve(targets, sampling, sources + 1, dummies)
@@ -197,7 +197,7 @@ class TestFit:
             ((4,), 36, 3.0, Limits(channels=12, load=84), 12),
         ],
     )
-    def test_is_the_best_of_all(self, targets, people, epsilon, limits, most):
+    def test_fit_equals_exhaustive_search(self, targets, people, epsilon, limits, most):
         delta = 1e-2
         found = fit(targets, people, epsilon=epsilon, delta=delta, limits=limits)
         chosen = (found.sampling, found.sources, found.dummies)
@@ -216,7 +216,7 @@ class TestFit:
             shapes = [each[1:] for each in every]
             assert not any(_met(targets, people, (less, *one), epsilon, delta) for one in shapes)
 
-    def test_nobody_lies_without_limits(self):
+    def test_fit_without_limits_has_no_sampling(self):
         found = fit((20,), 10_000, epsilon=1.0, delta=1e-4)
         assert found.sampling == 0
         assert found.sources + 20 <= 1000
@@ -224,7 +224,7 @@ class TestFit:
         assert own.epsilon(1e-4) == pytest.approx(found.epsilon)
         assert ScramblerProfile(20, 0.0, found.sources, found.dummies - 1).epsilon(1e-4) > 1.0
 
-    def test_a_limit_on_messages_makes_people_lie(self):
+    def test_fit_with_load_limit_uses_sampling(self):
         found = fit((20,), 10_000, epsilon=1.0, delta=1e-4, limits=Limits(load=22_000))
         assert 0 < found.sampling < 1
         assert query_messages((20,), 10_000, found.sources, found.dummies) <= 22_000
@@ -234,30 +234,30 @@ class TestFit:
         )  # fmt: skip
         assert protocol.guarantee("network").epsilon(1e-4) <= 1.0
 
-    def test_a_million_people(self):
+    def test_fit_for_million_people_keeps_budget(self):
         few = fit((20,), 10**6, epsilon=1.0, delta=1e-6, limits=Limits(load=2_300_000))
         assert few.sampling > 0
         assert few.epsilon <= 1.0
         assert fit((20,), 10**6, epsilon=0.5, delta=1e-6).sampling == 0
 
-    def test_several_sets_share_the_budget(self):
+    def test_fit_shares_budget_among_sets(self):
         one = fit((20,), 2000, epsilon=1.0, delta=1e-4)
         four = fit((20,) * 4, 2000, epsilon=1.0, delta=1e-4)
         either = fit((20,) * 4, 2000, epsilon=1.0, delta=1e-4, answers="one")
         assert one.dummies < four.dummies < 16 * one.dummies
         assert either.dummies == one.dummies
 
-    def test_nothing_is_promised_without_lies_and_dummies(self):
+    def test_guarantee_without_sampling_and_dummies_is_void(self):
         bare = ScrambledQuery(n=50, targets=4, sources=50, grouping_sets=3).guarantee("network")
         assert bare.epsilon(1e-4) == np.inf
         assert bare.delta(5.0) == 1
 
-    def test_nothing_to_hide(self):
+    def test_fit_with_single_targets_needs_nothing(self):
         assert fit((1, 1), 50, epsilon=0.1, delta=1e-6) == Fitted(
             sampling=0.0, sources=50, dummies=0, epsilon=0.0
         )
 
-    def test_says_what_can_be_kept(self):
+    def test_fit_refusal_names_nearest_epsilon(self):
         limits = Limits(load=21_000, consents=0.05)
         with pytest.raises(BudgetInfeasible) as refused:
             fit((20,), 10_000, epsilon=0.5, delta=1e-4, limits=limits)
@@ -270,13 +270,13 @@ class TestFit:
         with pytest.raises(BudgetInfeasible):
             fit((20,), 10_000, epsilon=nearest * 0.999, delta=1e-4, limits=limits)
 
-    def test_says_where_nothing_can_be_kept(self):
+    def test_fit_refusal_says_when_no_epsilon_works(self):
         """Without lies a compute node that gets no dummy gives its only message away."""
         limits = Limits(load=230, consents=0.0)
         with pytest.raises(BudgetInfeasible, match=r"none is, .*; raise load .* or consents"):
             fit((20,), 100, epsilon=1.0, delta=1e-4, limits=limits)
 
-    def test_refuses_limits_without_room(self):
+    def test_fit_rejects_limits_without_room(self):
         with pytest.raises(BudgetInfeasible, match="channels must be at least 21"):
             fit((20,), 100, epsilon=1.0, delta=1e-4, limits=Limits(channels=20))
         with pytest.raises(BudgetInfeasible, match="load must be at least 220 messages"):
@@ -288,7 +288,7 @@ class TestFit:
             fit((), 100, epsilon=1.0, delta=1e-4)
 
 
-def test_what_is_given_must_keep_the_budget_and_the_limits():
+def test_fit_rejects_given_settings_outside_budget_or_limits():
     with pytest.raises(BudgetInfeasible, match=r"it is 2\.087"):
         fit([8], 1000, epsilon=0.5, delta=1e-6, sampling=0.1, dummies=5)
     with pytest.raises(BudgetInfeasible, match="load would be"):

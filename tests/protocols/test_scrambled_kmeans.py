@@ -1,19 +1,18 @@
 """k-means through scramblers: what is promised, what is sent, and that clusters are found."""
 
 import os
-from itertools import combinations, pairwise
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from experiments.scrambled_clustering import rand_index
 from incrowd.errors import InvalidCrowd, InvalidEpsilon, InvalidParameter, NotANumber, NotProven
 from incrowd.protocols.scrambled_query.kmeans import (
     _STEPS,
     ScrambledKMeans,
-    inertia,
     nearest,
-    rand_index,
 )
 from incrowd.randomness import Seeds
 
@@ -40,10 +39,14 @@ def described(**changed):
     return ScrambledKMeans(**(settings | changed))
 
 
+def inertia(points, centroids):
+    return ((points - centroids[nearest(points, centroids)]) ** 2).sum()
+
+
 # What is promised
 
 
-def test_guarantee_is_that_of_the_plan_and_within_the_sum_of_its_parts():
+def test_guarantee_equals_plan_and_is_within_sum_of_parts():
     kmeans = described()
     delta = 1e-6
     found = kmeans.guarantee()
@@ -59,7 +62,7 @@ def test_guarantee_is_that_of_the_plan_and_within_the_sum_of_its_parts():
     assert kmeans.guarantee(colluders=50).epsilon(delta) > found.epsilon(delta)
 
 
-def test_without_a_release_only_group_privacy_is_stated():
+def test_guarantee_without_release_is_group_privacy():
     kmeans = described(release=None)
     with pytest.raises(NotProven, match="set release"):
         kmeans.guarantee()
@@ -70,7 +73,7 @@ def test_without_a_release_only_group_privacy_is_stated():
 
 
 @pytest.mark.parametrize("view", ["scrambler", "everyone", "network+scrambler"])
-def test_whoever_reads_points_is_not_promised_against(view):
+def test_guarantee_rejects_views_of_point_readers(view):
     with pytest.raises(NotProven, match="in the clear"):
         described().guarantee(view)
 
@@ -78,7 +81,7 @@ def test_whoever_reads_points_is_not_promised_against(view):
 # What runs
 
 
-def test_finds_clusters_with_lies_and_noise():
+def test_simulate_with_sampling_and_noise_finds_clusters():
     points, labels = blobs()
     best = max(
         rand_index(described().simulate(points, seed=seed).assign(points), labels)
@@ -87,7 +90,7 @@ def test_finds_clusters_with_lies_and_noise():
     assert best > 0.95
 
 
-def test_most_tuples_may_be_lies():
+def test_simulate_with_high_sampling_finds_clusters():
     points, labels = blobs(12_000)
     kmeans = described(n=12_000, sampling=0.9, release=None)
     found = [kmeans.simulate(points, seed=seed) for seed in range(4)]
@@ -96,7 +99,7 @@ def test_most_tuples_may_be_lies():
     assert arrived == pytest.approx(1 - 0.9 * (1 - 1 / 3), abs=0.02)
 
 
-def test_exact_rounds_without_lies_are_lloyds_algorithm():
+def test_simulate_without_sampling_and_noise_is_lloyds_algorithm():
     points, _ = blobs(500)
     kmeans = described(n=500, sources=100, sampling=0.0, release=None, iterations=6)
     run = kmeans.simulate(points, seed=4)
@@ -111,7 +114,7 @@ def test_exact_rounds_without_lies_are_lloyds_algorithm():
     assert all(b <= a + 1e-9 for a, b in pairwise(costs))
 
 
-def test_start_does_not_look_at_the_data():
+def test_start_is_independent_of_data():
     kmeans = described()
     points, _ = blobs()
     first, second = kmeans.simulate(points, seed=2), kmeans.simulate(points[::-1] * 0.3, seed=2)
@@ -123,7 +126,7 @@ def test_start_does_not_look_at_the_data():
 @pytest.mark.parametrize(
     ("dimension", "radius", "low"), [(2, 2.0, 0.0), (784, 100.0, 0.0), (50, 4.0, -1.0)]
 )
-def test_start_and_centroids_stay_where_points_may_be(dimension, radius, low):
+def test_start_and_centroids_stay_within_box_and_radius(dimension, radius, low):
     kmeans = described(dimension=dimension, radius=radius, low=low, n=400, sources=100, release=0.1)
     points = Seeds(1).generator("points").normal(0, 1, (400, dimension))
     for centroids in kmeans.simulate(points, seed=1).history:
@@ -132,7 +135,7 @@ def test_start_and_centroids_stay_where_points_may_be(dimension, radius, low):
         assert np.abs(centroids).sum(axis=1).max() <= radius * (1 + 1e-9)
 
 
-def test_points_are_clipped_to_what_the_noise_covers():
+def test_points_are_clipped_to_noise_sensitivity():
     kmeans = described(dimension=3, radius=0.9, low=-1.0, n=500, sources=100)
     rng = Seeds(3).generator("points")
     points = np.concatenate([rng.normal(0, 3, (400, 3)), rng.uniform(-0.2, 0.2, (100, 3))])
@@ -145,7 +148,7 @@ def test_points_are_clipped_to_what_the_noise_covers():
     assert np.abs(kmeans._clipped(exactly)).sum(axis=1).max() <= _STEPS
 
 
-def test_noise_covers_one_point_that_moves():
+def test_noise_covers_move_of_one_point():
     kmeans = described(release=0.7)
     counts, sums = kmeans._noises
     # Two counts by one each, and two sums by the radius each.
@@ -153,7 +156,7 @@ def test_noise_covers_one_point_that_moves():
     assert 0.7 * 0.999 < loss <= 0.7
 
 
-def test_observer_sees_as_many_messages_from_every_scrambler():
+def test_traffic_has_equal_totals_for_all_scramblers():
     points, _ = blobs(1000)
     kmeans = described(n=1000, sources=300, dummies=40)
     for table in kmeans.simulate(points, seed=5).traffic:
@@ -161,7 +164,7 @@ def test_observer_sees_as_many_messages_from_every_scrambler():
         assert (table.sum(axis=1) == 340).all()
 
 
-def test_empty_clusters_stay_where_they_are():
+def test_empty_clusters_do_not_move():
     kmeans = described(n=50, sources=10, sampling=0.0, release=None, iterations=2)
     run = kmeans.simulate(np.full((50, 2), 0.5), seed=1)
     winner = int(run.assign(np.full((1, 2), 0.5))[0])
@@ -170,7 +173,7 @@ def test_empty_clusters_stay_where_they_are():
         assert moved == (k == winner)
 
 
-def test_same_seed_same_run():
+def test_simulate_with_same_seed_is_equal():
     points, _ = blobs()
     first, second = (described().simulate(points, seed=8) for _ in range(2))
     assert np.array_equal(first.centroids, second.centroids)
@@ -194,35 +197,20 @@ def test_same_seed_same_run():
         ({"dummies": -1}, InvalidParameter),
     ],
 )
-def test_what_is_no_clustering_is_refused(changed, error):
+def test_kmeans_rejects_invalid_settings(changed, error):
     with pytest.raises(error) as told:
         described(**changed)
     assert "\n" not in str(told.value)
 
 
-def test_other_points_than_described_are_refused():
+def test_simulate_rejects_points_of_other_shape_or_nan():
     with pytest.raises(InvalidCrowd, match="rows"):
         described().simulate(np.zeros((10, 2)))
     with pytest.raises(NotANumber):
         described(n=300, sources=100).simulate(np.full((300, 2), np.nan))
 
 
-# How good it is
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_rand_index_counts_pairs(seed):
-    rng = Seeds(seed).generator("labels")
-    a, b = rng.integers(4, size=40), rng.integers(3, size=40)
-    agree = [(a[i] == a[j]) == (b[i] == b[j]) for i, j in combinations(range(40), 2)]
-    assert rand_index(a, b) == pytest.approx(np.mean(agree))
-    assert rand_index(a, a) == 1.0
-    assert rand_index(a, (a + 1) % 4) == 1.0
-    with pytest.raises(InvalidParameter):
-        rand_index(a, b[:-1])
-
-
-def test_inertia_is_the_squared_distance_to_the_closest():
+def test_nearest_finds_smallest_squared_distances():
     points, _ = blobs(200)
     centroids = np.array([[0.1, 0.2], [0.7, 0.7]])
     brute = sum(min(((x - c) ** 2).sum() for c in centroids) for x in points)
@@ -234,7 +222,7 @@ DATA = os.environ.get("INCROWD_DATA")
 
 @pytest.mark.slow
 @pytest.mark.skipif(not DATA, reason="INCROWD_DATA is not set")
-def test_digits_with_nine_lies_in_ten_are_clustered_as_well_as_without():
+def test_digits_with_high_sampling_are_clustered_as_well_as_without():
     with np.load(Path(DATA) / "mnist" / "mnist.npz") as file:
         points = file["x_train"].reshape(60_000, 784).astype(np.float32) / 255
         test, labels = file["x_test"].reshape(10_000, 784) / 255, file["y_test"]

@@ -10,12 +10,7 @@ import pytest
 from incrowd.errors import InvalidCrowd, InvalidParameter, NotProven, NumericalFloor
 from incrowd.privacy import ComposedProfile
 from incrowd.privacy.pure import PureProfile
-from incrowd.protocols.scrambled_query.bounds import (
-    bennett_delta,
-    bennett_epsilon,
-    hoeffding_delta,
-    hoeffding_epsilon,
-)
+from incrowd.protocols.scrambled_query.bounds import BENNETT, HOEFFDING
 from incrowd.protocols.scrambled_query.theorems.capped import capped_epsilon
 from incrowd.protocols.scrambled_query.theorems.exact import _FINE, ScramblerProfile, _sums
 from incrowd.protocols.scrambled_query.theorems.flooding import flooding_epsilon, telling
@@ -76,7 +71,7 @@ def exact_delta(targets, sampling, sources, dummies, epsilon):
         ((4, 0.5, 1, 90), (0.4, 1.55)),
     ],
 )
-def test_the_sum_in_forty_digits(settings, epsilons):
+def test_delta_equals_sum_in_forty_digits(settings, epsilons):
     profile = ScramblerProfile(*settings)
     for epsilon in epsilons:
         exact, found = exact_delta(*settings, epsilon), profile.delta(epsilon)
@@ -84,7 +79,7 @@ def test_the_sum_in_forty_digits(settings, epsilons):
         assert found <= float(exact) * (1 + 3e-8)
 
 
-def test_tiny_deltas_keep_their_digits():
+def test_tiny_deltas_keep_relative_precision():
     profile = ScramblerProfile(4, 0.5, 1, 120)
     found = [float(exact_delta(4, 0.5, 1, 120, epsilon)) for epsilon in (1.0, 1.4, 1.58)]
     assert found[-1] < 1e-30
@@ -97,7 +92,7 @@ def test_tiny_deltas_keep_their_digits():
 
 
 @pytest.mark.parametrize("settings", SETTINGS)
-def test_curves_fall_and_meet_themselves(settings):
+def test_curves_decrease_and_invert_consistently(settings):
     profile = ScramblerProfile(*settings)
     epsilons = np.linspace(-6, 6, 97)
     deltas = np.array([profile.delta(float(each)) for each in epsilons])
@@ -114,7 +109,7 @@ def test_curves_fall_and_meet_themselves(settings):
 
 
 @pytest.mark.parametrize("settings", SETTINGS)
-def test_more_of_everything_hides_better(settings):
+def test_epsilon_decreases_in_sampling_sources_and_dummies(settings):
     targets, sampling, sources, dummies = settings
     here = ScramblerProfile(*settings).epsilon(1e-4)
     for more in [
@@ -125,7 +120,7 @@ def test_more_of_everything_hides_better(settings):
         assert ScramblerProfile(*more).epsilon(1e-4) <= here * (1 + 1e-8)
 
 
-def test_nothing_to_hide():
+def test_profile_with_nothing_to_hide_is_zero():
     for targets, sampling in [(1, 0.0), (1, 0.5), (7, 1.0)]:
         profile = ScramblerProfile(targets, sampling, 10, 3)
         assert profile.greatest_loss == profile.epsilon(1e-9) == profile.delta(0.0) == 0
@@ -135,7 +130,7 @@ def test_nothing_to_hide():
         assert ComposedProfile(((profile, 3),)).epsilon(1e-9) == 0
 
 
-def test_without_lies_there_is_a_floor():
+def test_profile_without_sampling_has_delta_floor():
     profile = ScramblerProfile(20, 0.0, 5, 50)
     assert profile.floor == pytest.approx(0.95**50)
     assert profile.delta(1e6) == pytest.approx(0.95**50, rel=1e-9)
@@ -146,7 +141,7 @@ def test_without_lies_there_is_a_floor():
     assert ScramblerProfile(20, 0.0, 5, 180).epsilon(1e-4) < math.inf
 
 
-def test_crowds_that_are_put_together_cost_next_to_nothing(monkeypatch):
+def test_merged_crowds_raise_epsilon_negligibly(monkeypatch):
     settings = (20, 0.5, 100_000, 20_000)
     together = ScramblerProfile(*settings).epsilon(1e-6)
     assert _sums(ScramblerProfile(*settings), 36.0, _FINE).arrays[0].size < 3000
@@ -157,7 +152,7 @@ def test_crowds_that_are_put_together_cost_next_to_nothing(monkeypatch):
 
 
 @pytest.mark.parametrize("targets", [2, 3, 20, 1000])
-def test_millions_of_messages(targets):
+def test_profile_of_millions_of_messages_is_tight(targets):
     profile = ScramblerProfile(targets, 0.5, 10**7, 10**7)
     upper, lower = profile.epsilon(1e-8), profile.lower(1e-8)
     assert lower <= upper < 0.03
@@ -191,7 +186,7 @@ def test_likely_counts_err_upwards():
     "settings", [(20, 0.5, 100, 50), (20, 0.1, 100, 0), (5, 0.3, 40, 10), (20, 0.0, 1, 300)]
 )
 @pytest.mark.parametrize("rounds", [2, 4])
-def test_composition_is_close_to_that_of_a_much_finer_grid(settings, rounds):
+def test_composition_is_close_to_finer_grid(settings, rounds):
     profile = ScramblerProfile(*settings)
     found = ComposedProfile(((profile, rounds),)).epsilon(1e-4)
     fine = profile.losses(profile.interval / 8).to_dp_accounting().self_compose(rounds)
@@ -200,7 +195,7 @@ def test_composition_is_close_to_that_of_a_much_finer_grid(settings, rounds):
     assert ComposedProfile(((profile, rounds),)).lower(1e-4) <= found
 
 
-def test_losses_keep_what_is_infinite():
+def test_losses_keep_infinite_mass():
     profile = ScramblerProfile(20, 0.0, 5, 100)
     losses = profile.losses(profile.interval)
     assert losses.infinite == pytest.approx(0.95**100, rel=1e-6)
@@ -210,7 +205,7 @@ def test_losses_keep_what_is_infinite():
     assert math.isfinite(ComposedProfile(((profile, 2),)).epsilon(both * 1.1))
 
 
-def test_losses_dominate_the_curve():
+def test_losses_dominate_curve():
     for settings in SETTINGS[:5]:
         profile = ScramblerProfile(*settings)
         losses = profile.losses(profile.interval)
@@ -220,7 +215,7 @@ def test_losses_dominate_the_curve():
             assert losses.heights()[place] >= exact * (1 - 1e-6) - 1e-13
 
 
-def test_sets_of_different_sizes_compose():
+def test_profiles_of_different_sizes_compose():
     parts = [ScramblerProfile(T, 0.4, 200, 100) for T in (1, 2, 5, 20)]
     total = ComposedProfile(tuple((each, 1) for each in parts)).epsilon(1e-4)
     assert parts[-1].epsilon(1e-4) < total < sum(each.epsilon(2.5e-5) for each in parts)
@@ -229,27 +224,27 @@ def test_sets_of_different_sizes_compose():
 # Older bounds.
 
 
-def test_older_bounds_are_above_the_exact_curve():
+def test_older_bounds_are_above_exact_curve():
     for settings, epsilon in itertools.product(SETTINGS[:6], (0.2, 0.7, 1.1)):
         exact = ScramblerProfile(*settings).delta(epsilon)
-        assert bennett_delta(*settings, epsilon) >= exact
-        assert hoeffding_delta(*settings, epsilon) >= exact
+        assert BENNETT.delta(*settings, epsilon) >= exact
+        assert HOEFFDING.delta(*settings, epsilon) >= exact
 
 
-def test_older_bounds_at_the_ends():
-    assert hoeffding_epsilon(1, 0.5, 10, 5, 1e-4) == bennett_epsilon(5, 1.0, 10, 5, 1e-4) == 0
-    assert hoeffding_epsilon(20, 0.0, 10, 5, 1e-4) is None
+def test_older_bounds_at_extreme_settings_are_exact():
+    assert HOEFFDING.epsilon(1, 0.5, 10, 5, 1e-4) == BENNETT.epsilon(5, 1.0, 10, 5, 1e-4) == 0
+    assert HOEFFDING.epsilon(20, 0.0, 10, 5, 1e-4) is None
     alone = Redirect(targets=20, sampling=0.1).epsilon
-    assert bennett_epsilon(20, 0.1, 100, 0, 1e-4) == alone
-    assert bennett_delta(20, 0.1, 100, 0, alone) == 0
-    many = bennett_epsilon(20, 0.5, 10**7, 10**7, 1e-6)
+    assert BENNETT.epsilon(20, 0.1, 100, 0, 1e-4) == alone
+    assert BENNETT.delta(20, 0.1, 100, 0, alone) == 0
+    many = BENNETT.epsilon(20, 0.5, 10**7, 10**7, 1e-6)
     assert ScramblerProfile(20, 0.5, 10**7, 10**7).epsilon(1e-6) < many < 0.003
 
 
 # Capped scramblers, and none.
 
 
-def test_capped_at_the_ends():
+def test_capped_epsilon_at_extreme_settings_is_exact():
     assert capped_epsilon(5, 1.0, 10, 5) == capped_epsilon(1, 0.3, 10, 5) == 0
     assert capped_epsilon(5, 0.0, 10, 5) == math.inf
     assert capped_epsilon(3, 0.0, 10, 20) == capped_epsilon(3, 0.4, 10, 20) == 0
@@ -260,13 +255,13 @@ def test_capped_at_the_ends():
         capped_epsilon(3, 0.4, 10, 21)
 
 
-def test_capped_with_many_dummies_is_neither_lost_nor_below():
+def test_capped_epsilon_with_many_dummies_keeps_precision():
     values = [capped_epsilon(20, 0.5, 10**5, d) for d in (0, 10, 10**3, 10**5 - 1)]
     assert values == sorted(values, reverse=True)
     assert 2.85 < values[-1] < values[0] == Redirect(targets=20, sampling=0.5).epsilon
 
 
-def test_flooding_at_the_ends():
+def test_flooding_epsilon_at_extreme_settings_is_exact():
     assert flooding_epsilon(5, 0.0, 4) == flooding_epsilon(5, 1.0, 0) == 0
     assert flooding_epsilon(1, 0.0, 0) == telling(1, 0.0, 0) == 0
     assert flooding_epsilon(5, 0.0, 3) == math.inf
@@ -275,7 +270,7 @@ def test_flooding_at_the_ends():
         flooding_epsilon(5, 0.5, 5)
 
 
-def test_pure_promises():
+def test_pure_profile_has_exact_curve():
     worst, known = PureProfile(1.0), PureProfile(1.0, 0.3)
     assert worst.lower(1e-3) is None
     # The promise is pure; what the attack attains falls with δ, along the curve.
@@ -294,7 +289,7 @@ def test_pure_promises():
 # The four mechanisms.
 
 
-def test_what_each_mechanism_says_of_itself():
+def test_mechanisms_describe_themselves():
     for each in [
         Scrambler(20, 0.5, 100, 50),
         CappedScrambler(20, 0.5, 100, 50),
@@ -310,7 +305,7 @@ def test_what_each_mechanism_says_of_itself():
     assert Scrambler(20, 0.0, 9, 3).local_epsilon == math.inf
 
 
-def test_colluders():
+def test_colluders_count_as_absent_sources():
     assert Scrambler(20, 0.5, 100, 50).profile(30) == ScramblerProfile(20, 0.5, 70, 50)
     krr = SomeScrambler(KRR(categories=5, epsilon=1.0), 40, 10)
     assert krr.profile(10).epsilon(1e-3) > krr.profile().epsilon(1e-3)
@@ -321,7 +316,7 @@ def test_colluders():
         Scrambler(20, 0.5, 10, 50).profile(10)
 
 
-def test_what_is_not_proven_without_lies():
+def test_mechanisms_without_sampling_are_not_proven():
     with pytest.raises(NotProven, match="set sampling"):
         CappedScrambler(20, 0.0, 100, 50).profile()
     with pytest.raises(NotProven, match="targets − 1 = 19"):
@@ -330,7 +325,7 @@ def test_what_is_not_proven_without_lies():
     assert CappedScrambler(3, 0.0, 4, 8).profile().epsilon(1e-9) == 0
 
 
-def test_what_describes_no_mechanism():
+def test_mechanisms_reject_invalid_settings():
     for make in (
         lambda: Scrambler(0, 0.5, 10, 1),
         lambda: Scrambler(5, 1.5, 10, 1),
@@ -344,7 +339,7 @@ def test_what_describes_no_mechanism():
             make()
 
 
-def test_any_randomizer_agrees_with_the_exact_sum_where_it_is_one():
+def test_blanket_profile_of_redirect_equals_exact_sum():
     lies = Redirect(targets=20, sampling=0.5)
     for sources, dummies in [(100, 50), (300, 0), (5000, 1000)]:
         exact = ScramblerProfile(20, 0.5, sources, dummies).epsilon(1e-4)
@@ -352,7 +347,7 @@ def test_any_randomizer_agrees_with_the_exact_sum_where_it_is_one():
         assert exact * (1 - 1e-5) <= found <= exact * 1.002
 
 
-def test_any_randomizer_needs_less_with_dummies():
+def test_blanket_profile_epsilon_decreases_with_dummies():
     oue = OUE(categories=5, epsilon=1.0)
     plain = SomeScrambler(oue, 200, 0).profile()
     more = SomeScrambler(oue, 200, 100).profile()

@@ -55,7 +55,7 @@ def asked(**parameters):
 
 @pytest.mark.parametrize("mode", ["scrambler", "capped", "local"])
 @pytest.mark.parametrize("faults", [None, TROUBLE])
-def test_without_lies_the_answer_is_exact(mode, faults):
+def test_play_without_sampling_gives_exact_answer(mode, faults):
     protocol = asked(mode=mode)
     for seed in range(2):
         queried = Queried(protocol, seed, faults)
@@ -71,7 +71,7 @@ def test_without_lies_the_answer_is_exact(mode, faults):
         assert queried.played.statistics.duration < TIMING.patience / 2
 
 
-def test_who_answers_one_set_is_in_that_set_alone():
+def test_play_with_one_set_each_counts_people_in_that_set():
     protocol = asked(answers="one")
     queried = Queried(protocol, 1, TROUBLE)
     places = Places.of(protocol)
@@ -85,7 +85,7 @@ def test_who_answers_one_set_is_in_that_set_alone():
     assert sum(len(places.answering(index)) for index in range(3)) == 20
 
 
-def test_everybody_is_done_in_time():
+def test_all_actors_finish_within_duration():
     protocol = own(spares=2)
     everything = [(), ("scrambler/0",), ("compute/1",), ("scrambler/0", "scrambler/1", "spare/0")]
     for gone in everything:
@@ -96,7 +96,7 @@ def test_everybody_is_done_in_time():
 
 @common
 @given(faults=schedules(0.6), seed=st.integers(0, 2**32), mode=st.sampled_from(["mix", "local"]))
-def test_nobody_counts_twice_whatever_happens(faults, seed, mode):
+def test_faults_never_count_anyone_twice(faults, seed, mode):
     options = {"mode": "local", "sources": 0, "spares": 0, "dummies": 1} if mode == "local" else {}
     queried = Queried(own(**options), seed, faults)
     assert queried.played.finished
@@ -105,7 +105,7 @@ def test_nobody_counts_twice_whatever_happens(faults, seed, mode):
 
 @settings(common, max_examples=25)
 @given(faults=schedules(0.3), seed=st.integers(0, 2**32))
-def test_also_while_scramblers_die_and_are_replaced(faults, seed):
+def test_replaced_scramblers_never_count_anyone_twice(faults, seed):
     faults = msgspec.structs.replace(faults, downtime=100.0)
     queried = Queried(own(spares=2), seed, faults, change=without(f"scrambler/{seed % 2}"))
     assert queried.played.finished
@@ -124,7 +124,7 @@ def _crashes(protocol, victim):
 
 @pytest.mark.parametrize("mode", ["scrambler", "local"])
 @pytest.mark.parametrize("victim", ["device/2", "scrambler/1", "compute/1", CURATOR])
-def test_a_crash_in_any_call_changes_nothing(mode, victim):
+def test_crash_in_any_call_changes_nothing(mode, victim):
     if mode == "local":
         protocol = own(6, mode="local", sources=0, spares=0, dummies=1)
         if victim.startswith("scrambler"):
@@ -142,7 +142,7 @@ def test_a_crash_in_any_call_changes_nothing(mode, victim):
 
 
 @pytest.mark.parametrize("victim", ["device/2", "spare/0", CURATOR])
-def test_nor_while_a_spare_takes_over(victim):
+def test_crash_during_takeover_changes_nothing(victim):
     protocol = own(6)
 
     def makers():
@@ -160,7 +160,7 @@ def test_nor_while_a_spare_takes_over(victim):
 # Who dies.
 
 
-def test_a_dead_scrambler_is_replaced_and_nothing_is_missing():
+def test_dead_scrambler_is_replaced_without_loss():
     for seed in range(5):
         queried = Queried(own(), seed, TROUBLE, change=without("scrambler/0"))
         assert check(queried.protocol, queried.found, 12) == 12
@@ -170,7 +170,7 @@ def test_a_dead_scrambler_is_replaced_and_nothing_is_missing():
         assert diverted == {device(each) for each in range(0, 12, 2)}
 
 
-def test_people_send_the_same_bytes_to_a_spare():
+def test_diverted_people_send_same_bytes_to_spare():
     """Also those whose message the first scrambler had accepted before it died."""
 
     def mute(sender, send):
@@ -191,20 +191,20 @@ def test_people_send_the_same_bytes_to_a_spare():
     assert all(len(bodies) == 1 for bodies in sent.values())
 
 
-def test_a_dead_spare_is_passed_over():
+def test_dead_spare_is_passed_over():
     gone = without("scrambler/0", "spare/0")
     assert check(own(spares=2), Queried(own(spares=2), 1, change=gone).found, 12) == 12
     assert check(own(spares=1), Queried(own(spares=1), 1, change=gone).found, 12) == 6
 
 
-def test_without_spares_the_group_of_a_dead_scrambler_is_absent():
+def test_dead_scrambler_without_spares_makes_group_absent():
     queried = Queried(own(spares=0), 1, change=without("scrambler/1"))
     assert check(queried.protocol, queried.found, 12) == 6
     assert queried.found.folded[0].count.tolist() == [1, 0] * 6
     assert queried.found.traffic[0].sum(axis=1).tolist() == [10, 0]
 
 
-def test_a_scrambler_that_dies_after_its_grant_is_an_absence():
+def test_scrambler_death_after_grant_makes_group_absent():
     """Also in the cells of compute nodes that its parcels had reached, and no spare gets it."""
     arrived = []
 
@@ -239,15 +239,15 @@ class Away:
         return (sender, send.to) == ("scrambler/0", CURATOR) and early
 
 
-def test_a_scrambler_that_comes_back_has_lost_its_group_and_forgets_it():
+def test_returning_scrambler_has_lost_group_and_forgets_it():
     away = Away(own())
     assert away.answers == {"lost"}
     assert check(away.protocol, away.desk.found, 12) == 12
-    assert away.desk.actors["scrambler/0"]._held == []
+    assert away.desk.actors["scrambler/0"]._state.held == []
     assert len(away.desk.actors["scrambler/0"]._outbox) == 0
 
 
-def test_people_who_are_late_are_replaced_by_dummies():
+def test_late_people_are_replaced_by_dummies():
     for gone in (1, 5, 6):
         away = without(*(device(2 * each) for each in range(gone)))
         queried = Queried(own(), gone, change=away)
@@ -255,7 +255,7 @@ def test_people_who_are_late_are_replaced_by_dummies():
         assert queried.found.traffic[0].sum(axis=1).tolist() == [10, 10]
 
 
-def test_a_dead_compute_node_leaves_its_cells_unknown():
+def test_dead_compute_node_leaves_cells_unknown():
     for options in ({}, {"mode": "local", "sources": 0, "spares": 0, "dummies": 2}):
         queried = Queried(own(**options), 1, change=without("compute/1"))
         check(queried.protocol, queried.found, 12)
@@ -267,7 +267,7 @@ def test_a_dead_compute_node_leaves_its_cells_unknown():
         assert [row.cell for row in answer.rows] == [0, 1, 2, 3, 8, 9, 10, 11]
 
 
-def test_when_nothing_came_there_is_no_answer():
+def test_conclude_without_messages_fails():
     protocol = own()
     everybody = without(*(device(each) for each in range(12)))
     nodes = without(*(f"compute/{each}" for each in range(3)))
@@ -281,7 +281,7 @@ def test_when_nothing_came_there_is_no_answer():
 class TestBites:
     """Each of these breaks a party on purpose, and the checks above must notice."""
 
-    def test_on_a_curator_that_grants_a_group_twice(self, monkeypatch):
+    def test_checks_detect_curator_granting_twice(self, monkeypatch):
         """Compute nodes take a group once, and a record once; all three together keep it so."""
 
         def generous(self, sender, asked, now):
@@ -307,12 +307,12 @@ class TestBites:
         monkeypatch.setattr(wired.RecordFormat, "tuples", _every_time)
         assert Away(own()).desk.found.folded[0].count.tolist() == [2, 1] * 6
 
-    def test_on_a_source_that_draws_again_after_a_crash(self, monkeypatch):
+    def test_checks_detect_source_drawing_again_after_crash(self, monkeypatch):
         honest = source.Source.resume
 
         def resume(self, state):
             honest(self, state)
-            self._posts = []
+            self._state.posts = []
             self.start(0.0)
 
         monkeypatch.setattr(source.Source, "resume", resume)
@@ -326,7 +326,7 @@ class TestBites:
                 failures += 1
         assert failures > 0
 
-    def test_on_groups_that_count_wherever_they_came(self, monkeypatch):
+    def test_checks_detect_groups_counted_where_incomplete(self, monkeypatch):
         """Half a group shows as fewer tuples than people."""
 
         def units(self, index, late):
@@ -336,7 +336,7 @@ class TestBites:
         def ask(self, node, now):
             address = self._places.compute(*self._places.target_of(node))
             fold = msgspec.msgpack.encode(wired.Fold(self._state.counted[0]))
-            return [self._folds.put(node, address, fold, now)]
+            return [self._outbox.put(curator._key(curator._FOLD, node), address, fold, now)]
 
         def held(sender, send):
             return (sender, send.to) == ("scrambler/0", "compute/1")

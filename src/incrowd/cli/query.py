@@ -1,8 +1,7 @@
-"""``incrowd query``: an SQL aggregate of people's tuples, hidden from whoever watches them talk.
+"""``incrowd query``: an SQL aggregate of people's tuples, hidden from observers of the network.
 
-The options are turned into the text of a survey file, and that is run like any other: what the
-command does can be kept, changed and run again with ``incrowd run``. What is left out of how
-messages travel is chosen for the budget, within the limits.
+The options are turned into the text of a survey file, which is run like any other. Settings of the
+scramblers that are left out are chosen for the budget, within the limits.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ import typer
 from incrowd import checks
 from incrowd.cli.options import (
     Error,
+    MissingOption,
     checked,
     field_option,
     flag,
@@ -43,97 +43,67 @@ from incrowd.survey.parse import Origin, parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-    from incrowd.survey.prepared import Survey
+    from inspect import Parameter
 
 _NAME = "query"
-"""What the survey that is made from the options is called."""
+"""Name of the survey that is made from the options."""
 _KIND = "scrambler"
-"""The protocol that answers queries."""
 _TARGETS = 8
-"""Compute nodes per grouping set, unless given."""
 _TEXTS = {
     "targets": f"Compute nodes that share the cells of each grouping set. Default: {_TARGETS}.",
-    **{
-        name: f"{text} Default: chosen."
-        for name, text in (
-            ("sampling", "Chance that a message goes to a compute node at random, without tuple."),
-            ("sources", "People whose messages one scrambler mixes."),
-            ("dummies", "Messages without a tuple that a scrambler adds."),
-        )
-    },
+    "sampling": "Chance that a message goes to a compute node at random, without tuple. "
+    "Default: chosen.",
+    "sources": "People whose messages one scrambler mixes. Default: chosen.",
+    "dummies": "Messages without a tuple that a scrambler adds. Default: chosen.",
 }
-"""What is said of options whose default is another one here."""
+"""Help of options whose default is another one here."""
 _COUNTED = ("n", "grouping_sets")
-"""What the data and the query say by themselves."""
+"""Parameters that follow from the data and the query."""
 _HOW = "How messages travel (what is left out is chosen for the budget)"
 _LIMITS = "Limits within which it is chosen"
-
-SqlArgument = Annotated[
-    str,
-    typer.Argument(
-        help="SELECT columns, aggregates FROM table [WHERE …] [GROUP BY …]: COUNT, SUM, AVG, MIN, "
-        "MAX, VAR; GROUPING SETS, ROLLUP, CUBE."
-    ),
-]
-DataOption = Annotated[Path, typer.Option("--data", help="A CSV file, one person per row.")]
-SchemaOption = Annotated[
-    Path, typer.Option("--schema", help="A TOML file with the columns and their domains.")
-]
-ViewOption = Annotated[
-    str,
-    typer.Option(
-        "--view", help="Whom the promise is against: network, or curator+network with --release."
-    ),
-]
-ExplainOption = Annotated[
-    bool,
-    typer.Option("--explain", help="Draw the plan first, and say what an observer can learn."),
-]
-DrawOption = Annotated[
-    Path | None,
-    typer.Option("--draw", help="Write a drawing of the plan to an SVG file.", show_default=False),
-]
-PageOption = Annotated[
-    Path | None,
-    typer.Option("--report", help="Write a report to this HTML file.", show_default=False),
-]
+_SQL = (
+    "SELECT columns, aggregates FROM table [WHERE …] [GROUP BY …]: COUNT, SUM, AVG, MIN, "
+    "MAX, VAR; GROUPING SETS, ROLLUP, CUBE."
+)
 
 
 def query_command() -> Callable[..., None]:
-    """The command, with an option for everything about scramblers, limits and live runs."""
+    """Return the command, with an option for every setting of scramblers, limits and live runs."""
     from incrowd.live.options import LiveOptions
 
-    devices = number_option("devices", "Ask only the people of so many first rows.", int)
+    def option(kind: Any, name: str, text: str, *default: Any, **more: Any) -> Parameter:
+        return keyword(name, Annotated[kind, typer.Option(flag(name), help=text, **more)], *default)
+
+    def number(name: str, text: str, kind: type) -> Parameter:
+        return keyword(name, number_option(name, text, kind), None)
+
+    view = "Whom the promise is against: network, or curator+network with --release."
+    draw = "Write a drawing of the plan to an SVG file."
+    report = "Write a report to this HTML file."
     options = [
-        keyword("sql", SqlArgument),
-        keyword("data", DataOption),
-        keyword("schema", SchemaOption),
-        keyword("epsilon", number_option("epsilon", "The ε to be promised.", float), None),
-        keyword("delta", number_option("delta", "The slack δ of the promise.", float), None),
-        keyword("view", ViewOption, "network"),
-        keyword("explain", ExplainOption, False),
-        keyword("draw", DrawOption, None),
+        keyword("sql", Annotated[str, typer.Argument(help=_SQL)]),
+        option(Path, "data", "A CSV file, one person per row."),
+        option(Path, "schema", "A TOML file with the columns and their domains."),
+        number("epsilon", "The ε to be promised.", float),
+        number("delta", "The slack δ of the promise.", float),
+        option(str, "view", view, "network"),
+        option(bool, "explain", "Draw the plan first, and say what an observer can learn.", False),
+        option(Path | None, "draw", draw, None, show_default=False),
         keyword("live", LiveOption, False),
-        keyword("devices", devices, None),
+        number("devices", "Ask only the people of so many first rows.", int),
         keyword("seed", SeedOption, None),
-        keyword("report", PageOption, None),
+        option(Path | None, "report", report, None, show_default=False),
         keyword("format", FormatOption, Format.table),
-        *(
-            field_option(each, text=_TEXTS.get(each.name), panel=_HOW)
-            for each in _travel().values()
-        ),
-        *(field_option(each, _limit(each.name), panel=_LIMITS) for each in _limits().values()),
-        *(
-            field_option(each, panel=LIVE_PANEL, switch=True)
-            for each in fields_of(LiveOptions).values()
-        ),
     ]
+    travel, limits, live = _travel().values(), _limits().values(), fields_of(LiveOptions).values()
+    options += [field_option(each, text=_TEXTS.get(each.name), panel=_HOW) for each in travel]
+    options += [field_option(each, _limit(each.name), panel=_LIMITS) for each in limits]
+    options += [field_option(each, panel=LIVE_PANEL, switch=True) for each in live]
     return signed(query, "query", "Answer an SQL aggregate between people's devices.", options)
 
 
 def query(given: Mapping[str, Any]) -> None:
-    """Plan, draw, ask, account, print."""
+    """Build the survey, draw it, run it, account for it and print the result."""
     from incrowd import survey as surveys
     from incrowd.report import require_writable
 
@@ -148,8 +118,9 @@ def query(given: Mapping[str, Any]) -> None:
         file = parse(_text(given, epsilon, delta), Path(_NAME), _Options(_NAME))
         survey = surveys.build(file, say, people=given["devices"])
         check_inputs(survey.inputs, report=page, draw=given["draw"])
-        if given["draw"] is not None:
-            _draw(survey, given["draw"])
+        if given["draw"] is not None and (drawn := drawing_of(survey.protocol)) is not None:
+            given["draw"].write_text(drawn.svg, encoding="utf-8")
+            note(f"the plan is drawn in {given['draw']}")
         if live is not None:
             result = run_over_network(survey, live, say)
         else:
@@ -181,16 +152,13 @@ class _Options(Origin):
 
 
 def _needed(given: Mapping[str, Any], name: str) -> float:
-    from incrowd.cli.options import MissingOption
-
     if given[name] is None:
         raise MissingOption(name, "a query needs a budget")
-    check = {"epsilon": checks.epsilon, "delta": checks.delta}[name]
-    return float(checked(check, given[name], name))
+    return float(checked(getattr(checks, name), given[name], name))
 
 
 def _travel() -> dict[str, Field]:
-    """What can be said about how messages travel."""
+    """Settings of the scramblers."""
     fields = fields_of(settings_type(load(_KIND)))
     return {name: each for name, each in fields.items() if name not in _COUNTED}
 
@@ -205,20 +173,15 @@ def _limit(name: str) -> str:
 
 
 def _text(given: Mapping[str, Any], epsilon: float, delta: float) -> str:
-    """The survey file that says the same as the options."""
+    """Return the survey file that says the same as the options."""
     chosen = {name: given[name] for name in _travel() if given[name] is not None}
+    limits = {name: given[_limit(name)] for name in _limits()}
+    files = {name: str(given[name]) for name in ("data", "schema")}
     tables: dict[str, dict[str, Any]] = {
-        "task": {
-            "kind": "query",
-            "sql": given["sql"],
-            "data": str(given["data"]),
-            "schema": str(given["schema"]),
-        },
+        "task": {"kind": "query", "sql": given["sql"], **files},
         "budget": {"epsilon": epsilon, "delta": delta, "view": given["view"]},
         "protocol": {"kind": _KIND, "targets": _TARGETS} | chosen,
-        "limits": {
-            name: given[_limit(name)] for name in _limits() if given[_limit(name)] is not None
-        },
+        "limits": {name: value for name, value in limits.items() if value is not None},
     }
     return "\n\n".join(
         "\n".join([f"[{name}]", *(f"{key} = {_value(each)}" for key, each in table.items())])
@@ -228,19 +191,12 @@ def _text(given: Mapping[str, Any], epsilon: float, delta: float) -> str:
 
 
 def _value(value: Any) -> str:
-    """A value as TOML writes it; its strings are those of JSON."""
+    """Write a value as TOML, whose strings are those of JSON."""
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str | bool) else repr(value)
 
 
-def _draw(survey: Survey, path: Path) -> None:
-    drawn = drawing_of(survey.protocol)
-    if drawn is not None:
-        path.write_text(drawn.svg, encoding="utf-8")
-        note(f"the plan is drawn in {path}")
-
-
 def _command(given: Mapping[str, Any], seed: int | None, live: Mapping[str, Any] | None) -> str:
-    """The command that does the same again."""
+    """Return the command that does the same again."""
     words = ["incrowd", "query", given["sql"]]
     named = ("data", "schema", "epsilon", "delta", "view", "devices", *_travel())
     settings = {name: given[name] for name in (*named, *map(_limit, _limits()))}

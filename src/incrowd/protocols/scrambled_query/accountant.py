@@ -1,13 +1,13 @@
-"""Who is kept from learning what of a scrambled query, and by which theorem.
+"""Guarantees of a scrambled query against each view, and the theorems behind them.
 
-* Whoever watches the network, the hub included, sees how many messages each scrambler sends to each
+* An observer of the network, the hub included, sees how many messages each scrambler sends to each
   compute node: the routing of the plan protects (``docs/theory/scrambler.md``, and
   ``docs/theory/plans.md`` for a plan of several clusters).
-* A scrambler sees where each of its people's messages goes: only their own lies protect.
-* Whoever is given the result, the curator, is promised something only when the result is released
-  with noise; and who watches as well learns from both together, which is more than the sum of the
-  two where people lie.
-* Compute nodes read tuples in the clear, and nothing is promised against them.
+* A scrambler sees where each of its people's messages goes: only their own sampling protects.
+* Against the curator, who is given the result, there is a guarantee only when the result has noise;
+  an observer who gets it too learns from both together, which with sampling is more than the sum of
+  the two.
+* Compute nodes read tuples in the clear, and nothing is guaranteed against them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _RESULT = "the result is shown only with its noise; compute nodes, which read tu
 
 
 def query_guarantee(query: ScrambledQuery, view: frozenset[str], colluders: int) -> Guarantee:
-    """What is proven against a view of network, hub, scrambler and curator."""
+    """Return the guarantee against a view of network, hub, scrambler and curator."""
     if not view <= _WATCHING | {"scrambler", "curator"}:
         raise NotProven(
             "compute nodes read the tuples of their cells, so that nothing is promised when all "
@@ -47,76 +47,56 @@ def query_guarantee(query: ScrambledQuery, view: frozenset[str], colluders: int)
     # Without scramblers people tell the curator when they got through, which they do not where the
     # compute node that they sent to is silent: then the curator is as good as an observer.
     if view == {"curator"} and query.mode != "local":
-        profile, theorem = _released(query), "Laplace noise (docs/theory/plans.md)"
-        return Guarantee(profile, view, theorem, (_RESULT,), colluders=colluders)
+        noise, theorem = query.release, "Laplace noise (docs/theory/plans.md)"
+        return Guarantee(PureProfile(noise), view, theorem, (_RESULT,), colluders=colluders)
     if "scrambler" in view and query.mode != "local":
-        return _by_lies_alone(query, view, colluders)
+        return _by_sampling_alone(query, view, colluders)
     # In the worst case as many as fit are in the victim's group; others tell nothing.
     beside = min(colluders, max(0, query.sources - 1))
     profile = query.plan.profile(released=sees_result, colluders=beside)
     if query.query is not None and query.query.narrowed:
         # A condition on the groups may leave nobody whom the attack could tell apart.
         profile = LentProfile(profile)
-    return Guarantee(
-        profile=profile,
-        view=view,
-        theorem=query.plan.theorem,
-        assumptions=(
-            *(() if query.mode == "local" else (_HONEST,)),
-            _SEALED,
-            _ASSIGNED,
-            *((_RESULT,) if sees_result else ()),
-            *_known(colluders),
-        ),
-        colluders=colluders,
-    )
+    assumptions = [] if query.mode == "local" else [_HONEST]
+    assumptions += [_SEALED, _ASSIGNED]
+    if sees_result:
+        assumptions.append(_RESULT)
+    if colluders:
+        told = f"{colluders} colluding people tell their tuples and where they sent them"
+        assumptions.append(told)
+    return Guarantee(profile, view, query.plan.theorem, tuple(assumptions), colluders=colluders)
 
 
-def _known(colluders: int) -> tuple[str, ...]:
-    if not colluders:
-        return ()
-    return (f"{colluders} colluding people tell their tuples and where they sent them",)
-
-
-def _released(query: ScrambledQuery) -> Profile:
-    """A pure promise."""
-    return PureProfile(query.release)
-
-
-def _by_lies_alone(query: ScrambledQuery, view: frozenset[str], colluders: int) -> Guarantee:
-    """A scrambler knows to which compute node each message goes, but not which ones are lies."""
+def _by_sampling_alone(query: ScrambledQuery, view: frozenset[str], colluders: int) -> Guarantee:
+    """A scrambler knows where each message goes, but not which ones are redirected."""
     chosen = query
     if query.randomizer.domain != "target":
         local: list[Profile] = [LocalProfile(query.randomizer)] * chosen.grouping_sets
     else:
-        lies = [query.redirect(index) for index in range(len(query.set_targets))]
-        if any(math.isinf(each.epsilon) for each in lies):
+        redirects = [query.redirect(index) for index in range(len(query.set_targets))]
+        if any(math.isinf(each.epsilon) for each in redirects):
             raise NotProven(
                 "without sampling a scrambler sees everybody's true target: set sampling, or trust "
                 "the scramblers"
             )
         # An ε0 of zero tells nothing and cannot be composed.
-        local = [PureProfile(each.epsilon, each.kept) for each in lies if each.epsilon]
+        local = [PureProfile(each.epsilon, each.kept) for each in redirects if each.epsilon]
     if chosen.answers == "one":
         local = sorted(local, key=lambda each: each.greatest_loss)[-1:]
     if "curator" in view:
-        local.append(_released(query))
+        local.append(PureProfile(chosen.release))
     if not local:
         raise NotProven("every grouping set has one compute node: there is nothing to hide")
-    return Guarantee(
-        profile=local[0]
-        if len(local) == 1
-        else ComposedProfile(tuple((each, 1) for each in local)),
-        view=view,
-        theorem="lies alone (docs/theory/scrambler.md)",
-        assumptions=(_SEALED, *((_RESULT,) if "curator" in view else ())),
-        colluders=colluders,
-    )
+    (first, *others) = local
+    profile = ComposedProfile(tuple((each, 1) for each in local)) if others else first
+    assumptions = (_SEALED, _RESULT) if "curator" in view else (_SEALED,)
+    theorem = "lies alone (docs/theory/scrambler.md)"
+    return Guarantee(profile, view, theorem, assumptions, colluders=colluders)
 
 
 def compared(query: ScrambledQuery, delta: float) -> dict[str, Any]:
-    """What a message reveals to its scrambler, what arrives, the load, and the older bounds."""
-    from incrowd.protocols.scrambled_query.bounds import bennett_epsilon, hoeffding_epsilon
+    """Return ε0 of a message, the share of tuples that arrive, the load, and the older bounds."""
+    from incrowd.protocols.scrambled_query.bounds import BENNETT, HOEFFDING
     from incrowd.protocols.scrambled_query.cost import Load
     from incrowd.protocols.scrambled_query.theorems.exact import ScramblerProfile
     from incrowd.protocols.scrambled_query.theorems.mechanisms import Scrambler
@@ -124,21 +104,21 @@ def compared(query: ScrambledQuery, delta: float) -> dict[str, Any]:
     found: dict[str, Any] = Load.of(query).described()
     if query.randomizer.domain != "target":
         return found
+    redirects = [query.redirect(index) for index in range(len(query.set_targets))]
     # Of the set with the most compute nodes, where grouping sets differ.
-    worst = max(range(len(query.set_targets)), key=query.set_targets.__getitem__)
-    alone = query.redirect(worst).epsilon
+    alone = max(redirects, key=lambda each: each.targets).epsilon
     found |= {
         "local_epsilon": None if math.isinf(alone) else alone,
-        "kept": [query.redirect(index).kept for index in range(len(query.set_targets))],
+        "kept": [each.kept for each in redirects],
     }
     (routing, *others) = query.routings
     if isinstance(routing, Scrambler) and not others:
         settings = (routing.targets, routing.sampling, routing.sources, routing.dummies)
         found |= {
-            "hoeffding_epsilon": hoeffding_epsilon(*settings, delta),
-            "bennett_epsilon": bennett_epsilon(*settings, delta),
+            "hoeffding_epsilon": HOEFFDING.epsilon(*settings, delta),
+            "bennett_epsilon": BENNETT.epsilon(*settings, delta),
         }
         if not routing.coins and routing.targets > 1:
-            # Without lies a target that gets no dummy at all gives its message away.
+            # Without sampling a target that gets no dummy at all gives its message away.
             found["delta_floor"] = ScramblerProfile(*settings).floor
     return found

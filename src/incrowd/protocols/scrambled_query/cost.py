@@ -1,16 +1,14 @@
-"""What a scrambled query costs: messages, channels, and people who must help.
+"""Cost of a scrambled query: messages, channels, and people who must help.
 
 With S people, groups of n, d dummies and T compute nodes for a grouping set, S messages go to
 SF = ⌈S/n⌉ scramblers, which send n + d each, and every compute node sends its part of the result:
-S + SF·(n + d) + T messages, which is SF·(2n + d) + T where n divides S. A scrambler talks to n
-people and T compute nodes. Without any protection it would be S + T messages. To a single compute
-node there is nothing to hide, and no dummies are added. With mode local everyone sends d + 1
-messages, to compute nodes that differ. Where everyone answers one of G sets, S/G people answer
-each.
+S + SF·(n + d) + T messages instead of S + T without protection. To a single compute node there is
+nothing to hide, and no dummies are added. With mode local everyone sends d + 1 messages, to compute
+nodes that differ. Where everyone answers one of G sets, S/G people answer each.
 
 A tuple arrives with probability p = 1 − σ + σ/T, so that S/p people are needed for S tuples on
-average. Where grouping sets have different numbers of compute nodes, the largest load of one node
-is told, and the consents that the set with the greatest loss takes.
+average. Where grouping sets have different numbers of compute nodes, the load is that of the most
+loaded node, and the consents are those for the set with the greatest loss.
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
 def query_messages(
     targets: Sequence[int], people: int, sources: int, dummies: int, answers: Answers = "all"
 ) -> int:
-    """All messages of a query through scramblers: to them, from them, and of the results."""
+    """Count the messages of a query through scramblers: to them, from them, and of the results."""
     sets, hidden = len(targets), sum(each > 1 for each in targets)
     share = people if answers == "all" else -(-people // sets)
     asked = people * (sets if answers == "all" else 1)
@@ -51,7 +49,7 @@ class Load:
     baseline: int
     """Messages of the same query, among the same people, without protection."""
     overhead: float
-    """How many times as many messages it takes."""
+    """Messages as a multiple of the baseline."""
     channels: int
     """Connections between people, scramblers and compute nodes."""
     channels_per_scrambler: int
@@ -73,28 +71,24 @@ class Load:
     @staticmethod
     def of(protocol: ScrambledQuery) -> Load:
         """The load of a query with these parameters."""
-        chosen, targets = protocol, protocol.set_targets
-        groups, sets, answering = chosen.groups, len(targets), _answering(protocol)
+        chosen, targets, answering = protocol, protocol.set_targets, _answering(protocol)
+        groups, scramblers = chosen.groups, chosen.groups * len(targets)
         baseline = sum(answering) + sum(targets)
         tuples, consents = _tuples(protocol, answering)
         if chosen.mode == "local":
-            received = [
-                people * (1 + min(chosen.dummies, nodes - 1))
-                for people, nodes in zip(answering, targets, strict=True)
-            ]
+            received = _flooded(protocol, answering)
             messages, channels = sum(received) + sum(targets), sum(received)
             senders, channels_each, messages_each = max(answering), 0, 0
         else:
-            received = [
-                groups * (chosen.sources + (chosen.dummies if nodes > 1 else 0))
-                for nodes in targets
-            ]
+            mixed = [chosen.sources + (chosen.dummies if nodes > 1 else 0) for nodes in targets]
+            received = [groups * each for each in mixed]
             messages = query_messages(
                 targets, chosen.people, chosen.sources, chosen.dummies, chosen.answers
             )
             channels, senders = sum(answering) + groups * sum(targets), groups
             channels_each = chosen.sources + max(targets)
-            messages_each = 2 * chosen.sources + (chosen.dummies if max(targets) > 1 else 0)
+            messages_each = chosen.sources + max(mixed)
+        per_node = [each / nodes for each, nodes in zip(received, targets, strict=True)]
         return Load(
             messages=messages,
             baseline=baseline,
@@ -103,25 +97,23 @@ class Load:
             channels_per_scrambler=channels_each,
             messages_per_scrambler=messages_each,
             channels_per_compute_node=senders + 1,
-            messages_per_compute_node=1
-            + max(each / nodes for each, nodes in zip(received, targets, strict=True)),
-            scramblers=sets * groups,
+            messages_per_compute_node=1 + max(per_node),
+            scramblers=scramblers,
             compute_nodes=sum(targets),
-            helpers=sets * groups + chosen.spares + sum(targets),
+            helpers=scramblers + chosen.spares + sum(targets),
             tuples=tuples,
             extra_consents=consents,
         )
 
     def described(self) -> dict[str, Any]:
         """The same as plain data, with a name that says what each number counts."""
-        told = asdict(self)
-        told["tuples"] = None if self.tuples is None else list(self.tuples)
+        told = asdict(self) | {"tuples": None if self.tuples is None else list(self.tuples)}
         names = {"messages": "network_load", "tuples": "tuples_expected"}
         return {names.get(name, name): value for name, value in told.items()}
 
 
 def _answering(protocol: ScrambledQuery) -> list[int]:
-    """The people who answer each grouping set."""
+    """The number of people who answer each grouping set."""
     chosen, sets = protocol, len(protocol.set_targets)
     if chosen.answers == "all":
         return [chosen.people] * sets
@@ -129,10 +121,16 @@ def _answering(protocol: ScrambledQuery) -> list[int]:
     return [int(each) for each in np.bincount(which, minlength=sets)]
 
 
+def _flooded(protocol: ScrambledQuery, answering: Sequence[int]) -> list[int]:
+    """With mode local: the messages of each grouping set from people to compute nodes."""
+    dummies, pairs = protocol.dummies, zip(answering, protocol.set_targets, strict=True)
+    return [people * (1 + min(dummies, nodes - 1)) for people, nodes in pairs]
+
+
 def _tuples(
     protocol: ScrambledQuery, answering: Sequence[int]
 ) -> tuple[tuple[float, ...] | None, float | None]:
-    """Tuples that arrive of each set, and people needed besides for as many as there are now."""
+    """Tuples that arrive of each set on average, and people needed besides for one per person."""
     if protocol.randomizer.domain != "target":
         return None, None
     kept = [protocol.redirect(index).kept for index in range(len(answering))]
@@ -142,22 +140,17 @@ def _tuples(
 
 
 def cost_of(protocol: ScrambledQuery) -> Cost:
-    """What one person sends, and who must help besides; the error depends on what is asked."""
+    """Return the cost per person, and the helpers; the error depends on the query."""
     chosen, answering = protocol, _answering(protocol)
-    if protocol.query is None:
-        # Only a promise is asked for: the target is all that is known of a message.
-        size = protocol.randomizer.report_bytes
-    else:
+    # Where only a guarantee is asked for, the target is all that is known of a message.
+    size = protocol.randomizer.report_bytes
+    if protocol.query is not None:
         size = RecordFormat(protocol.query).nbytes
     if chosen.mode == "local":
-        flooded = sum(
-            people * (1 + min(chosen.dummies, nodes - 1))
-            for people, nodes in zip(answering, protocol.set_targets, strict=True)
-        )
+        flooded = sum(_flooded(protocol, answering))
         # The curator is told when all messages of a set have arrived.
-        told = [len(wire.encode(Through(index))) for index in range(len(answering))]
-        said = sum(people * each for people, each in zip(answering, told, strict=True))
-        messages, octets = flooded + sum(answering), flooded * wire.envelope_bytes(size, 1) + said
+        told = sum(len(wire.encode(Through(index))) * n for index, n in enumerate(answering))
+        messages, octets = flooded + sum(answering), flooded * wire.envelope_bytes(size, 1) + told
     else:
         messages = sum(answering)
         octets = messages * wire.envelope_bytes(len(post(0, bytes(size))), 1)

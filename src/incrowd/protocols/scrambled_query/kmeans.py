@@ -1,20 +1,17 @@
-"""k-means between devices: clusters of people's points, hidden from whoever watches the traffic.
+"""k-means between devices: clusters of people's points, hidden from an observer of the traffic.
 
 In each round everybody finds the nearest of the k centroids and sends their point to its compute
-node, through scramblers and with lies, as in a query. Each compute node adds up the points that
-really came. From the second round on, where *everybody* sends depends on everybody's points through
-the centroids. So these are released with Laplace noise, ε_c per round, and only what was released
-is told to people and used afterwards. A round then costs what its traffic does and twice ε_c, and
-rounds compose (``docs/theory/plans.md``). All iterations are held and charged, since an end that
-follows from the centroids would prove no less. Without a release nothing but group privacy is
-proven, for all people at once, which is no protection.
+node, through scramblers and sometimes redirected, as in a query. Each compute node adds up the
+points that really came. From the second round on, where *everybody* sends depends on everybody's
+points through the centroids. So these are released with Laplace noise, ε_c per round, and only the
+released ones are sent to people and used afterwards. A round then costs what its traffic does and
+twice ε_c, and all rounds are held and compose (``docs/theory/plans.md``). Without a release nothing
+but group privacy is proven, for all people at once, which is no protection.
 
 A point is clipped into the box [low, high]^d and to an L1 distance of ``radius`` from the origin,
 and counted in whole steps: sums are exact, and so is the noise. The first centroids are drawn at
 random and never from the data. ε_c is shared by counts and sums so that their parts in the error of
 a centroid are least: counts get 1/(1 + d^(1/3)) of it.
-
-:func:`inertia` and :func:`rand_index` say how good a clustering is.
 """
 
 from __future__ import annotations
@@ -45,21 +42,27 @@ _STEPS: Final = 1 << 20
 _IN_COUNTS: Final = 2
 _ROWS: Final = 8192
 _VIEWS: Final = frozenset({"network", "hub", "curator"})
+_ASSUMPTIONS: Final = (
+    "scramblers add their dummies and do not tell who sent what",
+    "messages are sealed and of equal size, and leave a scrambler in random order",
+    "who is assigned to which scrambler does not depend on the data",
+    "compute nodes, which read points, keep them and add their noise",
+)
 
 
 @dataclass(frozen=True, eq=False)
 class Clustering:
-    """What came out: the centroids of the last round, and how it went."""
+    """Result of a clustering: the centroids of the last round, and the course of the run."""
 
     centroids: FloatArray
     history: tuple[FloatArray, ...]
     """The first centroids, then those after each round."""
     tuples: tuple[int, ...] | None
-    """How many points really came in each round; not told beside a promise, which leaves it out."""
+    """Points that really came in each round; not told beside a guarantee, which leaves it out."""
     traffic: tuple[NDArray[np.int64], ...]
-    """What an observer counts in each round: messages from each scrambler to each compute node."""
+    """Observed messages from each scrambler to each compute node, in each round."""
     guarantee: Guarantee | None
-    """What is proven of traffic and centroids together; none where nothing is."""
+    """Guarantee on traffic and centroids together; none where nothing is proven."""
     seed: int
 
     def assign(self, points: NDArray[Any]) -> NDArray[np.int64]:
@@ -111,11 +114,9 @@ class ScrambledKMeans:
         if self.release is not None:
             checks.epsilon(self.release, "release")
 
-    # What is promised.
-
     @property
     def routing(self) -> Scrambler:
-        """What hides where points go, in every round."""
+        """The routing of points, in every round."""
         return Scrambler(self.clusters, self.sampling, self.sources, self.dummies)
 
     @cached_property
@@ -126,7 +127,7 @@ class ScrambledKMeans:
         )
 
     def guarantee(self, view: str = "curator+network", colluders: int = 0) -> Guarantee:
-        """Against who sees all traffic, and the centroids where the curator is in the view."""
+        """Guarantee against an observer of all traffic, and of centroids with the curator."""
         parties = view_of(view)
         if not parties <= _VIEWS:
             raise NotProven(
@@ -142,35 +143,24 @@ class ScrambledKMeans:
         theorem = self.plan.theorem
         if self.release is None:
             theorem = "group privacy of everybody at once (docs/theory/plans.md)"
-        return Guarantee(
-            profile=self.plan.profile(released=shown, colluders=colluders),
-            view=parties,
-            theorem=theorem,
-            assumptions=(
-                "scramblers add their dummies and do not tell who sent what",
-                "messages are sealed and of equal size, and leave a scrambler in random order",
-                "who is assigned to which scrambler does not depend on the data",
-                "compute nodes, which read points, keep them and add their noise",
-            ),
-            colluders=colluders,
-        )
-
-    # How it runs.
+        profile = self.plan.profile(released=shown, colluders=colluders)
+        return Guarantee(profile, parties, theorem, _ASSUMPTIONS, colluders=colluders)
 
     def simulate(self, points: NDArray[Any], seed: int | None = None) -> Clustering:
-        """All rounds at once, for a population in memory."""
+        """Run all rounds, for a population in memory."""
         seeds = Seeds(seed)
         steps = self._clipped(points)
         centroids = self._start(seeds.generator("start"))
         history, tuples, traffic = [centroids], [], []
         for round_ in range(self.iterations):
-            wanted = self._nearest(steps, centroids)
+            wanted = nearest(steps, centroids / self._step)
             sent, seen = self._routed(wanted, seeds.generator("routing", round_))
             real = np.flatnonzero(sent == wanted)
             count, total = self._folded(steps, wanted, real)
-            centroids = self._updated(
-                centroids, *self._noisy(count, total, seeds.generator("release", round_))
-            )
+            rng = seeds.generator("release", round_)
+            count += self._noises[0].draw(count.size, rng)
+            total += self._noises[1].draw(total.size, rng).reshape(total.shape)
+            centroids = self._updated(centroids, count, total)
             history.append(centroids)
             tuples.append(int(real.size))
             traffic.append(seen)
@@ -200,11 +190,8 @@ class ScrambledKMeans:
             some = np.asarray(given[rows], np.float64)
             if not np.isfinite(some).all():
                 raise NotANumber("points must be finite numbers: leave incomplete rows out")
-            inside = np.clip(some, self.low, self.high)
-            length = np.abs(inside).sum(axis=1, keepdims=True)
-            inside *= np.minimum(1.0, self.radius / np.maximum(length, self.radius))
-            steps = np.trunc(inside / self._step).astype(np.int32)
-            # Rounding may leave a step too much; whoever has one gives it back.
+            steps = np.trunc(self._projected(some) / self._step).astype(np.int32)
+            # Rounding may leave a step too much, which is taken back.
             excess = np.abs(steps).sum(axis=1, dtype=np.int64) - _STEPS
             for row in np.flatnonzero(excess > 0):
                 largest = int(np.abs(steps[row]).argmax())
@@ -226,19 +213,16 @@ class ScrambledKMeans:
         signs = np.where(rng.random(shape) * (self.high - self.low) < self.high, 1.0, -1.0)
         return self._projected(ball * signs)
 
-    def _projected(self, centroids: FloatArray) -> FloatArray:
-        """Centroids back to where points may be."""
-        inside = np.clip(centroids, self.low, self.high)
+    def _projected(self, points: FloatArray) -> FloatArray:
+        """Points clipped into the box, and scaled to the radius."""
+        inside = np.clip(points, self.low, self.high)
         length = np.abs(inside).sum(axis=1, keepdims=True)
         return np.asarray(inside * np.minimum(1.0, self.radius / np.maximum(length, self.radius)))
-
-    def _nearest(self, steps: NDArray[np.int32], centroids: FloatArray) -> NDArray[np.int64]:
-        return nearest(steps, centroids / self._step)
 
     def _routed(
         self, wanted: NDArray[np.int64], rng: np.random.Generator
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Where messages go, and how many each scrambler sends to each compute node."""
+        """The targets of messages, and their numbers from each scrambler to each compute node."""
         redirect = Redirect(targets=self.clusters, sampling=self.sampling)
         sent = redirect.randomize(wanted, rng).astype(np.int64)
         groups = -(-self.n // self.sources)
@@ -275,20 +259,10 @@ class ScrambledKMeans:
             laplace_noise(2 * _STEPS, self.release * (1 - share)),
         )
 
-    def _noisy(
-        self, count: NDArray[np.int64], total: NDArray[np.int64], rng: np.random.Generator
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """What is released of a round."""
-        counts, sums = self._noises
-        return (
-            count + counts.draw(count.size, rng),
-            total + sums.draw(total.size, rng).reshape(total.shape),
-        )
-
     def _updated(
         self, before: FloatArray, count: NDArray[np.int64], total: NDArray[np.int64]
     ) -> FloatArray:
-        """The new centroids, from what was released alone.
+        """The new centroids, from released numbers alone.
 
         A cluster that is empty, noise included, stays where it was. The others move towards the
         mean of all points by as much as noise of this size would have moved them away from it
@@ -310,36 +284,9 @@ def _slices(size: int) -> Iterator[slice]:
 
 
 def nearest(points: NDArray[Any], centroids: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The centroid that is closest to each point; the first of those that are."""
+    """Return the index of the closest centroid of each point; the first of several."""
     found = np.empty(len(points), np.int64)
     half = (centroids**2).sum(axis=1) / 2
-    for begin in range(0, len(points), _ROWS):
-        some = np.asarray(points[begin : begin + _ROWS], np.float64)
-        found[begin : begin + _ROWS] = (some @ centroids.T - half).argmax(axis=1)
+    for rows in _slices(len(points)):
+        found[rows] = (np.asarray(points[rows], np.float64) @ centroids.T - half).argmax(axis=1)
     return found
-
-
-def inertia(points: NDArray[Any], centroids: NDArray[np.float64]) -> float:
-    """The sum of squared distances to the closest centroid."""
-    total = 0.0
-    for begin in range(0, len(points), _ROWS):
-        some = np.asarray(points[begin : begin + _ROWS], np.float64)
-        total += float(((some - centroids[nearest(some, centroids)]) ** 2).sum())
-    return total
-
-
-def rand_index(first: NDArray[Any], second: NDArray[Any]) -> float:
-    """The share of pairs about which two partitions agree: together in both, or in neither."""
-    if np.shape(first) != np.shape(second) or np.ndim(first) != 1 or len(first) < 2:
-        raise InvalidParameter("rand_index compares two labellings of the same two or more points")
-    a, b = (np.unique(each, return_inverse=True)[1] for each in (first, second))
-    table = np.zeros((int(a.max()) + 1, int(b.max()) + 1), np.int64)
-    np.add.at(table, (a, b), 1)
-    together = _pairs(table)
-    apart_in_one = _pairs(table.sum(axis=1)) + _pairs(table.sum(axis=0)) - 2 * together
-    return 1 - apart_in_one / _pairs(np.array([len(a)]))
-
-
-def _pairs(sizes: NDArray[np.int64]) -> int:
-    """How many pairs groups of these sizes have."""
-    return sum(size * (size - 1) // 2 for size in sizes.ravel().tolist())

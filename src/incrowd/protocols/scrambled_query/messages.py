@@ -1,12 +1,11 @@
-"""The messages of a scrambled query, and what is sealed inside them.
+"""Messages of a scrambled query, and the contents sealed inside them.
 
 They are tagged MessagePack arrays, decoded as strictly as those of
 ``incrowd.protocols.runtime.wire``. So that nothing but counts shows on the way, every message of
-one role has the same size whatever it says: targets, tuples and results are written as bytes of
-fixed width.
+one role has the same size whatever it says: targets, tuples and results have a fixed width.
 
-A *record* is what a compute node gets to read: a flag, the cell, 16 random bytes by which a record
-that came twice is known, and the measures. A dummy is a record whose flag is not set.
+A *record* is for compute nodes: a flag, the cell, 16 random bytes by which a record that came twice
+is known, and the measures. A dummy is a record whose flag is not set.
 """
 
 from __future__ import annotations
@@ -31,110 +30,92 @@ _HEAD = struct.Struct(f"<BI{wire.ID_BYTES}s")
 _Number = Annotated[int, msgspec.Meta(ge=0, lt=2**32)]
 
 
-class Ask(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="ask"):
+class _Message(
+    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=str.lower
+):
+    pass
+
+
+class _OfCluster(_Message, frozen=True):
+    cluster: _Number
+
+
+class Ask(_OfCluster, frozen=True):
     """From a scrambler to the curator: everybody is here or late, and it asks to send."""
 
-    cluster: _Number
     present: _Number
-    """How many people came."""
+    """Number of people who came."""
 
 
-class Granted(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="granted"
-):
-    """From the curator to a scrambler: send what you have; nobody else ever will."""
-
-    cluster: _Number
+class Granted(_OfCluster, frozen=True):
+    """From the curator to a scrambler: send the messages; no other scrambler ever will."""
 
 
-class Lost(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="lost"):
-    """From the curator to a scrambler: the cluster is somebody else's; forget it."""
-
-    cluster: _Number
+class Lost(_OfCluster, frozen=True):
+    """From the curator to a scrambler: the cluster belongs to another scrambler; forget it."""
 
 
-class Take(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="take"):
+class Take(_OfCluster, frozen=True):
     """From the curator to a spare: this cluster is yours now."""
 
-    cluster: _Number
 
-
-class Taken(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="taken"):
+class Taken(_OfCluster, frozen=True):
     """From a spare to the curator: its people may come."""
 
-    cluster: _Number
 
-
-class Divert(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="divert"
-):
-    """From the curator to a device: send the same bytes of this grouping set to a spare."""
-
-    index: _Number
-    spare: _Number
-
-
-class Diverted(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="diverted"
-):
-    """From a device to the curator: they are on their way."""
-
-    index: _Number
-    spare: _Number
-
-
-class Parcel(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="parcel"
-):
+class Parcel(_OfCluster, frozen=True):
     """From a scrambler to a compute node: everything of a cluster that goes there, permuted."""
 
-    cluster: _Number
     records: list[bytes]
 
 
-class Stored(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="stored"
-):
+class Stored(_OfCluster, frozen=True):
     """From a compute node to a scrambler: the parcel came; forget it."""
 
-    cluster: _Number
+
+class _OfSet(_Message, frozen=True):
+    index: _Number
 
 
-class Through(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="through"
-):
+class Divert(_OfSet, frozen=True):
+    """From the curator to a device: send the same bytes of this grouping set to a spare."""
+
+    spare: _Number
+
+
+class Diverted(_OfSet, frozen=True):
+    """From a device to the curator: they are on their way."""
+
+    spare: _Number
+
+
+class Through(_OfSet, frozen=True):
     """From a device without a scrambler to the curator: its messages of a set have arrived.
 
     At least with every compute node that is there.
     """
 
-    index: _Number
 
-
-class Noted(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="noted"):
+class Noted(_OfSet, frozen=True):
     """From the curator to a device: stop saying so."""
 
-    index: _Number
+
+class _OfUnits(_Message, frozen=True):
+    units: bytes
 
 
-class Arrived(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="arrived"
-):
+class Arrived(_OfUnits, frozen=True):
     """From a compute node to the curator: these groups came, and no other will."""
 
-    units: bytes
 
-
-class Fold(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="fold"):
+class Fold(_OfUnits, frozen=True):
     """From the curator to a compute node: the tuples of these groups (or people) count."""
 
-    units: bytes
 
+class Part(_Message, frozen=True):
+    """From a compute node to the curator: its cells, the noise in them, and the traffic.
 
-class Part(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="part"):
-    """From a compute node to the curator: its cells, the noise in them, and what came.
-
-    ``traffic`` is empty where something is promised against the curator.
+    ``traffic`` is empty where something is guaranteed against the curator.
     """
 
     folded: bytes
@@ -142,15 +123,12 @@ class Part(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
     traffic: bytes
 
 
-class Safe(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="safe"):
+class Safe(_Message, frozen=True):
     """From the curator to a compute node: the numbers came; there is nothing left to do."""
 
 
-# What a scrambler sees of a message.
-
-
 def post(target: int, sealed: bytes) -> bytes:
-    """A sealed record with its target in front, of the same size for all targets."""
+    """Put the target in front of a sealed record, in the same size for all targets."""
     return _TARGET.pack(target) + sealed
 
 
@@ -160,18 +138,15 @@ def posted(payload: bytes) -> tuple[int, bytes]:
     return int(target), payload[_TARGET.size :]
 
 
-# What a compute node reads.
-
-
 @dataclass(frozen=True)
 class RecordFormat:
-    """How the tuples of a query are written."""
+    """Encoding of the tuples of a query, as a compute node reads them."""
 
     query: Query
 
     @property
     def nbytes(self) -> int:
-        """The size of every record, real or not."""
+        """Size of every record, real or not."""
         return _HEAD.size + self.query.measure_dtype.itemsize
 
     @property
@@ -180,11 +155,11 @@ class RecordFormat:
         return self.nbytes + _ROOM
 
     def parcel_limit(self, most: int) -> int:
-        """The longest body that can hold so many."""
+        """The longest body that can hold ``most`` records."""
         return _ROOM + most * self.limit
 
     def dummy(self, rng: np.random.Generator) -> bytes:
-        """A record that says nothing."""
+        """A record without a tuple."""
         return _HEAD.pack(0, 0, rng.bytes(wire.ID_BYTES)).ljust(self.nbytes, b"\0")
 
     def real(self, cell: int, measured: NDArray[Any], rng: np.random.Generator) -> bytes:
@@ -197,8 +172,8 @@ class RecordFormat:
         """Cells and measures of the records that are real and belong here, each identifier once.
 
         They are in the order of their random identifiers, so that sums of fractions do not depend
-        on who was quick. One person must not be able to spoil the answer of all: what no honest
-        device sends is left out.
+        on the order of arrival. One person must not be able to spoil the answer of all: what no
+        honest device sends is left out.
         """
         found: dict[bytes, tuple[int, bytes]] = {}
         for record in records:
@@ -219,18 +194,17 @@ class RecordFormat:
                 possible &= values >= column.low
             if column.high is not None:
                 possible &= values <= column.high
-            # Whole numbers of this size can be added up without running over.
-            possible &= (
-                np.isfinite(values)
-                if values.dtype.kind == "f"
-                else ((values >= -_MOST_WHOLE) & (values <= _MOST_WHOLE))
-            )
+            if values.dtype.kind == "f":
+                possible &= np.isfinite(values)
+            else:
+                # Whole numbers of this size can be added up without running over.
+                possible &= (values >= -_MOST_WHOLE) & (values <= _MOST_WHOLE)
         return cells[possible], measured[possible]
 
 
 @dataclass(frozen=True)
 class FoldedFormat:
-    """How the cells of one compute node are written: whole columns, one after the other."""
+    """Encoding of the cells of one compute node: whole columns, one after the other."""
 
     query: Query
     cells: int
@@ -244,7 +218,7 @@ class FoldedFormat:
 
     @property
     def nbytes(self) -> int:
-        """The size of every part of so many cells."""
+        """Size of every part with this number of cells."""
         return sum(self.cells * each.itemsize for each in self._columns)
 
     def pack(self, folded: Folded) -> bytes:
@@ -254,7 +228,7 @@ class FoldedFormat:
         return b"".join(np.ascontiguousarray(each, dtype).tobytes() for each, dtype in pairs)
 
     def unpack(self, packed: bytes) -> Folded:
-        """The numbers; ``ValueError`` when they cannot be those of so many cells."""
+        """The numbers; ``ValueError`` when they cannot be those of this number of cells."""
         if len(packed) != self.nbytes:
             raise ValueError("these are the numbers of another part")
         columns: list[NDArray[Any]] = []
@@ -267,29 +241,23 @@ class FoldedFormat:
             at += self.cells * dtype.itemsize
         count, *rest = columns
         own = len(rest) // 4
-        total, least, most, spread = (tuple(rest[own * k : own * (k + 1)]) for k in range(4))
-        return Folded(count, total, least, most, spread)
+        return Folded(count, *(tuple(rest[own * k : own * (k + 1)]) for k in range(4)))
 
     def empty(self) -> Folded:
-        """The numbers of cells of which nothing is known."""
+        """The numbers of lost cells."""
         return self.unpack(bytes(self.nbytes))
 
 
-# Which groups, or people.
-
-
 def bits(units: Iterable[int], count: int) -> bytes:
-    """A set of the units 0 to ``count`` − 1, of the same size for all sets."""
+    """Encode a set of groups or people from 0 to ``count`` − 1, in the same size for all sets."""
     flags = np.zeros(count, bool)
     flags[np.fromiter(units, np.intp)] = True
     return np.packbits(flags).tobytes()
 
 
 def places_in(packed: bytes, count: int) -> Sequence[int] | None:
-    """The units in a set; none where it is a set of others."""
+    """Decode the units of a set; none where it is not a set of ``count`` units."""
     if len(packed) != -(-count // 8):
         return None
     flags = np.unpackbits(np.frombuffer(packed, np.uint8))
-    if flags[count:].any():
-        return None
-    return [int(each) for each in np.flatnonzero(flags)]
+    return None if flags[count:].any() else [int(each) for each in np.flatnonzero(flags)]

@@ -1,16 +1,15 @@
-"""Results with noise: counts and totals that may be shown to anybody.
+"""Release of results: counts and totals with noise, which may be shown to anybody.
 
-Compute nodes add discrete Laplace noise to what they folded. The whole of a grouping set then has
+Compute nodes add discrete Laplace noise to their numbers. The whole of a grouping set then has
 ε-differential privacy, without a δ, for one record that is changed, added or removed: a record that
 moves from one cell to another changes two cells. Proof: ``docs/theory/plans.md``.
 
 * Noise is drawn from its exact law by whole numbers alone, after "The Discrete Gaussian for
   Differential Privacy" (Canonne, Kamath, Steinke): no digit of floating point betrays anything. ε
   is rounded down to a multiple of 2⁻²⁰ first.
-* Totals are counted in steps of a grid that follows from the declared bounds of the column, and
-  from their middle, where a record counts half as much: Σ(x − m) gets noise, and m times the noisy
-  count is added. Whole numbers whose bounds are not too far apart are counted one by one; else the
-  rounding of a sum to the grid is part of what a record can change.
+* Totals are counted in steps of a grid over the declared bounds of the column, and from their
+  middle, where a record counts half as much: Σ(x − m) gets noise, and m times the noisy count is
+  added. Where a grid is coarser than whole numbers, its rounding is part of the sensitivity.
 * ε is shared equally by the count and the totals.
 
 Invariant: what is returned depends on the data through the noisy numbers only. Numbers are not
@@ -21,6 +20,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Final
 
 import numpy as np
@@ -50,14 +50,24 @@ class Noise:
         return 0.5 / math.sinh(0.5 * self.rate / self.scale) ** 2 if self.scale else 0.0
 
     def draw(self, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """So many, independently."""
-        if not self.scale:
-            return np.zeros(size, np.int64)
-        return discrete_laplace(self.scale, self.rate, size, rng)
+        """Draw independent whole numbers, exactly; zeros where there is no scale."""
+        found = np.zeros(size, np.int64)
+        left = np.arange(size if self.scale else 0)
+        while left.size:
+            part = rng.integers(self.scale, size=left.size)
+            kept = _exponential_coins(part, self.scale, rng)
+            left_part, at = part[kept], left[kept]
+            magnitude = (left_part + self.scale * _runs(left_part.size, rng)) // self.rate
+            negative = rng.integers(2, size=at.size) == 1
+            # Zero would be drawn twice, once with either sign.
+            good = ~(negative & (magnitude == 0))
+            found[at[good]] = np.where(negative, -magnitude, magnitude)[good]
+            left = np.concatenate([left[~kept], at[~good]])
+        return found
 
 
 def laplace_noise(sensitivity: int, epsilon: float) -> Noise:
-    """The noise that makes whole numbers ε-private which change by ``sensitivity`` in all."""
+    """Return the noise that makes whole numbers of this total sensitivity ε-private."""
     rate = math.floor(checks.epsilon(epsilon, "release") * _FINEST)
     if rate < 1:
         raise InvalidEpsilon(
@@ -65,28 +75,8 @@ def laplace_noise(sensitivity: int, epsilon: float) -> Noise:
             f"{1 / _FINEST:.1e}",
             field="release",
         )
-    scale = sensitivity * _FINEST
-    common = math.gcd(scale, rate)
-    return Noise(scale // common, rate // common)
-
-
-def discrete_laplace(
-    scale: int, rate: int, size: int, rng: np.random.Generator
-) -> NDArray[np.int64]:
-    """Whole numbers k with chances proportional to e^(−|k|·rate/scale), drawn exactly."""
-    found = np.zeros(size, np.int64)
-    left = np.arange(size)
-    while left.size:
-        part = rng.integers(scale, size=left.size)
-        kept = _exponential_coins(part, scale, rng)
-        left_part, at = part[kept], left[kept]
-        magnitude = (left_part + scale * _runs(left_part.size, rng)) // rate
-        negative = rng.integers(2, size=at.size) == 1
-        # Zero would be drawn twice, once with either sign.
-        good = ~(negative & (magnitude == 0))
-        found[at[good]] = np.where(negative, -magnitude, magnitude)[good]
-        left = np.concatenate([left[~kept], at[~good]])
-    return found
+    scale = Fraction(sensitivity * _FINEST, rate)
+    return Noise(scale.numerator, scale.denominator)
 
 
 def _exponential_coins(
@@ -106,16 +96,13 @@ def _exponential_coins(
 
 
 def _runs(size: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """How many coins of chance 1/e come up in a row."""
+    """The number of coins of chance 1/e that come up in a row."""
     found = np.zeros(size, np.int64)
     going = np.arange(size)
     while going.size:
         going = going[_exponential_coins(np.ones(going.size, np.int64), 1, rng)]
         found[going] += 1
     return found
-
-
-# Queries
 
 
 def check_release(query: Query) -> None:
@@ -137,10 +124,10 @@ def check_release(query: Query) -> None:
 def released(
     folded: Folded, query: Query, epsilon: float, rng: np.random.Generator
 ) -> tuple[Folded, tuple[float, ...]]:
-    """Counts and totals with noise, and the variances of what was added: counts, then totals.
+    """Return counts and totals with noise, and its variances: of counts, then of totals.
 
     ``folded`` may be a whole grouping set or the cells of one compute node: all nodes of the set
-    together keep ε. Nothing but counts and totals is told. The noise m·V of a count is part of the
+    together keep ε. Nothing but counts and totals is in it. The noise m·V of a count is part of the
     noise of each total, so that their covariance is m·V, m being the middle of the column's bounds.
     """
     check_release(query)
@@ -153,8 +140,7 @@ def released(
         grid = Grid.of(column)
         noise = laplace_noise(grid.sensitivity, share)
         around = grid.counted(total) - grid.middle * np.asarray(folded.count, np.int64)
-        noisy = around + noise.draw(cells, rng) + grid.middle * count
-        totals.append(grid.total(noisy))
+        totals.append(grid.total(around + noise.draw(cells, rng) + grid.middle * count))
         added = noise.variance + grid.middle**2 * counting.variance
         variances.append(grid.step**2 * added)
     nothing = tuple(np.zeros_like(each) for each in totals)

@@ -1,11 +1,12 @@
-"""A whole query at once: who lies, what arrives and is folded, and what an observer counts.
+"""Simulation of a whole query at once: messages, folded tuples, and observed traffic.
 
-Every message is drawn by the randomizer itself. Lies, what scramblers add and what a release adds
-have a stream of random numbers each, per grouping set, so that a result depends on the seed alone.
+Every message is drawn by the randomizer itself. Redirections, messages that scramblers add and the
+noise of a release have a stream of random numbers each, per grouping set, so that a result depends
+on the seed alone.
 
-What scramblers add is drawn for all of them together, in the law in which each draws it alone:
+Messages that scramblers add are drawn for all of them together, in the law of each alone:
 
-* Messages for who is missing, and dummies, are uniform over the targets: a multinomial.
+* Messages for absent people, and dummies, are uniform over the targets: a multinomial.
 * With a cap each dummy is uniform over the targets that have fewer messages than there are sources.
   That is the law of uniform draws of which those to full targets are discarded. A batch of as many
   draws as dummies are still missing can be counted without regard to their order, because a target
@@ -22,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from incrowd.errors import InvalidParameter
+from incrowd.protocols.scrambled_query.release import released
 from incrowd.protocols.scrambled_query.topology import group_of, set_of
 from incrowd.randomness import Seeds
 from incrowd.tasks.query import Folded, Tabulated
@@ -32,13 +34,13 @@ if TYPE_CHECKING:
 Counts = NDArray[np.int64]
 
 _BLOCK = 1 << 17
-"""How many people send at a time, so that what is computed of them stays in the cache."""
+"""People who send at a time, so that their numbers stay in the cache."""
 _CHOICES = 1 << 22
-"""How many random numbers a choice of targets takes at a time, which bounds the memory."""
+"""Random numbers that a choice of targets takes at a time, which bounds the memory."""
 
 
 def collect(protocol: ScrambledQuery, values: NDArray[Any], seeds: Seeds) -> Tabulated:
-    """What compute nodes fold and observers count; nobody is absent in memory."""
+    """Return what compute nodes fold and observers count; no one is absent in memory."""
     query, chosen = protocol.asked, protocol
     people, sets = len(values), len(query.sets)
     groups = replace(protocol, n=people).groups
@@ -48,17 +50,19 @@ def collect(protocol: ScrambledQuery, values: NDArray[Any], seeds: Seeds) -> Tab
         who = slice(None) if answers is None else answers == index
         sent, found = _sent(protocol, index, values[who], seeds)
         answered.append(len(sent))
+        added: tuple[float, ...] = ()
         if chosen.release:
-            found, added = _released(protocol, found, seeds.generator("release", index))
-            noise.append(added)
+            # Everyone's grouping sets share the ε of the noise.
+            epsilon, rng = chosen.release_per_set, seeds.generator("release", index)
+            found, added = released(found, query, epsilon, rng)
         else:
-            noise.append(())
             rng = seeds.generator("scrambler", index)
             if groups:
                 senders = group_of(people, groups)[who]
-                traffic.append(_mixed(protocol, sent, senders, groups, targets, rng))
+                traffic.append(_mixed(protocol, sent, senders, (groups, targets), rng))
             else:
                 traffic.append(_flooded(sent, targets, chosen.dummies, rng))
+        noise.append(added)
         folded.append(found)
     present, kept = coverage(protocol, answered)
     return Tabulated(
@@ -75,7 +79,7 @@ def collect(protocol: ScrambledQuery, values: NDArray[Any], seeds: Seeds) -> Tab
 def _sent(
     protocol: ScrambledQuery, index: int, values: NDArray[Any], seeds: Seeds
 ) -> tuple[Counts, Folded]:
-    """Where everybody's message for one grouping set goes, and what of them is folded."""
+    """The targets of everybody's messages for one grouping set, and the folded tuples."""
     query, group, targets = protocol.asked, protocol.asked.sets[index], protocol.set_targets[index]
     redirect, rng = protocol.redirect(index), seeds.generator("lies", index)
     sent = np.empty(len(values), np.int64)
@@ -85,7 +89,7 @@ def _sent(
         cells, among = group.cell_of(some), query.matches(some)
         true = group.target_of(cells, targets)
         drawn = redirect.randomize(true, rng).astype(np.int64)
-        # Whose tuple does not count has no target, and draws one from all.
+        # A tuple that does not count has no target: one is drawn from all.
         drawn[~among] = rng.integers(targets, size=int(np.count_nonzero(~among)))
         real = np.flatnonzero(among & (drawn == true))
         arrived.append(cells[real])
@@ -98,7 +102,7 @@ def _sent(
 def coverage(
     protocol: ScrambledQuery, answered: list[int]
 ) -> tuple[tuple[int, ...], tuple[float, ...]]:
-    """The people about whom each grouping set speaks, and the chance that one's tuple is folded.
+    """Return the people whom each grouping set is about, and the chance that a tuple is folded.
 
     Where everyone answers one set, those who answered it are a share of all who answered.
     """
@@ -110,32 +114,17 @@ def coverage(
     return (everyone,) * len(kept), tuple(np.multiply(kept, shares).tolist())
 
 
-def _released(
-    protocol: ScrambledQuery, folded: Folded, rng: np.random.Generator
-) -> tuple[Folded, tuple[float, ...]]:
-    """The same cells with noise, whose ε everyone's grouping sets share."""
-    from incrowd.protocols.scrambled_query.release import released
-
-    return released(folded, protocol.asked, protocol.release_per_set, rng)
-
-
-# What an observer counts.
-
-
 def _mixed(
     protocol: ScrambledQuery,
     sent: Counts,
     senders: Counts,
-    groups: int,
-    targets: int,
+    shape: tuple[int, int],
     rng: np.random.Generator,
 ) -> Counts:
     """The messages from each scrambler to each compute node."""
-    chosen = protocol
-    counts = np.bincount(senders * targets + sent, minlength=groups * targets)
-    counts = counts.reshape(groups, targets)
-    missing = chosen.sources - counts.sum(axis=1)
-    counts += _uniform(missing, targets, rng)
+    chosen, (groups, targets) = protocol, shape
+    counts = np.bincount(senders * targets + sent, minlength=groups * targets).reshape(shape)
+    counts += _uniform(chosen.sources - counts.sum(axis=1), targets, rng)
     # To one target nothing is to be hidden, and dummies are of no use.
     dummies = np.full(groups, chosen.dummies if targets > 1 else 0)
     if chosen.mode == "capped":
@@ -144,7 +133,7 @@ def _mixed(
 
 
 def _uniform(messages: Counts, targets: int, rng: np.random.Generator) -> Counts:
-    """So many messages of each scrambler to targets drawn at random."""
+    """Send this many messages of each scrambler to targets drawn at random."""
     return rng.multinomial(messages, np.full(targets, 1 / targets))
 
 
@@ -167,14 +156,11 @@ def _capped(counts: Counts, cap: int, dummies: Counts, rng: np.random.Generator)
 
 
 def _flooded(sent: Counts, targets: int, dummies: int, rng: np.random.Generator) -> Counts:
-    """A message of everyone to the target that they drew, and to others, each at most once."""
+    """Send a message of everyone to the target that they drew, and to others, each at most once."""
     found = np.zeros((len(sent), targets), np.int64)
     found[np.arange(len(sent)), sent] = 1
-    more = min(dummies, targets - 1)
-    if not more:
-        return found
-    block = max(1, _CHOICES // targets)
-    for begin in range(0, len(sent), block):
+    more, block = min(dummies, targets - 1), max(1, _CHOICES // targets)
+    for begin in range(0, len(sent) if more else 0, block):
         some = slice(begin, begin + block)
         order = rng.random(found[some].shape)
         np.put_along_axis(order, sent[some, None], 2.0, axis=1)

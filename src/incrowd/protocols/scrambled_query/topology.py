@@ -1,4 +1,4 @@
-"""Who is where in a scrambled query, and until when everybody waits.
+"""Topology of a scrambled query: addresses, assignments and deadlines.
 
 All of it is public and follows from the parameters alone, so that every party finds the others by
 itself and nothing about an address depends on anybody's tuple:
@@ -8,8 +8,7 @@ itself and nothing about an address depends on anybody's tuple:
 * the compute nodes of all sets are numbered through, those of one set next to each other;
 * spares stand by for any cluster.
 
-A *unit* is what counts as a whole or not at all: a group, or a person where there are no
-scramblers.
+A *unit* counts as a whole or not at all: a group, or a person where there are no scramblers.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,41 +31,33 @@ if TYPE_CHECKING:
 _DEVICE, _SCRAMBLER, _SPARE, _COMPUTE = "device/", "scrambler/", "spare/", "compute/"
 
 
-@dataclass(frozen=True)
-class Deadlines:
-    """In seconds after the start; none is reached where everybody is there."""
+class Deadlines(NamedTuple):
+    """Seconds after the start, by default for a patience of one second.
 
-    people: float
-    """People without a scrambler wait no longer for compute nodes that are silent."""
-    scramblers: float
-    """A scrambler waits no longer for its people, nor a curator for people who have none."""
-    replaced: float
+    None is reached where everybody is there.
+    """
+
+    people: float = 0.5
+    """People without a scrambler stop waiting for silent compute nodes."""
+    scramblers: float = 1.0
+    """A scrambler stops waiting for its people, and a curator for people who have none."""
+    replaced: float = 1.5
     """A group whose scrambler has not asked for its grant goes to a spare."""
-    pause: float
-    """So long after that a spare that has not answered is passed over for the next."""
-    spares: float
-    """A spare waits no longer for people."""
-    compute: float
-    """A compute node waits no longer for scramblers."""
-    counted: float
-    """The curator waits no longer for compute nodes to say which groups came."""
-    result: float
-    """Nobody waits for anybody any more."""
+    pause: float = 0.25
+    """Time after that in which a spare must answer before the next one is asked."""
+    spares: float = 2.5
+    """A spare stops waiting for people."""
+    compute: float = 3.0
+    """A compute node stops waiting for scramblers."""
+    counted: float = 3.25
+    """The curator stops waiting for compute nodes to say which groups came."""
+    result: float = 3.5
+    """The end of all waiting."""
 
 
 def deadlines(timing: Timing) -> Deadlines:
-    """How long everybody waits, by the patience of whoever collects."""
-    patience = timing.patience
-    return Deadlines(
-        people=0.5 * patience,
-        scramblers=patience,
-        replaced=1.5 * patience,
-        pause=0.25 * patience,
-        spares=2.5 * patience,
-        compute=3 * patience,
-        counted=3.25 * patience,
-        result=3.5 * patience,
-    )
+    """Scale the deadlines to the patience of the collecting party."""
+    return Deadlines(*(each * timing.patience for each in Deadlines()))
 
 
 def group_of(people: int, groups: int) -> NDArray[np.intp]:
@@ -81,7 +72,7 @@ def set_of(people: int, groups: int, sets: int) -> NDArray[np.intp]:
 
 @dataclass(frozen=True)
 class Places:
-    """The places of one query."""
+    """Addresses and assignments of one query."""
 
     people: int
     groups: int
@@ -105,27 +96,27 @@ class Places:
 
     @property
     def clusters(self) -> int:
-        """How many scramblers there are."""
+        """The number of scramblers."""
         return self.groups * len(self.targets)
 
     @property
     def units(self) -> int:
-        """How many groups of a set there are, or people where there are no groups."""
+        """The number of groups of a set, or of people where there are no groups."""
         return self.groups or self.people
 
     @cached_property
     def first(self) -> tuple[int, ...]:
-        """The number of the first compute node of each set, and how many there are in all."""
+        """The number of the first compute node of each set, and of all compute nodes."""
         return tuple(accumulate(self.targets, initial=0))
 
     # Addresses.
 
     def scrambler(self, cluster: int) -> Address:
-        """Who mixes the messages of a cluster."""
+        """The scrambler that a cluster has from the beginning."""
         return f"{_SCRAMBLER}{cluster}"
 
     def spare(self, index: int) -> Address:
-        """Who stands by."""
+        """A scrambler that stands by."""
         return f"{_SPARE}{index}"
 
     def compute(self, index: int, target: int) -> Address:
@@ -144,14 +135,18 @@ class Places:
         """The number of a compute node."""
         return _number(address, _COMPUTE, self.first[-1])
 
+    def person_of(self, address: Address) -> int | None:
+        """The owner of a device."""
+        return _number(address, _DEVICE, self.people)
+
     def target_of(self, node: int) -> tuple[int, int]:
         """The grouping set of a compute node, and which of its targets it is."""
         index = bisect_right(self.first, node) - 1
         return index, node - self.first[index]
 
-    def person_of(self, address: Address) -> int | None:
-        """Whose device this is."""
-        return _number(address, _DEVICE, self.people)
+    def nodes(self, index: int) -> range:
+        """The compute nodes of a grouping set."""
+        return range(*self.first[index : index + 2])
 
     # People.
 
@@ -162,11 +157,11 @@ class Places:
         return (person // max(1, self.groups) % len(self.targets),)
 
     def cluster(self, index: int, person: int) -> int:
-        """Where the messages of a person for a grouping set are mixed."""
+        """The cluster in which a person's messages for a grouping set are mixed."""
         return index * self.groups + person % self.groups
 
     def set_and_group(self, cluster: int) -> tuple[int, int]:
-        """What a cluster is made of."""
+        """The grouping set and the group of a cluster."""
         return divmod(cluster, self.groups)
 
     def members(self, cluster: int) -> list[int]:
@@ -199,13 +194,10 @@ def helpers(protocol: ScrambledQuery) -> tuple[Address, ...]:
 
 
 def contacts(protocol: ScrambledQuery, person: int) -> tuple[Address, ...]:
-    """Where a person's messages may go: to their scramblers and spares, or to compute nodes."""
+    """Receivers of a person's messages: their scramblers and all spares, or compute nodes."""
     places = Places.of(protocol)
+    sets = places.sets(person)
     if places.local:
-        return tuple(
-            places.compute(index, target)
-            for index in places.sets(person)
-            for target in range(places.targets[index])
-        )
-    mixed = (places.scrambler(places.cluster(index, person)) for index in places.sets(person))
+        return tuple(f"{_COMPUTE}{node}" for index in sets for node in places.nodes(index))
+    mixed = (places.scrambler(places.cluster(index, person)) for index in sets)
     return (*mixed, *map(places.spare, range(places.spares)))

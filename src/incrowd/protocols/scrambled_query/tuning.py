@@ -1,10 +1,10 @@
-"""The lies, the groups and the dummies of a query that keep a budget at the least cost.
+"""Tuning: the sampling, groups and dummies of a query that keep a budget at the least cost.
 
-Lies lose tuples and dummies cost messages. So as few lies as the limits allow come first, and then
-the fewest messages. What the search rests on (``docs/theory/scrambler.md``):
+Sampling loses tuples and dummies cost messages. So the least sampling that the limits allow comes
+first, and then the fewest messages. The search rests on these facts (``docs/theory/scrambler.md``):
 
-* more lies, more dummies, and more people behind one scrambler never reveal more;
-* a dummy hides no less than one more person does, who lies only now and then. So, with as many
+* more sampling, dummies, and people behind one scrambler never reveal more;
+* a dummy hides no less than one more person does, who redirects only now and then. So, with as many
   scramblers, groups are best as small as they can be: n = ⌈S/g⌉ for g scramblers;
 * fewer scramblers then mean more people and, for the same load, more dummies behind each, but for
   rounding. So only a few numbers of scramblers are worth trying at the most dummies they may have.
@@ -15,6 +15,7 @@ the fewest messages. What the search rests on (``docs/theory/scrambler.md``):
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Context
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from incrowd.privacy.guarantee import Profile
 
 CHANNELS = 1000
-"""Connections that a scrambler on somebody's device can keep open, where nothing else is said."""
+"""Default for the connections that a scrambler on a person's device can keep open."""
 _STEPS = 10_000
 _MOST = 10_000_000
 """Dummies of one scrambler."""
@@ -45,7 +46,7 @@ _TINY, _FAR = 1e-300, -20.0
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """What a query may cost."""
+    """Limits on the cost of a query."""
 
     load: Annotated[int | None, setting("messages of the whole query")] = None
     channels: Annotated[
@@ -79,22 +80,16 @@ def fit(
     sources: int | None = None,
     dummies: int | None = None,
 ) -> Fitted:
-    """The fewest lies, then the fewest messages, with which a query keeps (ε, δ) on the network.
+    """Find the least sampling, then the fewest messages, that keep (ε, δ) against the network.
 
-    ``targets`` are the compute nodes of each grouping set. Without a limit on messages nobody
-    lies. With ``release`` the promise is against whoever is shown the result as well. What is given
-    of lies, groups and dummies stays; limits are about what is left.
+    ``targets`` are the compute nodes of each grouping set. Without a limit on messages sampling is
+    zero. With ``release`` the guarantee is against a view of the result as well. Given sampling,
+    sources and dummies stay; limits are about those left open.
     """
-    asked = _Asked(
-        targets=tuple(checks.integer(each, "targets", 1) for each in targets),
-        people=checks.crowd(people, "people"),
-        epsilon=checks.epsilon(epsilon),
-        delta=checks.delta(delta),
-        limits=_checked(limits or Limits()),
-        answers=answers,
-        release=release,
-    )
-    if not asked.targets:
+    nodes = tuple(checks.integer(each, "targets", 1) for each in targets)
+    crowd, budget = checks.crowd(people, "people"), (checks.epsilon(epsilon), checks.delta(delta))
+    asked = _Asked(nodes, crowd, *budget, _checked(limits or Limits()), answers, release)
+    if not nodes:
         raise InvalidParameter(
             "targets must name the compute nodes of at least one grouping set", field="targets"
         )
@@ -108,14 +103,9 @@ def fit(
         sources = min(sources or asked.widest, asked.share)
         sampling, dummies = asked.completed(sampling, sources, dummies)
         asked.require(sampling, sources, dummies)
-    profile = asked.profile(sampling, sources, dummies)
-    return Fitted(
-        sampling=sampling,
-        sources=sources,
-        dummies=dummies,
-        # The curve was seen to meet δ at the budget, so that the budget is a proven ε as well.
-        epsilon=min(profile.epsilon(asked.delta), asked.epsilon),
-    )
+    # The curve was seen to meet δ at the budget, so that the budget is a proven ε as well.
+    proven = min(asked.profile(sampling, sources, dummies).epsilon(asked.delta), asked.epsilon)
+    return Fitted(sampling=sampling, sources=sources, dummies=dummies, epsilon=proven)
 
 
 def _checked(limits: Limits) -> Limits:
@@ -131,18 +121,16 @@ def _checked(limits: Limits) -> Limits:
 
 @dataclass(frozen=True)
 class _Asked:
-    """One question, and what is known of its answer."""
-
     targets: tuple[int, ...]
     people: int
     epsilon: float
     delta: float
     limits: Limits
     answers: Answers
-    release: float = 0.0
+    release: float
 
     def profile(self, sampling: float, sources: int, dummies: int) -> Profile:
-        """What these settings promise, with all grouping sets together."""
+        """The curve of these settings, with all grouping sets together."""
         from incrowd.protocols.scrambled_query.plan.model import aggregate
         from incrowd.protocols.scrambled_query.theorems.mechanisms import Scrambler
 
@@ -154,69 +142,60 @@ class _Asked:
         """At most zero if they were seen to keep the budget; else about ln(δ there/δ)."""
         return _margin(self, sampling, sources, dummies)
 
-    def met(self, sampling: float, sources: int, dummies: int) -> bool:
-        """Whether they were seen to keep the budget."""
-        return self.margin(sampling, sources, dummies) <= 0
-
     def messages(self, sources: int, dummies: int) -> int:
         return query_messages(self.targets, self.people, sources, dummies, self.answers)
 
-    # Lies.
+    # Sampling.
 
     @property
     def most_steps(self) -> int:
-        """The most lies for which enough people can be asked, in steps of σ."""
-        consents = self.limits.consents
-        if consents is None or max(self.targets) == 1:
+        """The most sampling for which enough people can be asked, in steps of σ."""
+        if self.limits.consents is None:
             return _STEPS
+        most, steps = self.limits.consents, range(_STEPS + 1)
+        return bisect_right(steps, most, key=lambda each: self.consents(each / _STEPS)) - 1
 
-        def room(steps: int) -> float:
-            kept = Redirect(targets=max(self.targets), sampling=steps / _STEPS).kept
-            return consents - (1 / kept - 1)
-
-        if room(_STEPS) >= 0:
-            return _STEPS
-        # The first that is too much, and one less.
-        return _first(lambda steps: 0.5 - (room(steps) < 0), 0, _STEPS) - 1
+    def consents(self, sampling: float) -> float:
+        """People asked besides, as a share, so that as many tuples arrive as without sampling."""
+        return 1 / Redirect(targets=max(self.targets), sampling=sampling).kept - 1
 
     def nearest(self, sampling: float) -> float:
-        """The margin of the best groups and dummies within the limits, with these lies."""
+        """The margin of the best groups and dummies within the limits, with this sampling."""
         return min((self.margin(sampling, *shape) for shape in self.shapes()), default=math.inf)
 
-    def feasible(self, steps: int) -> bool:
-        """Whether some groups and dummies within the limits keep the budget with these lies."""
-        return self.nearest(steps / _STEPS) <= 0
+    @property
+    def feasible(self) -> bool:
+        """Whether some settings within the limits keep the budget."""
+        return self.nearest(self.most_steps / _STEPS) <= 0
 
     def least_sampling(self) -> float:
-        """σ, or why there is none."""
-        most = self.most_steps
-        if self.feasible(0):
+        if self.nearest(0.0) <= 0:
             return 0.0
-        if not self.feasible(most):
+        if not self.feasible:
             raise self.refusal()
-        return _first(lambda steps: self.nearest(steps / _STEPS), 1, most) / _STEPS
+        return _first(lambda steps: self.nearest(steps / _STEPS), 1, self.most_steps) / _STEPS
 
     def completed(
         self, sampling: float | None, sources: int, dummies: int | None
     ) -> tuple[float, int]:
-        """Lies and dummies for groups of this size, where at least one of the two is left open."""
+        """Sampling and dummies for groups of this size, where one of the two may be open."""
+        given = sampling or 0.0
         if dummies is None:
-            lies = sampling or 0.0
-            if not self.met(lies, sources, _MOST):
+            if self.margin(given, sources, _MOST) > 0:
                 raise BudgetInfeasible(
                     f"dummies cannot keep epsilon {self.epsilon:g} at delta {self.delta:g} with "
-                    f"sampling {lies:g} and sources {sources:,}: raise one of them",
+                    f"sampling {given:g} and sources {sources:,}: raise one of them",
                     field="dummies",
                 )
-            return lies, _first(partial(self.margin, lies, sources), 0, _MOST)
-        if sampling is not None or self.met(0.0, sources, dummies):
-            return sampling or 0.0, dummies
+            return given, _first(partial(self.margin, given, sources), 0, _MOST)
+        if sampling is not None or self.margin(0.0, sources, dummies) <= 0:
+            return given, dummies
         steps = _first(lambda each: self.margin(each / _STEPS, sources, dummies), 1, _STEPS)
         return steps / _STEPS, dummies
 
     def require(self, sampling: float, sources: int, dummies: int) -> None:
         """Refuse settings that do not keep the budget, or that cost more than they may."""
-        if not self.met(sampling, sources, dummies):
+        if self.margin(sampling, sources, dummies) > 0:
             reached = self.profile(sampling, sources, dummies).epsilon(self.delta)
             raise BudgetInfeasible(
                 f"epsilon {self.epsilon:g} at delta {self.delta:g} is not kept by sampling "
@@ -226,7 +205,7 @@ class _Asked:
         costs = {
             "load": self.messages(sources, dummies),
             "channels": sources + max(self.targets),
-            "consents": 1 / Redirect(targets=max(self.targets), sampling=sampling).kept - 1,
+            "consents": self.consents(sampling),
         }
         for name, cost in costs.items():
             most = getattr(self.limits, name)
@@ -299,7 +278,7 @@ class _Asked:
             most = _MOST
             if math.isfinite(room):
                 most = min(most, (int(room) // groups - sets * sources) // hidden)
-            if most < needed or not self.met(sampling, sources, most):
+            if most < needed or self.margin(sampling, sources, most) > 0:
                 continue
             needed = _first(partial(self.margin, sampling, sources), needed, most)
             if needed == 0:
@@ -316,15 +295,16 @@ class _Asked:
         sizes = -(-self.share // tried)
         return int(sizes[np.argmin(tried * sizes)])
 
-    # Where nothing fits.
-
     def refusal(self, sampling: float | None = None) -> BudgetInfeasible:
-        """The nearest budget that can be kept, and which limit stands in the way."""
+        """The error where nothing fits: the nearest budget, and the limit in the way."""
         shapes = list(self.shapes())
         if not shapes:
+            groups = np.arange(self.fewest, self.share + 1)
+            mixed = int((groups * -(-self.share // groups)).min())
+            least = self._fixed + len(self.targets) * mixed
             return BudgetInfeasible(
-                f"load must be at least {self._least_possible():,} messages: so many it takes "
-                f"without any dummy, with {self.limits.channels:,} channels",
+                f"load must be at least {least:,} messages: so many it takes without any dummy, "
+                f"with {self.limits.channels:,} channels",
                 field="load",
             )
         most = self.most_steps / _STEPS if sampling is None else sampling
@@ -338,13 +318,8 @@ class _Asked:
             field="epsilon",
         )
 
-    def _least_possible(self) -> int:
-        groups = np.arange(self.fewest, self.share + 1)
-        mixed = int((groups * -(-self.share // groups)).min())
-        return self._fixed + len(self.targets) * mixed
-
     def _helpful(self) -> str:
-        """Which limits can be lifted so that all others may stay."""
+        """Advice: limits each of which can be lifted so that all others may stay."""
         lifted = {
             "load": (self.limits.load, None),
             "consents": (self.limits.consents, None),
@@ -354,27 +329,24 @@ class _Asked:
         for name, (now, then) in lifted.items():
             if now is not None and now != then:
                 limits = msgspec.structs.replace(self.limits, **{name: then})
-                freer = replace(self, limits=limits)
-                if freer.feasible(freer.most_steps):
+                if replace(self, limits=limits).feasible:
                     found.append(f"{name} (now {now:,})")
         return f"raise {' or '.join(found)}" if found else "raise several limits"
 
 
 @lru_cache(maxsize=1024)
 def _margin(asked: _Asked, sampling: float, sources: int, dummies: int) -> float:
-    """See :meth:`_Asked.margin`; whatever decides is asked in the order of what it costs."""
+    """See :meth:`_Asked.margin`; cheap bounds are tried first."""
     from incrowd.protocols.scrambled_query.theorems.mechanisms import Scrambler
 
     goal, sets = asked.delta, len(asked.targets)
     profiles = [Scrambler(each, sampling, sources, dummies).profile() for each in asked.targets]
-    # A set that is too much by itself is too much with others; and promises may be added up.
+    # A set that is too much by itself is too much with others; and guarantees may be added up.
     epsilon = asked.epsilon * (1 - _ROUND)
     found = max(each.delta(epsilon) for each in profiles)
-    if found <= goal and asked.release:
-        found = asked.profile(sampling, sources, dummies).delta(epsilon)
-    elif found <= goal:
+    if found <= goal:
         found = sum(each.delta(epsilon / sets) for each in profiles) * (1 + _ROUND)
-        if found > goal:
+        if asked.release or found > goal:
             found = asked.profile(sampling, sources, dummies).delta(epsilon)
     return math.log(max(found, _TINY) / goal)
 

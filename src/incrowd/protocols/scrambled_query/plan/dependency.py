@@ -1,20 +1,21 @@
-"""What changes in a plan when one tuple changes, and what the tuple is charged for it.
+"""Dependency of a plan on one tuple, and the charges of the tuple for it.
 
 A tuple reaches nodes: its own, then those that hear of it. Followed stage by stage, this gives for
-each cluster how many of its messages may change, c, and so which clusters the tuple is charged for
-at all. What a stage sends on with noise carries the tuple no further; the noise is charged instead.
+each cluster the number c of its messages that may change, and so which clusters the tuple is
+charged for at all. Noise in what a stage sends on ends the way of the tuple, and is charged
+instead.
 
-The chance of a cluster's lies is what mixes a tuple with others. Lies decide which tuples are real,
-so whatever is observed later and depends on that betrays some of them:
+The chance of redirection in a cluster mixes a tuple with others. Redirection decides which tuples
+are real, so whatever is observed later and depends on that betrays some of it:
 
-* a later cluster that is routed by it leaves only the lies of the tuple's own sender: ε0 is
+* a later cluster that is routed by it leaves only the redirection of the tuple's own sender: ε0 is
   charged;
 * a release with pure noise leaves the mixing if it is charged for two records instead of one, the
   tuple's own and one that it changed places with; or ε0 is charged and the release once;
-* where nobody lies, or senders hide their own messages without mixing, nothing is lost.
+* without redirection, or where senders hide their own messages without mixing, nothing is lost.
 
 Proofs: ``docs/theory/plans.md``. The charges of one tuple compose adaptively, in the order of the
-plan; a plan promises what its worst-off people are promised.
+plan; the guarantee of a plan is that of its worst-off people.
 """
 
 from __future__ import annotations
@@ -46,12 +47,12 @@ if TYPE_CHECKING:
 _ROUND = 2.0**-48
 
 Means = Literal["mixing", "lies", "noise"]
-"""What keeps a change from being seen: a cluster's mixing, one sender's lies alone, or noise."""
+"""Protection of a change: a cluster's mixing, one sender's redirection alone, or noise."""
 
 
 @dataclass(frozen=True)
 class Charge:
-    """What one tuple is charged for one cluster, or for what one stage releases."""
+    """Charge of one tuple for one cluster, or for the release of one stage."""
 
     name: str
     means: Means
@@ -63,7 +64,7 @@ class Charge:
 
 
 def profile(plan: Plan, *, released: bool, colluders: int) -> Profile:
-    """The curve of whoever is worst off."""
+    """Return the curve of the worst-off people."""
     options = []
     for people in plan.peoples:
         ways = [
@@ -88,27 +89,27 @@ def _together(found: tuple[Charge, ...]) -> Profile:
 
 
 def _swapped(releases: list[Charge]) -> list[float]:
-    """What releases cost after which the same places may have been changed.
+    """Losses of releases, added up where the same places may have been changed before.
 
     The first of them tells who changed places with whom, so that they are one release, with all
     that they have of ε. Releases after different clusters are independent.
     """
     groups: list[tuple[frozenset[str], float]] = []
     for each in releases:
-        apart = [group for group in groups if not group[0] & each.swaps]
         joined = [group for group in groups if group[0] & each.swaps]
         swaps = each.swaps.union(*(group[0] for group in joined))
         loss = sum(part.greatest_loss * rounds for part, rounds in each.parts)
-        groups = [*apart, (swaps, loss + sum(group[1] for group in joined))]
+        groups = [group for group in groups if group not in joined]
+        groups.append((swaps, loss + sum(group[1] for group in joined)))
     return [loss for _, loss in groups]
 
 
 def charges(
     plan: Plan, people: str, *, released: bool = False, colluders: int = 0, mixed: bool = True
 ) -> tuple[Charge, ...]:
-    """All that a tuple of these people is charged, in the order of the plan.
+    """Return all charges of a tuple of these people, in the order of the plan.
 
-    ``mixed``: a release after lies is charged for two records; otherwise the lies are, by ε0.
+    ``mixed``: a release after redirection is charged for two records; otherwise ε0 is charged.
     """
     return tuple(_Follower(plan, people, released, colluders, mixed).follow())
 
@@ -132,60 +133,45 @@ class _Follower:
     """Clusters in which places may have been changed among what a stage receives."""
 
     def follow(self) -> list[Charge]:
-        """All charges."""
         found: list[Charge] = []
         for stage in self.plan.ordered:
             if stage.kind == "source" and stage.people == self.people:
                 self.reached[stage.name] = min(stage.nodes, self.reached.get(stage.name, 0) + 1)
-            self._check_result(stage)
+            if self.released and stage.kind == "result" and self.reached.get(stage.name):
+                raise NotProven(
+                    f"{stage.name} gets tuples of {self.people} without noise: release what is "
+                    "sent there, or promise only what an observer of the network learns"
+                )
             if stage.release and self.records.get(stage.name) and self._observed(stage):
                 found.append(self._release(stage))
             for cluster in self.plan.leaving(stage.name):
                 found += self._send(stage, cluster)
         return found
 
-    def _check_result(self, stage: Stage) -> None:
-        if self.released and stage.kind == "result" and self.reached.get(stage.name):
-            raise NotProven(
-                f"{stage.name} gets tuples of {self.people} without noise: release what is sent "
-                "there, or promise only what an observer of the network learns"
-            )
-
     def _release(self, stage: Stage) -> Charge:
-        records = self.records[stage.name]
+        records, swaps = self.records[stage.name], self.swaps.get(stage.name, frozenset())
         noise = PureProfile(records * stage.release)
-        swaps = self.swaps.get(stage.name, frozenset())
         return Charge(stage.name, "noise", records, ((noise, 1),), swaps)
 
     def _send(self, stage: Stage, cluster: Cluster) -> list[Charge]:
         """Charge a cluster, and note where the tuple goes through it."""
         raw = 0 if stage.release else self.reached.get(stage.name, 0)
-        changes = self._rerouted(stage, cluster)
-        means: Means = "mixing"
-        exchanged = moved = 1
-        if changes and cluster.routing is not None:
-            means, exchanged = self._means(cluster, changes)
-            moved = 1 if means == "lies" else 2
-        self._arrive(cluster, raw, moved, exchanged)
-        if not changes or cluster.routing is None:
-            return []
-        parts = self._parts(cluster, cluster.routing, means, changes)
-        return [Charge(cluster.name, means, changes, parts)]
-
-    def _rerouted(self, stage: Stage, cluster: Cluster) -> int:
-        """How many messages of a cluster may go elsewhere."""
-        if not cluster.tells:
-            return 0
         own = cluster.by_own and stage.people == self.people
         heard = sum(self.arrived.get(name, 0) for name in cluster.heard)
-        return min(stage.nodes, int(own) + heard)
+        changes = min(stage.nodes, int(own) + heard) if cluster.tells else 0
+        if not changes or cluster.routing is None:
+            self._arrive(cluster, raw, 1, 1)
+            return []
+        means, exchanged = self._means(cluster, cluster.routing, changes)
+        self._arrive(cluster, raw, 1 if means == "lies" else 2, exchanged)
+        parts = self._parts(cluster, cluster.routing, means, changes)
+        return [Charge(cluster.name, means, changes, parts)]
 
     def _arrive(self, cluster: Cluster, raw: int, moved: int, exchanged: int) -> None:
         target = self.plan.stage(cluster.targets)
         nodes = target.nodes if raw and cluster.everyone else raw * moved
         self.arrived[cluster.name] = min(target.nodes, nodes)
-        before = self.reached.get(target.name, 0)
-        self.reached[target.name] = min(target.nodes, before + nodes)
+        self.reached[target.name] = min(target.nodes, self.reached.get(target.name, 0) + nodes)
         copies = target.nodes if cluster.everyone else 1
         self.records[target.name] = self.records.get(target.name, 0) + raw * exchanged * copies
         if raw:
@@ -193,23 +179,19 @@ class _Follower:
             known = (self.swaps.get(name, frozenset()) for name in (target.name, cluster.senders))
             self.swaps[target.name] = new.union(*known)
 
-    def _means(self, cluster: Cluster, changes: int) -> tuple[Means, int]:
-        """What protects a cluster's messages, and how many records a release is charged for."""
-        routing = cluster.routing
-        # Who hides alone changes places with nobody: all that may be betrayed is their own tuple.
-        if routing is None or not routing.coins or isinstance(routing, Flooding):
+    def _means(self, cluster: Cluster, routing: Routing, changes: int) -> tuple[Means, int]:
+        """The protection of a cluster's messages, and the records that a release is charged for."""
+        # A sender who hides alone changes places with no one: only their own tuple is betrayed.
+        if not routing.coins or isinstance(routing, Flooding):
             return "mixing", 1
         later = self._betrayed_by(cluster)
         if not later:
             return "mixing", 1
-        if "routing" in later:
-            return "lies", 1
-        if self.mixed and changes == 1 and not isinstance(routing, CappedScrambler):
-            return "mixing", 2
-        return "lies", 1
+        pairs = self.mixed and changes == 1 and not isinstance(routing, CappedScrambler)
+        return ("mixing", 2) if pairs and "routing" not in later else ("lies", 1)
 
     def _betrayed_by(self, cluster: Cluster) -> set[str]:
-        """Whether what a cluster brings is observed later: in a routing, in a release, or both."""
+        """Later observations that depend on a cluster: a routing, a release, or both."""
         target = self.plan.stage(cluster.targets)
         found: set[str] = {"release"} if target.release and self._observed(target) else set()
         for onward in self.plan.leaving(target.name):
@@ -220,7 +202,7 @@ class _Follower:
         return found
 
     def _observed(self, stage: Stage) -> bool:
-        """Whether what a stage sends decides a later routing, or is shown as a result."""
+        """Whether the messages of a stage decide a later routing, or are shown as a result."""
         return any(self._shows(cluster) for cluster in self.plan.leaving(stage.name))
 
     def _shows(self, cluster: Cluster) -> bool:
@@ -239,25 +221,22 @@ class _Follower:
             return ((_alone(routing), changes),)
         one = routing.profile(self.colluders)
         if cluster.heard:
-            # An attack chooses where the others send, which what they hear may not let them do.
+            # An attack chooses where the others send, which earlier messages may not let them do.
             one = LentProfile(one)
         if changes == 1:
             return ((one, 1),)
-        group = GroupProfile(one, changes)
-        if not routing.coins:
-            return ((group, 1),)
-        return ((LeastProfile(group, TogetherProfile(((_alone(routing), changes),))), 1),)
+        group: Profile = GroupProfile(one, changes)
+        if routing.coins:
+            group = LeastProfile(group, TogetherProfile(((_alone(routing), changes),)))
+        return ((group, 1),)
 
 
 def _alone(routing: Routing) -> Profile:
-    """One sender's lies, seen by themselves.
-
-    Nobody is known to see them so, and attacks on them are none here.
-    """
+    """One sender's redirection, seen by itself: attacks on it are none here."""
     if isinstance(routing, SomeScrambler):
         return LentProfile(LocalProfile(routing.randomizer))
     if isinstance(routing, Flooding):
         return LentProfile(routing.profile())
-    lies = Redirect(targets=routing.targets, sampling=routing.sampling)
+    redirect = Redirect(targets=routing.targets, sampling=routing.sampling)
     # A message that reaches its target tells most, one that goes to the other target least.
-    return LentProfile(PureProfile(lies.epsilon, min(1.0, lies.kept * (1 + _ROUND))))
+    return LentProfile(PureProfile(redirect.epsilon, min(1.0, redirect.kept * (1 + _ROUND))))

@@ -1,11 +1,11 @@
-"""Execution plans: who sends to whom, what decides it, and what an observer may learn from it.
+"""Execution plans: senders and receivers of messages, and the data that decide their way.
 
 A plan has *stages*, groups of nodes that do the same: sources, each with the tuple of one person;
 scramblers; compute nodes; simple nodes, which pass on; a result. A *cluster* is all senders of one
 stage that may send to the same targets, with the routing that hides where each message goes, or
-none where that is fixed. What decides where messages go is declared: the sender's own tuple, and
-what arrived through earlier clusters, which depends on all tuples that reached those. An iteration
-is unrolled: each round has stages of its own, of the same people.
+none where that is fixed. Where messages go is decided by declared data: the sender's own tuple, and
+messages of earlier clusters, which depend on all tuples that reached those. An iteration is
+unrolled: each round has stages of its own, of the same people.
 
 Everything else is derived (:mod:`.dependency`, ``docs/theory/plans.md``): which clusters one tuple
 can change, in how many messages, what mixing still protects it, and so the privacy of the whole.
@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, get_args
+from typing import Literal, NoReturn, get_args
 
 from incrowd import checks
 from incrowd.errors import InvalidParameter
@@ -32,7 +32,7 @@ Answers = Literal["all", "one"]
 """Grouping sets that a person answers: all of them, or one that is drawn without looking."""
 
 OWN = "own tuple"
-"""What decides where a source's message goes, unless something else is said."""
+"""The data that decide where a source's message goes, by default."""
 Kind = Literal["source", "scrambler", "compute", "simple", "result"]
 _PAGE = "(docs/theory/plans.md)"
 
@@ -89,17 +89,17 @@ class Cluster:
 
     @property
     def tells(self) -> bool:
-        """Whether where its messages go may depend on data: not with one target, or fixed ones."""
+        """Whether the targets of its messages may depend on data: not if there is one, or fixed."""
         return self.routing is not None and getattr(self.routing, "targets", 2) > 1
 
     @property
     def by_own(self) -> bool:
-        """Whether the sender's tuple has a say."""
+        """Whether the sender's tuple decides."""
         return OWN in self.decided_by
 
     @property
     def heard(self) -> tuple[str, ...]:
-        """The clusters that have a say in where its messages go."""
+        """The clusters that decide where its messages go."""
         return tuple(each for each in self.decided_by if each != OWN)
 
 
@@ -120,11 +120,11 @@ class Plan:
             _check_cluster(self, cluster)
         if not self.peoples:
             raise InvalidParameter("a plan needs a source: somebody who has a tuple")
-        _ = self.ordered
+        _ = self.ranks
 
     def stage(self, name: str) -> Stage:
         """One stage by its name."""
-        return self._by_name[name]
+        return next(each for each in self.stages if each.name == name)
 
     def leaving(self, stage: str) -> tuple[Cluster, ...]:
         """The clusters whose senders are this stage."""
@@ -132,15 +132,11 @@ class Plan:
 
     @property
     def peoples(self) -> tuple[str, ...]:
-        """Whose tuples there are."""
+        """The owners of tuples."""
         found = (each.people for each in self.stages if each.kind == "source")
         return tuple(dict.fromkeys(found))
 
-    @cached_property
-    def _by_name(self) -> dict[str, Stage]:
-        return {each.name: each for each in self.stages}
-
-    @cached_property
+    @property
     def ordered(self) -> tuple[Stage, ...]:
         """The stages, each after all that send to it; scramblers stay out, they are in between."""
         return tuple(stage for rank in self.ranks for stage in rank)
@@ -163,10 +159,8 @@ class Plan:
             left = [each for each in left if each not in ready]
         return tuple(found)
 
-    # What is promised.
-
     def profile(self, *, released: bool = False, colluders: int = 0) -> Profile:
-        """Against who sees all traffic and, where ``released``, the result with its noise."""
+        """The curve against an observer of all traffic and, where ``released``, of the result."""
         from incrowd.protocols.scrambled_query.plan import dependency
 
         return dependency.profile(self, released=released, colluders=colluders)
@@ -184,22 +178,20 @@ class Plan:
         joined = " and ".join(name.partition(" (docs/")[0] for name in names)
         return f"{joined}, composed over a plan {_PAGE}"
 
-    # How it is shown.
-
     def explain(self) -> list[str]:
-        """What an observer of the network can learn, and why not more."""
+        """Describe in words what an observer of the network can learn, and why not more."""
         from incrowd.protocols.scrambled_query.plan.text import explained
 
         return explained(self)
 
     def text(self) -> str:
-        """The plan for a terminal of 100 columns."""
+        """Draw the plan for a terminal of 100 columns."""
         from incrowd.protocols.scrambled_query.plan.text import drawn_as_text
 
         return drawn_as_text(self)
 
     def svg(self) -> str:
-        """The plan as a picture."""
+        """Draw the plan as a picture."""
         from incrowd.protocols.scrambled_query.plan.svg import drawn_as_svg
 
         return drawn_as_svg(self)
@@ -216,66 +208,47 @@ def _check_names(names: Sequence[str], what: str) -> None:
 
 
 def _check_cluster(plan: Plan, cluster: Cluster) -> None:
-    where = f"cluster {cluster.name!r}"
     known = {each.name: each for each in plan.stages}
+
+    def refuse(why: str) -> NoReturn:
+        raise InvalidParameter(f"cluster {cluster.name!r}: {why}")
+
     for name in (cluster.senders, cluster.targets, *filter(None, (cluster.through,))):
         if name not in known:
-            raise InvalidParameter(
-                f"{where}: no stage is called {name!r}: {checks.did_you_mean(name, known)}"
-            )
+            refuse(f"no stage is called {name!r}: {checks.did_you_mean(name, known)}")
     senders, targets = known[cluster.senders], known[cluster.targets]
     if senders.kind == "result":
-        raise InvalidParameter(f"{where}: {senders.name} is a result, which sends nothing")
+        refuse(f"{senders.name} is a result, which sends nothing")
     if "scrambler" in (senders.kind, targets.kind):
-        raise InvalidParameter(
-            f"{where}: a scrambler is on the way, not an end: name it with through"
-        )
+        refuse("a scrambler is on the way, not an end: name it with through")
     if cluster.through and known[cluster.through].kind != "scrambler":
-        raise InvalidParameter(f"{where}: {cluster.through} mixes nothing: it is no scrambler")
+        refuse(f"{cluster.through} mixes nothing: it is no scrambler")
     if cluster.routing is None:
         return
     if cluster.everyone:
-        raise InvalidParameter(f"{where}: what goes to everyone needs no routing: leave one out")
-    _check_decided(plan, cluster, senders)
-    _check_sizes(cluster, senders, targets, known)
-
-
-def _check_decided(plan: Plan, cluster: Cluster, senders: Stage) -> None:
-    where = f"cluster {cluster.name!r}"
+        refuse("what goes to everyone needs no routing: leave one out")
     if not cluster.decided_by:
-        raise InvalidParameter(f"{where}: a routing hides what something decides: say what")
+        refuse("a routing hides what something decides: say what")
     if senders.release and cluster.heard:
-        raise InvalidParameter(
-            f"{where}: {senders.name} releases what it got with noise: let the stage after it "
+        refuse(
+            f"{senders.name} releases what it got with noise: let the stage after it "
             "decide, so that it is clear that the noise is in it"
         )
     if cluster.by_own and senders.kind != "source":
-        raise InvalidParameter(
-            f"{where}: {senders.name} has no tuple of its own: name the clusters that decide"
-        )
+        refuse(f"{senders.name} has no tuple of its own: name the clusters that decide")
     arriving = [each.name for each in plan.clusters if each.targets == senders.name]
     for name in cluster.heard:
         if name not in arriving:
             hint = checks.did_you_mean(name, arriving) if arriving else "nothing arrives there"
-            raise InvalidParameter(
-                f"{where}: {name!r} does not arrive at {senders.name} and cannot decide: {hint}"
-            )
-
-
-def _check_sizes(cluster: Cluster, senders: Stage, targets: Stage, known: dict[str, Stage]) -> None:
-    where = f"cluster {cluster.name!r}"
+            refuse(f"{name!r} does not arrive at {senders.name} and cannot decide: {hint}")
     among = getattr(cluster.routing, "targets", targets.nodes)
     if among != targets.nodes:
-        raise InvalidParameter(
-            f"{where}: its routing is for {among} targets, but {targets.name} has {targets.nodes}"
-        )
+        refuse(f"its routing is for {among} targets, but {targets.name} has {targets.nodes}")
     sources = getattr(cluster.routing, "sources", None)
-    if sources is None or not cluster.through:
-        return
-    scramblers = known[cluster.through].nodes
-    if scramblers * sources < senders.nodes:
-        raise InvalidParameter(
-            f"{where}: {scramblers} scramblers of {sources} sources each are too few for the "
+    scramblers = known[cluster.through].nodes if cluster.through else 0
+    if sources is not None and cluster.through and scramblers * sources < senders.nodes:
+        refuse(
+            f"{scramblers} scramblers of {sources} sources each are too few for the "
             f"{senders.nodes} nodes of {senders.name}"
         )
 
@@ -286,7 +259,7 @@ def _check_sizes(cluster: Cluster, senders: Stage, targets: Stage, known: dict[s
 def aggregate(
     routings: Sequence[Routing], people: int, *, answers: Answers = "all", release: float = 0.0
 ) -> Plan:
-    """A query with a routing per grouping set; ``release`` is the ε of noise in all of it.
+    """Plan a query with a routing per grouping set; ``release`` is the ε of noise in all of it.
 
     With answers ``one`` everyone answers one grouping set, which must be chosen without a look at
     the data: then every set is answered by people of its own.
@@ -297,39 +270,28 @@ def aggregate(
         raise InvalidParameter("a query needs at least one grouping set")
     checks.crowd(people, "people")
     alone = answers == "one" and len(routings) > 1
+    sharing = 1 if alone else len(routings)
     stages = [] if alone else [Stage("people", "source", people)]
     clusters: list[Cluster] = []
-    for index, routing in enumerate(routings):
-        senders = f"people of set {index + 1}" if alone else "people"
+    for number, routing in enumerate(routings, 1):
+        senders, some, compute = "people", people, f"compute {number}"
         if alone:
-            some = -(-(people - index) // len(routings))
-            stages.append(Stage(senders, "source", max(1, some)))
-        sharing = 1 if alone else len(routings)
-        clusters += _grouping_set(stages, senders, routing, index + 1, release / sharing)
+            senders = f"people of set {number}"
+            some = max(1, -(-(people - number + 1) // len(routings)))
+            stages.append(Stage(senders, "source", some))
+        through = _scramblers(stages, routing, some, f"scramblers {number}")
+        nodes = getattr(routing, "targets", 1)
+        stages.append(Stage(compute, "compute", nodes, release=release / sharing))
+        clusters += [
+            Cluster(f"set {number}", senders, compute, routing, through=through),
+            Cluster(f"answers {number}", compute, "result"),
+        ]
     stages.append(Stage("result", "result"))
     return Plan(tuple(stages), tuple(clusters))
 
 
-def one_of(routings: Sequence[Routing], people: int, *, release: float = 0.0) -> Plan:
-    """A query of which everyone answers one grouping set, chosen without a look at the data."""
-    return aggregate(routings, people, answers="one", release=release)
-
-
-def _grouping_set(
-    stages: list[Stage], senders: str, routing: Routing, number: int, release: float
-) -> tuple[Cluster, Cluster]:
-    people = next(each.nodes for each in stages if each.name == senders)
-    through = _scramblers(stages, routing, people, f"scramblers {number}")
-    compute = f"compute {number}"
-    stages.append(Stage(compute, "compute", getattr(routing, "targets", 1), release=release))
-    return (
-        Cluster(f"set {number}", senders, compute, routing, through=through),
-        Cluster(f"answers {number}", compute, "result"),
-    )
-
-
 def _scramblers(stages: list[Stage], routing: Routing, people: int, name: str) -> str:
-    """Adds the scramblers that a routing needs for so many people; none where it needs none."""
+    """Add the scramblers that a routing needs for these people; none where it needs none."""
     if isinstance(routing, Flooding):
         return ""
     stages.append(Stage(name, "scrambler", -(-people // routing.sources)))
@@ -337,10 +299,10 @@ def _scramblers(stages: list[Stage], routing: Routing, people: int, name: str) -
 
 
 def kmeans(routing: Routing, people: int, *, iterations: int, release: float = 0.0) -> Plan:
-    """k-means: everyone sends to the compute node of the nearest centroid, round after round.
+    """Plan k-means: everyone sends to the compute node of the nearest centroid in each round.
 
-    ``release`` is the ε of noise in the centroids of each round; without it what is sent in a round
-    depends on everybody's tuples through the centroids of the rounds before.
+    ``release`` is the ε of noise in the centroids of each round; without it the messages of a round
+    depend on everybody's tuples through the centroids of the rounds before.
     """
     checks.crowd(people, "people")
     targets: int = getattr(routing, "targets", 0)
@@ -353,11 +315,11 @@ def kmeans(routing: Routing, people: int, *, iterations: int, release: float = 0
         stages.append(Stage(senders, "source", people, people="people"))
         through = _scramblers(stages, routing, people, f"scramblers {index}")
         stages.append(Stage(compute, "compute", targets, release=release))
+        decided: tuple[str, ...] = (OWN,)
         if index > 1:
-            clusters.append(
-                Cluster(f"update {index - 1}", f"centroids {index - 1}", senders, everyone=True)
-            )
-        decided = (OWN,) if index == 1 else (OWN, f"update {index - 1}")
+            before, update = f"centroids {index - 1}", f"update {index - 1}"
+            clusters.append(Cluster(update, before, senders, everyone=True))
+            decided = (OWN, update)
         clusters.append(Cluster(f"round {index}", senders, compute, routing, decided, through))
     stages.append(Stage("result", "result"))
     clusters.append(Cluster("final centroids", f"centroids {iterations}", "result"))

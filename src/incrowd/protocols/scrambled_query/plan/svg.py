@@ -1,7 +1,7 @@
 """Plans as pictures: stages from left to right, row by row, with an arrow for every cluster.
 
-Plain SVG, without scripts or fonts of its own, so that it can stand in a page or in a file. What
-the picture says is also in it as text, for whoever cannot see it.
+Plain SVG, without scripts or fonts of its own, so that it can stand in a page or in a file. It
+contains the plan as text too, for screen readers.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _LEGEND = (
 
 @dataclass(frozen=True)
 class _Box:
-    """Where a stage stands, or, without one, where an arrow passes between others."""
+    """The place of a stage, or, without one, of an arrow that passes between others."""
 
     stage: Stage | None
     x: float
@@ -49,11 +49,10 @@ class _Box:
 
 
 def drawn_as_svg(plan: Plan) -> str:
-    """Stages from left to right, row by row, with an arrow for every cluster."""
+    """Draw the plan as SVG."""
     columns = _columns(plan)
     boxes, height = _placed(columns)
-    widest = max(box.x for box in boxes.values()) + _WIDE + _MARGIN
-    width = max(widest, 640.0)
+    width = max(*(box.x + _WIDE + _MARGIN for box in boxes.values()), 640.0)
     legend = height + 26
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {legend + 24:g}" '
@@ -66,15 +65,11 @@ def drawn_as_svg(plan: Plan) -> str:
         "</defs>",
         '<rect width="100%" height="100%" rx="14" fill="#fbfaf8" stroke="#e4e2dd"/>',
     ]
-    labels: list[str] = []
-    for cluster in plan.clusters:
-        lines, label = _arrows(cluster, boxes, columns)
-        parts += lines
-        labels.append(label)
+    drawn = [_arrows(cluster, boxes, columns) for cluster in plan.clusters]
+    parts += [line for lines, _ in drawn for line in lines]
     parts += [_drawn_box(box.stage, box) for box in boxes.values() if box.stage is not None]
-    parts += labels
-    parts += _drawn_legend(legend)
-    return "\n".join([*parts, "</svg>"]) + "\n"
+    parts += [label for _, label in drawn]
+    return "\n".join([*parts, *_drawn_legend(legend), "</svg>"]) + "\n"
 
 
 def _stops(cluster: Cluster) -> list[str]:
@@ -101,7 +96,7 @@ def _columns(plan: Plan) -> list[dict[str, Stage | None]]:
 
 
 def _passing(cluster: Cluster, column: int) -> str:
-    """The name of a place, which is no name of a stage."""
+    """The name of a place of an arrow, which is no name of a stage."""
     return f"\0{column} {cluster.name}"
 
 
@@ -134,24 +129,19 @@ def _arrows(
 ) -> tuple[list[str], str]:
     """The lines of a cluster, and its name on the last of them."""
     passed = [_passing(cluster, at) for at in range(len(columns))]
+    passed = [name for name in passed if name in boxes]
     lines: list[str] = []
     last, target = boxes[cluster.senders], boxes[cluster.targets]
     for start, end in pairwise(_stops(cluster)):
-        hidden = cluster.tells and end == cluster.targets
-        colour, dash, head = (_HIDDEN, "", "hidden") if hidden else (_FIXED, "5 4", "fixed")
-        dashed = f' stroke-dasharray="{dash}"' if dash else ""
-        way = [boxes[start]]
-        if boxes[start].row == boxes[end].row:
-            way += [
-                boxes[name]
-                for name in passed
-                if name in boxes and boxes[start].x < boxes[name].x < boxes[end].x
-            ]
-        curve = "".join(_curve(*pair) for pair in pairwise([*way, boxes[end]]))
-        lines.append(
-            f'<path d="{curve}" fill="none" stroke="{colour}" '
-            f'stroke-width="{2.4 if hidden else 1.6}"{dashed} marker-end="url(#{head})"/>'
-        )
+        stroke = f'"{_FIXED}" stroke-width="1.6" stroke-dasharray="5 4" marker-end="url(#fixed)"'
+        if cluster.tells and end == cluster.targets:
+            stroke = f'"{_HIDDEN}" stroke-width="2.4" marker-end="url(#hidden)"'
+        begin, finish = boxes[start], boxes[end]
+        way = [begin]
+        if begin.row == finish.row:
+            way += [boxes[name] for name in passed if begin.x < boxes[name].x < finish.x]
+        curve = "".join(_curve(*pair) for pair in pairwise([*way, finish]))
+        lines.append(f'<path d="{curve}" fill="none" stroke={stroke}/>')
         last = way[-1]
     if last.row == target.row:
         x, y = (last.x + _WIDE + target.x) / 2, (last.middle + target.middle) / 2 - 7
@@ -184,19 +174,15 @@ def _curve(start: _Box, end: _Box) -> str:
 
 def _drawn_box(stage: Stage, box: _Box) -> str:
     fill, line = _COLOURS[stage.kind]
-    shown = [stage.name]
-    if stage.kind != "result":
-        shown.append(counted(stage))
-    if stage.kind in _REMARKS:
-        shown.append(_REMARKS[stage.kind])
-    if stage.release:
-        shown.append(f"add noise, ε = {stage.release:.3g}")
+    nodes = "" if stage.kind == "result" else counted(stage)
+    noise = f"add noise, ε = {stage.release:.3g}" if stage.release else ""
+    shown = [stage.name, *filter(None, (nodes, _REMARKS.get(stage.kind), noise))]
     top = box.middle - 8 * (len(shown) - 1) + 4.5
+    styles = [(13, 600, _INK)] + [(11, 400, _MUTED)] * 3
     words = "".join(
         f'<text x="{box.x + _WIDE / 2:g}" y="{top + 16 * index:g}" text-anchor="middle" '
-        f'font-size="{13 if not index else 11}" font-weight="{600 if not index else 400}" '
-        f'fill="{_INK if not index else _MUTED}">{escape(text)}</text>'
-        for index, text in enumerate(shown)
+        f'font-size="{size}" font-weight="{weight}" fill="{ink}">{escape(text)}</text>'
+        for index, (text, (size, weight, ink)) in enumerate(zip(shown, styles, strict=False))
     )
     return (
         f'<g><rect x="{box.x:g}" y="{box.y:g}" width="{_WIDE}" height="{_HIGH}" rx="10" '

@@ -1,8 +1,8 @@
-"""Plans for people: in words, and as text for a terminal; :mod:`.svg` draws them.
+"""Descriptions of plans in words, and as text for a terminal; :mod:`.svg` draws them.
 
-All say the same: who sends to whom, what decides where a message goes, what hides it, and who reads
-tuples in the clear. Nothing here computes a bound; the words follow from what :mod:`.dependency`
-derives.
+All show the same: senders and receivers, the data that decide where a message goes, the routing
+that hides it, and the readers of tuples in the clear. No bound is computed here; the words follow
+from the charges of :mod:`.dependency`.
 """
 
 from __future__ import annotations
@@ -29,28 +29,24 @@ _NOUNS = {
 
 
 def counted(stage: Stage) -> str:
-    """How many nodes of which kind."""
+    """Return the number and kind of a stage's nodes."""
     one, many = _NOUNS[stage.kind]
     return one if stage.nodes == 1 else f"{stage.nodes:,} {many}"
 
 
 def _listed(names: Sequence[str]) -> str:
-    """Names in a sentence; the middle of a long list is left out."""
+    """Join names in a sentence, without the middle of a long list."""
     if len(names) > _SHOWN:
         return f"{', '.join(names[: _SHOWN - 2])}, … and {names[-1]}"
     return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
 
 
-def _deciding(cluster: Cluster) -> str:
-    own = ["the sender's own tuple"] if cluster.by_own else []
-    return _listed([*own, *(f"what came with {name}" for name in cluster.heard)])
-
-
-# In words
+def _deciding(cluster: Cluster, heard: Iterable[str]) -> str:
+    return _listed([*(["the sender's own tuple"] if cluster.by_own else []), *heard])
 
 
 def explained(plan: Plan) -> list[str]:
-    """What an observer of the network can learn, and why not more."""
+    """Describe what an observer of the network can learn, and why not more."""
     lines = [
         "An observer of the network sees which node sends how many messages to which, and when; "
         "messages are sealed and of equal size, so that nothing is seen of what they say."
@@ -78,7 +74,7 @@ def explained(plan: Plan) -> list[str]:
 
 
 def _grouped(said: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The same said of several, once."""
+    """Say the same of several names once."""
     found: dict[str, list[str]] = {}
     for name, what in said:
         found.setdefault(what, []).append(name)
@@ -88,38 +84,29 @@ def _grouped(said: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
 def _deciders(plan: Plan) -> Iterator[tuple[str, str]]:
     for each in plan.clusters:
         if each.tells and each.routing is not None:
-            own = ["the sender's own tuple"] if each.by_own else []
-            heard = ["what the sender has heard"] if each.heard else []
-            yield (
-                each.name,
-                f"where a message goes depends on {_listed([*own, *heard])}; what hides it: "
-                f"{each.routing.words()}",
-            )
+            by = _deciding(each, ["what the sender has heard"] if each.heard else [])
+            words = each.routing.words()
+            yield each.name, f"where a message goes depends on {by}; what hides it: {words}"
 
 
 def _reasons(people: str, found: Iterable[Charge]) -> Iterator[tuple[str, str]]:
-    """Why each charge is what it is."""
     for charge in found:
+        one, many = charge.changes == 1, f"{charge.changes:,}"
         if charge.means == "noise":
-            yield charge.name, f"a tuple of {people} is charged for the noise: {_records(charge)}"
+            records = "one record behind what is released may change"
+            if not one:
+                records = f"{many} records may change, its own and those it may change places with"
+            yield charge.name, f"a tuple of {people} is charged for the noise: {records}"
             continue
-        changed = "one message" if charge.changes == 1 else f"up to {charge.changes:,} messages"
-        because = (
-            "all that mixes it with others protects it"
-            if charge.means == "mixing"
-            else "only lies protect it, as who lied shows in what comes later"
-        )
+        changed = "one message" if one else f"up to {many} messages"
+        because = "only lies protect it, as who lied shows in what comes later"
+        if charge.means == "mixing":
+            because = "all that mixes it with others protects it"
         yield charge.name, f"a tuple of {people} changes {changed}, and {because}"
 
 
-def _records(charge: Charge) -> str:
-    if charge.changes == 1:
-        return "one record behind what is released may change"
-    return f"{charge.changes:,} records may change, its own and those it may change places with"
-
-
 def _shown(plan: Plan, people: str, hidden: Sequence[Charge]) -> list[str]:
-    """What else is learnt by whoever sees the result."""
+    """Describe what the result tells besides."""
     try:
         seen = charges(plan, people, released=True)
     except NotProven:
@@ -132,34 +119,23 @@ def _shown(plan: Plan, people: str, hidden: Sequence[Charge]) -> list[str]:
     ]
 
 
-# As text
-
-
 def drawn_as_text(plan: Plan) -> str:
-    """Each stage with what it sends, in order; no line is wider than 100 columns."""
-    blocks = []
+    """Draw each stage with its clusters, in order; no line is wider than 100 columns."""
+    lines: list[str] = []
     for stage in plan.ordered:
-        size = "" if stage.kind == "result" else f" · {counted(stage)}"
-        lines = _wrapped(f"{stage.name}{size}{_remarks(stage)}", "", "  ")
+        said = stage.name + ("" if stage.kind == "result" else f" · {counted(stage)}")
+        if stage.kind == "source":
+            said += f", one tuple each of {stage.people}"
+        if stage.kind == "compute":
+            said += ", read tuples in the clear"
+        if stage.release:
+            said += f", send on with noise, ε = {stage.release:.4g}"
+        lines += _wrapped(said, "", "  ")
         leaving = plan.leaving(stage.name)
         for cluster in leaving:
-            last = cluster is leaving[-1]
-            lines += _wrapped(
-                _arrow(plan, cluster), "└─ " if last else "├─ ", "   " if last else "│  "
-            )
-        blocks.append("\n".join(lines))
-    return "\n".join(blocks) + "\n"
-
-
-def _remarks(stage: Stage) -> str:
-    found = []
-    if stage.kind == "source":
-        found.append(f"one tuple each of {stage.people}")
-    if stage.kind == "compute":
-        found.append("read tuples in the clear")
-    if stage.release:
-        found.append(f"send on with noise, ε = {stage.release:.4g}")
-    return "".join(f", {each}" for each in found)
+            first, rest = ("└─ ", "     ") if cluster is leaving[-1] else ("├─ ", "│    ")
+            lines += _wrapped(_arrow(plan, cluster), first, rest)
+    return "\n".join(lines) + "\n"
 
 
 def _arrow(plan: Plan, cluster: Cluster) -> str:
@@ -172,16 +148,11 @@ def _arrow(plan: Plan, cluster: Cluster) -> str:
         way = f" ──▶ {cluster.through} ({plan.stage(cluster.through).nodes:,})"
     if not cluster.tells:
         return f"{cluster.name}{way} ──▶ {target.name} (the only target)"
-    return (
-        f"{cluster.name}{way} ══▶ {target.name}: by {_deciding(cluster)}; {cluster.routing.words()}"
-    )
+    by = _deciding(cluster, (f"what came with {name}" for name in cluster.heard))
+    return f"{cluster.name}{way} ══▶ {target.name}: by {by}; {cluster.routing.words()}"
 
 
 def _wrapped(text: str, first: str, rest: str) -> list[str]:
     return textwrap.wrap(
-        text,
-        _COLUMNS,
-        initial_indent=first,
-        subsequent_indent=rest + ("  " if first else ""),
-        break_on_hyphens=False,
+        text, _COLUMNS, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
     )

@@ -1,4 +1,4 @@
-"""A compute node: reads the tuples of its cells, and folds them into a few numbers per cell.
+"""Compute node: reads the tuples of its cells, and folds them into a few numbers per cell.
 
     open ──▶ closed ──▶ folded ──▶ over
 
@@ -9,8 +9,8 @@ way is an absence everywhere. Then it drops dummies, and whatever no honest devi
 record that it has seen before; folds the others, adds the noise of a release if there is to be one,
 and forgets every tuple. It folds once: to another choice of groups it gives the same numbers.
 
-What came from whom is known to everybody who watches; the curator is told too, unless the result
-has noise: then the curator is promised to learn nothing else.
+An observer knows what came from where; the curator is told too, unless the result has noise: then
+the curator is guaranteed to learn nothing else.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ import numpy as np
 
 from incrowd.errors import InvalidParameter
 from incrowd.protocols.runtime import wire
-from incrowd.protocols.runtime.actor import CURATOR, Actor, Address, Done, Effect, Message, Send
+from incrowd.protocols.runtime.actor import CURATOR, Done, Effect, Message, Send
 from incrowd.protocols.runtime.context import ActorContext
-from incrowd.protocols.runtime.delivery import Outbox, OutboxState, wake_at
+from incrowd.protocols.runtime.delivery import OutboxState, wake_at
 from incrowd.protocols.scrambled_query import messages
-from incrowd.protocols.scrambled_query.topology import Places, deadlines
+from incrowd.protocols.scrambled_query.release import released
+from incrowd.protocols.scrambled_query.roles.base import SHORT, QueryActor
 
 if TYPE_CHECKING:
     from incrowd.protocols.scrambled_query.spec import ScrambledQuery
@@ -45,7 +46,7 @@ class _Came(msgspec.Struct, array_like=True):
     id: bytes
     """Of the message of a person; none for a parcel."""
     count: int
-    """How many records came, real or not."""
+    """Number of records that came, real or not."""
     records: list[bytes]
     """Those that could be opened."""
 
@@ -56,63 +57,42 @@ class _ComputeState(msgspec.Struct, array_like=True):
     outbox: OutboxState
 
 
-class Compute(Actor):
-    """Of one target of one grouping set."""
+class Compute(QueryActor):
+    """Compute node of one target of one grouping set."""
+
+    _state: _ComputeState
 
     def __init__(self, protocol: ScrambledQuery, node: int, context: ActorContext) -> None:
-        self._protocol = protocol
-        self._places = Places.of(protocol)
+        super().__init__(protocol, context)
         self._index, self._target = self._places.target_of(node)
-        self._records = messages.RecordFormat(protocol.asked)
         chosen = protocol
         self._most = 1 if self._places.local else chosen.sources + chosen.dummies
         edges = protocol.asked.sets[self._index].edges(self._places.targets[self._index])
         self._first, self._last = (int(each) for each in edges[self._target : self._target + 2])
-        self._generator, self._sealer = context.generator, context.sealer
-        self._until = deadlines(context.timing)
-        self._state = _ComputeState(_OPEN, {}, OutboxState({}))
-        self._outbox = Outbox(context.timing.backoff)
-        self._outbox.resume(self._state.outbox)
-
-    # What happens.
-
-    def start(self, now: float) -> list[Effect]:
-        """Wait for what is sent here."""
-        return self._go_on(now)
+        self._set_state(_ComputeState(_OPEN, {}, OutboxState({})))
 
     def receive(self, message: Message, now: float) -> list[Effect]:
-        """Tuples, or the curator's word."""
+        """Take in tuples, or the curator's word."""
         if message.sender == CURATOR:
-            limit = 1024 + self._places.units
+            limit = SHORT + self._places.units
             return self._told(wire.decode(_FROM_CURATOR, message.body, limit), now)
-        if self._places.local:
-            return self._record(message)
-        return self._parcel(message, now)
-
-    def wake(self, now: float) -> list[Effect]:
-        """Stop waiting if it is time; repeat what was not answered."""
-        return self._outbox.retry(now) + self._go_on(now)
+        return self._record(message) if self._places.local else self._parcel(message, now)
 
     def _parcel(self, message: Message, now: float) -> list[Effect]:
         limit = self._records.parcel_limit(self._most)
         parcel = wire.decode(_FROM_SCRAMBLER, message.body, limit)
-        if parcel is None or not self._may_send(message.sender, parcel.cluster):
+        if parcel is None or len(parcel.records) > self._most:
             return []
-        if len(parcel.records) > self._most:
+        index, group = self._places.set_and_group(parcel.cluster)
+        spare = self._places.spare_of(message.sender) is not None
+        own = self._places.cluster_of(message.sender) == parcel.cluster
+        if index != self._index or not (spare or own):
             return []
-        _, group = self._places.set_and_group(parcel.cluster)
         answer = Send(message.sender, wire.encode(messages.Stored(parcel.cluster)))
         # What comes too late is answered as well, so that its scrambler can forget it.
         if self._state.stage == _OPEN and group not in self._state.came:
             self._take(group, b"", parcel.records)
         return [answer, *self._go_on(now)]
-
-    def _may_send(self, sender: Address, cluster: int) -> bool:
-        """Only the scrambler of a group of this set, or a spare."""
-        if cluster // self._places.groups != self._index:
-            return False
-        spare = self._places.spare_of(sender) is not None
-        return spare or self._places.cluster_of(sender) == cluster
 
     def _record(self, message: Message) -> list[Effect]:
         person = self._places.person_of(message.sender)
@@ -129,8 +109,7 @@ class Compute(Actor):
         return [Send(message.sender, wire.encode(answer))]
 
     def _take(self, unit: int, id_: bytes, records: list[bytes]) -> None:
-        opened = wire.opened(self._sealer, records)
-        self._state.came[unit] = _Came(id_, len(records), opened)
+        self._state.came[unit] = _Came(id_, len(records), wire.opened(self._sealer, records))
 
     def _told(self, told: messages.Fold | messages.Safe | None, now: float) -> list[Effect]:
         state = self._state
@@ -143,7 +122,7 @@ class Compute(Actor):
             try:
                 part = wire.encode(self._fold(counted))
             except InvalidParameter:
-                # Somebody sent numbers that nobody can add up: these cells are lost.
+                # A device sent numbers that cannot be added up: these cells are lost.
                 return self._end()
             state.stage = _FOLDED
             return [self._outbox.put(_WORD, CURATOR, part, now), *self._go_on(now)]
@@ -151,65 +130,41 @@ class Compute(Actor):
             return self._end()
         return []
 
-    # The tuples.
-
     def _go_on(self, now: float) -> list[Effect]:
         state, places = self._state, self._places
-        effects: list[Effect] = []
         if now >= self._until.result or state.stage == _OVER:
             return self._end()
-        waiting = None
-        if state.stage == _OPEN and not places.local:
-            if len(state.came) == places.groups or now >= self._until.compute:
-                state.stage = _CLOSED
-                word = messages.Arrived(messages.bits(state.came, places.units))
-                effects.append(self._outbox.put(_WORD, CURATOR, wire.encode(word), now))
-            else:
-                waiting = self._until.compute
-        return effects + wake_at(waiting, self._outbox.due, self._until.result)
+        if state.stage != _OPEN or places.local:
+            return wake_at(self._outbox.due, self._until.result)
+        if len(state.came) < places.groups and now < self._until.compute:
+            return wake_at(self._until.compute, self._outbox.due, self._until.result)
+        state.stage = _CLOSED
+        word = wire.encode(messages.Arrived(messages.bits(state.came, places.units)))
+        sent = self._outbox.put(_WORD, CURATOR, word, now)
+        return [sent, *wake_at(self._outbox.due, self._until.result)]
 
     def _fold(self, counted: Sequence[int]) -> messages.Part:
-        state, query = self._state, self._protocol.asked
-        records = [
-            record for unit in counted if unit in state.came for record in state.came[unit].records
-        ]
+        came, query, chosen = self._state.came, self._protocol.asked, self._protocol
+        records = [record for unit in counted if unit in came for record in came[unit].records]
         cells, measured = self._records.tuples(records, self._first, self._last)
         folded = query.fold(cells, measured, self._first, self._last)
         noise: tuple[float, ...] = ()
-        traffic = b""
-        if self._protocol.release:
-            from incrowd.protocols.scrambled_query.release import released
-
-            epsilon = self._protocol.release_per_set
-            folded, noise = released(folded, query, epsilon, self._generator(0))
+        traffic = np.zeros(0 if chosen.release else self._places.units, "<i8")
+        if chosen.release:
+            folded, noise = released(folded, query, chosen.release_per_set, self._generator(0))
         else:
-            traffic = self._traffic()
-        for came in state.came.values():
-            came.records = []
+            traffic[list(came)] = [each.count for each in came.values()]
+        self._forget()
         form = messages.FoldedFormat(query, self._last - self._first)
-        return messages.Part(form.pack(folded), list(noise), traffic)
+        return messages.Part(form.pack(folded), list(noise), traffic.tobytes())
 
-    def _traffic(self) -> bytes:
-        counts = np.zeros(self._places.units, "<i8")
-        for unit, came in self._state.came.items():
-            counts[unit] = came.count
-        return counts.tobytes()
-
-    def _end(self) -> list[Effect]:
-        """Forget everything but who was here, to answer repeated messages."""
+    def _forget(self) -> None:
+        """Drop all records; their senders are kept, to answer repeated messages."""
         for came in self._state.came.values():
             came.records = []
+
+    def _end(self) -> list[Effect]:
+        self._forget()
         self._state.stage = _OVER
         self._outbox.settle(_WORD)
         return [Done()]
-
-    # Durability.
-
-    def state(self) -> bytes:
-        """What came, and what the curator has not answered."""
-        return wire.encode(self._state)
-
-    def resume(self, state: bytes) -> None:
-        """Continue with the same tuples and the same numbers."""
-        self._state = msgspec.msgpack.decode(state, type=_ComputeState)
-        self._outbox.resume(self._state.outbox)

@@ -1,21 +1,19 @@
-"""The participants of a scrambled query.
+"""Source: a person's device; and the maker of all actors of a scrambled query.
 
     source ── Report([target, [record]]) ──▶ scrambler ── Parcel([record]s) ──▶ compute
     source ◀── Accepted | Refused ────────── scrambler ◀── Stored ───────────── compute
                         compute ── Part(numbers of its cells) ──▶ curator
 
 A record is sealed to the compute node of the target that its source has drawn, so that a scrambler
-knows where it goes and not what it says, and a compute node what it says and not whose it is. What
-keeps people apart from what they send, and who may send for whom when somebody dies, is told in
-:mod:`.scrambler` and :mod:`.curator`; where everybody is, in
-``incrowd.protocols.scrambled_query.topology``.
+knows where it goes and not what it says, and a compute node what it says and not whose it is. For
+mixing and for the replacement of silent scramblers see :mod:`.scrambler` and :mod:`.curator`; for
+addresses ``incrowd.protocols.scrambled_query.topology``.
 
-A *source* is a person's device. It draws once, for each grouping set that it answers: a target,
-with the chance σ at random, and a record, which is real if the target is the one its tuple belongs
-to. A tuple that does not meet WHERE has no target: a dummy goes to one that is uniform. From then
-on only the same bytes are repeated, to the scrambler, or to a spare when the curator says so.
-Without scramblers it sends to compute nodes itself, d + 1 messages to as many of them, in random
-order.
+A source draws once, for each grouping set that it answers: a target, with the chance σ at random,
+and a record, which is real if the target is the one its tuple belongs to. A tuple that does not
+meet WHERE has no target: a dummy goes to one that is uniform. From then on only the same bytes are
+repeated, to the scrambler, or to a spare when the curator says so. Without scramblers it sends to
+compute nodes itself, d + 1 messages to as many of them, in random order.
 """
 
 from __future__ import annotations
@@ -28,35 +26,26 @@ from numpy.typing import NDArray
 
 from incrowd.errors import InvalidParameter
 from incrowd.protocols.runtime import wire
-from incrowd.protocols.runtime.actor import (
-    CURATOR,
-    Actor,
-    Address,
-    Done,
-    Effect,
-    Message,
-    Send,
-    owned,
-)
+from incrowd.protocols.runtime.actor import CURATOR, Address, Done, Effect, Message, Send, owned
 from incrowd.protocols.runtime.context import ActorContext
-from incrowd.protocols.runtime.delivery import Outbox, OutboxState, Receipt, wake_at
+from incrowd.protocols.runtime.delivery import OutboxState, Receipt, wake_at
 from incrowd.protocols.scrambled_query import messages
+from incrowd.protocols.scrambled_query.roles.base import SHORT, QueryActor
 from incrowd.protocols.scrambled_query.roles.compute import Compute
 from incrowd.protocols.scrambled_query.roles.curator import Curator
 from incrowd.protocols.scrambled_query.roles.scrambler import Scrambler
-from incrowd.protocols.scrambled_query.topology import Places, deadlines
+from incrowd.protocols.scrambled_query.topology import Places
 
 if TYPE_CHECKING:
     from incrowd.protocols.scrambled_query.spec import ScrambledQuery
 
 _ANSWERS = msgspec.msgpack.Decoder(wire.Accepted | wire.Refused)
 _FROM_CURATOR = msgspec.msgpack.Decoder(messages.Divert | messages.Noted)
-_SHORT = 1024
 _WAITING, _ACCEPTED, _REFUSED = range(3)
 
 
-def make_actor(protocol: ScrambledQuery, address: Address, context: ActorContext) -> Actor:
-    """One person's device, a scrambler or spare, a compute node, or the curator."""
+def make_actor(protocol: ScrambledQuery, address: Address, context: ActorContext) -> QueryActor:
+    """Return one person's device, a scrambler or spare, a compute node, or the curator."""
     places = Places.of(protocol)
     if address == CURATOR:
         return Curator(protocol, context)
@@ -71,10 +60,8 @@ def make_actor(protocol: ScrambledQuery, address: Address, context: ActorContext
 
 
 class _Post(msgspec.Struct, array_like=True):
-    """One message on its way."""
-
     index: int
-    """Its grouping set."""
+    """The grouping set."""
     to: Address
     id: bytes
     body: bytes
@@ -88,52 +75,42 @@ class _SourceState(msgspec.Struct, array_like=True):
     outbox: OutboxState
 
 
-class Source(Actor):
+class Source(QueryActor):
     """Sends its owner's tuple, once for each grouping set that it answers."""
 
-    def __init__(self, protocol: ScrambledQuery, person: int, context: ActorContext) -> None:
-        self._protocol, self._person, self._value = protocol, person, context.value
-        self._places = Places.of(protocol)
-        self._records = messages.RecordFormat(protocol.asked)
-        self._generator, self._sealer = context.generator, context.sealer
-        self._until = deadlines(context.timing)
-        self._outbox = Outbox(context.timing.backoff)
-        self._posts: list[_Post] = []
-        self._told: list[int] = []
+    _state: _SourceState
 
-    # What happens.
+    def __init__(self, protocol: ScrambledQuery, person: int, context: ActorContext) -> None:
+        super().__init__(protocol, context)
+        self._person, self._value = person, context.value
+        self._set_state(_SourceState([], [], OutboxState({})))
 
     def start(self, now: float) -> list[Effect]:
         """Draw everything, and send it."""
         value = owned(self._value)
         for index in self._places.sets(self._person):
-            self._posts += self._drawn(index, value)
-        sent: list[Effect] = [
-            self._outbox.put(key, post.to, post.body, now) for key, post in enumerate(self._posts)
-        ]
-        return sent + self._go_on(now)
+            self._state.posts += self._drawn(index, value)
+        posts = enumerate(self._state.posts)
+        sent = [self._outbox.put(key, post.to, post.body, now) for key, post in posts]
+        return [*sent, *self._go_on(now)]
 
     def receive(self, message: Message, now: float) -> list[Effect]:
-        """An answer, or the curator's word that another scrambler is to have it."""
+        """Take in an answer, or the curator's word that another scrambler is to have it."""
         if message.sender == CURATOR:
-            told = wire.decode(_FROM_CURATOR, message.body, _SHORT)
+            told = wire.decode(_FROM_CURATOR, message.body, SHORT)
             if isinstance(told, messages.Divert):
                 return self._divert(told, now)
             if told is None or not self._outbox.settle(self._said(told.index)):
                 return []
             return self._go_on(now)
-        answer = wire.decode(_ANSWERS, message.body, _SHORT)
+        answer = wire.decode(_ANSWERS, message.body, SHORT)
         if answer is None or answer.round != 0:
             return []
-        for key, post in enumerate(self._posts):
+        for key, post in enumerate(self._state.posts):
             if (post.to, post.id) == (message.sender, answer.id) and self._outbox.settle(key):
                 post.stage = _ACCEPTED if isinstance(answer, wire.Accepted) else _REFUSED
                 return self._tell(post.index, now) + self._go_on(now)
         return []
-
-    def wake(self, now: float) -> list[Effect]:
-        """Send again what was not answered."""
-        return self._outbox.retry(now) + self._go_on(now)
 
     def _go_on(self, now: float) -> list[Effect]:
         effects: list[Effect] = []
@@ -144,18 +121,13 @@ class Source(Actor):
             for index in self._places.sets(self._person):
                 effects += self._tell(index, now)
         if now >= self._until.result:
-            self._outbox.resume(OutboxState({}))
+            self._state.outbox.pending.clear()
         if len(self._outbox):
             return effects + wake_at(self._outbox.due, later, self._until.result)
-        return [*effects, Done(self._receipt())]
-
-    def _receipt(self) -> Receipt:
-        """The sets of which everything was accepted, and the others."""
         sets = self._places.sets(self._person)
-        late = {post.index for post in self._posts if post.stage != _ACCEPTED}
-        return Receipt(tuple(each for each in sets if each not in late), tuple(sorted(late)))
-
-    # Drawing.
+        late = {post.index for post in self._state.posts if post.stage != _ACCEPTED}
+        receipt = Receipt(tuple(each for each in sets if each not in late), tuple(sorted(late)))
+        return [*effects, Done(receipt)]
 
     def _drawn(self, index: int, value: NDArray[Any]) -> list[_Post]:
         """The messages of one grouping set, in the order in which they leave."""
@@ -190,53 +162,38 @@ class Source(Actor):
         id_ = rng.bytes(wire.ID_BYTES)
         return _Post(index, to, id_, wire.encode(wire.Report(0, id_, payload)))
 
-    # Being told, and telling.
-
     def _divert(self, told: messages.Divert, now: float) -> list[Effect]:
         """Send the same bytes to a spare, to one only."""
         places = self._places
         if places.local or told.spare >= places.spares or now >= self._until.result:
             return []
-        spare = places.spare(told.spare)
-        for key, post in enumerate(self._posts):
-            if post.index == told.index:
-                effects: list[Effect] = []
-                if places.cluster_of(post.to) is not None:
-                    post.to, post.stage = spare, _WAITING
-                    self._outbox.settle(key)
-                    effects.append(self._outbox.put(key, spare, post.body, now))
-                if post.to != spare:
-                    return []
+        spare, effects = places.spare(told.spare), list[Effect]()
+        for key, post in enumerate(self._state.posts):
+            if post.index != told.index:
+                continue
+            if places.cluster_of(post.to) is not None:
+                post.to, post.stage = spare, _WAITING
+                self._outbox.settle(key)
+                effects.append(self._outbox.put(key, spare, post.body, now))
+            if post.to == spare:
                 word = wire.encode(messages.Diverted(told.index, told.spare))
                 return [*effects, Send(CURATOR, word), *self._go_on(now)]
         return []
 
     def _said(self, index: int) -> int:
-        return len(self._posts) + index
+        return len(self._state.posts) + index
 
     def _tell(self, index: int, now: float) -> list[Effect]:
         """Without a scrambler: say when everything of a set has arrived.
 
-        Or, after a while, what could: whoever sent to a compute node that is not there, perhaps
-        only a dummy, must not be missing in the cells of all others.
+        Or, after a while, what could: a person who sent to a compute node that is not there,
+        perhaps only a dummy, must not be missing in the cells of all others.
         """
-        mine = {post.stage for post in self._posts if post.index == index}
-        if not self._places.local or index in self._told or _ACCEPTED not in mine:
+        mine = {post.stage for post in self._state.posts if post.index == index}
+        if not self._places.local or index in self._state.told or _ACCEPTED not in mine:
             return []
         if _WAITING in mine and now < self._until.people:
             return []
-        self._told.append(index)
+        self._state.told.append(index)
         word = wire.encode(messages.Through(index))
         return [self._outbox.put(self._said(index), CURATOR, word, now)]
-
-    # Durability.
-
-    def state(self) -> bytes:
-        """The messages, and which were answered."""
-        return wire.encode(_SourceState(self._posts, self._told, self._outbox.state()))
-
-    def resume(self, state: bytes) -> None:
-        """Continue with the same bytes."""
-        stored = msgspec.msgpack.decode(state, type=_SourceState)
-        self._posts, self._told = stored.posts, stored.told
-        self._outbox.resume(stored.outbox)

@@ -26,7 +26,7 @@ _UNIT = 2.0**-53
 
 
 def capped_epsilon(targets: int, sampling: float, sources: int, dummies: int) -> float:
-    """The exact ε, rounded up; infinite without lies, unless every target gets all it can."""
+    """The exact ε, rounded up; infinite without sampling, unless every target gets all it can."""
     alone = check_capped(targets, sampling, sources, dummies)
     if alone == 0 or dummies == (targets - 1) * sources:
         return 0.0

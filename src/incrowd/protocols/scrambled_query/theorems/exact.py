@@ -1,14 +1,14 @@
 """The exact privacy of one scrambler: messages of ``sources`` people among ``dummies`` others.
 
-The others' lies and the dummies are uniform over the T targets. If m of the others lie, the
-victim's message hides among N = m + d + 1, and with A and B the counts of two targets among N
-uniform messages
+Redirected messages and dummies are uniform over the T targets. If m of the others' messages are
+redirected, the victim's hides among N = m + d + 1, and with A and B the counts of two targets among
+N uniform messages
 
     δ(ε) ≤ Σ_m Pr[m]·(1 − σ)·(T/N)·E[(A − e^ε·B − h_N)₊],   h_N = N·σ(e^ε − 1)/((1 − σ)T),
 
 which is the blanket bound, and is exact for σ = 0. A + B is binomial, and A given A + B is a fair
-coin's, so that the mean is a double sum of positive terms (:mod:`.kernels`). What is left out of
-it is charged to δ, as is all rounding. Proof: ``docs/theory/scrambler.md``.
+coin's, so that the mean is a double sum of positive terms (:mod:`.kernels`). Terms that are left
+out are charged to δ, as is all rounding. Proof: ``docs/theory/scrambler.md``.
 
 The attack has all others at one target that is neither of the two, and looks at these two alone;
 its δ is a single sum. With two targets all others are at the second.
@@ -20,7 +20,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,7 +49,7 @@ _GREATEST = 600.0
 """Beyond this ε, whose exponential a double still holds with room, curves are taken as flat."""
 _TOLERANCE = 2e-9
 _FINE, _COARSE = 3e-7, 2e-5
-"""What putting crowds together may add to ε: of one curve, and of curves that are composed."""
+"""Addition to ε by putting crowds together: of one curve, and of curves that are composed."""
 _PER_DEVIATION = 40
 _WIDEST = 0.004
 _NEGLIGIBLE = 1e-15
@@ -57,7 +57,7 @@ _NEGLIGIBLE = 1e-15
 
 @dataclass(frozen=True)
 class ScramblerProfile(Profile):
-    """One round of a scrambler that adds uniform dummies, against who sees what it sends.
+    """One round of a scrambler that adds uniform dummies, against an observer of its traffic.
 
     ``sampling`` is the chance that a source sends to a target drawn from all ``targets``.
     """
@@ -76,16 +76,13 @@ class ScramblerProfile(Profile):
     def delta(self, epsilon: float) -> float:
         """The bound at any real ε, rounded up."""
         if checks.number(epsilon, "epsilon") < 0:
-            return _mirrored(self.delta(-epsilon), epsilon)
+            return mirrored(self.delta(-epsilon), epsilon)
         if epsilon >= self.greatest_loss:
             return 0.0
         return float(self._deltas(np.array([epsilon]), _FINE)[0])
 
     def epsilon(self, delta: float) -> float:
-        """The least ε of the bound at this δ, rounded up.
-
-        It is infinite where nobody lies and some target may get no dummy too often.
-        """
+        """The least ε of the bound at this δ, rounded up; infinite below :attr:`floor`."""
         if checks.delta(delta) < _FLOOR:
             raise NumericalFloor(
                 f"delta = {delta!r} is below {_FLOOR}, the least that can be certified",
@@ -95,9 +92,8 @@ class ScramblerProfile(Profile):
             return math.inf
         if not self.greatest_loss:
             return 0.0
-        return crossing(
-            self.delta, delta, self._guess(delta), self.greatest_loss, tolerance=_TOLERANCE
-        ).within
+        guess, ceiling = self._guess(delta), self.greatest_loss
+        return crossing(self.delta, delta, guess, ceiling, tolerance=_TOLERANCE).within
 
     def lower(self, delta: float) -> float | None:
         """The ε of the attack at this δ, rounded down; infinite where some message is bare."""
@@ -105,18 +101,14 @@ class ScramblerProfile(Profile):
             return None
         if math.isinf(self.greatest_loss) and self.floor * (1 - 1e-9) > delta:
             return math.inf
-        exponent = 30.0 - math.log(delta)
-        found = []
-        for attack in self._attacks(exponent):
+        guess, ceiling = self._guess(delta), min(self.greatest_loss, _GREATEST)
 
-            def end(epsilon: float, attack: Callable[[float], Bracket] = attack) -> float:
-                return attack(epsilon).lower
+        def attained(attack: Callable[[float], Bracket]) -> float:
+            return crossing(
+                lambda epsilon: attack(epsilon).lower, delta, guess, ceiling, tolerance=_TOLERANCE
+            ).above
 
-            ceiling = min(self.greatest_loss, _GREATEST)
-            found.append(
-                crossing(end, delta, self._guess(delta), ceiling, tolerance=_TOLERANCE).above
-            )
-        return max(found)
+        return max(map(attained, self._attacks(30.0 - math.log(delta))))
 
     def attained(self) -> Sequence[LossDistribution]:
         """Losses of the attacks, from below."""
@@ -129,7 +121,7 @@ class ScramblerProfile(Profile):
 
     @property
     def floor(self) -> float:
-        """What δ is at least, at any ε: the chance that a target gets no dummy, if nobody lies."""
+        """The least δ at any ε: without sampling, the chance that a target gets no dummy."""
         if self.greatest_loss < math.inf:
             return 0.0
         return math.exp(self.dummies * math.log1p(-1 / self.targets))
@@ -143,9 +135,7 @@ class ScramblerProfile(Profile):
     @property
     def interval(self) -> float:
         """A share of the deviation, and small where losses are large."""
-        if not self.greatest_loss:
-            return 1.0
-        return min(self.deviation / _PER_DEVIATION, _WIDEST)
+        return min(self.deviation / _PER_DEVIATION, _WIDEST) if self.greatest_loss else 1.0
 
     def losses(self, interval: float) -> LossDistribution:
         """A privacy-loss distribution that dominates the bound, on a grid of this spacing."""
@@ -168,8 +158,7 @@ class ScramblerProfile(Profile):
             curve(t[open_], growth[open_], *sums.arrays, sums.odds, sums.share, found)
             found = found * (1 + sums.slack) + (sums.left_out + _LEAST)
             done[open_] = np.minimum(1.0, found)
-            seen = found * _UNSEEN < sums.left_out
-            open_ = open_[seen]
+            open_ = open_[found * _UNSEEN < sums.left_out]
             if not open_.size:
                 break
         return done
@@ -178,20 +167,17 @@ class ScramblerProfile(Profile):
         """The exact curves of the attacks, at any real ε."""
         if self.targets > 2:
             return (partial(_two_targets, self, exponent=exponent),)
-        return tuple(
-            partial(_one_target, self, exponent=exponent, swapped=swapped)
-            for swapped in (False, True)
-        )
+        attack = partial(_one_target, self, exponent=exponent)
+        return partial(attack, swapped=False), partial(attack, swapped=True)
 
 
-def _mirrored(there: float, epsilon: float) -> float:
-    """The curve at ε < 0 from its value at −ε: H_t(P‖Q) = 1 − t + t·H_{1/t}(Q‖P)."""
+def mirrored(there: float, epsilon: float) -> float:
+    """The curve at ε < 0 from its value at −ε, rounded up: H_t(P‖Q) = 1 − t + t·H_{1/t}(Q‖P)."""
     return min(1.0, (-math.expm1(epsilon) + math.exp(epsilon) * there) * (1 + 2.0**-50))
 
 
-@dataclass(frozen=True, eq=False)
-class _Sums:
-    """What the double sum runs over, which does not depend on ε.
+class _Sums(NamedTuple):
+    """The range of the double sum, which does not depend on ε.
 
     The arrays are N, its weight Pr[m]·(1 − σ)T/N, the likely values of S from lowest to highest,
     and the chance of the lowest.
@@ -206,15 +192,15 @@ class _Sums:
 
 @lru_cache(maxsize=64)
 def _sums(profile: ScramblerProfile, exponent: float, precision: float) -> _Sums:
-    targets, lie = profile.targets, profile.sampling
+    targets, sampling = profile.targets, profile.sampling
     # A block of this width raises ε by less than the precision: δ falls about as e^(−N·ε²/…), so
     # that a crowd too small by w of N raises ε by the share w/(2N), and on average by half of it.
-    hidden = (profile.sources - 1) * lie + profile.dummies + 1
+    hidden = (profile.sources - 1) * sampling + profile.dummies + 1
     usual = profile._guess(math.exp(-exponent / 2))
     width = max(1, math.floor(4 * precision * hidden / usual)) if usual else 1
-    found = crowds(profile.sources - 1, lie, exponent, width)
+    found = crowds(profile.sources - 1, sampling, exponent, width)
     people = found.least + profile.dummies + 1
-    weight = found.chance * ((1 - lie) * targets / people)
+    weight = found.chance * ((1 - sampling) * targets / people)
     both = 2 / targets
     spans = [span(each - 1, both, exponent) for each in people.tolist()]
     lowest = np.array([low + (targets == 2) for low, _ in spans], np.int64)
@@ -224,23 +210,20 @@ def _sums(profile: ScramblerProfile, exponent: float, precision: float) -> _Sums
     log_start = gammaln(people + 1.0) - gammaln(lowest + 1.0) - gammaln(people - lowest + 1.0)
     log_start += xlogy(lowest, both) + xlog1py(people - lowest, -both)
     start = np.ones(people.size) if targets == 2 else np.exp(log_start)
-    most = float(people[-1])
-    steps = float((highest - lowest).max()) + 64
-    slack = 8 * _UNIT * (4 * most * math.log(most + 2) + 4 * steps + 100)
+    most, steps = float(people[-1]), float((highest - lowest).max()) + 64
     # Outside the likely S a gain is at most A, and E[S; S = s] is N·2/T·Pr[1 + Bin(N − 1) = s].
-    left_out = (1 - lie) * (found.missing + 2.0 * math.exp(-exponent) * float(found.chance.sum()))
+    unlikely = found.missing + 2.0 * math.exp(-exponent) * float(found.chance.sum())
     return _Sums(
         arrays=(people, weight, lowest, highest, start),
         odds=both / (1 - both) if targets > 2 else 0.0,
-        share=lie / ((1 - lie) * targets),
-        slack=slack,
-        left_out=left_out * (1 + 2.0**-40),
+        share=sampling / ((1 - sampling) * targets),
+        slack=8 * _UNIT * (4 * most * math.log(most + 2) + 4 * steps + 100),
+        left_out=(1 - sampling) * unlikely * (1 + 2.0**-40),
     )
 
 
 @lru_cache(maxsize=8)
 def _losses(profile: ScramblerProfile, interval: float) -> LossDistribution:
-    """Dots of the whole curve at once, joined."""
     from incrowd.privacy.composition import MOST_POINTS, joined
 
     last = math.ceil(_reach(profile) / interval)
@@ -254,21 +237,19 @@ def _losses(profile: ScramblerProfile, interval: float) -> LossDistribution:
     below = epsilons < profile.greatest_loss
     if below.any():
         height[below] = profile._deltas(epsilons[below], _COARSE)
-    mirrored = [
-        _mirrored(there, -epsilon)
-        for there, epsilon in zip(height[:0:-1].tolist(), epsilons[:0:-1].tolist(), strict=True)
-    ]
-    return joined(interval, -last, np.concatenate([mirrored, height]))
+    pairs = zip(height[:0:-1].tolist(), epsilons[:0:-1].tolist(), strict=True)
+    below_zero = [mirrored(there, -epsilon) for there, epsilon in pairs]
+    return joined(interval, -last, np.concatenate([below_zero, height]))
 
 
 def _reach(profile: ScramblerProfile) -> float:
-    """An ε beyond which the curve is zero, or negligibly above what it never falls below."""
+    """An ε beyond which the curve is zero, or negligibly above its floor."""
     if not profile.greatest_loss:
         return 0.0
     if math.isfinite(profile.greatest_loss):
         return profile.epsilon(_NEGLIGIBLE)
     floor = profile.delta(_GREATEST)
-    # With nobody lying, N + 1 targets' worth of odds tell all that there is to tell.
+    # Without sampling, N + 1 targets' worth of odds tell all that there is to tell.
     ceiling = math.log(profile.dummies + 2.0)
     return crossing(
         lambda epsilon: max(profile.delta(epsilon) - floor * (1 + 2.0**-30), 0.0),
@@ -283,10 +264,10 @@ def _reach(profile: ScramblerProfile) -> float:
 def _background(
     profile: ScramblerProfile, of_others: float, of_dummies: float, exponent: float
 ) -> tuple[int, FloatArray, float]:
-    """The number of messages at some targets, without the victim's: its likely values and chances.
+    """The law of the number of messages at some targets, without the victim's.
 
-    Each other is there with the one chance, each dummy with the other. Also the first likely
-    number, and a bound on the relative error of the chances, which err upwards.
+    Each other is there with the one chance, each dummy with the other. Returns the first likely
+    number, the chances from there on, and a bound on their relative error, which is upwards.
     """
     first, others, error = likely(profile.sources - 1, of_others, exponent)
     second, dummies, more = likely(profile.dummies, of_dummies, exponent)
@@ -306,12 +287,11 @@ def _two_targets(profile: ScramblerProfile, epsilon: float, exponent: float) -> 
     if epsilon < 0:
         there = _two_targets(profile, -epsilon, exponent)
         certain, scaled = -math.expm1(epsilon), there.scaled(math.exp(epsilon))
-        return Bracket(max(0.0, certain + scaled.lower), _mirrored(there.upper, epsilon))
-    targets, lie = profile.targets, profile.sampling
-    other = lie / targets
-    true = 1 - lie + other
+        return Bracket(max(0.0, certain + scaled.lower), mirrored(there.upper, epsilon))
+    other = profile.sampling / profile.targets
+    true = 1 - profile.sampling + other
     t, growth = math.exp(min(epsilon, _GREATEST)), math.expm1(min(epsilon, _GREATEST))
-    begin, chance, slack = _background(profile, 2 * other, 2 / targets, exponent)
+    begin, chance, slack = _background(profile, 2 * other, 2 / profile.targets, exponent)
     alpha, beta = true - t * other, t * true - other
     if alpha <= 0:
         return Bracket(0.0, 4 * _UNIT)
@@ -324,10 +304,8 @@ def _two_targets(profile: ScramblerProfile, epsilon: float, exponent: float) -> 
     below, above = attacks(begin + 1, 2 * chance / seen, lost, alpha, beta, doubt)
     # Where a count is not likely the second law may have more than is counted here, or the first.
     unlikely = 4 * math.exp(-exponent)
-    return Bracket(
-        max(0.0, below * (1 - 4 * slack) - (1 + t) * unlikely),
-        above * (1 + 4 * slack) + unlikely,
-    )
+    lower = max(0.0, below * (1 - 4 * slack) - (1 + t) * unlikely)
+    return Bracket(lower, above * (1 + 4 * slack) + unlikely)
 
 
 def _one_target(
@@ -342,14 +320,12 @@ def _one_target(
     if swapped:
         here, there = there, here
     t = math.exp(min(epsilon, _GREATEST))
-    gain = here - t * there
-    taken = gain > 0
-    total = float(gain[taken].sum())
+    taken = here > t * there
+    total = float((here - t * there)[taken].sum())
     doubt = (slack + 32 * _UNIT) * float((here + t * there)[taken].sum())
     unlikely = 4 * math.exp(-exponent)
-    return Bracket(
-        max(0.0, total - doubt - (1 + t) * unlikely), total + 2 * doubt + unlikely + 32 * _UNIT * t
-    )
+    lower = max(0.0, total - doubt - (1 + t) * unlikely)
+    return Bracket(lower, total + 2 * doubt + unlikely + 32 * _UNIT * t)
 
 
 @lru_cache(maxsize=8)

@@ -1,4 +1,4 @@
-"""What everyone hides alone: a message among dummies of one's own, each to another target.
+"""Flooding: everyone hides a message among dummies of their own, each to another target.
 
 The first target is the true one, or with probability σ one of all T, drawn uniformly; ``dummies``
 more are drawn from the rest without replacement, and the d + 1 messages leave in random order. Only
@@ -21,7 +21,7 @@ _ROUND_UP = 1 + 2.0**-48
 
 
 def flooding_epsilon(targets: int, sampling: float, dummies: int) -> float:
-    """The exact ε, rounded up; infinite where nobody lies and some target gets nothing."""
+    """The exact ε, rounded up; infinite without sampling, unless every target gets a message."""
     _check(targets, sampling, dummies)
     if dummies == targets - 1 or sampling == 1:
         return 0.0

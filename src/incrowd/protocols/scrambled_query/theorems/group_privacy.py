@@ -1,9 +1,9 @@
-"""What a tuple is charged: small curves that add up to the privacy of a plan.
+"""Curves that add up to the privacy of a plan.
 
 * :class:`GroupProfile`: one mechanism when ``size`` of its messages change instead of one.
 * :class:`TogetherProfile`: all that one tuple is charged, by convolving the losses or by adding up
   (ε, δ), whichever is less: adding up has no grid and no floor under δ, convolving is tighter.
-* :class:`WorstProfile`: people with different charges; the promise is that of the worst off.
+* :class:`WorstProfile`: people with different charges; the guarantee is that of the worst off.
 
 Proofs: ``docs/theory/plans.md``. No curve is below the truth; all are rounded up.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -66,16 +67,13 @@ class GroupProfile(Profile):
         if self.delta(0.0) <= delta:
             return 0.0
         ceiling = self.greatest_loss
-        above = max(self.size * self.base.epsilon(delta), _LEAST)
-        if math.isinf(above) or above >= ceiling:
-            return ceiling
-        within = above
+        above = within = max(self.size * self.base.epsilon(delta), _LEAST)
         for _ in range(_STEPS):
+            if within >= ceiling:
+                return ceiling
             if self.delta(within) <= delta:
                 break
             above, within = within, within * _RATIO
-            if within >= ceiling:
-                return ceiling
         else:
             return ceiling
         for _ in range(_HALVINGS):
@@ -89,7 +87,7 @@ class GroupProfile(Profile):
 
     @property
     def greatest_loss(self) -> float:
-        """As often as messages change."""
+        """That of the base, times c."""
         return self.size * self.base.greatest_loss
 
     @property
@@ -97,10 +95,7 @@ class GroupProfile(Profile):
         """That of the base, times c."""
         return self.size * self.base.interval
 
-    @property
-    def convolvable(self) -> bool:
-        """Convolving groups takes longer than it is worth."""
-        return False
+    convolvable = False  # Convolving groups takes longer than it is worth.
 
 
 @dataclass(frozen=True)
@@ -111,41 +106,36 @@ class _OnGrid(LentProfile):
 
     @property
     def interval(self) -> float:
-        """The grid of the others."""
         return self.spacing
 
 
 @dataclass(frozen=True)
 class TogetherProfile(Profile):
-    """All these together, each as often as it says; each may be chosen in view of those before."""
+    """Adaptive composition of these parts, each as often as it says."""
 
     parts: tuple[tuple[Profile, int], ...]
 
     def delta(self, epsilon: float) -> float:
-        """The lower of what convolving and adding up prove."""
+        """The lower of the bounds by convolving and by adding up."""
         checks.number(epsilon, "epsilon")
         if self._only is not None:
             return self._only.delta(epsilon)
         if epsilon >= self.greatest_loss:
             return 0.0
         found = self._added_delta(epsilon)
-        if (convolved := self._convolved) is not None:
-            try:
-                found = min(found, convolved.delta(epsilon))
-            except NumericalFloor:
-                return found
+        with suppress(NumericalFloor):
+            if self._convolved is not None:
+                found = min(found, self._convolved.delta(epsilon))
         return found
 
     def epsilon(self, delta: float) -> float:
-        """The lower of what convolving and adding up prove."""
+        """The lower of the bounds by convolving and by adding up."""
         if self._only is not None:
             return self._only.epsilon(delta)
         found = min(self._added_epsilon(checks.delta(delta)), self.greatest_loss)
-        if (convolved := self._convolved) is not None:
-            try:
-                found = min(found, convolved.epsilon(delta))
-            except NumericalFloor:
-                return found
+        with suppress(NumericalFloor):
+            if self._convolved is not None:
+                found = min(found, self._convolved.epsilon(delta))
         return found
 
     def lower(self, delta: float) -> float | None:
@@ -181,39 +171,34 @@ class TogetherProfile(Profile):
         many = sum(rounds for _, rounds in self.parts) > _MOST_ROUNDS
         if many or not all(each.convolvable for each, _ in self.parts):
             return None
+        # A grid for all parts: that of those which matter, by the mean of the squares.
+        squares = sum(rounds * each.interval**2 for each, rounds in self._impure)
+        grid = math.sqrt(squares / self._rounds) * (1 - _ROUND) if self._impure else 0.0
         return ComposedProfile(
             tuple(
-                (_OnGrid(each, self._spacing) if each.interval < self._spacing else each, rounds)
+                (_OnGrid(each, grid) if each.interval < grid else each, rounds)
                 for each, rounds in self.parts
             )
         )
 
     @cached_property
-    def _spacing(self) -> float:
-        """A grid for all parts: that of those which matter, by the mean of the squares."""
-        rounds = sum(times for _, times in self._others)
-        if not rounds:
-            return 0.0
-        squares = sum(times * each.interval**2 for each, times in self._others)
-        return math.sqrt(squares / rounds) * (1 - _ROUND)
-
-    @cached_property
     def _pure(self) -> float:
-        """What the parts without δ add up to."""
-        return sum(
-            each.pure_epsilon * rounds
-            for each, rounds in self.parts
-            if each.pure_epsilon is not None
-        )
+        """The sum of ε over the parts without δ."""
+        pure = ((each.pure_epsilon, rounds) for each, rounds in self.parts)
+        return sum(epsilon * rounds for epsilon, rounds in pure if epsilon is not None)
 
     @cached_property
-    def _others(self) -> tuple[tuple[Profile, int], ...]:
+    def _impure(self) -> tuple[tuple[Profile, int], ...]:
         return tuple((each, rounds) for each, rounds in self.parts if each.pure_epsilon is None)
+
+    @property
+    def _rounds(self) -> int:
+        return sum(rounds for _, rounds in self._impure)
 
     def _added_epsilon(self, delta: float) -> float:
         """Σ ε_i at equal shares of δ; parts without δ need none."""
-        share = delta / max(1, sum(rounds for _, rounds in self._others)) * (1 - _ROUND)
-        found = self._pure + sum(rounds * each.epsilon(share) for each, rounds in self._others)
+        share = delta / max(1, self._rounds) * (1 - _ROUND)
+        found = self._pure + sum(rounds * each.epsilon(share) for each, rounds in self._impure)
         return found * (1 + _ROUND)
 
     def _added_delta(self, epsilon: float) -> float:
@@ -221,13 +206,13 @@ class TogetherProfile(Profile):
         left = epsilon * (1 - _ROUND) - self._pure
         if left < 0:
             return 1.0
-        scales = [each.epsilon(_REFERENCE) for each, _ in self._others]
+        scales = [each.epsilon(_REFERENCE) for each, _ in self._impure]
         if not all(0 < each < math.inf for each in scales):
             scales = [1.0] * len(scales)
-        whole = sum(scale * n for scale, (_, n) in zip(scales, self._others, strict=True))
+        whole = sum(scale * n for scale, (_, n) in zip(scales, self._impure, strict=True))
         found = sum(
             rounds * each.delta(left * scale / whole)
-            for scale, (each, rounds) in zip(scales, self._others, strict=True)
+            for scale, (each, rounds) in zip(scales, self._impure, strict=True)
         )
         return min(1.0, found * (1 + _ROUND))
 

@@ -190,12 +190,7 @@ def curve(
 
 @_compiled
 def attacks(
-    begin: int,
-    weight: FloatArray,
-    lost: FloatArray,
-    alpha: float,
-    beta: float,
-    doubt: float,
+    begin: int, weight: FloatArray, lost: FloatArray, alpha: float, beta: float, doubt: float
 ) -> tuple[float, float]:
     """Σ_S weight·E[(α·A − β·B − lost)₊ | S] for S = begin, begin + 1, …: from below and above.
 

@@ -1,14 +1,14 @@
-"""What hides where the messages of one cluster go: four mechanisms, and what each promises.
+"""Routings, which hide where the messages of one cluster go: four mechanisms.
 
 * :class:`Scrambler` mixes messages with uniform dummies.
 * :class:`CappedScrambler` gives no target more messages than there are sources.
 * :class:`Flooding` needs no scrambler: everyone adds dummies of their own.
 * :class:`SomeScrambler` mixes reports of any randomizer with dummies of its blanket.
 
-Each has a ``profile`` against whoever sees all that it sends; people of the same group who tell
-where they sent their messages hide nobody, and count as absent. ``coins`` says whether chance
-decides which tuples arrive, so that a result tells about it; ``local_epsilon`` is what one message
-tells to whoever sees it come from its source.
+Each has a ``profile`` against an observer of all that it sends; colluders of the same group, who
+tell where they sent their messages, hide no one and count as absent. ``coins`` says whether chance
+decides which tuples arrive, so that a result tells about it; ``local_epsilon`` is the ε of one
+message seen together with its source; ``theorem`` names the bound.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 from incrowd import checks
 from incrowd.errors import InvalidCrowd, NotProven, NumericalFloor
@@ -24,7 +25,7 @@ from incrowd.privacy.guarantee import Profile
 from incrowd.privacy.pure import PureProfile
 from incrowd.privacy.search import crossing
 from incrowd.protocols.scrambled_query.theorems.capped import capped_epsilon, check_capped
-from incrowd.protocols.scrambled_query.theorems.exact import ScramblerProfile
+from incrowd.protocols.scrambled_query.theorems.exact import ScramblerProfile, mirrored
 from incrowd.protocols.scrambled_query.theorems.flooding import flooding_epsilon, telling
 from incrowd.protocols.scrambled_query.theorems.occupancy import Crowds, crowds
 from incrowd.randomizers import PairLaw, Randomizer, Redirect
@@ -33,7 +34,7 @@ _PAGE = "(docs/theory/scrambler.md)"
 
 
 @dataclass(frozen=True)
-class _Lying:
+class _Redirecting:
     """People who send to one of ``targets`` drawn at random with the chance ``sampling``."""
 
     targets: int
@@ -41,50 +42,46 @@ class _Lying:
 
     @property
     def local_epsilon(self) -> float:
-        """ε0 of the lies; infinite without."""
         return Redirect(targets=self.targets, sampling=self.sampling).epsilon
 
     @property
     def coins(self) -> bool:
-        """Lies decide which tuples are real."""
         return self.sampling > 0 and self.targets > 1
 
 
 @dataclass(frozen=True)
-class Scrambler(_Lying):
-    """A scrambler of ``sources`` messages that adds uniform ``dummies``."""
-
+class _Scrambling(_Redirecting):
     sources: int
     dummies: int
+
+    def words(self, cap: str = "") -> str:
+        return (
+            f"{self.sources:,} sources and {self.dummies:,} dummies scrambled among "
+            f"{self.targets:,} targets{cap}, sampling {self.sampling:g}"
+        )
+
+
+@dataclass(frozen=True)
+class Scrambler(_Scrambling):
+    """A scrambler of ``sources`` messages that adds uniform ``dummies``."""
+
+    theorem: ClassVar[str] = f"scrambler {_PAGE}"
 
     def __post_init__(self) -> None:
         """Refuse what describes no scrambler."""
         ScramblerProfile(self.targets, self.sampling, self.sources, self.dummies)
 
     def profile(self, colluders: int = 0) -> Profile:
-        """The blanket of the others' lies and the dummies, in full."""
+        """The blanket of the others' redirected messages and the dummies, in full."""
         honest = _honest(self.sources, colluders)
         return ScramblerProfile(self.targets, self.sampling, honest, self.dummies)
 
-    @property
-    def theorem(self) -> str:
-        """The bound by its name."""
-        return f"scrambler {_PAGE}"
-
-    def words(self) -> str:
-        """One line."""
-        return (
-            f"{self.sources:,} sources and {self.dummies:,} dummies scrambled among "
-            f"{self.targets:,} targets, sampling {self.sampling:g}"
-        )
-
 
 @dataclass(frozen=True)
-class CappedScrambler(_Lying):
+class CappedScrambler(_Scrambling):
     """A scrambler whose dummies go to targets with fewer than ``sources`` messages."""
 
-    sources: int
-    dummies: int
+    theorem: ClassVar[str] = f"capped scrambler {_PAGE}"
 
     def __post_init__(self) -> None:
         """Refuse what describes no scrambler, or more dummies than targets may take."""
@@ -96,29 +93,24 @@ class CappedScrambler(_Lying):
             raise NotProven(
                 "a capped scrambler is not accounted for with colluders: use mode scrambler"
             )
-        return _pure(
-            capped_epsilon(self.targets, self.sampling, self.sources, self.dummies),
-            None,
-            "without sampling a capped scrambler shows where messages go when all go to one "
-            "target: set sampling, or use mode scrambler, whose dummies then hide with a δ",
-        )
+        epsilon = capped_epsilon(self.targets, self.sampling, self.sources, self.dummies)
+        if math.isinf(epsilon):
+            raise NotProven(
+                "without sampling a capped scrambler shows where messages go when all go to one "
+                "target: set sampling, or use mode scrambler, whose dummies then hide with a δ"
+            )
+        return PureProfile(epsilon)
 
-    @property
-    def theorem(self) -> str:
-        """The bound by its name."""
-        return f"capped scrambler {_PAGE}"
-
-    def words(self) -> str:
-        """One line."""
-        return (
-            f"{self.sources:,} sources and {self.dummies:,} dummies scrambled among "
-            f"{self.targets:,} targets, at most {self.sources:,} each, sampling {self.sampling:g}"
-        )
+    def words(self, cap: str = "") -> str:
+        """Describe the routing in one line."""
+        return super().words(cap or f", at most {self.sources:,} each")
 
 
 @dataclass(frozen=True)
-class Flooding(_Lying):
+class Flooding(_Redirecting):
     """Everyone sends to ``dummies`` more targets of their own choice."""
+
+    theorem: ClassVar[str] = f"sampling and flooding {_PAGE}"
 
     dummies: int
 
@@ -127,27 +119,23 @@ class Flooding(_Lying):
         flooding_epsilon(self.targets, self.sampling, self.dummies)
 
     def profile(self, colluders: int = 0) -> Profile:
-        """The exact curve of one source, whom nobody else hides and nobody can expose."""
+        """The exact curve of one source, whom others neither hide nor expose."""
         checks.integer(colluders, "colluders", 0)
-        return _pure(
-            self.local_epsilon,
-            min(1.0, telling(self.targets, self.sampling, self.dummies) * (1 + 2.0**-48)),
-            "without sampling the true target always gets a message: set sampling, or dummies to "
-            f"targets − 1 = {self.targets - 1}, which sends to all",
-        )
+        if math.isinf(self.local_epsilon):
+            raise NotProven(
+                "without sampling the true target always gets a message: set sampling, or dummies "
+                f"to targets − 1 = {self.targets - 1}, which sends to all"
+            )
+        tells = telling(self.targets, self.sampling, self.dummies) * (1 + 2.0**-48)
+        return PureProfile(self.local_epsilon, min(1.0, tells))
 
     @property
     def local_epsilon(self) -> float:
-        """Infinite without lies, unless everyone sends to all targets."""
+        """Infinite without sampling, unless everyone sends to all targets."""
         return flooding_epsilon(self.targets, self.sampling, self.dummies)
 
-    @property
-    def theorem(self) -> str:
-        """The bound by its name."""
-        return f"sampling and flooding {_PAGE}"
-
     def words(self) -> str:
-        """One line."""
+        """Describe the routing in one line."""
         return (
             f"every source sends to {self.dummies + 1:,} of {self.targets:,} targets, sampling "
             f"{self.sampling:g}"
@@ -157,6 +145,8 @@ class Flooding(_Lying):
 @dataclass(frozen=True)
 class SomeScrambler:
     """A scrambler of reports of any ``randomizer``, whose dummies are drawn from its blanket."""
+
+    coins: ClassVar[bool] = True
 
     randomizer: Randomizer
     sources: int
@@ -189,17 +179,12 @@ class SomeScrambler:
         return self.randomizer.epsilon
 
     @property
-    def coins(self) -> bool:
-        """What a report says is drawn."""
-        return True
-
-    @property
     def theorem(self) -> str:
-        """The bound by its name."""
+        """The name of the bound."""
         return f"scrambler of {self.randomizer.kind} reports {_PAGE}"
 
     def words(self) -> str:
-        """One line."""
+        """Describe the routing in one line."""
         return (
             f"{self.sources:,} reports of {self.randomizer.kind} and {self.dummies:,} dummies of "
             "its blanket, scrambled"
@@ -207,7 +192,6 @@ class SomeScrambler:
 
 
 Routing = Scrambler | CappedScrambler | Flooding | SomeScrambler
-"""Any of them."""
 
 
 def _honest(sources: int, colluders: int) -> int:
@@ -217,12 +201,6 @@ def _honest(sources: int, colluders: int) -> int:
             f"{colluders} colluders leave nobody to protect among {sources} sources: assume fewer"
         )
     return sources - colluders
-
-
-def _pure(epsilon: float, tells: float | None, why_not: str) -> Profile:
-    if math.isinf(epsilon):
-        raise NotProven(why_not)
-    return PureProfile(epsilon, tells)
 
 
 _EXPONENT = 36.0
@@ -248,14 +226,12 @@ class BlanketProfile(Profile):
     def delta(self, epsilon: float) -> float:
         """The bound, or the cap where that is smaller."""
         if checks.number(epsilon, "epsilon") < 0:
-            found = -math.expm1(epsilon) + math.exp(epsilon) * self.delta(-epsilon)
-            return min(1.0, found * (1 + 2.0**-50))
+            return mirrored(self.delta(-epsilon), epsilon)
         if epsilon >= self.greatest_loss:
             return 0.0
         found = self._crowds.missing + self.law.escaped
-        for least, chance in zip(
-            self._crowds.least.tolist(), self._crowds.chance.tolist(), strict=True
-        ):
+        blocks = zip(self._crowds.least.tolist(), self._crowds.chance.tolist(), strict=True)
+        for least, chance in blocks:
             found += chance * self._either_way(least + self.dummies + 1, epsilon)
         return min(1.0, found * (1 + 2.0**-40), self.cap.delta(epsilon))
 

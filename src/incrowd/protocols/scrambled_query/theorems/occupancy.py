@@ -1,6 +1,6 @@
-"""How many of the others' messages went to a target drawn at random: they hide the victim's.
+"""The number of the others' messages that are redirected at random, and so hide the victim's.
 
-Each of ``draws`` others lies with the same chance, so that their number is binomial. What is proven
+Each of ``draws`` others redirects with the same chance, so that their number is binomial. A bound
 for a crowd holds for every larger one (``docs/theory/scrambler.md``), so that the likely numbers
 may be put together in blocks, each of which counts as its least.
 
@@ -20,7 +20,7 @@ FloatArray = NDArray[np.float64]
 
 _UNIT = 2.0**-53
 _USUAL = 3.0
-"""A count is within so many standard deviations of its mean, most often."""
+"""Standard deviations within which a count mostly is of its mean."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,7 @@ class Crowds:
     missing: float
 
     def merged(self, blocks: int) -> Crowds:
-        """About so many blocks, half of them where most of the chance is."""
+        """Put together to about this many blocks, half of them where most of the chance is."""
         mean = float(self.least @ self.chance)
         spread = math.sqrt(max(float((self.least - mean) ** 2 @ self.chance), 0.0))
         even = np.linspace(0, self.least.size - 1, blocks // 2 + 1)[:-1].astype(np.int64)
@@ -49,8 +49,7 @@ def span(draws: int, chance: float, exponent: float) -> tuple[int, int]:
     """
     mean, variance = draws * chance, draws * chance * (1 - chance)
     reach = exponent / 3 + math.sqrt(exponent**2 / 9 + 2 * exponent * variance)
-    if chance in (0.0, 1.0):
-        reach = 0.0
+    reach = 0.0 if chance in (0.0, 1.0) else reach
     return max(0, math.floor(mean - reach)), min(draws, math.ceil(mean + reach))
 
 

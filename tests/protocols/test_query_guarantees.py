@@ -26,7 +26,7 @@ def asking(sql="SELECT g, COUNT(*) FROM t GROUP BY g", columns=COLUMNS, **settin
     return ScrambledQuery(query=query, **settings)
 
 
-def test_dummies_of_any_randomizer_are_not_those_of_a_binary_one():
+def test_scrambler_of_generic_randomizer_with_dummies_is_not_proven():
     """Blankets of many outcomes spread dummies thinner than the worst binary law says."""
     with pytest.raises(NotProven, match="blanket"):
         SomeScrambler(Generic(epsilon=5.0), 100, 300).profile()
@@ -39,7 +39,7 @@ def test_dummies_of_any_randomizer_are_not_those_of_a_binary_one():
     assert SomeScrambler(Generic(epsilon=1.0), 1000, 0).profile().epsilon(1e-6) < 1
 
 
-def test_a_curator_who_hears_who_got_through_is_an_observer():
+def test_curator_view_in_local_mode_equals_observer_view():
     local = asking(mode="local", sources=0, dummies=1, sampling=0.5, release=0.5)
     both = local.guarantee("curator+network").epsilon(DELTA)
     assert local.guarantee("curator").epsilon(DELTA) == both > 0.5
@@ -47,7 +47,7 @@ def test_a_curator_who_hears_who_got_through_is_an_observer():
     assert mixed.guarantee("curator").epsilon(DELTA) == 0.5
 
 
-def test_views_that_are_not_protected():
+def test_guarantee_rejects_unprotected_views():
     plain = asking()
     for view in ("everyone", "peer", "network+scrambler", "curator", "curator+network"):
         with pytest.raises(NotProven):
@@ -56,14 +56,14 @@ def test_views_that_are_not_protected():
     assert plain.guarantee("hub").epsilon(DELTA) == plain.guarantee("network").epsilon(DELTA)
 
 
-def test_lies_protect_from_scramblers():
+def test_guarantee_against_scramblers_rests_on_sampling():
     lying = asking(sampling=0.5)
     alone = Redirect(targets=3, sampling=0.5).epsilon
     assert lying.guarantee("network+scrambler").epsilon(DELTA) == alone
     assert lying.guarantee("network").epsilon(DELTA) < alone
 
 
-def test_groups_that_are_not_full_hold_more_dummies():
+def test_groups_below_capacity_hold_more_dummies():
     """601 people behind scramblers of 600 are 301 and 300, and dummies."""
     found = ScrambledQuery(targets=20, sampling=0.1, sources=600, dummies=0, n=601)
     same = ScramblerProfile(20, 0.1, 301, 299)
@@ -72,21 +72,21 @@ def test_groups_that_are_not_full_hold_more_dummies():
     assert promise.lower(DELTA) <= promise.epsilon(DELTA)
 
 
-def test_as_many_colluders_as_fit_into_a_group():
+def test_guarantee_assumes_colluders_up_to_group_size():
     crowd = ScrambledQuery(targets=20, sampling=0.1, sources=600, dummies=300, n=6000)
     alone = ScramblerProfile(20, 0.1, 1, 300).epsilon(DELTA)
     for colluders in (599, 700, 5999):
         assert crowd.guarantee("network", colluders).epsilon(DELTA) == alone
 
 
-def test_no_attack_is_claimed_where_a_condition_names_the_groups():
+def test_lower_bound_is_none_where_condition_names_groups():
     narrowed = asking("SELECT g, COUNT(*) FROM t WHERE g = 'a' GROUP BY g")
     assert narrowed.guarantee("network").lower(DELTA) is None
     other = asking("SELECT g, COUNT(*) FROM t WHERE x < 50 GROUP BY g")
     assert other.guarantee("network").lower(DELTA) > 0
 
 
-def test_sums_are_refused_by_their_bounds_and_not_by_the_data():
+def test_sum_overflow_is_rejected_by_bounds_not_data():
     wide = (COLUMNS[0], Column(name="x", type="integer", low=0, high=2**53))
     sql = "SELECT g, SUM(x) FROM t GROUP BY g"
     with pytest.raises(InvalidParameter, match="declare smaller bounds"):
@@ -94,7 +94,7 @@ def test_sums_are_refused_by_their_bounds_and_not_by_the_data():
     assert asking(sql, n=1100).asked.measures
 
 
-def test_a_release_at_every_node_that_gets_a_copy():
+def test_release_is_charged_at_all_nodes_with_a_copy():
     """Three nodes that all get the tuple, and release it, tell three times as much."""
     plan = Plan(
         stages=(
@@ -110,7 +110,7 @@ def test_a_release_at_every_node_that_gets_a_copy():
     assert plan.profile(released=True).epsilon(DELTA) == pytest.approx(3.0)
 
 
-def test_the_query_of_the_protocol_is_the_question():
+def test_default_task_is_query_of_protocol():
     protocol = asking(n=60, sources=30)
     rows = {"g": ["a", "b", "c"] * 20, "x": [1] * 60}
     run = protocol.simulate(rows, seed=1)
