@@ -11,7 +11,7 @@ import incrowd as ic
 from incrowd.randomizers import OUE, Ternary
 from incrowd.randomness import Seeds
 from incrowd.tasks import Collected, Histogram, Mean, Sum
-from incrowd.tasks.ratio import ratio
+from incrowd.tasks.mean import fieller
 
 RUNS = 1000
 PEOPLE = 2000
@@ -178,13 +178,13 @@ def test_limits_cover_where_people_are_drawn_at_random(gone):
 
 def test_ratio_limits_are_those_of_fieller():
     covariance = np.array([[0.04, 0.01], [0.01, 0.09]])
-    found = ratio(3.0, 2.0, covariance, 1.96)
-    for end in (found.low, found.high):
+    value, low, high, _ = fieller(3.0, 2.0, covariance, 1.96)
+    for end in (low, high):
         variance = 0.04 - 2 * end * 0.01 + end**2 * 0.09
         assert (3.0 - end * 2.0) ** 2 == pytest.approx(1.96**2 * variance)
-    assert found.low < found.value == 1.5 < found.high
+    assert low < value == 1.5 < high
 
 
 @pytest.mark.parametrize("bottom", [-1.0, 0.0, 0.58])
 def test_ratio_when_the_denominator_is_not_above_zero_is_none(bottom):
-    assert ratio(3.0, bottom, np.diag([0.04, 0.09]), 1.96) is None
+    assert fieller(3.0, bottom, np.diag([0.04, 0.09]), 1.96) is None

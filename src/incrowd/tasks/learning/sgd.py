@@ -41,12 +41,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from incrowd import checks
-from incrowd.errors import (
-    BudgetInfeasible,
-    InvalidParameter,
-    NotANumber,
-    ProtocolFailed,
-)
+from incrowd.errors import BudgetInfeasible, InvalidParameter, NotANumber, ProtocolFailed
 from incrowd.privacy import Guarantee
 from incrowd.randomizers.base import FloatArray
 from incrowd.randomness import Seeds
