@@ -78,15 +78,17 @@ class Histogram(Task, frozen=True, kw_only=True, tag="histogram"):
 
     def encode(self, column: NDArray[Any]) -> NDArray[np.int64]:
         """Code of every value; one without becomes the reserved one, or absent."""
-        return self._codes(column, ABSENT if self.complete else len(self.categories))
+        unknown = ABSENT if self.complete else len(self.categories)
+        return self._codes(self._answers(column), unknown)
 
     def gaps(self, column: NDArray[Any]) -> Gaps:
         """Count rows without an answer, and rows whose answer is no category."""
-        return Gaps.of(missing(np.asarray(column)), self._codes(column, ABSENT) != ABSENT)
+        answers = self._answers(column)
+        return Gaps.of(missing(answers), self._codes(answers, ABSENT) != ABSENT)
 
     def truth(self, column: NDArray[Any]) -> FloatArray:
         """The frequencies in the raw values; of a complete histogram among usable answers."""
-        codes = self.encode(column)
+        codes = Histogram.encode(self, column)
         counts = np.bincount(codes[codes != ABSENT], minlength=len(self.labels))
         return counts / counts.sum() if counts.any() else np.full(counts.size, np.nan)
 
@@ -104,8 +106,10 @@ class Histogram(Task, frozen=True, kw_only=True, tag="histogram"):
             "are shares of all people, those included."
         )
 
-    def _codes(self, column: NDArray[Any], unknown: int) -> NDArray[np.int64]:
-        array = check_rows(column, axes=1)
+    def _answers(self, column: NDArray[Any]) -> NDArray[Any]:
+        return check_rows(column, axes=1)
+
+    def _codes(self, array: NDArray[Any], unknown: int) -> NDArray[np.int64]:
         code_of = {name: code for code, name in enumerate(self.categories)}
         if array.dtype.kind in "OV":
             found = (code_of.get(text, unknown) for text in texts(array))

@@ -28,7 +28,7 @@ from incrowd.errors import InvalidParameter
 from incrowd.randomizers.base import FloatArray, Randomizer
 from incrowd.tasks.base import Answer, AnswerContext, Collected, PlaceKind, check_rows
 from incrowd.tasks.histogram import Histogram
-from incrowd.tasks.raw import NO_ANSWER, ColumnDomain, Gaps, blank, floats, texts
+from incrowd.tasks.raw import NO_ANSWER, ColumnDomain, blank, floats, texts
 
 MOST_GROUP_TEXT = 200
 """Longest text of one person's groups, in characters."""
@@ -256,11 +256,11 @@ class Release(Histogram, frozen=True, kw_only=True, tag="release"):
 
     def encode(self, column: NDArray[Any]) -> NDArray[Any]:
         """Encode a row per person: the code of the answer, and the place."""
+        codes = Histogram.encode(self, column)
         if self.places == "people":
-            return Histogram.encode(self, column)
-        table = self._table(column)
-        encoded = np.empty(len(table), self.dtype)
-        encoded["value"] = Histogram.encode(self, table[:, 0])
+            return codes
+        table, encoded = self._table(column), np.empty(len(codes), self.dtype)
+        encoded["value"] = codes
         if self.coordinates:
             points = floats(table[:, 1:])
             usable = np.isfinite(points).all(axis=1, keepdims=True)
@@ -270,17 +270,10 @@ class Release(Histogram, frozen=True, kw_only=True, tag="release"):
             encoded["groups"] = [each if names_group(each) else NO_ANSWER for each in names]
         return encoded
 
-    def gaps(self, column: NDArray[Any]) -> Gaps:
-        """Count rows without an answer, and rows whose answer is no category."""
-        return Histogram.gaps(self, self._answers(column))
-
-    def truth(self, column: NDArray[Any]) -> FloatArray:
-        """The frequencies in the raw values."""
-        asked = Histogram(categories=self.categories, complete=self.complete)
-        return asked.truth(self._answers(column))
-
     def _answers(self, column: NDArray[Any]) -> NDArray[Any]:
-        return np.asarray(column) if self.places == "people" else self._table(column)[:, 0]
+        if self.places == "people":
+            return Histogram._answers(self, column)
+        return self._table(column)[:, 0]
 
     def _table(self, column: NDArray[Any]) -> NDArray[Any]:
         table, (_, *place) = check_rows(column, axes=2), self.asks("")

@@ -24,18 +24,7 @@ from sqlglot import exp
 
 from incrowd.checks import did_you_mean
 from incrowd.errors import InvalidQuery
-from incrowd.tasks.query.plan import (
-    Aggregate,
-    Compare,
-    Condition,
-    Function,
-    GroupingSet,
-    Item,
-    Joined,
-    Operator,
-    Opposite,
-    Plan,
-)
+from incrowd.tasks.query import plan
 from incrowd.tasks.query.schema import Column
 from incrowd.tasks.query.source import Node, Source
 
@@ -45,11 +34,11 @@ MOST_SETS = 1_000
 """Grouping sets of one query."""
 _LONGEST_NUMBER = 40
 _KNOWN = ("AVG", "COUNT", "MAX", "MIN", "SUM", "VARIANCE")
-_FUNCTIONS: dict[type, Function] = {
+_FUNCTIONS: dict[type, plan.Function] = {
     exp.Count: "COUNT", exp.Sum: "SUM", exp.Avg: "AVG",
     exp.Min: "MIN", exp.Max: "MAX", exp.Variance: "VAR",
 }  # fmt: skip
-_TESTS: dict[type, tuple[Operator, Operator]] = {
+_TESTS: dict[type, tuple[plan.Operator, plan.Operator]] = {
     exp.EQ: ("=", "="), exp.NEQ: ("<>", "<>"), exp.LT: ("<", ">"), exp.LTE: ("<=", ">="),
     exp.GT: (">", "<"), exp.GTE: (">=", "<="),
 }  # fmt: skip
@@ -71,7 +60,7 @@ _REFUSED = {
 Columns = tuple[Column, ...]
 
 
-def parse(sql: str, table: str, columns: Columns) -> Plan:
+def parse(sql: str, table: str, columns: Columns) -> plan.Plan:
     """Read the query over these columns; refuse what is not in the subset."""
     try:
         return _planned(Source(sql, columns, (table,)), table)
@@ -79,7 +68,7 @@ def parse(sql: str, table: str, columns: Columns) -> Plan:
         raise InvalidQuery("query: nested too deeply: write it with fewer brackets") from error
 
 
-def _planned(source: Source, table: str) -> Plan:
+def _planned(source: Source, table: str) -> plan.Plan:
     select = source.parsed()
     if not isinstance(select, exp.Select):
         keyword = type(select).__name__.upper()
@@ -93,14 +82,14 @@ def _planned(source: Source, table: str) -> Plan:
     condition = None if where is None else _condition(source, where.this)
     sets = _grouping_sets(source, select.args.get("group"))
     grouped = {name for each in sets for name in each.columns}
-    items: dict[str, Item] = {}
+    items: dict[str, plan.Item] = {}
     for node in select.expressions:
         item = _item(source, node, grouped)
         if items.setdefault(item.name.casefold(), item) is not item:
             raise source.fail(node, f"a second column {item.name!r}: rename it with AS")
-    if not any(isinstance(each.shows, Aggregate) for each in items.values()):
+    if not any(isinstance(each.shows, plan.Aggregate) for each in items.values()):
         raise source.fail(select.expressions[0], "nothing is aggregated: add COUNT(*) or another")
-    return Plan(tuple(items.values()), sets, condition)
+    return plan.Plan(tuple(items.values()), sets, condition)
 
 
 def _alias(source: Source, select: Node, table: str) -> str:
@@ -123,7 +112,7 @@ def _alias(source: Source, select: Node, table: str) -> str:
     return str(named.alias or table)
 
 
-def _item(source: Source, node: Node, grouped: set[str]) -> Item:
+def _item(source: Source, node: Node, grouped: set[str]) -> plan.Item:
     alias = node.alias if isinstance(node, exp.Alias) else ""
     shown: Any = node.this if isinstance(node, exp.Alias) else node
     if isinstance(shown, exp.Column) and not isinstance(shown.this, exp.Star):
@@ -132,10 +121,10 @@ def _item(source: Source, node: Node, grouped: set[str]) -> Item:
             raise source.fail(
                 shown, "is neither grouped nor aggregated: add it to GROUP BY, or aggregate it"
             )
-        return Item(alias or column.name, column)
+        return plan.Item(alias or column.name, column)
     function = _function(source, shown)
     if isinstance(shown.this, exp.Star):
-        return Item(alias or "COUNT(*)", Aggregate("COUNT", None))
+        return plan.Item(alias or "COUNT(*)", plan.Aggregate("COUNT", None))
     column = source.column(_argument(source, shown))
     if not column.numeric and function != "COUNT":
         raise source.fail(
@@ -144,10 +133,10 @@ def _item(source: Source, node: Node, grouped: set[str]) -> Item:
     called = "VARIANCE" if function == "VAR" else function
     # No value is missing, so that values and tuples are as many.
     counted = None if function == "COUNT" else column
-    return Item(alias or f"{called}({column.name})", Aggregate(function, counted))
+    return plan.Item(alias or f"{called}({column.name})", plan.Aggregate(function, counted))
 
 
-def _function(source: Source, node: Node) -> Function:
+def _function(source: Source, node: Node) -> plan.Function:
     if isinstance(node, exp.Anonymous) and node.name.upper() in ("VAR", "VAR_SAMP"):
         return "VAR"
     if (found := _FUNCTIONS.get(type(node))) is not None:
@@ -176,25 +165,27 @@ def _argument(source: Source, call: Node) -> Any:
     raise source.fail(call, f"expected one column: {problem}")
 
 
-def _condition(source: Source, node: Node) -> Condition:
+def _condition(source: Source, node: Node) -> plan.Condition:
     node = node.unnest()
     if isinstance(node, exp.And | exp.Or):
         parts = tuple(_condition(source, each) for each in node.flatten())
-        return Joined(isinstance(node, exp.And), parts)
+        return plan.Joined(isinstance(node, exp.And), parts)
     if isinstance(node, exp.Not):
-        return Opposite(_condition(source, node.this))
+        return plan.Opposite(_condition(source, node.this))
     if isinstance(node, exp.Between) and not node.args.get("symmetric"):
         column = source.column(node.this)
         low, high = (_literal(source, column, node.args[end]) for end in ("low", "high"))
-        return Joined(True, (Compare(column, ">=", low), Compare(column, "<=", high)))
+        return plan.Joined(
+            True, (plan.Compare(column, ">=", low), plan.Compare(column, "<=", high))
+        )
     if isinstance(node, exp.In) and node.expressions:
         column = source.column(node.this)
         equal = tuple(_compared(source, column, "=", each) for each in node.expressions)
-        return Joined(False, equal)
+        return plan.Joined(False, equal)
     return _comparison(source, node)
 
 
-def _comparison(source: Source, node: Node) -> Condition:
+def _comparison(source: Source, node: Node) -> plan.Condition:
     if isinstance(node, exp.Is):
         raise source.fail(node, "a missing value matches no condition: leave this one out")
     if type(node) not in _TESTS:
@@ -211,12 +202,12 @@ def _comparison(source: Source, node: Node) -> Condition:
     return _compared(source, source.column(left), test, right)
 
 
-def _compared(source: Source, column: Column, test: Operator, node: Node) -> Compare:
+def _compared(source: Source, column: Column, test: plan.Operator, node: Node) -> plan.Compare:
     literal = _literal(source, column, node)
     if column.type == "category" and test in ("=", "<>") and literal not in column.values:
         hint = did_you_mean(literal, column.values)
         raise source.fail(node, f"is no value of {column.name}; {hint}")
-    return Compare(column, test, literal)
+    return plan.Compare(column, test, literal)
 
 
 def _literal(source: Source, column: Column, node: Node) -> str:
@@ -241,9 +232,9 @@ def _literal(source: Source, column: Column, node: Node) -> str:
     return text
 
 
-def _grouping_sets(source: Source, group: Node) -> tuple[GroupingSet, ...]:
+def _grouping_sets(source: Source, group: Node) -> tuple[plan.GroupingSet, ...]:
     if group is None:
-        return (GroupingSet(()),)
+        return (plan.GroupingSet(()),)
     for key, value in group.args.items():
         if value and key != "expressions":
             raise source.fail_clause(
@@ -255,9 +246,9 @@ def _grouping_sets(source: Source, group: Node) -> tuple[GroupingSet, ...]:
         choices = _choices(source, element)
         _limit(source, element, len(joined) * len(choices))
         joined = [_union(*pair) for pair in product(joined, choices)]
-    found: dict[frozenset[str], GroupingSet] = {}
+    found: dict[frozenset[str], plan.GroupingSet] = {}
     for columns in joined:
-        one = GroupingSet(columns)
+        one = plan.GroupingSet(columns)
         same, shown = frozenset(one.columns), f"grouping set ({', '.join(one.columns)})"
         if same in found:
             problem = f"{shown} is asked twice, and would be paid for twice: leave one out"
