@@ -162,7 +162,7 @@ def test_complete_histogram_has_the_stated_bias():
 
 
 @pytest.mark.parametrize("gone", [0.0, 0.3])
-def test_limits_cover_where_people_are_drawn_at_random(gone):
+def test_ternary_limits_cover_when_people_are_drawn_at_random(gone):
     """Check-in: who reports is random too, and the covariance comes from batches."""
     rng = np.random.default_rng(12)
     column = np.where(rng.random(1000) < gone, np.nan, rng.uniform(20, 140, 1000))
@@ -176,7 +176,7 @@ def test_limits_cover_where_people_are_drawn_at_random(gone):
     assert (inside >= 180).all()
 
 
-def test_ratio_limits_are_those_of_fieller():
+def test_fieller_limits_solve_their_equation():
     covariance = np.array([[0.04, 0.01], [0.01, 0.09]])
     value, low, high, _ = fieller(3.0, 2.0, covariance, 1.96)
     for end in (low, high):
@@ -186,5 +186,5 @@ def test_ratio_limits_are_those_of_fieller():
 
 
 @pytest.mark.parametrize("bottom", [-1.0, 0.0, 0.58])
-def test_ratio_when_the_denominator_is_not_above_zero_is_none(bottom):
+def test_fieller_when_denominator_may_be_zero_is_none(bottom):
     assert fieller(3.0, bottom, np.diag([0.04, 0.09]), 1.96) is None
