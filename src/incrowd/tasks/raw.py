@@ -40,8 +40,8 @@ class ColumnDomain:
 class Gaps:
     """Counts of rows without a usable answer, of data that are at hand.
 
-    ``missing`` rows have no answer, ``outside`` ones one outside the domain, of which ``first`` is
-    the first, counted from 1.
+    ``missing`` rows have no answer, ``outside`` ones an answer outside the domain; ``first`` is the
+    number of the first of the latter, counted from 1.
     """
 
     missing: int = 0
@@ -63,10 +63,8 @@ def blank(cells: Sequence[Sequence[str | None]]) -> list[list[str]]:
 
 def missing(column: NDArray[Any]) -> NDArray[np.bool_]:
     """Whether each value is missing."""
-    if column.dtype.kind == "f":
+    if column.dtype.kind in "fbiu":
         return np.asarray(np.isnan(column))
-    if column.dtype.kind in "biu":
-        return np.zeros(column.shape, np.bool_)
     return _each(column, lambda value: not _text(value).strip(), np.bool_)
 
 

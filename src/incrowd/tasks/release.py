@@ -33,7 +33,6 @@ from incrowd.tasks.raw import NO_ANSWER, ColumnDomain, blank, floats, texts
 MOST_GROUP_TEXT = 200
 """Longest text of one person's groups, in characters."""
 _MOST_AXES = 8
-_SEPARATOR = ";"
 _EXACT = 2.0**53
 """Below it a whole double is that number and no other."""
 _MOST_MAPS = 4
@@ -45,7 +44,7 @@ _AROUND, _LEAST = 0.03, 30
 
 def group_names(text: str) -> tuple[str, ...]:
     """Split the text of a cell into the groups that a person belongs to."""
-    return tuple(name for each in text.split(_SEPARATOR) if (name := each.strip()))
+    return tuple(name for each in text.split(";") if (name := each.strip()))
 
 
 def names_group(text: str) -> bool:
@@ -58,7 +57,7 @@ class Placed(Collected):
     """Reports at the places of the people among whom they were shuffled.
 
     ``who`` numbers these people, and ``points`` or ``groups`` are their places, in the same order;
-    both are none where a place is just a person. Report i of the only round stands at the place
+    both are None if a place is just a person. Report i of the only round stands at the place
     ``at[i]`` of that order; a place whose report could not be read has none.
     """
 
@@ -103,12 +102,15 @@ class Released(Answer):
         return (*Answer.sections(self, context), *self._map(context), released)
 
     def _map(self, context: AnswerContext) -> tuple[Section, ...]:
-        points = self.points
+        points, randomizer = self.points, context.randomizer
         if points is None or points.shape[1] != 2:
             return ()
+        from scipy.spatial import cKDTree
+
         nearest = min(len(points), max(_LEAST, math.ceil(_AROUND * len(points))))
         grid = _squares(points)
-        estimated = _local_shares(points, self.codes, context.randomizer, grid, nearest)
+        around = np.asarray(cKDTree(points).query(grid, k=[*range(1, nearest + 1)])[1])
+        estimated = np.array([randomizer.estimate(self.codes[rows]).value for rows in around])
         largest = np.argsort(-self.value, kind="stable")[:_MOST_MAPS]
         # One degree of longitude is shorter than one of latitude, away from the equator.
         middle = math.radians(float(points[:, 0].mean()))
@@ -141,23 +143,6 @@ def _squares(points: FloatArray) -> FloatArray:
     step = np.where(high > low, (high - low) / _ACROSS, 1.0)
     cells = np.unique(np.minimum((points - low) // step, _ACROSS - 1), axis=0)
     return np.asarray(low + (cells + 0.5) * step)
-
-
-def _local_shares(
-    points: FloatArray,
-    codes: NDArray[np.int64],
-    randomizer: Randomizer,
-    grid: FloatArray,
-    nearest: int,
-) -> FloatArray:
-    """Estimated shares of the categories among the ``nearest`` rows around each point of a grid.
-
-    The noise of the randomizer is removed; what the shuffle has mixed is not.
-    """
-    from scipy.spatial import cKDTree
-
-    rows = np.asarray(cKDTree(points).query(grid, k=[*range(1, nearest + 1)])[1])
-    return np.array([randomizer.estimate(codes[near]).value for near in rows])
 
 
 class Release(Histogram, frozen=True, kw_only=True, tag="release"):

@@ -44,7 +44,7 @@ _ROUND = np.dtype(list(_PER_ROUND.items()))
 
 @dataclass
 class State:
-    """What training has come to. ``parameters`` are where the next gradients are taken."""
+    """State of a training; the next gradients are taken at ``parameters``."""
 
     root: int
     rounds: int
@@ -87,7 +87,7 @@ def check_writable(path: Path) -> None:
         with _unfinished(path) as file:
             Path(file.name).unlink()
     except OSError as wrong:
-        raise _unwritable(path, wrong) from wrong
+        raise _failed("write", path, wrong) from wrong
 
 
 def save(path: Path, state: State, configuration: dict[str, Any]) -> None:
@@ -115,7 +115,7 @@ def save(path: Path, state: State, configuration: dict[str, Any]) -> None:
         finally:
             os.close(folder)
     except OSError as wrong:
-        raise _unwritable(path, wrong) from wrong
+        raise _failed("write", path, wrong) from wrong
 
 
 def _unfinished(path: Path) -> IO[bytes]:
@@ -124,8 +124,8 @@ def _unfinished(path: Path) -> IO[bytes]:
     )
 
 
-def _unwritable(path: Path, wrong: OSError) -> FileUnreadable:
-    return FileUnreadable(f"cannot write the checkpoint {path}: {wrong.strerror or wrong}")
+def _failed(what: str, path: Path, wrong: OSError) -> FileUnreadable:
+    return FileUnreadable(f"cannot {what} the checkpoint {path}: {wrong.strerror or wrong}")
 
 
 def root_of(path: Path) -> int:
@@ -158,8 +158,7 @@ def _read(path: Path) -> tuple[_Header, dict[str, NDArray[Any]]]:
                 arrays = {name: stored[name] for name in stored.files}
         header = msgspec.json.decode(arrays.pop("header").tobytes(), type=_Header)
     except OSError as wrong:
-        reason = wrong.strerror or wrong
-        raise FileUnreadable(f"cannot read the checkpoint {path}: {reason}") from wrong
+        raise _failed("read", path, wrong) from wrong
     except Exception as wrong:
         # Zip archives, array headers and JSON each fail in ways of their own, and none matters.
         raise _damaged(path) from wrong
@@ -176,9 +175,8 @@ def _damaged(path: Path) -> FileUnreadable:
 
 def _compare(path: Path, there: dict[str, Any], configuration: dict[str, Any]) -> None:
     here = msgspec.json.decode(msgspec.json.encode(configuration))
-    different = sorted(
-        name for name in here.keys() | there.keys() if here.get(name) != there.get(name)
-    )
+    names = sorted(here.keys() | there.keys())
+    different = [name for name in names if here.get(name) != there.get(name)]
     if different:
         told = ", ".join(f"{name} ({there.get(name)!r} there)" for name in different[:3])
         raise InvalidParameter(

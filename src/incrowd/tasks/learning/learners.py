@@ -44,7 +44,7 @@ class CentralSGD(SGD):
 
 @dataclass(kw_only=True, eq=False)
 class LocalSGD(SGD):
-    """Nobody is trusted: everyone randomizes their own clipped gradient, and all reports are seen.
+    """No one is trusted: everyone randomizes their own clipped gradient, and all reports are seen.
 
     With ``epsilon0``, the PrivUnit reports of :class:`incrowd.CheckInSGD`, without a crowd to hide
     in; with ``sigma``, Gaussian noise of σ·clip on each gradient, in at most ``cap`` rounds.

@@ -5,11 +5,11 @@ holds no parameters and no randomness: those belong to its training. The linear 
 neural networks are :class:`incrowd.tasks.learning.TorchModule`.
 
 A linear model has one margin m = ⟨w, x⟩ + b per output. With ℓ(m, y) the loss of one person, the
-gradient is (∂ℓ/∂m) ⊗ (x, 1). The penalty ½·l2·‖w‖² says nothing about anybody, so it is added after
+gradient is (∂ℓ/∂m) ⊗ (x, 1). The penalty ½·l2·‖w‖² tells nothing about people, so it is added after
 the private average and costs no privacy; the intercept b is not penalised.
 
 Classes are part of the question and given beforehand: reading them off the data would tell whether
-anybody has a rare one.
+a person has a rare one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from incrowd.tasks.learning.gradients import Gradients, OuterGradients
 
 Array = NDArray[Any]
 _PEOPLE_AT_ONCE = 1 << 16
-"""Records that are gathered at once; sums are rounded, so results depend on it a little."""
+"""Records in memory; sums are rounded, so results depend on it a little."""
 
 
 class Model(ABC):

@@ -75,7 +75,7 @@ class SubsampledGaussian(Profile):
         stay *= math.copysign(1 - rate, epsilon)
         here, there = rate * math.exp(logs[1]), rate * math.exp(epsilon + logs[2])
         exact = stay + here - there
-        # What rounding hides grows with the exponents: far out they are large, and terms cancel.
+        # Rounding hides more with larger exponents: far out they are large, and terms cancel.
         terms = zip((abs(stay), here, there), logs, strict=True)
         hidden = _ROUNDING * sum(term * (1 + abs(epsilon) - log) for term, log in terms)
         return min(1.0, max(exact + hidden, sys.float_info.min))

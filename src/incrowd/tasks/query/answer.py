@@ -68,7 +68,7 @@ class QueryAnswer(Answer):
     The estimates, limits and standard errors are those of the aggregates of the first row, then of
     the second, and so on; ``positions`` says where each stands in the labels of the task, which
     name every cell. A limit that is not known is NaN. ``lost`` counts, per grouping set, the cells
-    of which nothing is known because nobody answered for them: they have no row.
+    without a row, because no compute node answered for them.
     """
 
     columns: tuple[str, ...]
@@ -127,7 +127,7 @@ def answered(
     lost = collected.lost or (np.empty(0, np.int64),) * len(plan.sets)
     for index, group in enumerate(plan.sets):
         folded, noise = collected.folded[index], collected.noise[index]
-        # A query without groups has a row even about nobody.
+        # A query without groups has a row even about no one.
         shown = np.flatnonzero(folded.count if group.by and not noise else np.ones(group.cells))
         shown = np.setdiff1d(shown, lost[index])
         found = [
@@ -199,7 +199,7 @@ def _ratio(top: Any, bottom: NDArray[Any]) -> FloatArray:
 
 
 def _lost(kept: float, squares: NDArray[Any]) -> FloatArray:
-    # The variance of a sum, divided by k, of which each term is lost with the chance 1 − k.
+    # The variance of a sum over k whose terms are each lost with the chance 1 − k.
     return np.zeros(len(squares)) if kept == 1 else squares * (1 - kept) / kept**2
 
 
@@ -219,7 +219,7 @@ def _blur(column: Column, mean: FloatArray, of_count: float, of_total: float) ->
 
 
 def _names(plan: Plan, group: GroupingSet, cells: NDArray[np.int64]) -> list[str]:
-    """Such as ``age=18-29, sex=f: COUNT(*)``."""
+    # Such as "age=18-29, sex=f: COUNT(*)".
     columns = [
         [f"{column.name}={text}" for text in texts]
         for column, texts in zip(group.by, group.texts(cells), strict=True)

@@ -1,7 +1,4 @@
-"""Raw values as numbers: the code of a category, a whole number, a number.
-
-A value that is missing or outside the domain of its column gets the reserved code of the column.
-"""
+"""Raw values as codes and numbers; the column's reserved code for one outside its domain."""
 
 from __future__ import annotations
 
@@ -100,7 +97,6 @@ def _numbers(values: NDArray[Any], column: Column) -> NDArray[Any]:
 
 
 def _parsed(values: NDArray[Any], column: Column) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Numbers as they came, or as their texts say, and which of them are numbers at all."""
     if values.dtype.kind in "iuf":
         return values, np.ones(len(values), np.bool_)
     kind = np.dtype(column.dtype).type

@@ -35,7 +35,7 @@ _BLOCK = 1 << 17
 _EXACT = 2**53
 """Up to here doubles hold every whole number."""
 _HALF = 26
-"""Whole numbers of at most 54 bits are split into halves of so many."""
+"""Bits of the lower half of a whole number of at most 54 bits."""
 
 
 @dataclass(frozen=True)

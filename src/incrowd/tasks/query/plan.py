@@ -121,7 +121,7 @@ class Compare:
 
 @dataclass(frozen=True)
 class Joined:
-    """Several conditions of which all, or any, must hold."""
+    """Conditions that must all hold, or any of them."""
 
     every: bool
     parts: tuple[Condition, ...]

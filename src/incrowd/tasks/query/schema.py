@@ -1,6 +1,6 @@
 """The schema of a table of tuples: its columns and the domain of each.
 
-The domain of a column is public and declared before anybody is asked: the cells of a grouping set,
+The domain of a column is public and declared before the survey: the cells of a grouping set,
 and which compute node answers for them, follow from it and never from the data. A schema is a TOML
 file::
 

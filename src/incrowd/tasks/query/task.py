@@ -1,7 +1,7 @@
 """An SQL aggregate over tuples that people keep, one each.
 
-What a compute node does with the tuples of its cells, and what follows from the folded cells, is
-here; how tuples travel is a protocol's business.
+Compute nodes select, measure and fold tuples by this module, and the analyst estimates the rows
+from the folded cells; a protocol carries the tuples.
 """
 
 from __future__ import annotations
