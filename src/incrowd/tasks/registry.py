@@ -39,6 +39,7 @@ TASKS: Final = Registry(
         TaskPlugin(kind="release", domain="category", target=f"{_HERE}.release:Release"),
     ),
 )
+"""Every task that can be described by name."""
 
 
 def column_tasks() -> dict[str, TaskPlugin]:
