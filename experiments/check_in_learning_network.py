@@ -47,10 +47,6 @@ class Stacked(Gradients):
 
     parts: Sequence[Gradients]
 
-    def __len__(self) -> int:
-        """As many people as in every part."""
-        return len(self.parts[0])
-
     def norms(self) -> FloatArray:
         """From the lengths of the parts, none of which is below the true one."""
         squares = sum(part.norms() ** 2 for part in self.parts)

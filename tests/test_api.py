@@ -113,7 +113,7 @@ WRONG_CALLS = {
 
 
 @pytest.mark.parametrize("case", WRONG_CALLS)
-def test_wrong_arguments_raise_one_clear_line(case):
+def test_wrong_argument_raises_one_clear_line(case):
     call, kind, message = WRONG_CALLS[case]
     with pytest.raises(kind) as caught:
         call()
@@ -126,7 +126,7 @@ def test_wrong_arguments_raise_one_clear_line(case):
 @pytest.mark.parametrize(
     ("wrong", "got"), [("krr", "'krr'"), (ic.KRR, "the class KRR"), (None, "None")]
 )
-def test_a_protocol_wants_a_randomizer_with_its_parameters(protocol, wrong, got):
+def test_protocol_rejects_what_is_no_randomizer(protocol, wrong, got):
     with pytest.raises(InvalidParameter) as caught:
         protocol(wrong, n=5)
     assert str(caught.value) == (
@@ -150,7 +150,7 @@ class TestChecks:
         ["1", "", None, True, False, np.True_, 1j, [1], {}, b"1", float("nan"), float("inf")],
         ids=repr,
     )
-    def test_what_is_no_number_is_refused_by_the_right_class(self, check, kind, wrong):
+    def test_checks_reject_non_numbers_by_the_right_class(self, check, kind, wrong):
         with pytest.raises(InvalidParameter, match="got") as caught:
             check(wrong)
         assert type(caught.value) is kind
@@ -158,18 +158,18 @@ class TestChecks:
     @pytest.mark.parametrize(
         "check", [checks.epsilon, lambda value: checks.number(value, "p")], ids=["epsilon", "p"]
     )
-    def test_numbers_beyond_doubles_are_refused(self, check):
+    def test_checks_reject_numbers_beyond_doubles(self, check):
         with pytest.raises(InvalidParameter, match="finite"):
             check(10**400)
 
     @pytest.mark.parametrize("value", [3, 3.0, np.int64(3), np.uint8(3), np.float32(3)], ids=repr)
-    def test_whole_numbers_of_every_type_become_python_integers(self, value):
+    def test_integer_converts_whole_numbers_of_all_types(self, value):
         for checked in (checks.crowd(value), checks.integer(value, "rounds", 1)):
             assert type(checked) is int
             assert checked == 3
 
     @pytest.mark.parametrize("value", [0.5, np.float32(0.5), np.float64(0.5), Fraction(1, 2)])
-    def test_numbers_of_every_type_become_python_floats(self, value):
+    def test_number_converts_numbers_of_all_types(self, value):
         for checked in (
             checks.epsilon(value),
             checks.delta(value),
@@ -181,17 +181,17 @@ class TestChecks:
 
 
 class TestReprs:
-    def test_guarantee(self):
+    def test_guarantee_repr_is_short(self):
         assert repr(SHUFFLE.guarantee()) == (
             "Guarantee(against curator by privacy blanket (docs/theory/blanket.md): "
             f"ComposedProfile, replace-one, assumptions = {len(SHUFFLE.guarantee().assumptions)})"
         )
 
-    def test_guarantee_names_view_and_colluders(self):
+    def test_guarantee_repr_names_view_and_colluders(self):
         shown = repr(SHUFFLE.guarantee("curator+shuffler", colluders=2))
         assert shown.startswith("Guarantee(against curator+shuffler with 2 colluders by local")
 
-    def test_guarantee_computes_nothing(self):
+    def test_guarantee_repr_computes_nothing(self):
         class Untouchable(ic.privacy.Profile):
             def delta(self, epsilon):
                 raise AssertionError
@@ -205,14 +205,14 @@ class TestReprs:
         guarantee = ic.Guarantee(Untouchable(), frozenset({"curator"}), "a theorem", ("one",))
         assert "Untouchable" in repr(guarantee)
 
-    def test_run(self):
+    def test_run_repr_is_short(self):
         run = ic.Local(ic.OneBit(epsilon=1.0), n=3).simulate([0, 1, 0.5], seed=7)
         value, low, high = (f"{x[0]:.3g}" for x in (run.result.value, *run.interval))
         assert repr(run) == (
             f"Run(Answer(mean = {value} in [{low}, {high}]; people = 3), seed = 7, 3 guarantees)"
         )
 
-    def test_run_of_many_rows_stays_short(self):
+    def test_run_repr_of_many_rows_stays_short(self):
         many = ic.KRR(categories=500, epsilon=4.0)
         run = ic.TrustedShuffle(many, n=1000).simulate(np.arange(1000) % 500, seed=7)
         assert "… 500 rows; people = 1000), seed = 7, 4 guarantees)" in repr(run)

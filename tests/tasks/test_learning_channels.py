@@ -32,7 +32,7 @@ def carried(channel, rows=ROWS, number=0, seed=1, crowd=CROWD):
     return channel.average(batch, crowd, Seeds(seed), number)
 
 
-def test_no_privacy_is_the_mean():
+def test_no_privacy_average_is_the_clipped_mean():
     np.testing.assert_allclose(carried(NoPrivacy()), ROWS.mean(axis=0))
     np.testing.assert_allclose(carried(NoPrivacy(CLIP)), CLIPPED.mean(axis=0), rtol=1e-12)
     with pytest.raises(NotProven, match="promises no privacy"):
@@ -46,7 +46,7 @@ def test_no_privacy_is_the_mean():
         (SummedNoise(CLIP, 0.8), CLIPPED.mean(axis=0), CLIP * 0.8 / np.sqrt(PEOPLE)),
     ],
 )
-def test_noise_has_its_law(channel, centre, deviation):
+def test_channel_noise_has_the_stated_variance(channel, centre, deviation):
     draws = np.array([carried(channel, number=number) for number in range(3000)])
     error = (draws - centre) / deviation
     assert abs(error.mean(axis=0)).max() < 4.5 / np.sqrt(3000)
@@ -54,7 +54,7 @@ def test_noise_has_its_law(channel, centre, deviation):
 
 
 @pytest.mark.parametrize("kind", [LocalReports, CheckInReports])
-def test_reports_are_unbiased_with_the_error_of_their_randomizer(kind):
+def test_reports_are_unbiased_with_the_error_of_the_randomizer(kind):
     channel = kind(CLIP, 2.0)
     draws = np.array([carried(channel, number=number) for number in range(1500)])
     error = draws - CLIPPED.mean(axis=0)
@@ -100,7 +100,7 @@ def test_reports_of_many_people_are_randomized_in_parts(monkeypatch):
     assert np.all(abs(error.mean(axis=0)) < 4.5 * error.std(axis=0) / np.sqrt(len(draws)))
 
 
-def test_nobody_in():
+def test_average_of_an_empty_round_is_none_or_noise_alone():
     none = np.empty((0, SIZE))
     for channel in (NoPrivacy(), LocalReports(1.0, 1.0), SummedNoise(1.0, 1.0)):
         assert channel.counted
@@ -136,6 +136,6 @@ def test_guarantees_name_view_neighbours_and_assumptions():
         (lambda: SummedNoise(1.0, -1.0), "sigma must lie between"),
     ],
 )
-def test_wrong_arguments_raise_one_clear_line(call, message):
+def test_channel_with_wrong_argument_raises_one_clear_line(call, message):
     with pytest.raises(InvalidParameter, match=message):
         call()

@@ -66,7 +66,7 @@ def test_interrupted_training_continues_bit_for_bit(tmp_path, rounds):
     assert os.listdir(tmp_path) == ["state.npz"]
 
 
-def test_a_drawn_seed_is_kept(tmp_path):
+def test_checkpoint_keeps_a_drawn_seed(tmp_path):
     path = tmp_path / "state.npz"
     with pytest.raises(Stopped):
         learner(path, seed=None, progress=stop_after(7)).fit(ROWS, LABELS)
@@ -75,7 +75,7 @@ def test_a_drawn_seed_is_kept(tmp_path):
     np.testing.assert_array_equal(resumed.parameters_, whole.parameters_)
 
 
-def test_numbers_of_numpy_are_numbers(tmp_path):
+def test_checkpoint_takes_numpy_numbers_as_settings(tmp_path):
     path = tmp_path / "state.npz"
     model = Softmax(classes=np.arange(3), l2=np.float64(0.0))
     changes = {"rate": np.float64(0.2), "clip": np.float32(1.0), "seed": np.int64(9)}
@@ -102,7 +102,7 @@ def test_checkpoint_of_another_plan_is_refused(tmp_path, rounds):
         learner(path, rounds=rounds).fit(ROWS, LABELS)
 
 
-def test_a_failed_round_is_spent_in_the_checkpoint_too(tmp_path):
+def test_checkpoint_counts_a_failed_round_as_spent(tmp_path):
     path = tmp_path / "state.npz"
     wild = {"model": Ridge(), "learning_rate": lambda t: 1e-3 if t < 6 else 1e300, "clip": 1e10}
     with pytest.raises(NotANumber, match="round 6: a parameter"):
@@ -128,7 +128,7 @@ def test_a_failed_round_is_spent_in_the_checkpoint_too(tmp_path):
         ({"learning_rate": 0.3}, "differs in learning_rate"),
     ],
 )
-def test_another_configuration_is_refused(tmp_path, changes, named):
+def test_checkpoint_of_another_configuration_is_refused(tmp_path, changes, named):
     path = tmp_path / "state.npz"
     learner(path).fit(ROWS, LABELS)
     before = path.read_bytes()
@@ -137,7 +137,7 @@ def test_another_configuration_is_refused(tmp_path, changes, named):
     assert path.read_bytes() == before
 
 
-def test_another_learner_or_other_data_are_refused(tmp_path):
+def test_checkpoint_of_another_learner_or_other_data_is_refused(tmp_path):
     path = tmp_path / "state.npz"
     learner(path).fit(ROWS, LABELS)
     settings = learner(path).get_params()
@@ -157,7 +157,7 @@ def test_another_learner_or_other_data_are_refused(tmp_path):
 @pytest.mark.parametrize(
     "damage", ["cut", "empty", "text", "npy", "bit", "header", "array", "pickle", "point", "nan"]
 )
-def test_damaged_files_are_refused(tmp_path, damage):
+def test_damaged_checkpoints_are_refused(tmp_path, damage):
     path = tmp_path / "state.npz"
     learner(path).fit(ROWS, LABELS)
     whole = path.read_bytes()
@@ -191,7 +191,7 @@ def test_damaged_files_are_refused(tmp_path, damage):
         learner(path).fit(ROWS, LABELS)
 
 
-def test_flipped_bytes_anywhere_are_refused_or_harmless(tmp_path):
+def test_checkpoint_with_flipped_byte_is_refused_or_harmless(tmp_path):
     """Zip, array headers and JSON fail in many ways; whoever trains sees one line."""
     path = tmp_path / "state.npz"
     learner(path).fit(ROWS, LABELS)
@@ -217,7 +217,7 @@ def test_flipped_bytes_anywhere_are_refused_or_harmless(tmp_path):
     assert refused > 200
 
 
-def test_what_a_killed_save_left_is_removed(tmp_path):
+def test_save_removes_what_a_killed_save_left(tmp_path):
     path = tmp_path / "state[1].npz"
     left, others = tmp_path / ".state[1].npz.abc.part", tmp_path / ".state[1].npz.swp"
     left.write_bytes(b"half")
@@ -226,7 +226,7 @@ def test_what_a_killed_save_left_is_removed(tmp_path):
     assert sorted(os.listdir(tmp_path)) == [".state[1].npz.swp", "state[1].npz"]
 
 
-def test_places_that_cannot_be_written_are_named(tmp_path):
+def test_fit_names_a_checkpoint_that_cannot_be_written(tmp_path):
     with pytest.raises(FileUnreadable, match=r"cannot write the checkpoint .*nowhere"):
         learner(tmp_path / "nowhere" / "state.npz", progress=stop_after(1)).fit(ROWS, LABELS)
     (tmp_path / "folder").mkdir()

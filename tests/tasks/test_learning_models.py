@@ -42,7 +42,7 @@ def start(model, seed=1):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_gradients_are_those_of_the_losses(name):
+def test_gradients_match_numerical_derivatives_of_losses(name):
     model, labels = MODELS[name]
     theta, targets = start(model), model.targets(labels)
     rows = model.gradients(theta, ROWS, targets).rows(slice(None))
@@ -57,7 +57,7 @@ def test_gradients_are_those_of_the_losses(name):
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("name", MODELS)
-def test_sums_and_lengths_need_no_rows(name, kind):
+def test_outer_gradients_combine_and_measure_as_their_rows(name, kind):
     model, labels = MODELS[name]
     found = model.gradients(start(model), ROWS.astype(kind), model.targets(labels))
     rows = found.rows(slice(None))
@@ -66,7 +66,7 @@ def test_sums_and_lengths_need_no_rows(name, kind):
     true = np.linalg.norm(rows, axis=1)
     assert np.all(found.norms() >= true)
     np.testing.assert_allclose(found.norms(), true, rtol=1e-5)
-    assert len(found) == 12
+    assert len(found.norms()) == 12
 
 
 def test_penalty_leaves_the_intercept_alone():
@@ -75,7 +75,7 @@ def test_penalty_leaves_the_intercept_alone():
     assert not Softmax(classes=3).penalty(np.ones(9)).any()
 
 
-def test_lengths_are_never_below_the_truth():
+def test_gradient_norms_never_below_exact_length():
     rows = np.random.default_rng(2).normal(size=(40, 3000)).astype(np.float32)
     rows[1] *= np.float32(1e-25)
     rows[2] *= np.float32(1e25)
@@ -94,7 +94,7 @@ def test_lengths_are_never_below_the_truth():
     assert weights[3] == 1.0
 
 
-def test_lengths_of_outer_products_that_overflow():
+def test_outer_gradient_norms_beyond_doubles_are_infinite():
     found = OuterGradients(np.array([[1e200], [np.nan]]), np.array([[1e200], [1.0]]), True)
     assert np.isinf(found.norms()).all()
 
@@ -113,7 +113,7 @@ def test_ridge_finds_the_solution_of_its_equations():
     assert learner.predict(rows).shape == (200,)
 
 
-def test_predictions_are_labels():
+def test_classifier_predicts_labels():
     model, labels = MODELS["two softmax"]
     assert set(model.predict(start(model), ROWS)) <= {"no", "yes"}
     assert 0 <= model.score(start(model), ROWS, labels) <= 1
@@ -141,13 +141,13 @@ def test_predictions_are_labels():
         (lambda: UnitBall().transform(ROWS[0]), InvalidParameter, "an array of rows"),
     ],
 )
-def test_wrong_arguments_raise_one_clear_line(call, kind, message):
+def test_model_with_wrong_argument_raises_one_clear_line(call, kind, message):
     with pytest.raises(kind, match=message) as caught:
         call()
     assert "\n" not in str(caught.value)
 
 
-def test_feature_maps():
+def test_feature_maps_scale_and_shorten_as_stated():
     np.testing.assert_allclose(
         Bounds([0, 10], [1, 20]).transform(np.array([[0.5, 20.0], [-3.0, 12.5]])),
         [[0.0, 1.0], [-1.0, -0.5]],

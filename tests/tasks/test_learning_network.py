@@ -74,7 +74,7 @@ NETS = {
 
 
 @pytest.mark.parametrize("name", NETS)
-def test_gradients_are_each_persons_own(name):
+def test_network_gradients_match_those_of_single_people(name):
     net = NETS[name]()
     model = TorchModule(net, classes=3)
     theta = model.start((1, 6, 6), Seeds(1))
@@ -83,7 +83,7 @@ def test_gradients_are_each_persons_own(name):
     np.testing.assert_allclose(found.rows(slice(None)), expected, rtol=1e-3, atol=2e-6)
 
 
-def test_a_linear_module_is_softmax_regression():
+def test_linear_module_trains_as_softmax_regression():
     rows = IMAGES.reshape(300, 36)
     net = nn.Linear(36, 3)
     nn.init.zeros_(net.weight)
@@ -105,7 +105,7 @@ def test_a_linear_module_is_softmax_regression():
         lambda **kw: LocalSGD(clip=1.0, epsilon0=20.0, projection=20, **kw),
     ],
 )
-def test_networks_learn_and_repeat(learner, tmp_path):
+def test_networks_learn_and_are_repeatable(learner, tmp_path):
     common = {"rounds": 60, "rate": 0.2, "learning_rate": 0.3, "seed": 3}
     first = learner(model=TorchModule(small, classes=3), **common).fit(IMAGES, LABELS)
     assert first.score(IMAGES, LABELS) > 0.6
@@ -125,7 +125,7 @@ def test_modules_are_made_from_the_seed_alone():
     assert torch.equal(before, torch.random.get_rng_state())
 
 
-def test_many_people_are_taken_in_parts(monkeypatch):
+def test_network_gradients_of_many_people_are_computed_in_parts(monkeypatch):
     from incrowd.tasks.learning import network
 
     settings = {"rounds": 3, "rate": 0.9, "learning_rate": 0.1, "seed": 1}
@@ -151,7 +151,7 @@ def test_frozen_parameters_stay_and_cost_nothing():
     np.testing.assert_array_equal(copied.predict(IMAGES), learner.predict(IMAGES))
 
 
-def test_one_model_serves_many_trainings():
+def test_model_is_shared_by_several_trainings():
     def frozen():
         net = small()
         net[0].requires_grad_(False)
@@ -212,7 +212,7 @@ def test_one_model_serves_many_trainings():
         ),
     ],
 )
-def test_wrong_arguments_raise_one_clear_line(call, kind, message):
+def test_network_with_wrong_argument_raises_one_clear_line(call, kind, message):
     with pytest.raises(kind, match=message) as caught:
         call()
     assert "\n" not in str(caught.value)
@@ -228,13 +228,13 @@ def test_linear_models_do_not_load_torch():
     assert done.stdout.strip() == "False"
 
 
-def test_without_torch_one_line_says_so(monkeypatch):
+def test_network_without_torch_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(MissingExtra, match=r"pip install 'incrowd\[learn\]'"):
         TorchModule(small, classes=3)
 
 
-def test_the_guide_is_true():
+def test_learning_guide_runs():
     page = Path(__file__).parents[2] / "docs" / "learning.md"
     blocks = re.findall(r"^```py\n(.*?)^```$", page.read_text(), re.M | re.S)
     assert blocks

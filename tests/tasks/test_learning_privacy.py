@@ -42,7 +42,7 @@ def exact(rate, sigma, epsilon):
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize(("rate", "sigma"), CASES)
-def test_central_curve_is_exact(rate, sigma, epsilon):
+def test_subsampled_gaussian_curve_is_exact(rate, sigma, epsilon):
     true = exact(rate, sigma, epsilon)
     found = SubsampledGaussian(rate, sigma).delta(epsilon)
     assert true <= found <= max(true * (1 + 1e-9), true + 1e-13 * rate)
@@ -52,7 +52,7 @@ def test_central_curve_is_exact(rate, sigma, epsilon):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_no_pair_of_gradients_in_the_plane_is_worse(seed):
+def test_subsampled_gaussian_bounds_all_gradients_in_the_plane(seed):
     """Sum over a grid of the plane for random u, v in the unit disc, antipodal ones included."""
     rng = np.random.default_rng(seed)
     rate, sigma, epsilon = rng.uniform(0.05, 1), rng.uniform(0.5, 1.5), rng.uniform(-0.5, 1.5)
@@ -76,7 +76,7 @@ def test_no_pair_of_gradients_in_the_plane_is_worse(seed):
 
 
 @pytest.mark.parametrize(("rate", "sigma", "rounds"), [(0.02, 1.0, 200), (0.2, 2.0, 60)])
-def test_composed_curve_against_a_fine_convolution(rate, sigma, rounds):
+def test_composed_curve_matches_a_fine_convolution(rate, sigma, rounds):
     """Discretise z finely, round losses to a grid without bias, and convolve by squaring."""
     z = np.linspace(-12 * sigma, 12 * sigma + 1, 400_001)
     law = [
@@ -106,7 +106,7 @@ def test_composed_curve_against_a_fine_convolution(rate, sigma, rounds):
         assert delta(0.98 * epsilon) > target, "two per cent less would be wrong"
 
 
-def test_adding_or_removing_a_person_is_another_and_smaller_question():
+def test_add_or_remove_epsilon_is_below_replace_one():
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     usual = pld.from_gaussian_mechanism(1.0, sampling_prob=0.02).self_compose(200)
@@ -114,7 +114,7 @@ def test_adding_or_removing_a_person_is_another_and_smaller_question():
     assert usual.get_epsilon_for_delta(1e-5) < 0.8 * here
 
 
-def test_the_curve_has_two_ends():
+def test_curve_is_bounded_beyond_large_epsilon():
     one = SubsampledGaussian(0.1, 1.0)
     assert one.delta(-1e5) == 1.0
     assert one.delta(-800.0) >= one.delta(-700.0) > 0.9
@@ -125,7 +125,7 @@ def test_the_curve_has_two_ends():
     ("rate", "sigma", "epsilon"),
     [(1.0, 50.0, 1.0), (1.0, 50.0, 0.7), (1.0, 20.0, 1.5), (0.9, 30.0, 0.9), (4e-6, 0.157, 210.0)],
 )
-def test_far_out_nothing_is_hidden_by_rounding(rate, sigma, epsilon):
+def test_curve_far_out_covers_rounding(rate, sigma, epsilon):
     """Where terms with large exponents cancel; the cut may be off a little, at no cost."""
     with mpmath.workdps(60):
         g, s, e = mpmath.mpf(rate), mpmath.mpf(sigma), mpmath.mpf(epsilon)
@@ -137,7 +137,7 @@ def test_far_out_nothing_is_hidden_by_rounding(rate, sigma, epsilon):
         assert 0 < true <= found <= true * (1 + mpmath.mpf("1e-8"))
 
 
-def test_everybody_in_is_the_gaussian_mechanism():
+def test_curve_at_rate_one_is_the_gaussian_mechanism():
     from incrowd.randomizers.noise import gaussian_delta
 
     for epsilon in (0.0, 0.5, 2.0):
@@ -148,7 +148,7 @@ def test_everybody_in_is_the_gaussian_mechanism():
 @pytest.mark.parametrize(
     ("rate", "sigma", "rounds"), [(1.0, 0.1, 3), (0.5, 0.1, 10), (1e-6, 0.5, 100), (1.0, 90.0, 9)]
 )
-def test_extremes_are_composed(rate, sigma, rounds):
+def test_extreme_rates_and_noises_are_composed(rate, sigma, rounds):
     one = SubsampledGaussian(rate, sigma)
     composed = ComposedProfile(((one, rounds),)).epsilon(1e-5)
     assert one.epsilon(1e-5) <= composed <= rounds * one.epsilon(1e-5 / rounds) * (1 + 1e-6)
@@ -165,7 +165,7 @@ def test_epsilon_inverts_the_curve_on_the_safe_side(delta):
 
 @pytest.mark.parametrize("rounds", [1, 2, 5])
 @pytest.mark.parametrize("rate", [0.2, 0.7, 1.0])
-def test_seen_reports_against_enumeration(rate, rounds):
+def test_local_reports_delta_matches_enumeration(rate, rounds):
     """Each round is void, or randomized response, the worst of all: list all views."""
     keep = math.e / (1 + math.e)
     first = {"void": 1 - rate, "0": rate * keep, "1": rate * (1 - keep)}
@@ -202,6 +202,6 @@ def test_seen_reports_against_enumeration(rate, rounds):
         (lambda: SubsampledGaussian(0.1, 1.0).epsilon(0), InvalidDelta, "delta must lie"),
     ],
 )
-def test_wrong_arguments_raise_one_clear_line(call, kind, message):
+def test_curve_with_wrong_argument_raises_one_clear_line(call, kind, message):
     with pytest.raises(kind, match=message):
         call()

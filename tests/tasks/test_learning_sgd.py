@@ -59,7 +59,7 @@ def test_learners_learn(learner, least):
     assert learner.predict(ROWS[:5]).shape == (5,)
 
 
-def test_the_seed_is_all_the_randomness():
+def test_training_depends_on_the_seed_alone():
     first, same, other = (central(seed=seed).fit(ROWS, LABELS) for seed in (4, 4, 5))
     np.testing.assert_array_equal(first.parameters_, same.parameters_)
     assert not np.array_equal(first.parameters_, other.parameters_)
@@ -68,7 +68,7 @@ def test_the_seed_is_all_the_randomness():
     np.testing.assert_array_equal(drawn.parameters_, again.parameters_)
 
 
-def test_rounds_one_by_one_are_the_same_training():
+def test_partial_fit_round_by_round_equals_fit():
     whole = central(momentum=0.5, average=True).fit(ROWS, LABELS)
     steps = central(momentum=0.5, average=True)
     for more in (1, 19, 40):
@@ -92,7 +92,7 @@ def test_history_holds_no_more_than_is_released():
     assert {each.participants for each in central().fit(ROWS, LABELS).history_} == {None}
 
 
-def test_schedules():
+def test_learning_rate_schedule_is_followed():
     learner = PlainSGD(**{**COMMON, "learning_rate": lambda t: 0.5 / math.sqrt(t + 1)})
     rates = [each.learning_rate for each in learner.fit(ROWS, LABELS).history_]
     assert rates == [0.5 / math.sqrt(t + 1) for t in range(60)]
@@ -102,7 +102,7 @@ def test_schedules():
     assert learner.rounds_ == 1
 
 
-def test_the_average_is_of_all_iterates_and_prefers_late_ones():
+def test_average_is_of_all_iterates_and_prefers_late_ones():
     learner = PlainSGD(**{**COMMON, "rounds": 3}, average=True)
     last = PlainSGD(**{**COMMON, "rounds": 3})
     iterates = []
@@ -117,7 +117,7 @@ def test_the_average_is_of_all_iterates_and_prefers_late_ones():
     np.testing.assert_allclose(learner.parameters_, weights @ np.array(iterates))
 
 
-def test_the_promise_needs_no_data():
+def test_promise_reads_no_data():
     learner = central()
     promise = learner.promise((600, 4))
     learner.fit(ROWS, LABELS)
@@ -125,20 +125,20 @@ def test_the_promise_needs_no_data():
     assert learner.promise((600, 4), rounds=1).epsilon(1e-5) < promise.epsilon(1e-5)
 
 
-def test_settings_changed_later_do_not_change_what_was_promised():
+def test_guarantee_ignores_settings_changed_after_training():
     learner = central().fit(ROWS, LABELS)
     before = learner.epsilon(1e-5)
     assert learner.set_params(sigma=5.0, rate=0.1).epsilon(1e-5) == before
 
 
-def test_no_privacy_is_said():
+def test_plain_sgd_epsilon_is_infinite_and_guarantee_refused():
     learner = PlainSGD(**COMMON).fit(ROWS, LABELS)
     assert learner.epsilon(1e-5) == math.inf
     with pytest.raises(NotProven, match="promises no privacy"):
         _ = learner.guarantee_
 
 
-def test_the_budget_stops_training_in_time():
+def test_budget_stops_training_in_time():
     epsilon = central().promise((600, 4), rounds=23).epsilon(1e-5)
     learner = central(budget=(epsilon, 1e-5)).fit(ROWS, LABELS)
     assert learner.rounds_ == 23
@@ -151,7 +151,7 @@ def test_the_budget_stops_training_in_time():
     assert plenty.rounds_ == 60
 
 
-def test_a_budget_for_no_round_is_refused():
+def test_budget_for_no_round_is_refused():
     learner = central(budget=(0.01, 1e-9))
     with pytest.raises(BudgetInfeasible, match="met by 0 rounds"):
         learner.fit(ROWS, LABELS)
@@ -215,7 +215,7 @@ def test_gradients_beyond_all_numbers_count_as_zero(learner):
     assert learner.epsilon(1e-5) == learner.promise((600, 4)).epsilon(1e-5)
 
 
-def test_zero_takes_the_place_of_gradients():
+def test_without_puts_zero_for_gradients():
     gradients = OuterGradients(np.array([[math.inf], [2.0]]), np.ones((2, 3)), intercept=True)
     lost = ~np.isfinite(gradients.norms())
     assert lost.tolist() == [True, False]
@@ -232,13 +232,13 @@ def test_tiny_records_in_single_precision_do_not_overflow():
     assert np.linalg.norm(gradients.combined(weights)) == pytest.approx(1.0, rel=1e-4)
 
 
-def test_progress_is_told():
+def test_progress_function_is_called_after_each_round():
     seen = []
     central(rounds=3, progress=lambda done, total: seen.append((done, total))).fit(ROWS, LABELS)
     assert seen == [(1, 3), (2, 3), (3, 3)]
 
 
-def test_the_bar_is_drawn_for_who_watches(monkeypatch, capsys):
+def test_progress_bar_is_drawn_on_terminals_only(monkeypatch, capsys):
     import sys
 
     central(rounds=3, progress=True).fit(ROWS, LABELS)
@@ -329,13 +329,13 @@ def test_settings_are_read_and_changed_by_name():
         ),
     ],
 )
-def test_wrong_arguments_raise_one_clear_line(call, kind, message):
+def test_learner_with_wrong_argument_raises_one_clear_line(call, kind, message):
     with pytest.raises(kind, match=message) as caught:
         call()
     assert "\n" not in str(caught.value)
 
 
-def test_the_example_runs(monkeypatch, capsys):
+def test_learning_example_runs(monkeypatch, capsys):
     import importlib.util
     import sys
     from pathlib import Path

@@ -47,12 +47,12 @@ LEARNERS = {
 
 @pytest.mark.parametrize("make", LEARNERS.values(), ids=LEARNERS)
 @pytest.mark.parametrize("rate", ["one", 0.3])
-def test_every_baseline_learns_from_people_with_several_records(make, rate):
+def test_baselines_learn_from_people_with_several_records(make, rate):
     assert make(rate=rate).fit(ROWS, LABELS).score(FLAT, ANSWERS) > 0.85
 
 
 @pytest.mark.parametrize("make", LEARNERS.values(), ids=LEARNERS)
-def test_people_with_one_record_are_as_ever(make):
+def test_one_record_per_person_trains_as_plain_records(make):
     single = make(rate=0.3).fit(ROWS[:, 0], LABELS[:, 0])
     several = make(rate=0.3).fit(ROWS[:, :1], LABELS[:, :1])
     np.testing.assert_allclose(several.parameters_, single.parameters_, rtol=1e-9, atol=1e-12)
@@ -83,7 +83,7 @@ def test_means_of_outer_products_are_means_of_rows(model, clip):
         assert np.linalg.norm(written, axis=1).max() <= clip
 
 
-def test_a_record_without_a_gradient_is_a_person_without_one():
+def test_record_without_finite_gradient_zeroes_its_person():
     # At parameters this wild the residual of one record overflows, and the person counts as zero.
     learner = PlainSGD(**{**COMMON, "model": Ridge(), "rounds": 2, "rate": 1.0, "clip": 1.0})
     learner.set_params(learning_rate=1e150)
@@ -93,7 +93,7 @@ def test_a_record_without_a_gradient_is_a_person_without_one():
     assert [one.not_finite for one in learner.history_][1] >= 1
 
 
-def test_nobody_is_in_more_often_than_the_cap():
+def test_participants_are_never_in_more_often_than_the_cap():
     for rate in ("one", 0.2):
         for cap in (1, 3):
             people = Participants(Seeds(1), 20, rate, cap)
@@ -110,7 +110,7 @@ def test_nobody_is_in_more_often_than_the_cap():
             np.testing.assert_array_equal(again.inside(3), seen[3])
 
 
-def test_who_has_contributed_enough_leaves_a_local_training_alone():
+def test_local_training_leaves_out_people_at_the_cap():
     learner = LEARNERS["local"](cap=1, rounds=2000).fit(ROWS, LABELS)
     assert sum(one.participants for one in learner.history_) == 90
     late = [one.step for one in learner.history_ if one.participants == 0]
@@ -142,7 +142,7 @@ def divergence(epsilon, n, sigma):
 
 
 @pytest.mark.parametrize(("n", "sigma", "epsilon"), [(5, 1.0, 0.2), (20, 2.0, 0.05), (3, 0.7, 1.0)])
-def test_one_round_of_a_curator_is_attained_by_the_others_and_not_by_coins(n, sigma, epsilon):
+def test_curator_drawing_one_person_attains_its_bound(n, sigma, epsilon):
     crowd = Crowd(people=n, rate=1 / n, size=1, one=True)
     bound = CentralNoise(1.0, sigma).guarantee(crowd, 1).delta(epsilon)
     attained = divergence(epsilon, n, sigma)
@@ -152,7 +152,7 @@ def test_one_round_of_a_curator_is_attained_by_the_others_and_not_by_coins(n, si
     assert SubsampledGaussian(1 / n, sigma).delta(epsilon) < attained
 
 
-def test_a_curator_who_draws_one_person_is_accounted_step_by_step():
+def test_curator_drawing_one_person_composes_step_by_step():
     """A token whose steps were all seen, by somebody who is none of the people."""
     found = LEARNERS["central"](sigma=2.0, rounds=50).promise((90, 3))
     seen = RepeatedProfile(SampledProfile(GaussianProfile(2 / 2.0), 1 / 90), 50)
@@ -165,13 +165,13 @@ def test_a_curator_who_draws_one_person_is_accounted_step_by_step():
     assert found.delta(0.3) < walk.promise((90, 3)).delta(0.3) < 1.1 * found.delta(0.3)
 
 
-def test_one_person_each_round_is_found_by_the_curator_without_noise_for_nobody():
+def test_crowd_expects_one_person_when_one_is_drawn():
     crowd = Crowd(people=7, rate=1 / 7, size=2, one=True)
     assert crowd.expected == 1
     assert Crowd(people=7, rate=0.5, size=2).expected == 3.5
 
 
-def test_local_noise_with_a_cap_is_so_many_noises():
+def test_local_noise_with_a_cap_composes_that_many_noises():
     promise = LEARNERS["local"](sigma=26.72, cap=10, rounds=20_000).promise((2000, 3))
     assert promise.epsilon(1e-6) == pytest.approx(1, abs=1e-3)
     exact = GaussianProfile(2 * math.sqrt(10) / 26.72)
@@ -211,7 +211,7 @@ def test_local_noise_without_a_cap_is_the_mean_over_the_number_of_contributions(
         (lambda: LEARNERS["plain"]().fit(ROWS[:, 0], LABELS), "labels must be one per person"),
     ],
 )
-def test_wrong_arguments_raise_one_clear_line(call, message):
+def test_rate_with_wrong_argument_raises_one_clear_line(call, message):
     with pytest.raises(InvalidParameter, match=message) as caught:
         call()
     assert "\n" not in str(caught.value)

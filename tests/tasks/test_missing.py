@@ -11,7 +11,7 @@ import incrowd as ic
 from incrowd.randomizers import OUE, Ternary
 from incrowd.randomness import Seeds
 from incrowd.tasks import Collected, Histogram, Mean, Sum
-from incrowd.tasks.ratio import ratio
+from incrowd.tasks.mean import fieller
 
 RUNS = 1000
 PEOPLE = 2000
@@ -162,7 +162,7 @@ def test_complete_histogram_has_the_stated_bias():
 
 
 @pytest.mark.parametrize("gone", [0.0, 0.3])
-def test_limits_cover_where_people_are_drawn_at_random(gone):
+def test_ternary_limits_cover_when_people_are_drawn_at_random(gone):
     """Check-in: who reports is random too, and the covariance comes from batches."""
     rng = np.random.default_rng(12)
     column = np.where(rng.random(1000) < gone, np.nan, rng.uniform(20, 140, 1000))
@@ -176,15 +176,15 @@ def test_limits_cover_where_people_are_drawn_at_random(gone):
     assert (inside >= 180).all()
 
 
-def test_ratio_limits_are_those_of_fieller():
+def test_fieller_limits_solve_their_equation():
     covariance = np.array([[0.04, 0.01], [0.01, 0.09]])
-    found = ratio(3.0, 2.0, covariance, 1.96)
-    for end in (found.low, found.high):
+    value, low, high, _ = fieller(3.0, 2.0, covariance, 1.96)
+    for end in (low, high):
         variance = 0.04 - 2 * end * 0.01 + end**2 * 0.09
         assert (3.0 - end * 2.0) ** 2 == pytest.approx(1.96**2 * variance)
-    assert found.low < found.value == 1.5 < found.high
+    assert low < value == 1.5 < high
 
 
 @pytest.mark.parametrize("bottom", [-1.0, 0.0, 0.58])
-def test_ratio_when_the_denominator_is_not_above_zero_is_none(bottom):
-    assert ratio(3.0, bottom, np.diag([0.04, 0.09]), 1.96) is None
+def test_fieller_when_denominator_may_be_zero_is_none(bottom):
+    assert fieller(3.0, bottom, np.diag([0.04, 0.09]), 1.96) is None

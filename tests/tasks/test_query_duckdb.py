@@ -139,7 +139,7 @@ def by_database(database, columns, rows, sql):
 
 
 @pytest.mark.parametrize("seed", range(150))
-def test_random_queries(seed, database):
+def test_random_queries_match_duckdb(seed, database):
     rng = np.random.default_rng(seed)
     columns = schema(rng)
     people = int(rng.choice([1, 2, 7, 60, 400]))

@@ -38,7 +38,7 @@ def spread(values):
 
 @pytest.mark.parametrize("scale", [1e-300, 1.0, 1e9, 1e150])
 @pytest.mark.parametrize("offset", [0.0, 1.0, 1e6])
-def test_against_exact_arithmetic(scale, offset):
+def test_fold_matches_exact_arithmetic(scale, offset):
     rng = np.random.default_rng(3)
     cells = rng.integers(9, size=3000)
     k = rng.integers(-(2**51), 2**51, size=3000)
@@ -59,7 +59,7 @@ def test_against_exact_arithmetic(scale, offset):
     assert folded.count[9] == folded.total[0][9] == folded.least[1][9] == folded.spread[1][9] == 0
 
 
-def test_naive_sums_would_be_worse():
+def test_fold_sums_are_closer_than_naive_sums():
     x = np.full(10**6, 0.1)
     zeros = np.zeros(10**6, np.int64)
     folded = ASKED.fold(zeros, measured(zeros, x), 0, 1)
@@ -67,14 +67,14 @@ def test_naive_sums_would_be_worse():
     assert np.bincount(zeros, x)[0] != math.fsum(x)
 
 
-def test_spread_of_neighbouring_doubles():
+def test_fold_spread_of_neighbouring_doubles_is_exact():
     """Their mean lies between them and is rounded, which the second sum corrects."""
     x = np.array([1e15, 1e15 + 0.125] * 50)
     zeros = np.zeros(100, np.int64)
     assert ASKED.fold(zeros, measured(zeros, x), 0, 1).spread[1][0] == 100 * 0.0625**2
 
 
-def test_order_and_sharing_make_no_difference():
+def test_fold_is_independent_of_order_and_sharing():
     rng = np.random.default_rng(4)
     cells = rng.integers(10, size=20_000)
     data = measured(rng.integers(-5, 1000, size=20_000), rng.lognormal(0, 4, size=20_000) - 3)
@@ -96,7 +96,7 @@ def test_order_and_sharing_make_no_difference():
                     np.testing.assert_allclose(mine, theirs, rtol=1e-12)
 
 
-def test_nobody():
+def test_fold_of_no_tuples_is_zero():
     empty = ASKED.fold(np.empty(0, np.int64), measured([], []), 4, 7)
     assert empty.count.tolist() == [0, 0, 0]
     assert [each.dtype for each in empty.total] == [np.int64, np.float64]
@@ -104,7 +104,7 @@ def test_nobody():
         assert all((each == 0).all() and len(each) == 3 for each in getattr(empty, name))
 
 
-def test_whole_numbers_near_the_limits():
+def test_fold_sums_whole_numbers_near_the_limits_exactly():
     k = np.array([2**53, 2**53 - 1, -(2**53), 2**53] * 100)
     folded = ASKED.fold(np.zeros(400, np.int64), measured(k, k), 0, 1)
     assert int(folded.total[0][0]) == sum(k.tolist())
@@ -118,6 +118,6 @@ def test_whole_numbers_near_the_limits():
 
 
 @pytest.mark.parametrize("cell", [-1, 10, 3])
-def test_cells_of_others_are_refused(cell):
+def test_fold_rejects_cells_of_other_nodes(cell):
     with pytest.raises(InvalidParameter, match="cells must lie between"):
         ASKED.fold(np.array([cell]), measured([1], [1.0]), 4, 10)

@@ -33,7 +33,7 @@ ASKED = Query(
 )
 
 
-def test_the_example_is_what_its_schema_says():
+def test_example_data_fit_their_schema():
     schema = Schema.load(EXAMPLES / "patients.toml")
     with (EXAMPLES / "patients.csv").open(encoding="utf-8") as stream:
         people = list(csv.DictReader(stream))
@@ -151,7 +151,7 @@ def test_schema_errors_name_file_and_key(tmp_path, text, kind, expected):
     assert said.splitlines() == [said]
 
 
-def test_schema_files_that_cannot_be_read(tmp_path):
+def test_schema_load_names_files_that_cannot_be_read(tmp_path):
     with pytest.raises(FileUnreadable, match="cannot read the schema"):
         Schema.load(tmp_path / "none.toml")
     (tmp_path / "latin.toml").write_bytes(b'table = "\xe9"')
@@ -159,7 +159,7 @@ def test_schema_files_that_cannot_be_read(tmp_path):
         Schema.load(tmp_path / "latin.toml")
 
 
-def test_columns_in_python():
+def test_column_schema_and_query_reject_wrong_arguments():
     with pytest.raises(InvalidParameter, match="column 'a': low: must not be above"):
         Column(name="a", type="integer", low=3, high=2)
     with pytest.raises(InvalidParameter, match="at least one Column"):
@@ -172,7 +172,7 @@ def test_columns_in_python():
 GOOD_ROWS = [["Bonn", "18", "1.5", "-3"], ["7", "21", "2e2", "9007199254740992"]]
 
 
-def test_encode():
+def test_encode_gives_codes_and_numbers_of_columns():
     values = ASKED.encode(np.array(GOOD_ROWS))
     assert values.dtype == [("town", "<i8"), ("age", "<i8"), ("weight", "<f8"), ("steps", "<i8")]
     assert values.tolist() == [(0, 18, 1.5, -3), (2, 21, 200.0, 2**53)]
@@ -240,7 +240,7 @@ def test_encode_when_an_object_is_outside_its_domain_is_the_reserved_code(name, 
         ),
     ],
 )
-def test_tables_that_are_none(rows, kind, expected):
+def test_encode_rejects_what_is_no_table(rows, kind, expected):
     with pytest.raises(kind) as refused:
         ASKED.encode(rows)
     assert expected in str(refused.value)

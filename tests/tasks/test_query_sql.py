@@ -54,7 +54,7 @@ def sets(grouping):
         ("GROUP BY people.town", [("town",)]),
     ],
 )
-def test_grouping_sets(grouping, expected):
+def test_group_by_gives_its_grouping_sets(grouping, expected):
     if expected is None:
         with pytest.raises(InvalidQuery, match="1,200,040 cells"):
             sets(grouping)
@@ -65,9 +65,7 @@ def test_grouping_sets(grouping, expected):
 def test_cells_are_row_major_and_shared_in_ranges():
     (both,) = query("SELECT COUNT(*) FROM people GROUP BY town, age").sets
     assert both.cells == 20
-    assert both.values_of(0) == ("Bonn", "18")
-    assert both.values_of(8) == ("Köln", "21")
-    assert both.values_of(9) == ("Köln", "no answer")
+    assert both.texts(np.array([0, 8, 9])) == [["Bonn", "Köln", "Köln"], ["18", "21", "no answer"]]
     values = np.array([(1, 21), (2, 18), (3, -(2**63))], [("town", "<i8"), ("age", "<i8")])
     assert both.cell_of(values).tolist() == [8, 10, 19]
     for targets in range(1, 21):
@@ -79,7 +77,7 @@ def test_cells_are_row_major_and_shared_in_ranges():
         assert (np.searchsorted(edges, np.arange(20), side="right") - 1 == owners).all()
 
 
-def test_what_is_read():
+def test_parse_reads_items_sets_and_measures():
     asked = query(
         "SELECT p.town AS t, avg(Weight), COUNT(*), COUNT(town) AS n, min(steps) AS least,"
         " VAR(weight) AS v, VARIANCE(steps), VAR_SAMP(age) FROM people AS p"
@@ -131,7 +129,7 @@ PEOPLE = np.array(
         (" AND ".join(["age >= 18"] * 1200) + " AND wide = 7", [1]),
     ],
 )
-def test_where(where, expected):
+def test_where_selects_tuples_as_sql_does(where, expected):
     asked = query(
         f"SELECT COUNT(*), MIN(age), MIN(weight), MIN(steps), MIN(wide) FROM people"
         f" WHERE {where} GROUP BY town"
@@ -219,7 +217,7 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize(("sql", "expected"), REFUSALS, ids=[sql[:60] for sql, _ in REFUSALS])
-def test_refusals_are_one_line_with_their_place(sql, expected, capfd):
+def test_refused_query_raises_one_line_with_its_place(sql, expected, capfd):
     with pytest.raises(InvalidQuery) as refused:
         query(sql)
     said = str(refused.value)
@@ -232,7 +230,7 @@ def test_refusals_are_one_line_with_their_place(sql, expected, capfd):
 
 
 @pytest.mark.parametrize("sql", [b"SELECT", None, 3])
-def test_what_is_no_text_is_refused(sql):
+def test_query_that_is_no_text_is_refused(sql):
     with pytest.raises(InvalidQuery, match="expected SQL"):
         query(sql)
 
@@ -262,7 +260,7 @@ def test_mangled_queries_are_refused_in_one_line():
     assert all(len(each.splitlines()) == 1 and len(each) < 400 for each in refused)
 
 
-def test_it_is_a_task_like_others():
+def test_query_is_a_task_like_others():
     asked = query("SELECT town, AVG(weight) FROM people GROUP BY town")
     assert TASKS.load("query") is Query
     assert msgspec.json.decode(msgspec.json.encode(asked), type=Query) == asked
@@ -278,7 +276,9 @@ def test_it_is_a_task_like_others():
         Query(sql=asked.sql, table=" ", columns=COLUMNS)
 
 
-def test_without_the_extra(monkeypatch):
+def test_query_without_sqlglot_names_the_extra(monkeypatch):
+    for name in ("sql", "source"):
+        monkeypatch.delitem(sys.modules, f"incrowd.tasks.query.{name}", raising=False)
     monkeypatch.setitem(sys.modules, "sqlglot", None)
     with pytest.raises(MissingExtra, match=r"pip install 'incrowd\[sql\]'"):
         query("SELECT COUNT(*) FROM people")

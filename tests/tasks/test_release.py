@@ -42,14 +42,14 @@ def collected(**places):
         (BY_PERSON, "people", ("how",)),
     ],
 )
-def test_a_place_is_asked_for_beside_the_answer(task, kind, asked):
+def test_release_asks_for_the_place_beside_the_answer(task, kind, asked):
     assert task.places == kind
     assert task.asks("how") == asked
     again = msgspec.json.decode(msgspec.json.encode(task), type=Release)
     assert again == task
 
 
-def test_points_are_numbers_beside_the_answer():
+def test_release_encodes_points_as_numbers_beside_the_answer():
     cells = [["car", "52.5", "-13.25"], ["bus", "1e2", " 7 "]]
     encoded = BY_POINT.encode(BY_POINT.rows(cells))
     assert encoded.dtype == BY_POINT.dtype
@@ -57,20 +57,20 @@ def test_points_are_numbers_beside_the_answer():
     assert encoded["point"].tolist() == [[52.5, -13.25], [100.0, 7.0]]
 
 
-def test_groups_are_texts_beside_the_answer():
+def test_release_encodes_groups_as_texts_beside_the_answer():
     cells = [["car", "Elm St; Oak"], ["walk", "x" * MOST_GROUP_TEXT]]
     encoded = BY_GROUP.encode(BY_GROUP.rows(cells))
     assert encoded["value"].tolist() == [1, 2]
     assert encoded["groups"].tolist() == ["Elm St; Oak", "x" * MOST_GROUP_TEXT]
 
 
-def test_a_place_that_is_a_person_is_not_written_down():
+def test_release_without_places_encodes_the_answer_alone():
     column = BY_PERSON.rows([["walk"], ["bus"]])
     assert column.tolist() == ["walk", "bus"]
     assert BY_PERSON.encode(column).tolist() == [2, 0]
 
 
-def test_one_row_is_encoded_as_it_is_among_others():
+def test_release_encodes_a_row_alone_as_among_others():
     cells = [["car", "52.5", "13"], ["bus", "1", "2"]]
     together = BY_POINT.encode(BY_POINT.rows(cells))
     for row, each in enumerate(cells):
@@ -88,7 +88,7 @@ def test_one_row_is_encoded_as_it_is_among_others():
         (" ; ", ()),
     ],
 )
-def test_names_of_groups_are_separated_by_semicolons(text, names):
+def test_group_names_are_separated_by_semicolons(text, names):
     assert group_names(text) == names
 
 
@@ -104,7 +104,7 @@ def test_names_of_groups_are_separated_by_semicolons(text, names):
         ({"coordinates": ("lat",), "groups": "street"}, "only one"),
     ],
 )
-def test_places_that_make_no_sense_are_refused(wrong, complaint):
+def test_release_rejects_inconsistent_places(wrong, complaint):
     with pytest.raises(InvalidParameter, match=complaint):
         Release(categories=NAMES, **wrong)
 
@@ -158,12 +158,12 @@ def test_clear_columns_of_a_release_are_those_of_the_place(task, clear):
 
 
 @pytest.mark.parametrize("randomizer", [OUE(categories=4, epsilon=1.0), Laplace(epsilon=1.0)])
-def test_a_report_must_be_a_category(randomizer):
+def test_release_rejects_reports_that_are_no_categories(randomizer):
     with pytest.raises(InvalidParameter):
         BY_POINT.require(randomizer)
 
 
-def test_the_categories_must_be_those_of_the_randomizer():
+def test_release_rejects_another_number_of_categories():
     BY_POINT.require(TRUE)
     Release(categories=("no", "yes"), complete=True).require(RR(epsilon=1.0))
     with pytest.raises(InvalidParameter, match="complete"):
@@ -173,7 +173,7 @@ def test_the_categories_must_be_those_of_the_randomizer():
 # What comes out.
 
 
-def test_a_table_has_the_report_at_each_place_that_has_one():
+def test_released_table_has_the_report_of_each_place_with_one():
     points = np.array([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0], [6.0, 7.0]])
     released = BY_POINT.estimate(collected(points=points), TRUE)
     assert isinstance(released, Released)
@@ -182,7 +182,7 @@ def test_a_table_has_the_report_at_each_place_that_has_one():
     assert released.who.tolist() == [0, 2, 4]
 
 
-def test_a_table_of_groups_and_of_people():
+def test_released_table_lists_groups_or_people():
     released = BY_GROUP.estimate(collected(groups=("a", "b; c", "d", "e")), TRUE)
     assert released.columns == ("street",)
     assert released.rows == [["a", "walk"], ["b; c", "bus"], ["e", "car"]]
@@ -227,7 +227,7 @@ def test_sections_of_a_release_on_a_plane_have_a_map():
     assert len(figure.data["shares"]["bus"]) == len(figure.data["grid"]) == 3
 
 
-def test_frequencies_are_those_of_a_histogram():
+def test_released_frequencies_equal_those_of_a_histogram():
     """Whatever was shuffled: they are of all reports together."""
     noisy = KRR(categories=4, epsilon=1.0)
     released = BY_PERSON.estimate(collected(), noisy)
@@ -240,13 +240,13 @@ def test_frequencies_are_those_of_a_histogram():
         np.testing.assert_array_equal(getattr(released, name), getattr(plain, name))
 
 
-def test_the_truth_is_that_of_the_answers_alone():
+def test_release_truth_is_that_of_the_answers_alone():
     cells = [["car", "1", "2"], ["car", "3", "4"], ["bus", "5", "6"], ["walk", "7", "8"]]
     np.testing.assert_allclose(BY_POINT.truth(BY_POINT.rows(cells)), [0.25, 0.5, 0.25, 0])
     np.testing.assert_allclose(BY_PERSON.truth(np.array(["bus", "car"])), [0.5, 0.5, 0, 0])
 
 
-def test_only_reports_with_places_make_a_table():
+def test_release_rejects_reports_without_places():
     with pytest.raises(InvalidParameter, match="order shuffle"):
         BY_POINT.estimate(Collected(rounds=(np.array([0]),), sent=1), TRUE)
     nobody = Placed(
@@ -259,7 +259,7 @@ def test_only_reports_with_places_make_a_table():
 @pytest.mark.parametrize(
     "places", [{}, {"points": np.array([[0.1], [0.2], [0.3], [0.4]])}, {"groups": tuple("abcd")}]
 )
-def test_what_was_collected_survives_a_restart(places):
+def test_placed_reports_survive_a_restart(places):
     """A journal keeps it as bytes."""
     one = collected(**places)
     again = unpack_output(pack_output(one), Placed)

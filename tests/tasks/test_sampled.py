@@ -7,7 +7,7 @@ from incrowd.protocols.check_in.simulate import CheckedIn
 from incrowd.tasks.base import Collected
 
 
-def test_limits_cover_the_luck_of_who_was_in():
+def test_check_in_limits_cover_random_participation():
     # So little noise that nearly all of the error is who was in.
     randomizer = ic.KRR(categories=2, epsilon=8.0)
     values = np.arange(1000) % 2
@@ -19,7 +19,7 @@ def test_limits_cover_the_luck_of_who_was_in():
     assert 178 <= covered <= 199
 
 
-def test_limits_are_wider_than_those_of_the_noise_alone():
+def test_sampled_limits_are_wider_than_those_of_noise_alone():
     randomizer = ic.KRR(categories=3, epsilon=4.0)
     task = ic.Histogram(categories=("a", "b", "c"), complete=True)
     rng = np.random.default_rng(1)
@@ -30,7 +30,7 @@ def test_limits_are_wider_than_those_of_the_noise_alone():
     assert (sampled.standard_error > 1.3 * alone.standard_error).all()
 
 
-def test_what_the_first_rounds_brought():
+def test_collected_first_keeps_the_first_rounds():
     rounds = (np.array([0, 1]), np.array([], int), np.array([1]))
     whole = CheckedIn(rounds=rounds, sent=3, present=(9, 8, 7))
     part = whole.first(2)

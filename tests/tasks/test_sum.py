@@ -6,7 +6,7 @@ import pytest
 import incrowd as ic
 
 
-def test_a_sum_is_the_mean_times_the_people():
+def test_sum_is_the_mean_times_the_people():
     values = np.random.default_rng(1).uniform(-5, 15, 5000)
     protocol = ic.TrustedShuffle(ic.OneBit(epsilon=2.0), n=5000)
     mean, total = (
@@ -19,7 +19,7 @@ def test_a_sum_is_the_mean_times_the_people():
     assert total.low[0] < values.sum() < total.high[0]
 
 
-def test_truth_and_scale():
+def test_sum_truth_and_scale_are_over_all_people():
     task = ic.Sum(bounds=(0, 10))
     assert task.truth(np.array([1, 2, 3.5])) == pytest.approx([6.5, 0])
     assert task.scale(20) == 200

@@ -1,4 +1,4 @@
-"""What is asked: tasks encode raw values and turn reports into answers."""
+"""Tasks: the questions of surveys, which encode raw values and turn reports into answers."""
 
 from __future__ import annotations
 
@@ -38,14 +38,13 @@ __all__ = [
 
 
 def natural_task(randomizer: Randomizer) -> Task:
-    """The question that a randomizer's own values ask: codes, numbers in [0, 1], unit vectors."""
+    """Return the task about a randomizer's own values: codes, numbers in [0, 1], unit vectors."""
     if randomizer.domain == "target":
         raise InvalidParameter("what goes to a target is for a query to say: pass a Query as task")
     described = cast(Any, randomizer)
     try:
         if randomizer.domain == "category":
-            names = tuple(str(code) for code in range(described.categories))
-            return Histogram(categories=names, complete=True)
+            return Histogram(categories=tuple(map(str, range(described.categories))), complete=True)
         if randomizer.domain == "vector":
             return Vector(dimension=described.dimension)
     except AttributeError as missing:

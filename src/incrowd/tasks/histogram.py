@@ -22,8 +22,6 @@ from incrowd.randomizers.base import ABSENT, Domain, FloatArray, Randomizer
 from incrowd.tasks.base import Task, check_rows
 from incrowd.tasks.raw import NO_ANSWER, ColumnDomain, Gaps, missing, texts
 
-_SHOWN = 12
-
 
 class Histogram(Task, frozen=True, kw_only=True, tag="histogram"):
     """The frequency of each of ``categories``; the code of a category is its position."""
@@ -34,7 +32,6 @@ class Histogram(Task, frozen=True, kw_only=True, tag="histogram"):
     domain: ClassVar[Domain] = "category"
 
     def __post_init__(self) -> None:
-        """Refuse categories that are not at least two different names."""
         # A text is iterable too: "ab" would silently become the categories a and b.
         if isinstance(self.categories, str | bytes) or not isinstance(self.categories, Iterable):
             raise InvalidParameter(
@@ -46,7 +43,7 @@ class Histogram(Task, frozen=True, kw_only=True, tag="histogram"):
         names = tuple(str(name) for name in self.categories)
         if len(names) < 2 or len(set(names)) != len(names):
             raise InvalidParameter(
-                f"categories must be at least two different names, got {_listed(names)}",
+                f"categories must be at least two different names, got {_shown(names)}",
                 field="categories",
             )
         if not self.complete and NO_ANSWER in names:
@@ -77,25 +74,26 @@ class Histogram(Task, frozen=True, kw_only=True, tag="histogram"):
 
     def domains(self, column: str) -> Mapping[str, ColumnDomain]:
         """The categories of the column."""
-        found = ColumnDomain("category", categories=self.categories, complete=self.complete)
-        return {column: found}
+        return {column: ColumnDomain("category", self.categories, complete=self.complete)}
 
     def encode(self, column: NDArray[Any]) -> NDArray[np.int64]:
-        """The code of every value; what has none becomes the reserved one, or absent."""
-        return self._codes(column, ABSENT if self.complete else len(self.categories))
+        """Code of every value; one without becomes the reserved one, or absent."""
+        unknown = ABSENT if self.complete else len(self.categories)
+        return self._codes(self._answers(column), unknown)
 
     def gaps(self, column: NDArray[Any]) -> Gaps:
-        """Rows without an answer, and rows whose answer is no category."""
-        return Gaps.of(missing(np.asarray(column)), self._codes(column, ABSENT) != ABSENT)
+        """Count rows without an answer, and rows whose answer is no category."""
+        answers = self._answers(column)
+        return Gaps.of(missing(answers), self._codes(answers, ABSENT) != ABSENT)
 
     def truth(self, column: NDArray[Any]) -> FloatArray:
         """The frequencies in the raw values; of a complete histogram among usable answers."""
-        codes = self.encode(column)
+        codes = Histogram.encode(self, column)
         counts = np.bincount(codes[codes != ABSENT], minlength=len(self.labels))
         return counts / counts.sum() if counts.any() else np.full(counts.size, np.nan)
 
     def effect(self, randomizer: Randomizer) -> str:
-        """The place of missing answers in the frequencies."""
+        """Say how missing answers count in the frequencies."""
         del randomizer
         if self.complete:
             return (
@@ -108,8 +106,10 @@ class Histogram(Task, frozen=True, kw_only=True, tag="histogram"):
             "are shares of all people, those included."
         )
 
-    def _codes(self, column: NDArray[Any], unknown: int) -> NDArray[np.int64]:
-        array = check_rows(column, axes=1)
+    def _answers(self, column: NDArray[Any]) -> NDArray[Any]:
+        return check_rows(column, axes=1)
+
+    def _codes(self, array: NDArray[Any], unknown: int) -> NDArray[np.int64]:
         code_of = {name: code for code, name in enumerate(self.categories)}
         if array.dtype.kind in "OV":
             found = (code_of.get(text, unknown) for text in texts(array))
@@ -119,6 +119,6 @@ class Histogram(Task, frozen=True, kw_only=True, tag="histogram"):
         return np.asarray(table, np.int64)[inverse]
 
 
-def _listed(names: tuple[str, ...]) -> str:
-    shown = ", ".join(names[:_SHOWN])
-    return f"{shown}, … ({len(names)} in all)" if len(names) > _SHOWN else shown
+def _shown(names: tuple[str, ...], most: int = 12) -> str:
+    shown = ", ".join(names[:most])
+    return f"{shown}, … ({len(names)} in all)" if len(names) > most else shown

@@ -24,19 +24,34 @@ from numpy.typing import NDArray
 
 from incrowd import checks
 from incrowd.errors import InvalidParameter
-from incrowd.randomizers.base import (
-    Domain,
-    Estimate,
-    FloatArray,
-    Randomizer,
-    normal_half_width,
-)
+from incrowd.randomizers.base import Domain, Estimate, FloatArray, Randomizer, normal_half_width
 from incrowd.randomizers.ternary import NONE
 from incrowd.tasks.base import Answer, Collected, Task, check_rows
-from incrowd.tasks.ratio import ratio
 from incrowd.tasks.raw import NO_ANSWER, ColumnDomain, Gaps, floats, missing
 
 _UNIT_TOLERANCE = 1e-6
+Row = tuple[float, float, float, float]
+"""Value, lower limit, upper limit and standard error."""
+
+
+def fieller(top: float, bottom: float, covariance: FloatArray, z: float) -> Row | None:
+    """Return top/bottom of two estimates with Fieller's limits; None if bottom may be zero.
+
+    For estimates t and b ≥ 0 of τ and β that are about normal, t − m·b has mean zero at m = τ/β and
+    the variance v(m) = Var t − 2m·Cov + m²·Var b. The limits are those m with (t − m·b)² ≤ z²·v(m):
+    they cover τ/β as often as the normal law says, however close b is to zero. Where b cannot be
+    told from zero they are no interval. The standard error is that of the delta method, √v(m̂)/b.
+    """
+    (of_top, both), (_, of_bottom) = np.asarray(covariance).tolist()
+    # (t − m·b)² = z²·v(m) as a·m² − 2·h·m + c = 0.
+    a = bottom**2 - z**2 * of_bottom
+    if bottom <= 0 or a <= 0:
+        return None
+    h, c = top * bottom - z**2 * both, top**2 - z**2 * of_top
+    root = math.sqrt(max(0.0, h * h - a * c))
+    value = top / bottom
+    variance = of_top - 2 * value * both + value**2 * of_bottom
+    return value, (h - root) / a, (h + root) / a, math.sqrt(max(0.0, variance)) / bottom
 
 
 class Mean(Task, frozen=True, kw_only=True, tag="mean"):
@@ -48,7 +63,6 @@ class Mean(Task, frozen=True, kw_only=True, tag="mean"):
     domain: ClassVar[Domain] = "interval"
 
     def __post_init__(self) -> None:
-        """Refuse bounds that are not two finite numbers in order."""
         checks.instance(self.complete, bool, "complete", "True")
         try:
             first, last = self.bounds
@@ -70,15 +84,17 @@ class Mean(Task, frozen=True, kw_only=True, tag="mean"):
         return (self.kind,) if self.complete else (self.kind, NO_ANSWER)
 
     @property
-    def width(self) -> float:
-        """The distance between the bounds."""
-        low, high = self.bounds
-        return high - low
+    def _width(self) -> float:
+        return self.bounds[1] - self.bounds[0]
+
+    @property
+    def _middle(self) -> float:
+        return self.bounds[0] / 2 + self.bounds[1] / 2
 
     def scale(self, people: int) -> float:
-        """The distance between the bounds."""
+        """Distance between the bounds."""
         del people
-        return self.width
+        return self._width
 
     def require(self, randomizer: Randomizer) -> None:
         """Refuse a randomizer for another domain, and one with an outcome for none."""
@@ -91,15 +107,14 @@ class Mean(Task, frozen=True, kw_only=True, tag="mean"):
 
     def domains(self, column: str) -> Mapping[str, ColumnDomain]:
         """The bounds of the column."""
-        low, high = self.bounds
-        return {column: ColumnDomain("number", low=low, high=high, complete=self.complete)}
+        return {column: ColumnDomain("number", (), *self.bounds, complete=self.complete)}
 
     def encode(self, column: NDArray[Any]) -> FloatArray:
-        """Every number clipped to the bounds and scaled to [0, 1]; NaN for what is none."""
-        return (self._numbers(column) - self.bounds[0]) / self.width
+        """Clip every number to the bounds and scale it to [0, 1]; NaN for what is none."""
+        return (self._numbers(column) - self.bounds[0]) / self._width
 
     def gaps(self, column: NDArray[Any]) -> Gaps:
-        """Rows without a number, and rows with one outside the bounds or with other text."""
+        """Count rows without a number, and rows with one outside the bounds or with other text."""
         numbers, (low, high) = floats(check_rows(column, axes=1)), self.bounds
         return Gaps.of(missing(np.asarray(column)), (numbers >= low) & (numbers <= high))
 
@@ -111,19 +126,23 @@ class Mean(Task, frozen=True, kw_only=True, tag="mean"):
         return np.array(found[: len(self.labels)])
 
     def effect(self, randomizer: Randomizer) -> str:
-        """The place of missing numbers in the estimate."""
+        """Say how missing numbers count in the estimate."""
         if randomizer.reports_missing:
-            return (
+            told = (
                 f"The {self.kind} is over the people who answered, and {NO_ANSWER!r} is the share "
-                "of the people who did not. A number outside the bounds counts as the nearest "
-                "bound."
+                "of the people who did not."
             )
-        return f"{self._bias} A number outside the bounds counts as the nearest bound."
+        else:
+            told = (
+                "A person without an answer counts as the middle of the bounds, "
+                f"{self._middle:g}: {self._bias}"
+            )
+        return f"{told} A number outside the bounds counts as the nearest bound."
 
     def estimate(
         self, collected: Collected, randomizer: Randomizer, confidence: float = 0.95
     ) -> Answer:
-        """The answer from the reports alone."""
+        """Estimate the answer from the reports alone."""
         if not randomizer.reports_missing:
             plain = Task.estimate(self, collected, randomizer, confidence)
             return replace(plain, labels=(self.kind,))
@@ -131,89 +150,67 @@ class Mean(Task, frozen=True, kw_only=True, tag="mean"):
         z = normal_half_width(confidence)
         found, people = collected.estimate(randomizer), collected.people
         answered = np.array([[0.0, 1.0, 0.0], [1.0, 1.0, 0.0]])
-        value = answered @ found.value
-        first = self._row(value, answered @ found.covariance @ answered.T, people, z)
+        covariance = answered @ found.covariance @ answered.T
+        first = self._row(answered @ found.value, covariance, people, z)
         none, error = float(found.value[NONE]), math.sqrt(max(0.0, float(found.variance[NONE])))
         rows = np.array([first, (none, none - z * error, none + z * error, error)])
-        return Answer(
-            labels=(self.kind, NO_ANSWER),
-            value=rows[:, 0],
-            low=rows[:, 1],
-            high=rows[:, 2],
-            standard_error=rows[:, 3],
-            confidence=confidence,
-            people=people,
-            missing=self.effect(randomizer),
-        )
+        labels, told = (self.kind, NO_ANSWER), self.effect(randomizer)
+        mean, low, high, errors = rows.T
+        return Answer(labels, mean, low, high, errors, confidence, people, told)
 
     def in_units(self, estimate: Estimate, people: int) -> Estimate:
         """From [0, 1] back to the bounds."""
-        times = self.scale(people) / self.width
+        times = self.scale(people) / self._width
         return Estimate(
-            value=np.atleast_1d(times * (self.bounds[0] + self.width * estimate.value)),
-            variance=np.atleast_1d((times * self.width) ** 2 * estimate.variance),
+            value=np.atleast_1d(times * (self.bounds[0] + self._width * estimate.value)),
+            variance=np.atleast_1d((times * self._width) ** 2 * estimate.variance),
             reports=estimate.reports,
         )
 
     @property
     def _bias(self) -> str:
-        middle = self.bounds[0] / 2 + self.bounds[1] / 2
-        return (
-            f"A person without an answer counts as the middle of the bounds, {middle:g}: where a "
-            f"share q of the people has none, the mean is off by q·({middle:g} − mean)."
-        )
+        middle = f"{self._middle:g}"
+        return f"where a share q of the people has none, the mean is off by q·({middle} − mean)."
 
-    def _row(
-        self, value: FloatArray, covariance: FloatArray, people: int, z: float
-    ) -> tuple[float, float, float, float]:
-        """The mean with its limits and standard error.
+    def _row(self, value: FloatArray, covariance: FloatArray, people: int, z: float) -> Row:
+        """First row of the answer, from estimates of the share of people with a number, and of it.
 
-        From the share of people who have a number times its mean, and that share. Where it cannot
-        be told from zero, only the bounds are known of the mean.
+        The first estimate is that share times the mean. Where the share cannot be told from zero,
+        only the bounds are known of the mean.
         """
         del people
-        (low, high), found = self.bounds, ratio(value[0], value[1], covariance, z)
+        (low, high), width = self.bounds, self._width
+        found = fieller(value[0], value[1], covariance, z)
         if found is None:
-            return low / 2 + high / 2, low, high, self.width / 2
-        return (
-            low + self.width * found.value,
-            low + self.width * found.low,
-            low + self.width * found.high,
-            self.width * found.standard_error,
-        )
+            return self._middle, low, high, width / 2
+        ratio, least, most, error = found
+        return low + width * ratio, low + width * least, low + width * most, width * error
 
     def _summary(self, numbers: FloatArray) -> float:
         return math.fsum(numbers) / numbers.size if numbers.size else math.nan
 
     def _numbers(self, column: NDArray[Any]) -> FloatArray:
-        """Every number, clipped to the bounds; NaN for what is none."""
         return np.asarray(np.clip(floats(check_rows(column, axes=1)), *self.bounds))
 
 
 class Sum(Mean, frozen=True, kw_only=True, tag="sum"):
     """The sum of a number that lies within ``bounds``, over the people who took part and have one.
 
-    With a randomizer other than ``ternary``, and for a complete column, over all who took part, of
-    whom those without a number count as the middle of the bounds.
+    With another randomizer than ``ternary``, and for a complete column, over all who took part:
+    those without a number count as the middle of the bounds.
     """
 
     def scale(self, people: int) -> float:
-        """The distance between the bounds, once for each person."""
-        return people * self.width
+        """Distance between the bounds, once for each person."""
+        return people * self._width
 
     @property
     def _bias(self) -> str:
-        middle = self.bounds[0] / 2 + self.bounds[1] / 2
-        return (
-            f"A person without an answer counts as the middle of the bounds, {middle:g}: the sum "
-            f"is larger than that of the others by {middle:g} for each."
-        )
+        return f"the sum is larger than that of the others by {self._middle:g} for each."
 
-    def _row(
-        self, value: FloatArray, covariance: FloatArray, people: int, z: float
-    ) -> tuple[float, float, float, float]:
-        """The sum with its limits and standard error: linear in both estimates."""
-        weights = people * np.array([self.width, self.bounds[0]])
+    def _row(self, value: FloatArray, covariance: FloatArray, people: int, z: float) -> Row:
+        # Linear in both estimates.
+        weights = people * np.array([self._width, self.bounds[0]])
         total = float(weights @ value)
         error = math.sqrt(max(0.0, float(weights @ covariance @ weights)))
         return total, total - z * error, total + z * error, error
@@ -230,13 +227,12 @@ class Vector(Task, frozen=True, kw_only=True, tag="vector"):
     domain: ClassVar[Domain] = "vector"
 
     def __post_init__(self) -> None:
-        """Refuse a dimension below one."""
         checks.integer(self.dimension, "dimension", at_least=1)
 
     @property
     def labels(self) -> tuple[str, ...]:
         """One row per coordinate, counted from 0."""
-        return tuple(str(coordinate) for coordinate in range(self.dimension))
+        return tuple(map(str, range(self.dimension)))
 
     def require(self, randomizer: Randomizer) -> None:
         """Refuse a randomizer for another domain or another dimension."""
@@ -253,7 +249,7 @@ class Vector(Task, frozen=True, kw_only=True, tag="vector"):
         return {column: ColumnDomain("vector")}
 
     def encode(self, column: NDArray[Any]) -> FloatArray:
-        """Every row scaled to length one; a row of NaN for one that has no direction."""
+        """Scale every row to length one; a row of NaN for one that has no direction."""
         vectors = self._vectors(column)
         lengths = _lengths(vectors)[:, None]
         usable = np.isfinite(lengths) & (lengths > 0)
@@ -262,7 +258,7 @@ class Vector(Task, frozen=True, kw_only=True, tag="vector"):
         return np.where(exact, vectors, scaled)
 
     def gaps(self, column: NDArray[Any]) -> Gaps:
-        """Rows with a missing coordinate, and rows of another length than one."""
+        """Count rows with a missing coordinate, and rows of another length than one."""
         usual = np.abs(_lengths(self._vectors(column)) - 1) <= _UNIT_TOLERANCE
         return Gaps.of(np.asarray(missing(np.asarray(column)).any(axis=1)), usual)
 
@@ -273,7 +269,7 @@ class Vector(Task, frozen=True, kw_only=True, tag="vector"):
         return np.asarray(there.mean(axis=0)) if len(there) else np.full(self.dimension, np.nan)
 
     def effect(self, randomizer: Randomizer) -> str:
-        """The place of missing vectors in the estimate."""
+        """Say how missing vectors count in the estimate."""
         del randomizer
         return (
             "A person without a vector counts as a random direction: where a share q of the people "
@@ -290,6 +286,6 @@ class Vector(Task, frozen=True, kw_only=True, tag="vector"):
 
 
 def _lengths(vectors: FloatArray) -> FloatArray:
-    """The length of each row; not finite where it cannot be held."""
+    # Not finite where a double cannot hold it.
     with np.errstate(over="ignore", invalid="ignore"):
         return np.asarray(np.linalg.norm(vectors, axis=1), np.float64)

@@ -1,4 +1,4 @@
-"""Raw values of a column: which are missing, and which text or number each of the others is.
+"""Raw values of a column: missing ones, and the text or number that each of the others is.
 
 Every function is total: no value makes it raise. A value is missing if it is ``None``, NaN, or text
 without a visible character. The reading of one value never depends on the values beside it, so that
@@ -40,8 +40,8 @@ class ColumnDomain:
 class Gaps:
     """Counts of rows without a usable answer, of data that are at hand.
 
-    ``missing`` rows have no answer, ``outside`` ones have one outside the domain; ``first`` is the
-    number of the first row that is outside, counted from 1.
+    ``missing`` rows have no answer, ``outside`` ones an answer outside the domain; ``first`` is the
+    number of the first of the latter, counted from 1.
     """
 
     missing: int = 0
@@ -50,23 +50,21 @@ class Gaps:
 
     @classmethod
     def of(cls, missing: NDArray[np.bool_], usable: NDArray[np.bool_]) -> Gaps:
-        """Counts from what is missing and what is usable, row by row."""
+        """Count from what is missing and what is usable, row by row."""
         outside = np.flatnonzero(~missing & ~usable)
         first = int(outside[0]) + 1 if outside.size else None
         return cls(int(np.count_nonzero(missing & ~usable)), outside.size, first)
 
 
 def blank(cells: Sequence[Sequence[str | None]]) -> list[list[str]]:
-    """The same cells with an empty text for each that is missing."""
+    """Put an empty text for each cell that is missing."""
     return [["" if cell is None else cell for cell in each] for each in cells]
 
 
 def missing(column: NDArray[Any]) -> NDArray[np.bool_]:
     """Whether each value is missing."""
-    if column.dtype.kind == "f":
+    if column.dtype.kind in "fbiu":
         return np.asarray(np.isnan(column))
-    if column.dtype.kind in "biu":
-        return np.zeros(column.shape, np.bool_)
     return _each(column, lambda value: not _text(value).strip(), np.bool_)
 
 

@@ -19,7 +19,7 @@ class TaskPlugin(Plugin):
     """A task by its name, for entry points of the group ``incrowd.tasks``."""
 
     domain: Domain
-    """The values that a randomizer gets from it."""
+    """Domain of the values that a randomizer gets from it."""
     column: bool = True
     """Whether a survey file names one column of the data for it."""
 
@@ -27,7 +27,7 @@ class TaskPlugin(Plugin):
 _HERE = "incrowd.tasks"
 
 TASKS: Final = Registry(
-    "incrowd.tasks",
+    _HERE,
     "task",
     TaskPlugin,
     (

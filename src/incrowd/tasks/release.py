@@ -1,7 +1,7 @@
-"""A table of everybody's reports, each at somebody's place: what a map or a trend is made from.
+"""A table of reports by place, for maps and trends.
 
 Besides their answer people have a *place*, which is public: coordinates, the names of groups that
-they belong to, or only who they are. A release gives each place a report; a protocol says whose. On
+they belong to, or only their number. A release gives each place a report; a protocol says whose. On
 the whole the reports are the ones that were sent, so the frequencies of the categories over all
 people are estimated from them as ever, whatever was shuffled.
 
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,14 +28,13 @@ from incrowd.errors import InvalidParameter
 from incrowd.randomizers.base import FloatArray, Randomizer
 from incrowd.tasks.base import Answer, AnswerContext, Collected, PlaceKind, check_rows
 from incrowd.tasks.histogram import Histogram
-from incrowd.tasks.raw import NO_ANSWER, ColumnDomain, Gaps, blank, floats, texts
+from incrowd.tasks.raw import NO_ANSWER, ColumnDomain, blank, floats, texts
 
 MOST_GROUP_TEXT = 200
-"""How long the names of one person's groups may be together."""
+"""Longest text of one person's groups, in characters."""
 _MOST_AXES = 8
-_SEPARATOR = ";"
 _EXACT = 2.0**53
-"""Below it a double that is whole is that number and no other."""
+"""Below it a whole double is that number and no other."""
 _MOST_MAPS = 4
 _ACROSS = 24
 """Squares of a map from one side to the other."""
@@ -44,13 +43,8 @@ _AROUND, _LEAST = 0.03, 30
 
 
 def group_names(text: str) -> tuple[str, ...]:
-    """The groups that a person belongs to, from the text of their cell."""
-    return tuple(name for each in text.split(_SEPARATOR) if (name := each.strip()))
-
-
-def settled_groups(texts: Sequence[str]) -> list[str]:
-    """The texts, with the group ``no answer`` for each that names no group or is too long."""
-    return [text if names_group(text) else NO_ANSWER for text in texts]
+    """Split the text of a cell into the groups that a person belongs to."""
+    return tuple(name for each in text.split(";") if (name := each.strip()))
 
 
 def names_group(text: str) -> bool:
@@ -58,18 +52,12 @@ def names_group(text: str) -> bool:
     return len(text) <= MOST_GROUP_TEXT and bool(group_names(text))
 
 
-def settled_points(table: NDArray[Any]) -> FloatArray:
-    """Coordinates, a row per person; the origin for a row that is not all finite numbers."""
-    points = floats(table)
-    return np.where(np.isfinite(points).all(axis=1, keepdims=True), points, 0.0)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Placed(Collected):
     """Reports at the places of the people among whom they were shuffled.
 
     ``who`` numbers these people, and ``points`` or ``groups`` are their places, in the same order;
-    both are none where a place is just a person. Report i of the only round stands at the place
+    both are None if a place is just a person. Report i of the only round stands at the place
     ``at[i]`` of that order; a place whose report could not be read has none.
     """
 
@@ -79,7 +67,6 @@ class Placed(Collected):
     groups: tuple[str, ...] | None = None
 
     def __repr__(self) -> str:
-        """How much arrived, without the reports."""
         return f"Placed({self.received} of {self.sent} reports, places = {len(self.who)})"
 
 
@@ -92,23 +79,20 @@ class Released(Answer):
     points: FloatArray | None = None
     groups: tuple[str, ...] | None = None
     columns: tuple[str, ...] = ()
-    """What the parts of a place are called."""
+    """Names of the parts of a place."""
 
     @property
     def rows(self) -> list[list[Any]]:
-        """The table: place by place, whose it is or where, and the category that stands there.
+        """The table: each place and the category that stands there.
 
-        Sorted by what it says: how people happened to be numbered is not for everyone.
+        Sorted by content: how people happened to be numbered is not for everyone.
         """
         names = np.array(self.labels)[self.codes].tolist()
         if self.points is not None:
             columns = [_tidy(axis) for axis in self.points.T.tolist()]
-            places: list[list[Any]] = [list(each) for each in zip(*columns, strict=True)]
-        elif self.groups is not None:
-            places = [[each] for each in self.groups]
         else:
-            places = [[person] for person in self.who.tolist()]
-        return sorted([*place, name] for place, name in zip(places, names, strict=True))
+            columns = [self.who.tolist() if self.groups is None else list(self.groups)]
+        return sorted(list(row) for row in zip(*columns, names, strict=True))
 
     def sections(self, context: AnswerContext) -> tuple[Section, ...]:
         """The frequencies, the table for a file, and a map where places are on a plane."""
@@ -118,12 +102,15 @@ class Released(Answer):
         return (*Answer.sections(self, context), *self._map(context), released)
 
     def _map(self, context: AnswerContext) -> tuple[Section, ...]:
-        points = self.points
+        points, randomizer = self.points, context.randomizer
         if points is None or points.shape[1] != 2:
             return ()
+        from scipy.spatial import cKDTree
+
         nearest = min(len(points), max(_LEAST, math.ceil(_AROUND * len(points))))
         grid = _squares(points)
-        estimated = local_shares(self, context.randomizer, grid, nearest)
+        around = np.asarray(cKDTree(points).query(grid, k=[*range(1, nearest + 1)])[1])
+        estimated = np.array([randomizer.estimate(self.codes[rows]).value for rows in around])
         largest = np.argsort(-self.value, kind="stable")[:_MOST_MAPS]
         # One degree of longitude is shorter than one of latitude, away from the equator.
         middle = math.radians(float(points[:, 0].mean()))
@@ -151,28 +138,11 @@ class Released(Answer):
 
 
 def _squares(points: FloatArray) -> FloatArray:
-    """The middles of squares that have somebody in them, in a regular grid over all points."""
+    # Middles of the occupied squares of a regular grid.
     low, high = points.min(axis=0), points.max(axis=0)
     step = np.where(high > low, (high - low) / _ACROSS, 1.0)
     cells = np.unique(np.minimum((points - low) // step, _ACROSS - 1), axis=0)
     return np.asarray(low + (cells + 0.5) * step)
-
-
-def local_shares(
-    released: Released, randomizer: Randomizer, points: FloatArray, nearest: int
-) -> FloatArray:
-    """At each of these points, the estimated shares of the categories among the people around it.
-
-    They are estimated from the ``nearest`` rows of the table: the noise of the randomizer is
-    removed, what the shuffle has mixed is not. Distances are those of the numbers as they are.
-    """
-    from scipy.spatial import cKDTree
-
-    if released.points is None:
-        raise InvalidParameter("there is no map of a release without coordinates")
-    among = min(nearest, len(released.codes))
-    rows = np.asarray(cKDTree(released.points).query(points, k=[*range(1, among + 1)])[1])
-    return np.array([randomizer.estimate(released.codes[near]).value for near in rows])
 
 
 class Release(Histogram, frozen=True, kw_only=True, tag="release"):
@@ -180,7 +150,7 @@ class Release(Histogram, frozen=True, kw_only=True, tag="release"):
 
     ``coordinates`` names the columns of numbers that say where people are. ``groups`` names the
     column with the groups that they belong to, separated by semicolons. Without either a place is a
-    person, and who is near whom is for the protocol to know.
+    person, and the protocol knows who is near whom.
     """
 
     coordinates: tuple[str, ...] = ()
@@ -189,7 +159,6 @@ class Release(Histogram, frozen=True, kw_only=True, tag="release"):
     collected_type: ClassVar[type[Collected]] = Placed
 
     def __post_init__(self) -> None:
-        """Refuse places of two kinds."""
         Histogram.__post_init__(self)
         if isinstance(self.coordinates, str) or len(self.coordinates) > _MOST_AXES:
             raise InvalidParameter(
@@ -207,14 +176,12 @@ class Release(Histogram, frozen=True, kw_only=True, tag="release"):
 
     @property
     def places(self) -> PlaceKind:
-        """What is known of where people are."""
-        if self.coordinates:
-            return "points"
-        return "groups" if self.groups else "people"
+        """Kind of the places of people."""
+        return "points" if self.coordinates else "groups" if self.groups else "people"
 
     @property
     def axes(self) -> int:
-        """How many coordinates there are."""
+        """Number of coordinates."""
         return len(self.coordinates)
 
     def default_question(self, column: str) -> str:
@@ -240,11 +207,9 @@ class Release(Histogram, frozen=True, kw_only=True, tag="release"):
                 f"{randomizer.kind} sends something else"
             )
 
-    # What people hold.
-
     def asks(self, column: str) -> tuple[str, ...]:
         """The answer, and the columns of the place, which is released as it is."""
-        place = (*self.coordinates, *((self.groups,) if self.groups else ()))
+        place = (self.groups,) if self.groups else self.coordinates
         if column in place:
             raise InvalidParameter(
                 f"{column!r} is what people are asked, and cannot say where they are too: places "
@@ -275,52 +240,44 @@ class Release(Histogram, frozen=True, kw_only=True, tag="release"):
         return table[:, 0] if self.places == "people" else table
 
     def encode(self, column: NDArray[Any]) -> NDArray[Any]:
-        """A row per person: the code of the answer, and the place."""
+        """Encode a row per person: the code of the answer, and the place."""
+        codes = Histogram.encode(self, column)
         if self.places == "people":
-            return Histogram.encode(self, column)
-        table = self._table(column)
-        encoded = np.empty(len(table), self.dtype)
-        encoded["value"] = Histogram.encode(self, table[:, 0])
+            return codes
+        table, encoded = self._table(column), np.empty(len(codes), self.dtype)
+        encoded["value"] = codes
         if self.coordinates:
-            encoded["point"] = settled_points(table[:, 1:])
+            points = floats(table[:, 1:])
+            usable = np.isfinite(points).all(axis=1, keepdims=True)
+            encoded["point"] = np.where(usable, points, 0.0)
         else:
-            encoded["groups"] = settled_groups(texts(table[:, 1]))
+            names = texts(table[:, 1])
+            encoded["groups"] = [each if names_group(each) else NO_ANSWER for each in names]
         return encoded
 
-    def gaps(self, column: NDArray[Any]) -> Gaps:
-        """Rows without an answer, and rows whose answer is no category."""
-        return Histogram.gaps(self, self._answers(column))
-
-    def truth(self, column: NDArray[Any]) -> FloatArray:
-        """The frequencies in the raw values."""
-        asked = Histogram(categories=self.categories, complete=self.complete)
-        return asked.truth(self._answers(column))
-
     def _answers(self, column: NDArray[Any]) -> NDArray[Any]:
-        return np.asarray(column) if self.places == "people" else self._table(column)[:, 0]
+        if self.places == "people":
+            return Histogram._answers(self, column)
+        return self._table(column)[:, 0]
 
     def _table(self, column: NDArray[Any]) -> NDArray[Any]:
-        table = check_rows(column, axes=2)
-        width = len(self.asks(""))
-        if table.shape[1] != width:
+        table, (_, *place) = check_rows(column, axes=2), self.asks("")
+        if table.shape[1] != 1 + len(place):
             raise InvalidParameter(
-                f"a row must have {width} columns (the answer, then {', '.join(self.asks('')[1:])})"
-                f", got {table.shape[1]}"
+                f"a row must have {1 + len(place)} columns (the answer, then {', '.join(place)}), "
+                f"got {table.shape[1]}"
             )
         return table
-
-    # What comes out.
 
     def estimate(
         self, collected: Collected, randomizer: Randomizer, confidence: float = 0.95
     ) -> Released:
-        """The frequencies, and the table."""
+        """Estimate the frequencies, and make the table."""
         checks.instance(collected, Placed, "what was collected", "that of an order shuffle")
         placed: Any = collected
-        overall = Histogram.estimate(self, collected, randomizer, confidence)
-        kept = placed.at
+        overall, kept = Histogram.estimate(self, collected, randomizer, confidence), placed.at
         return Released(
-            **{field.name: getattr(overall, field.name) for field in fields(Answer)},
+            **vars(overall),
             who=placed.who[kept],
             codes=placed.pooled().astype(np.int64),
             points=None if placed.points is None else placed.points[kept],
@@ -330,6 +287,6 @@ class Release(Histogram, frozen=True, kw_only=True, tag="release"):
 
 
 def _tidy(axis: list[float]) -> list[Any]:
-    """Numbers as they would be written: a column of whole ones without points."""
+    # A column of whole numbers is written without points.
     whole = all(each.is_integer() and abs(each) < _EXACT for each in axis)
     return list(map(int, axis)) if whole else axis

@@ -1,4 +1,4 @@
-"""How the gradients of a round become one average, and what that costs in privacy.
+"""Channels: from the gradients of a round to one average, with its privacy.
 
 A :class:`Channel` is where learners differ: it takes the per-example gradients of the people who
 are in, returns an estimate of their average, and states the guarantee of a number of rounds.
@@ -16,8 +16,7 @@ the subspace through its start.
 *Own noise* (:class:`LocalNoise`): everyone adds Gaussian noise of σ·C to their clipped gradient.
 
 Whether the number of people in a round is public decides what an empty round may do: where it is
-(``counted``), nobody reports and nothing happens; where it is not, the curator adds the same noise
-as ever to nothing.
+(``counted``), nothing happens; where it is not, the curator adds the same noise as ever to nothing.
 """
 
 from __future__ import annotations
@@ -47,12 +46,12 @@ from incrowd.tasks.learning.privacy import SubsampledGaussian
 from incrowd.views import EVERYONE
 
 _WRITTEN_AT_ONCE = 1 << 22
-"""Numbers of gradients that are written down at once. Results depend on it: the streams do."""
+"""Numbers of gradients in memory. Results depend on it: the streams do."""
 
 
 @dataclass(frozen=True)
 class Crowd:
-    """How many people there are, how often each is in, and how many parameters a gradient has."""
+    """Number of people, chance of each to be in a round, and number of parameters."""
 
     people: int
     rate: float
@@ -62,48 +61,49 @@ class Crowd:
 
     @property
     def expected(self) -> float:
-        """How many people are in a round on average."""
+        """Number of people in a round on average."""
         return 1.0 if self.one else self.people * self.rate
 
 
 class Channel(ABC):
-    """Carries gradients; the privacy of one round, and of many, is stated here."""
+    """Base of the channels, which are frozen dataclasses."""
 
     counted: ClassVar[bool]
     """Whether the number of people in each round is part of what is released."""
     takes_one: ClassVar[bool] = False
     """Whether rounds of one person, drawn uniformly, are accounted for."""
+    name: ClassVar[str] = ""
+    """The name in checkpoints; that of the class, if empty."""
 
     @property
     def most_rounds(self) -> int | None:
-        """How many rounds anyone contributes to at most, where that is limited."""
+        """Limit on the rounds that one person contributes to; None without a limit."""
         return None
 
     @property
     def record_clip(self) -> float | None:
-        """The length that the gradient of each single record is clipped to, before their mean."""
+        """Clipping length of each single record's gradient, before their mean; None without."""
         return None
 
     @abstractmethod
     def average(self, batch: Batch, crowd: Crowd, seeds: Seeds, number: int) -> FloatArray | None:
-        """An estimate of the average clipped gradient in round ``number``; none from nobody."""
+        """Estimate the average clipped gradient in round ``number``; None from no one."""
 
     @abstractmethod
     def guarantee(self, crowd: Crowd, rounds: int) -> Guarantee:
-        """What is proven of this many rounds."""
+        """Return the guarantee of this many rounds."""
 
     def stopped(self, crowd: Crowd, rounds: int) -> Guarantee:
-        """The same where training may have ended before, because of what it had come to.
+        """Return the guarantee of training that may have ended before, in view of its results.
 
         Rounds that compose one by one prove it anyway: a part of them is a function of all.
         """
         return self.guarantee(crowd, rounds)
 
     def rounds_within(self, crowd: Crowd, wanted: int, epsilon: float, delta: float) -> int:
-        """The most rounds, up to those wanted, that are proven to stay within (ε, δ)."""
+        """Return the most rounds, up to those wanted, that are proven to stay within (ε, δ)."""
         # One point of a curve is cheaper than to look for the point where it meets δ.
-        within, beyond = 0, wanted + 1
-        trial = wanted
+        within, beyond, trial = 0, wanted + 1, wanted
         while beyond - within > 1:
             fits = self.guarantee(crowd, trial).delta(epsilon) <= delta
             within, beyond = (trial, beyond) if fits else (within, trial)
@@ -112,9 +112,9 @@ class Channel(ABC):
             within -= 1
         return within
 
-    @abstractmethod
     def describe(self) -> dict[str, Any]:
-        """What makes two channels the same, in types that JSON has."""
+        """Describe what makes two channels the same, in types that JSON has."""
+        return {"channel": self.name or type(self).__name__, **vars(self)}
 
 
 @dataclass(frozen=True)
@@ -124,25 +124,21 @@ class NoPrivacy(Channel):
     clip: float | None = None
     counted: ClassVar[bool] = True
     takes_one: ClassVar[bool] = True
+    name: ClassVar[str] = "plain"
 
     def __post_init__(self) -> None:
-        """Refuse a length that is none."""
         if self.clip is not None:
             check_clip(self.clip)
 
     def average(self, batch: Batch, crowd: Crowd, seeds: Seeds, number: int) -> FloatArray | None:
-        """The mean over those who are in."""
+        """Take the mean over the people who are in."""
         del crowd, seeds, number
         return batch.summed(self.clip) / batch.count if batch.count else None
 
     def guarantee(self, crowd: Crowd, rounds: int) -> Guarantee:
-        """There is none."""
+        """Refuse: there is none."""
         del crowd, rounds
         raise NotProven("training without noise promises no privacy: choose another learner")
-
-    def describe(self) -> dict[str, Any]:
-        """The clipping length."""
-        return {"channel": "plain", "clip": self.clip}
 
 
 @dataclass(frozen=True)
@@ -156,20 +152,20 @@ class CentralNoise(Channel):
     sigma: float
     counted: ClassVar[bool] = False
     takes_one: ClassVar[bool] = True
+    name: ClassVar[str] = "central"
 
     def __post_init__(self) -> None:
-        """Refuse lengths and noise that are none."""
         check_clip(self.clip)
         SubsampledGaussian(1.0, self.sigma)
 
     def average(self, batch: Batch, crowd: Crowd, seeds: Seeds, number: int) -> FloatArray | None:
-        """The noisy sum over the expected number of people, also when nobody is in."""
+        """Divide the noisy sum by the expected number of people, also when no one is in."""
         noise = seeds.generator("noise", number).standard_normal(crowd.size)
         total = batch.summed(self.clip) + self.clip * self.sigma * noise
         return np.asarray(total / crowd.expected)
 
     def guarantee(self, crowd: Crowd, rounds: int) -> Guarantee:
-        """Against whoever sees the model after every round."""
+        """Return the guarantee for a view of the model after every round."""
         return Guarantee(
             profile=self._profile(crowd, rounds),
             view=frozenset({"analyst"}),
@@ -189,20 +185,16 @@ class CentralNoise(Channel):
         from incrowd.privacy.repeated import RepeatedProfile
         from incrowd.privacy.sampled import SampledProfile
 
-        # Whoever is not drawn is replaced by somebody else, whose gradient is anywhere in the ball.
+        # A person who is not drawn is replaced by another, whose gradient is anywhere in the ball.
         own = SampledProfile(GaussianProfile.replacing(self.sigma), crowd.rate)
         return RepeatedProfile(own, rounds)
-
-    def describe(self) -> dict[str, Any]:
-        """Clipping length and noise."""
-        return {"channel": "central", "clip": self.clip, "sigma": self.sigma}
 
 
 @dataclass(frozen=True)
 class LocalNoise(Channel):
-    """Everyone's own Gaussian noise, and everybody may see who sent what.
+    """Everyone's own Gaussian noise, with the senders in view.
 
-    With ``cap`` nobody contributes to more rounds than that.
+    With ``cap`` no one contributes to more rounds than that.
     """
 
     clip: float
@@ -210,9 +202,9 @@ class LocalNoise(Channel):
     cap: int | None = None
     counted: ClassVar[bool] = True
     takes_one: ClassVar[bool] = True
+    name: ClassVar[str] = "local noise"
 
     def __post_init__(self) -> None:
-        """Refuse lengths, noise and numbers of rounds that are none."""
         check_clip(self.clip)
         check_cap(self.cap)
         GaussianProfile.replacing(self.sigma)
@@ -225,17 +217,17 @@ class LocalNoise(Channel):
         return self.cap
 
     def average(self, batch: Batch, crowd: Crowd, seeds: Seeds, number: int) -> FloatArray | None:
-        """The mean of the noisy gradients; the noises are drawn as their sum."""
+        """Take the mean of the noisy gradients; the noises are drawn as their sum."""
         del crowd
         return noisy_mean(batch, self.clip, self.sigma, seeds.generator("noise", number))
 
     def guarantee(self, crowd: Crowd, rounds: int) -> Guarantee:
-        """One noise for each round a person is in, which is up to the cap or to chance."""
+        """Return the guarantee of one noise per round of a person, up to the cap or to chance."""
         if self.cap is not None:
             often = math.sqrt(min(self.cap, rounds)) * (1 + 2.0**-51)
             profile: Profile = GaussianProfile(2 / self.sigma * often)
         else:
-            # What is made for a σ may have a little more: the promise is of a little less.
+            # A randomizer made for a σ may have a little more: the guarantee is of a little less.
             alone = noise_apart(self.sigma * (1 - 2.0**-39))
             profile = ComposedProfile(((LocalProfile(thinned(alone, crowd.rate)), rounds),))
         return Guarantee(
@@ -245,14 +237,10 @@ class LocalNoise(Channel):
             assumptions=("the person's own device adds the noise as described", REAL_NOISE),
         )
 
-    def describe(self) -> dict[str, Any]:
-        """Clipping length, noise and cap."""
-        return {"channel": "local noise", "clip": self.clip, "sigma": self.sigma, "cap": self.cap}
-
 
 @dataclass(frozen=True)
 class VectorReports(Channel):
-    """Everyone's own randomized vector; subclasses say who is kept from seeing whose it is."""
+    """Everyone's own randomized vector; subclasses state who learns its sender."""
 
     clip: float
     epsilon0: float
@@ -260,14 +248,13 @@ class VectorReports(Channel):
     counted: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Refuse lengths, epsilons and dimensions that are none."""
         check_clip(self.clip)
         checks.epsilon(self.epsilon0, "epsilon0")
         if self.projection is not None:
             checks.integer(self.projection, "projection", 1)
 
     def randomizer(self, size: int) -> PrivUnit:
-        """PrivUnit on the sphere that clipped gradients of this size are put on."""
+        """Make the PrivUnit on the sphere that clipped gradients of this size are put on."""
         kept = size if self.projection is None else self.projection
         if kept > size:
             raise InvalidParameter(
@@ -276,15 +263,16 @@ class VectorReports(Channel):
         return PrivUnit(epsilon=self.epsilon0, dimension=kept + 1)
 
     def average(self, batch: Batch, crowd: Crowd, seeds: Seeds, number: int) -> FloatArray | None:
-        """Randomize some people after the other, and average the unbiased estimates."""
+        """Randomize block by block, and average the unbiased estimates."""
         if not batch.count:
             return None
         randomizer, rng = self.randomizer(crowd.size), seeds.generator("device", number)
-        subspace = self._subspace(crowd.size, seeds)
+        kept = self.projection
+        subspace = None if kept is None else _subspace(seeds.root, crowd.size, kept)
         total = np.zeros(randomizer.dimension - 1)
         step = max(1, _WRITTEN_AT_ONCE // crowd.size)
         for gradients, norms in batch.blocks:
-            for first in range(0, len(gradients), step):
+            for first in range(0, len(norms), step):
                 some = slice(first, first + step)
                 rows, lengths = gradients.rows(some), norms[some]
                 if subspace is not None:
@@ -296,7 +284,7 @@ class VectorReports(Channel):
         return found if subspace is None else np.asarray(subspace @ found)
 
     def on_sphere(self, rows: NDArray[Any], lengths: FloatArray) -> FloatArray:
-        """Clipped gradients over C, with the coordinate that makes their length one."""
+        """Divide clipped gradients by C, and add the coordinate that makes their length one."""
         there = np.empty((len(rows), rows.shape[1] + 1))
         scaled = there[:, :-1]
         np.multiply(rows, (clip_weights(lengths, self.clip) / self.clip)[:, None], out=scaled)
@@ -304,27 +292,15 @@ class VectorReports(Channel):
         there[:, -1] = np.sqrt(np.maximum(1.0 - inside, 0.0))
         return there
 
-    def _subspace(self, size: int, seeds: Seeds) -> FloatArray | None:
-        return None if self.projection is None else _subspace(seeds.root, size, self.projection)
-
-    def describe(self) -> dict[str, Any]:
-        """Clipping length, ε0 and subspace."""
-        return {
-            "channel": type(self).__name__,
-            "clip": self.clip,
-            "epsilon0": self.epsilon0,
-            "projection": self.projection,
-        }
-
 
 @dataclass(frozen=True)
 class LocalReports(VectorReports):
-    """Reports that everybody may see, with their senders: only the randomizer protects."""
+    """Reports in view of everybody, with their senders: only the randomizer protects."""
 
     takes_one: ClassVar[bool] = True
 
     def guarantee(self, crowd: Crowd, rounds: int) -> Guarantee:
-        """ε0 for each round a person happens to be in."""
+        """Return the guarantee: ε0 for each round a person happens to be in."""
         randomizer = self.randomizer(crowd.size)
         one = LocalProfile(thinned(randomizer, crowd.rate))
         return Guarantee(
@@ -344,21 +320,21 @@ def _subspace(root: int, size: int, kept: int) -> FloatArray:
 
 
 def check_clip(clip: float) -> float:
-    """The length that gradients are clipped to."""
+    """Check the length that gradients are clipped to."""
     if not (checks.number(clip, "clip") > 0 and math.isfinite(1 / clip)):
         raise InvalidParameter(f"clip must be above 0, got {clip!r}")
     return float(clip)
 
 
 def check_cap(cap: int | None) -> int | None:
-    """How many rounds one person contributes to at most."""
+    """Check the number of rounds that one person contributes to at most."""
     return None if cap is None else checks.integer(cap, "cap", 1)
 
 
 def noisy_mean(
     batch: Batch, clip: float, sigma: float, rng: np.random.Generator
 ) -> FloatArray | None:
-    """The mean of gradients, each with noise of σ·clip, which is drawn as a sum; none of none."""
+    """Mean of gradients, each with noise of σ·clip, drawn as their sum; None of none."""
     if not batch.count:
         return None
     together = clip * sigma * math.sqrt(batch.count) * rng.standard_normal(batch.size)
@@ -366,7 +342,7 @@ def noisy_mean(
 
 
 def noise_apart(sigma: float) -> Gaussian:
-    """Noise of σ·clip, as that of a number in [0, 1]: two clipped gradients are 2·clip apart."""
+    """Noise of σ·clip as that of a number in [0, 1]: two clipped gradients are 2·clip apart."""
     try:
         return Gaussian.with_sigma(checks.number(sigma, "sigma") / 2)
     except InvalidParameter as error:

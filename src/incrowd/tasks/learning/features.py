@@ -1,7 +1,7 @@
-"""Records made smaller or richer by maps that say nothing about anybody.
+"""Public maps of records, for each person's own device.
 
 A map is fixed before any data is seen: its numbers are public constants, or drawn from public
-randomness. So it needs no privacy, and everybody can apply it on their own device.
+randomness. So it needs no privacy.
 
 * :class:`Bounds` puts numbers with known bounds into [−1, 1].
 * :class:`UnitBall` shortens records that are longer than 1.
@@ -17,7 +17,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,16 +28,8 @@ from incrowd.randomizers.base import FloatArray
 from incrowd.randomness import Seeds
 
 
-class FeatureMap(Protocol):
-    """Turns records into records."""
-
-    def transform(self, records: NDArray[Any]) -> FloatArray:
-        """One row per record."""
-        ...
-
-
 def orthonormal(rows: int, columns: int, seeds: Seeds) -> FloatArray:
-    """A uniformly random matrix with orthonormal columns."""
+    """Draw a uniformly random matrix with orthonormal columns."""
     if not 1 <= columns <= rows:
         raise InvalidParameter(
             f"a projection keeps between 1 and all {rows} dimensions, got {columns}"
@@ -45,8 +37,7 @@ def orthonormal(rows: int, columns: int, seeds: Seeds) -> FloatArray:
     normals = seeds.generator("projection", rows, columns).standard_normal((rows, columns))
     turned, triangle = np.linalg.qr(normals)
     # The signs make the law uniform, whatever the library's convention.
-    found: FloatArray = turned * np.where(np.diag(triangle) < 0, -1.0, 1.0)
-    return found
+    return np.asarray(turned * np.where(np.diag(triangle) < 0, -1.0, 1.0))
 
 
 @dataclass(frozen=True)
@@ -57,7 +48,6 @@ class Bounds:
     high: float | Sequence[float]
 
     def __post_init__(self) -> None:
-        """Refuse bounds without room between them."""
         low, high = np.asarray(self.low, np.float64), np.asarray(self.high, np.float64)
         if not (np.isfinite(low).all() and np.isfinite(high).all() and np.all(low < high)):
             raise InvalidParameter(
@@ -65,10 +55,9 @@ class Bounds:
             )
 
     def transform(self, records: NDArray[Any]) -> FloatArray:
-        """The same rows between −1 and 1."""
+        """Scale each column to [−1, 1]."""
         low, high = np.asarray(self.low, np.float64), np.asarray(self.high, np.float64)
-        scaled: FloatArray = np.clip((_rows(records) - low) * (2 / (high - low)) - 1, -1.0, 1.0)
-        return scaled
+        return np.asarray(np.clip((_rows(records) - low) * (2 / (high - low)) - 1, -1.0, 1.0))
 
 
 @dataclass(frozen=True)
@@ -78,11 +67,10 @@ class UnitBall:
     radius: float = 1.0
 
     def __post_init__(self) -> None:
-        """Refuse a radius that is none."""
         _positive(self.radius, "radius")
 
     def transform(self, records: NDArray[Any]) -> FloatArray:
-        """Rows of length at most 1."""
+        """Shorten rows to length at most 1."""
         rows = _rows(records) / self.radius
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         return np.asarray(rows / np.maximum(1.0, lengths))
@@ -96,7 +84,7 @@ class RandomProjection:
     seed: int
 
     def transform(self, records: NDArray[Any]) -> FloatArray:
-        """``dimension`` numbers per row."""
+        """Project to ``dimension`` numbers per row."""
         rows = _rows(records)
         return rows @ _projection(rows.shape[1], self.dimension, self.seed)
 
@@ -110,16 +98,15 @@ class RandomFourier:
     seed: int
 
     def __post_init__(self) -> None:
-        """Refuse a width that is none."""
         checks.integer(self.dimension, "dimension", 1)
         _positive(self.width, "width")
 
     def transform(self, records: NDArray[Any]) -> FloatArray:
-        """``dimension`` numbers per row; each row has length at most √2."""
+        """Map to ``dimension`` numbers per row, of length at most √2."""
         rows = _rows(records)
         waves, phases = _waves(rows.shape[1], self.dimension, self.seed)
-        found: FloatArray = np.cos(rows @ (waves / self.width) + phases)
-        return found * math.sqrt(2 / self.dimension)
+        scale = math.sqrt(2 / self.dimension)
+        return np.asarray(np.cos(rows @ (waves / self.width) + phases) * scale)
 
 
 @lru_cache(maxsize=8)

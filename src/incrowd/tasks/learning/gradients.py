@@ -1,7 +1,7 @@
-"""Per-example gradients, and what is done to them before anything leaves a device.
+"""Per-example gradients and their clipping.
 
 One person's gradient has unbounded length, so it is *clipped*: g becomes g·min(1, C/‖g‖), of length
-at most C. How far one person can move a sum, and so every guarantee of learning, depends on C
+at most C. The influence of one person on a sum, and so every guarantee of learning, depends on C
 alone.
 
 A sum of clipped gradients is Σ w_i·g_i with w_i = min(1, C/‖g_i‖). Linear models have gradients
@@ -36,12 +36,8 @@ class Gradients(ABC):
     """The gradients of the people of one round; the first axis is the person."""
 
     @abstractmethod
-    def __len__(self) -> int:
-        """How many people."""
-
-    @abstractmethod
     def norms(self) -> FloatArray:
-        """The length of each gradient, never below the true one; infinite where it is none."""
+        """Length of each gradient, never below the true one; infinite if it is not finite."""
 
     @abstractmethod
     def combined(self, weights: FloatArray) -> FloatArray:
@@ -49,10 +45,10 @@ class Gradients(ABC):
 
     @abstractmethod
     def rows(self, people: slice) -> NDArray[Any]:
-        """Some people's gradients written down, one flat row each."""
+        """Write down some people's gradients, one flat row each."""
 
     def means(self, points: int, clip: float | None = None) -> DenseGradients:
-        """One gradient per person, the mean over ``points`` records that follow one another.
+        """Average over each person's ``points`` records, which follow one another.
 
         With ``clip`` each record's own gradient is clipped before.
         """
@@ -62,22 +58,18 @@ class Gradients(ABC):
         return DenseGradients(rows.reshape(-1, points, rows.shape[1]).mean(axis=1))
 
     def without(self, people: NDArray[np.bool_]) -> Gradients:
-        """The same with zero in the place of these people's gradients."""
+        """Put zero in the place of these people's gradients."""
         return DenseGradients(np.where(people[:, None], 0, self.rows(slice(None))))
 
 
 @dataclass(frozen=True, eq=False)
 class DenseGradients(Gradients):
-    """Gradients that are written down already."""
+    """Gradients as rows of a matrix."""
 
     matrix: NDArray[np.floating[Any]]
 
-    def __len__(self) -> int:
-        """One row each."""
-        return len(self.matrix)
-
     def norms(self) -> FloatArray:
-        """Row by row."""
+        """Length of each row, rounded up."""
         return _lengths(self.matrix)
 
     def combined(self, weights: FloatArray) -> FloatArray:
@@ -85,7 +77,7 @@ class DenseGradients(Gradients):
         return np.asarray(weights.astype(self.matrix.dtype) @ self.matrix, np.float64)
 
     def rows(self, people: slice) -> NDArray[Any]:
-        """As they are."""
+        """Some of the rows, as they are."""
         return self.matrix[people]
 
 
@@ -98,10 +90,6 @@ class OuterGradients(Gradients):
     intercept: bool
     """Whether a 1 stands after the last number of each x."""
 
-    def __len__(self) -> int:
-        """One residual each."""
-        return len(self.residuals)
-
     def norms(self) -> FloatArray:
         """‖r‖·‖x‖, the length of an outer product."""
         inputs = np.hypot(_lengths(self.inputs), self.intercept)
@@ -109,7 +97,7 @@ class OuterGradients(Gradients):
             return np.asarray(_lengths(self.residuals) * inputs)
 
     def means(self, points: int, clip: float | None = None) -> DenseGradients:
-        """Σ r ⊗ x over each person's records by one product, and no row for each record."""
+        """Average r ⊗ x over each person's records by one product, without a row per record."""
         residuals = self.residuals
         with np.errstate(over="ignore", invalid="ignore"):
             if clip is not None:
@@ -120,7 +108,7 @@ class OuterGradients(Gradients):
             return DenseGradients(self._flat(slopes, own.sum(axis=1)))
 
     def without(self, people: NDArray[np.bool_]) -> Gradients:
-        """Their residuals are zero; inputs are finite."""
+        """Put zero residuals; inputs are finite."""
         residuals = np.where(people[:, None], 0.0, self.residuals)
         return OuterGradients(residuals, self.inputs, self.intercept)
 
@@ -134,7 +122,7 @@ class OuterGradients(Gradients):
         return np.asarray(self._flat(total[None], weighted.sum(axis=0)[None])[0])
 
     def rows(self, people: slice) -> NDArray[Any]:
-        """The outer products, written down."""
+        """Write down the outer products."""
         residuals = self.residuals[people]
         inputs = np.asarray(self.inputs[people], np.float64)
         return self._flat(residuals[:, :, None] * inputs[:, None, :], residuals)
@@ -147,19 +135,17 @@ class OuterGradients(Gradients):
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """The gradients of a round with their lengths, as many people at a time as memory allows.
+    """Gradients of the ``count`` people of a round, with their lengths, block by block and once.
 
-    Can be gone through once.
+    ``size`` is the number of parameters.
     """
 
     count: int
-    """How many people are in the round."""
     size: int
-    """How many parameters there are."""
     blocks: Iterable[tuple[Gradients, FloatArray]]
 
     def summed(self, clip: float | None) -> FloatArray:
-        """The sum of the gradients, clipped to this length if there is one."""
+        """Sum the gradients, clipped to this length if there is one."""
         total = np.zeros(self.size)
         for gradients, norms in self.blocks:
             weights = np.ones(len(norms)) if clip is None else clip_weights(norms, clip)
@@ -168,20 +154,18 @@ class Batch:
 
 
 def clip_weights(norms: FloatArray, clip: float) -> FloatArray:
-    """min(1, C/‖g‖) for each gradient."""
+    """Compute min(1, C/‖g‖) for each gradient."""
     return np.asarray(clip / np.maximum(norms, clip))
 
 
 def clipped(rows: FloatArray, clip: float) -> FloatArray:
-    """Rows of numbers, shortened to this length where they are longer."""
+    """Shorten rows to this length where they are longer."""
     return np.asarray(rows * clip_weights(_lengths(rows), clip)[:, None])
 
 
 def _lengths(rows: NDArray[np.floating[Any]]) -> FloatArray:
-    """The length of each row, raised by what rounding can hide: n·u/2 of a sum of n squares.
-
-    Clipping divides by it, so no clipped gradient is longer than it should be.
-    """
+    # Raised by what rounding can hide, n·u/2 of a sum of n squares: clipping divides by it, so no
+    # clipped gradient is longer than it should be.
     hidden = (rows.shape[1] / 2 + 4) * float(np.finfo(rows.dtype).eps)
     with np.errstate(over="ignore", invalid="ignore"):
         squares = np.asarray(np.einsum("ij,ij->i", rows, rows), np.float64)

@@ -1,4 +1,4 @@
-"""What learning through a crowd is compared with: a trusted curator, nobody trusted, no privacy."""
+"""Learners to compare with: a trusted curator, everyone's own noise, no privacy."""
 
 from __future__ import annotations
 
@@ -7,13 +7,7 @@ from dataclasses import dataclass
 
 from incrowd import checks
 from incrowd.errors import InvalidParameter
-from incrowd.tasks.learning.channels import (
-    CentralNoise,
-    Channel,
-    LocalNoise,
-    LocalReports,
-    NoPrivacy,
-)
+from incrowd.tasks.learning import channels
 from incrowd.tasks.learning.sgd import SGD
 
 
@@ -23,9 +17,9 @@ class PlainSGD(SGD):
 
     clip: float | None = None
 
-    def channel(self) -> Channel:
-        """The plain average."""
-        return NoPrivacy(self.clip)
+    def channel(self) -> channels.Channel:
+        """Average without noise."""
+        return channels.NoPrivacy(self.clip)
 
     def epsilon(self, delta: float) -> float:
         """Infinite: nothing is hidden."""
@@ -37,20 +31,20 @@ class PlainSGD(SGD):
 class CentralSGD(SGD):
     """A trusted curator holds all records: clipped gradients, one Gaussian noise of σ·clip a round.
 
-    The guarantee is for replace-one neighbours, against whoever sees the model after every round.
+    The guarantee is for replace-one neighbours, and for a view of the model after every round.
     """
 
     clip: float
     sigma: float
 
-    def channel(self) -> Channel:
-        """The curator's noisy sum."""
-        return CentralNoise(self.clip, self.sigma)
+    def channel(self) -> channels.Channel:
+        """Add the curator's noise to the sum."""
+        return channels.CentralNoise(self.clip, self.sigma)
 
 
 @dataclass(kw_only=True, eq=False)
 class LocalSGD(SGD):
-    """Nobody is trusted: everyone randomizes their own clipped gradient, and all reports are seen.
+    """No one is trusted: everyone randomizes their own clipped gradient, and all reports are seen.
 
     With ``epsilon0``, the PrivUnit reports of :class:`incrowd.CheckInSGD`, without a crowd to hide
     in; with ``sigma``, Gaussian noise of σ·clip on each gradient, in at most ``cap`` rounds.
@@ -62,18 +56,17 @@ class LocalSGD(SGD):
     projection: int | None = None
     cap: int | None = None
 
-    def channel(self) -> Channel:
+    def channel(self) -> channels.Channel:
         """Reports or noisy gradients in the open."""
         if self.sigma is not None and self.epsilon0 is None:
             if self.projection is not None:
                 raise InvalidParameter("projection is for reports: give epsilon0, not sigma")
-            return LocalNoise(self.clip, self.sigma, self.cap)
+            return channels.LocalNoise(self.clip, self.sigma, self.cap)
         if self.epsilon0 is not None and self.sigma is None:
             if self.cap is not None:
-                raise InvalidParameter(
-                    "cap is for Gaussian noise: give sigma, not epsilon0", field="cap"
-                )
-            return LocalReports(self.clip, self.epsilon0, self.projection)
+                problem = "cap is for Gaussian noise: give sigma, not epsilon0"
+                raise InvalidParameter(problem, field="cap")
+            return channels.LocalReports(self.clip, self.epsilon0, self.projection)
         raise InvalidParameter(
             "give epsilon0, for reports by PrivUnit, or sigma, for gradients with Gaussian noise: "
             "one of the two"

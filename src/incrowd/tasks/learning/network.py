@@ -22,13 +22,13 @@ from incrowd.errors import InvalidParameter, MissingExtra, ProtocolFailed
 from incrowd.randomizers.base import FloatArray
 from incrowd.randomness import Seeds
 from incrowd.tasks.learning.gradients import DenseGradients, Gradients
-from incrowd.tasks.learning.models import Model, class_codes, class_labels
+from incrowd.tasks.learning.models import Array, Model, class_codes, class_labels, class_names
 
 if TYPE_CHECKING:
     import torch
 
 _MOST_NUMBERS = 1 << 25
-"""Numbers of gradients that torch writes down at once."""
+"""Numbers of gradients in memory."""
 _PREDICTED_AT_ONCE = 4096
 
 
@@ -47,19 +47,16 @@ class TorchModule(Model):
         *,
         classes: int | Sequence[Any],
     ) -> None:
-        """Refuse what makes no module."""
         _load_torch()
         class_labels(classes)
         if not callable(module):
             raise InvalidParameter(
                 f"module must be a torch module or a function that makes one, got {module!r}"
             )
-        self.module = module
-        self.classes = classes
+        self.module, self.classes = module, classes
         self._net: torch.nn.Module | None = None
 
     def __repr__(self) -> str:
-        """The kind of module and the number of classes."""
         name = getattr(self.module, "__name__", type(self.module).__name__)
         return f"TorchModule({name}, classes = {class_labels(self.classes).size})"
 
@@ -79,7 +76,6 @@ class TorchModule(Model):
         return np.concatenate(parts)
 
     def _check(self, shape: tuple[int, ...]) -> None:
-        """Refuse modules without a gradient of one person, or for other records or classes."""
         torch, count = _load_torch(), class_labels(self.classes).size
         for each in self._made.modules():
             if "BatchNorm" in type(each).__name__:
@@ -95,10 +91,7 @@ class TorchModule(Model):
                 scores = self._made(blank)
             if tuple(scores.shape) == (1, count):
                 # One person's gradient, for modules that torch cannot take apart.
-                own = dict(self._trained())
-                torch.func.vmap(torch.func.grad(self._loss), in_dims=(None, 0, 0))(
-                    own, blank, torch.zeros(1, dtype=torch.int64)
-                )
+                self._gradients(dict(self._trained()), blank, torch.zeros(1, dtype=torch.int64))
         except (RuntimeError, TypeError, ValueError, IndexError) as wrong:
             first = str(wrong).splitlines()[0]
             raise InvalidParameter(f"the module takes no records of {shape}: {first}") from wrong
@@ -109,7 +102,6 @@ class TorchModule(Model):
             )
 
     def _trained(self) -> list[tuple[str, Any]]:
-        """The parameters that are to be trained, by name; frozen ones stay as they are."""
         return [each for each in self._made.named_parameters() if each[1].requires_grad]
 
     @property
@@ -118,50 +110,51 @@ class TorchModule(Model):
             raise ProtocolFailed("the module is not started yet: call start first")
         return self._net
 
-    def targets(self, labels: NDArray[Any]) -> NDArray[Any]:
+    def targets(self, labels: Array) -> Array:
         """Positions among the classes."""
         return class_codes(self.classes, labels)
 
-    def gradients(
-        self, theta: FloatArray, records: NDArray[Any], targets: NDArray[Any]
-    ) -> Gradients:
-        """All of these people at once."""
-        torch = _load_torch()
-        each = torch.func.vmap(torch.func.grad(self._loss), in_dims=(None, 0, 0))
-        found = each(self._parameters(theta), self._tensor(records), torch.from_numpy(targets))
+    def gradients(self, theta: FloatArray, records: Array, targets: Array) -> Gradients:
+        """Compute the gradients of all of these people together."""
+        torch, own = _load_torch(), self._parameters(theta)
+        found = self._gradients(own, self._tensor(records), torch.from_numpy(targets))
         flat = torch.cat([part.reshape(len(records), -1) for part in found.values()], dim=1)
         return DenseGradients(flat.numpy())
+
+    def _gradients(self, parameters: dict[str, Any], records: Any, targets: Any) -> dict[str, Any]:
+        func = _load_torch().func
+        each = func.vmap(func.grad(self._loss), in_dims=(None, 0, 0))
+        found: dict[str, Any] = each(parameters, records, targets)
+        return found
 
     def at_once(self, size: int) -> int:
         """As many as fit in memory."""
         return max(1, _MOST_NUMBERS // size)
 
-    def losses(self, theta: FloatArray, records: NDArray[Any], targets: NDArray[Any]) -> FloatArray:
+    def losses(self, theta: FloatArray, records: Array, targets: Array) -> FloatArray:
         """Cross-entropy of the scores."""
         torch = _load_torch()
         scores = torch.from_numpy(self._scores(theta, records))
-        found = torch.nn.functional.cross_entropy(
-            scores, torch.from_numpy(targets), reduction="none"
-        )
-        values: FloatArray = found.double().numpy()
-        return values
+        loss = torch.nn.functional.cross_entropy
+        found = loss(scores, torch.from_numpy(targets), reduction="none")
+        return np.asarray(found.double().numpy())
 
-    def predict(self, theta: FloatArray, records: NDArray[Any]) -> NDArray[Any]:
+    def predict(self, theta: FloatArray, records: Array) -> Array:
         """The class with the largest score."""
         codes = self._scores(theta, records).argmax(axis=1)
         return np.asarray(class_labels(self.classes)[codes])
 
     def describe(self) -> dict[str, Any]:
         """The layers, and the classes as texts."""
-        labels = [str(each) for each in class_labels(self.classes).tolist()]
-        return {"model": "TorchModule", "layers": repr(self._made), "classes": labels}
+        layers, names = repr(self._made), class_names(self.classes)
+        return {"model": "TorchModule", "layers": layers, "classes": names}
 
     def _loss(self, parameters: dict[str, Any], record: Any, target: Any) -> Any:
         torch = _load_torch()
         scores = torch.func.functional_call(self._made, parameters, (record[None],))
         return torch.nn.functional.cross_entropy(scores, target[None])
 
-    def _scores(self, theta: FloatArray, records: NDArray[Any]) -> NDArray[np.float32]:
+    def _scores(self, theta: FloatArray, records: Array) -> NDArray[np.float32]:
         torch, parameters = _load_torch(), self._parameters(theta)
         found = []
         with torch.no_grad():
@@ -170,18 +163,14 @@ class TorchModule(Model):
                 found.append(torch.func.functional_call(self._made, parameters, (some,)).numpy())
         return np.concatenate(found)
 
-    def _tensor(self, records: NDArray[Any]) -> Any:
+    def _tensor(self, records: Array) -> Any:
         return _load_torch().from_numpy(np.ascontiguousarray(records, np.float32))
 
     def _parameters(self, theta: FloatArray) -> dict[str, Any]:
-        """The flat vector cut into the tensors of the module."""
+        trained = self._trained()
         flat = _load_torch().from_numpy(theta.astype(np.float32))
-        parts: dict[str, Any] = {}
-        begin = 0
-        for name, each in self._trained():
-            parts[name] = flat[begin : begin + each.numel()].view(each.shape)
-            begin += each.numel()
-        return parts
+        parts = zip(trained, flat.split([each.numel() for _, each in trained]), strict=True)
+        return {name: part.view(each.shape) for (name, each), part in parts}
 
 
 def _load_torch() -> Any:

@@ -1,11 +1,11 @@
-"""The curve of a round of learning with a trusted curator.
+"""The privacy curve of a round of learning with a trusted curator.
 
-It speaks of *replace-one* neighbours, like everything else here: the number of people is known, and
-one person's record is another one. Published figures for private SGD usually speak of *adding or
-removing* a person, which a fixed noise hides about twice as well: the two do not compare.
+Neighbours are *replace-one*, like everywhere here: the number of people is known, and one person's
+record is another one. Published figures for private SGD usually are about *adding or removing* a
+person, which a fixed noise hides about twice as well: the two do not compare.
 
 Each person is in with probability γ, the curator adds N(0, σ²C²) to the sum of the clipped
-gradients, and nobody else learns who or how many were in. Divide by C. Given everything about the
+gradients, and no one else learns who or how many were in. Divide by C. Given everything about the
 others, the release has the law P = (1 − γ)N(0) + γN(u) or Q = (1 − γ)N(0) + γN(v) up to a
 common shift, with ‖u‖, ‖v‖ ≤ 1. For a set S with N(0)(S) = Φ(s), N(u)(S) ≤ Φ(s + 1/σ) and N(v)(S) ≥
 Φ(s − 1/σ) by the Neyman–Pearson lemma, and the half-space across u = −v of length 1 attains both at
@@ -50,7 +50,6 @@ class SubsampledGaussian(Profile):
     sigma: float
 
     def __post_init__(self) -> None:
-        """Refuse chances that are none and noise that hides nothing."""
         checks.rate(self.rate)
         if checks.number(self.sigma, "sigma") < _LEAST_SIGMA:
             raise InvalidParameter(
@@ -64,7 +63,7 @@ class SubsampledGaussian(Profile):
             )
 
     def delta(self, epsilon: float) -> float:
-        """The exact curve, rounded up."""
+        """Evaluate the exact curve, rounded up."""
         if checks.number(epsilon, "epsilon") < -_GREATEST:
             return 1.0
         epsilon = min(epsilon, _GREATEST)  # the curve falls: an earlier point bounds later ones
@@ -74,23 +73,20 @@ class SubsampledGaussian(Profile):
         # (1 − e^ε)·Φ, with e^ε put to the small Φ before either leaves the range of doubles.
         stay = math.expm1(-abs(epsilon)) * math.exp(max(epsilon, 0.0) + logs[0])
         stay *= math.copysign(1 - rate, epsilon)
-        here = rate * math.exp(logs[1])
-        there = rate * math.exp(epsilon + logs[2])
+        here, there = rate * math.exp(logs[1]), rate * math.exp(epsilon + logs[2])
         exact = stay + here - there
-        # What rounding hides grows with the exponents: far out they are large, and terms cancel.
-        terms = (abs(stay), here, there)
-        hidden = _ROUNDING * sum(
-            term * (1 + abs(epsilon) - log) for term, log in zip(terms, logs, strict=True)
-        )
+        # Rounding hides more with larger exponents: far out they are large, and terms cancel.
+        terms = zip((abs(stay), here, there), logs, strict=True)
+        hidden = _ROUNDING * sum(term * (1 + abs(epsilon) - log) for term, log in terms)
         return min(1.0, max(exact + hidden, sys.float_info.min))
 
     def _place(self, epsilon: float) -> float:
-        """z/σ²: where the ratio of the two laws is e^ε."""
+        """z/σ² at which the ratio of the two laws is e^ε."""
         out = (1 - self.rate) / self.rate * math.exp(1 / (2 * self.sigma**2))
         return epsilon / 2 + math.asinh(out * math.sinh(epsilon / 2))
 
     def epsilon(self, delta: float) -> float:
-        """The smallest ε on the curve, rounded up."""
+        """Find the smallest ε on the curve, rounded up."""
         checks.delta(delta)
         guess = self._deviation * math.sqrt(2 * math.log(1 / delta))
         return crossing(self.delta, delta, max(guess, 1e-12)).within
@@ -103,10 +99,9 @@ class SubsampledGaussian(Profile):
 
     @property
     def interval(self) -> float:
-        """A share of the deviation, but no more points than can be convolved in seconds."""
+        """Share of the deviation, with no more points than can be convolved in seconds."""
         top = _FAR / self.sigma + 1 / (2 * self.sigma**2)
         # The loss at z is at most ln(1 − γ + γ·e^{(2z−1)/(2σ²)}) + ln(1/(1 − γ)).
         above = math.log1p(self.rate * math.expm1(min(top, 700.0)))
         below = min(top, -math.log1p(-self.rate)) if self.rate < 1 else top
-        reach = above + below
-        return max(self._deviation / _PER_DEVIATION, reach / _MOST_POINTS)
+        return max(self._deviation / _PER_DEVIATION, (above + below) / _MOST_POINTS)

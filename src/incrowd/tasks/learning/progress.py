@@ -1,4 +1,4 @@
-"""A bar on standard error while training runs; silent when nobody watches."""
+"""A progress bar on standard error while training runs; none if that is no terminal."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 Told = Callable[[int, int], None]
-"""Is told how many rounds are done, and of how many."""
+"""Called with the number of rounds done, and of all rounds."""
 
 
 @contextmanager
 def shown(progress: bool | Told) -> Iterator[Told]:
-    """What to tell after each round: the caller's own function, a bar, or nobody."""
+    """Yield the function to call after each round: the caller's own, that of a bar, or none."""
     if callable(progress):
         yield progress
         return
@@ -22,13 +22,8 @@ def shown(progress: bool | Told) -> Iterator[Told]:
     from rich import progress as bars
     from rich.console import Console
 
-    columns = (
-        bars.TextColumn("training"),
-        bars.BarColumn(),
-        bars.MofNCompleteColumn(),
-        bars.TimeRemainingColumn(),
-    )
+    columns = (bars.BarColumn(), bars.MofNCompleteColumn(), bars.TimeRemainingColumn())
     # The bar redraws itself some times per second, however often it is told.
-    with bars.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with bars.Progress("training", *columns, console=Console(stderr=True), transient=True) as bar:
         line = bar.add_task("training", total=None)
         yield lambda done, total: bar.update(line, completed=done, total=total)

@@ -1,11 +1,11 @@
-"""Who is in a round: everyone by a coin of their own, or one person at a time.
+"""Sampling of the participants of a round: everyone by an own coin, or one person at a time.
 
 With a number for a rate, each person is in with that chance, independently (Poisson sampling).
 With the rate ``"one"`` exactly one person is in, drawn uniformly from all of them, however often
-they were in before: so goes a token. With a ``cap`` nobody is in more often than that: whoever is
-drawn again is left out, and what an empty round does is for the channel to say.
+they were in before: so goes a token. With a ``cap``, a person who was in that often is left out
+when drawn again; the channel says what an empty round does.
 
-Who is in depends on the root seed and the round alone, never on data.
+The participants depend on the root seed and the round alone, never on data.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from incrowd.randomness import Seeds
 
 Rate = float | Literal["one"]
 _BLOCK = 1024
-"""Rounds whose one person is drawn at once. Results depend on it: the streams do."""
+"""Rounds whose one person is drawn together. Results depend on it: the streams do."""
 
 
 def check_rate(rate: Rate) -> float | None:
-    """The chance to be in a round; none where one person is drawn."""
+    """Return the chance to be in a round; None where one person is drawn."""
     if isinstance(rate, str):
         if rate != "one":
             raise InvalidParameter(
@@ -39,17 +39,16 @@ def check_rate(rate: Rate) -> float | None:
 
 
 class Participants:
-    """Who is in each round, asked for in the order of the rounds or again from the start."""
+    """People of each round, asked for in the order of the rounds or again from the start."""
 
     def __init__(self, seeds: Seeds, people: int, rate: Rate, cap: int | None = None) -> None:
-        """Nobody was in before."""
         self._seeds, self._people, self._cap = seeds, people, cap
         self._rate = check_rate(rate)
         self._times = np.zeros(0 if cap is None else people, np.int64)
         self._counted = 0
 
     def inside(self, number: int) -> NDArray[np.intp]:
-        """Who is in round ``number``."""
+        """Draw the people who are in round ``number``."""
         if self._cap is None:
             return self._drawn(number)
         if number < self._counted:
@@ -71,7 +70,6 @@ class Participants:
 
 @lru_cache(maxsize=8)
 def _holders(root: int, people: int, block: int) -> NDArray[np.intp]:
-    """The one person of each round of a block."""
     drawn = Seeds(root).generator("holder", block).integers(people, size=_BLOCK, dtype=np.intp)
     drawn.setflags(write=False)
     return drawn

@@ -16,20 +16,18 @@ earlier rounds is what adaptive composition allows.
 Invariants. A round is applied and accounted, or neither. A gradient that is no finite number counts
 as zero, which is what a device would have to send: whether training goes on must not depend on one
 record. Parameters that leave the range of doubles depend on released averages alone; training then
-stops before they are taken over, and the round counts as spent. A round that nobody joined is
+stops before they are taken over, and the round counts as spent. A round without participants is
 accounted like every other. The number of rounds is planned before the first: ``rounds``, or as
 many of them as ``budget=(ε, δ)`` pays for, and the guarantee is that of the plan. Training may end
 early because of what the model has come to, so that the rounds held prove nothing by themselves;
 nor can rounds be added later (``docs/theory/stopping.md``). Randomness is addressed by round and
-role, so a result depends on the root seed alone, not on interruptions; a checkpoint continues bit
-for bit.
+role, so a result depends on the root seed alone; a checkpoint continues bit for bit.
 """
 
 from __future__ import annotations
 
 import copy
 import dataclasses
-import hashlib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -41,12 +39,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from incrowd import checks
-from incrowd.errors import (
-    BudgetInfeasible,
-    InvalidParameter,
-    NotANumber,
-    ProtocolFailed,
-)
+from incrowd.errors import BudgetInfeasible, InvalidParameter, NotANumber, ProtocolFailed
 from incrowd.privacy import Guarantee
 from incrowd.randomizers.base import FloatArray
 from incrowd.randomness import Seeds
@@ -54,29 +47,27 @@ from incrowd.tasks.learning import checkpoint as files
 from incrowd.tasks.learning.channels import Channel, Crowd
 from incrowd.tasks.learning.checkpoint import State
 from incrowd.tasks.learning.gradients import Batch, Gradients, clipped
-from incrowd.tasks.learning.models import Model
+from incrowd.tasks.learning.models import Model, records_of
 from incrowd.tasks.learning.progress import Told, shown
-from incrowd.tasks.learning.records import labelled, records_of
 from incrowd.tasks.learning.sampling import Participants, Rate, check_rate
 
-_MOST_SEED = 2**63 - 1
 _MOST_NUMBERS = 1 << 25
-"""Numbers of gradients that are written down at once where people have several records."""
+"""Numbers of gradients in memory where people have several records."""
 _RECENT = 3
-"""How much the running average prefers late rounds: weight ∝ t³ or so."""
+"""Preference of the running average for late rounds: weight ∝ t³ or so."""
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What became known of one round; all but ``not_finite`` is covered by the guarantee."""
+    """Facts of one round; all but ``not_finite`` is covered by the guarantee."""
 
     participants: int | None
-    """How many were in, or none where that stays hidden."""
+    """Number of people who were in; None where it stays hidden."""
     step: float
-    """How far the parameters moved."""
+    """Length of the move of the parameters."""
     learning_rate: float
     not_finite: int = 0
-    """How many gradients were no finite numbers, and counted as zero: for you, not to publish."""
+    """Gradients that were no finite numbers, and counted as zero: for you, not to publish."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -108,7 +99,6 @@ class SGD(ABC):
     progress: bool | Told = False
 
     def __post_init__(self) -> None:
-        """Refuse settings that describe no training."""
         self._check()
         self._state: State | None = None
         self._crowd: Crowd | None = None
@@ -126,19 +116,16 @@ class SGD(ABC):
             raise InvalidParameter(f"radius must be above 0, got {self.radius!r}", field="radius")
         if not 0 <= checks.number(self.momentum, "momentum") < 1:
             raise InvalidParameter(f"momentum must be at least 0 and below 1, got {self.momentum}")
-        if self.seed is not None:
-            checks.integer(self.seed, "seed", 0)
-            if self.seed > _MOST_SEED:
-                raise InvalidParameter(f"seed must be below 2^63, got {self.seed!r}")
+        if self.seed is not None and checks.integer(self.seed, "seed", 0) >= 2**63:
+            raise InvalidParameter(f"seed must be below 2^63, got {self.seed!r}")
         if not callable(self.learning_rate):
             self._learning_rate(0)
         if self.budget is not None:
             try:
                 epsilon, delta = self.budget
             except (TypeError, ValueError) as wrong:
-                raise InvalidParameter(
-                    f"budget must be a pair (epsilon, delta), got {self.budget!r}"
-                ) from wrong
+                problem = f"budget must be a pair (epsilon, delta), got {self.budget!r}"
+                raise InvalidParameter(problem) from wrong
             checks.epsilon(epsilon)
             checks.delta(delta)
         if not self.channel().takes_one and self.rate == "one":
@@ -149,14 +136,12 @@ class SGD(ABC):
 
     @abstractmethod
     def channel(self) -> Channel:
-        """How gradients travel, and what that costs."""
-
-    # ---- what is promised
+        """Make the channel of the gradients."""
 
     def promise(self, shape: tuple[int, ...], rounds: int | None = None) -> Guarantee:
-        """What training on records of this shape, people first, would promise; reads no data.
+        """Return the guarantee of training on records of this shape, people first; read no data.
 
-        How many records each person has makes no difference: leave that axis out.
+        Leave out the axis of each person's records: their number makes no difference.
         """
         self._check()
         size = copy.copy(self.model).start(tuple(shape[1:]), Seeds(self.seed or 0)).size
@@ -167,28 +152,24 @@ class SGD(ABC):
     def _crowd_of(self, people: int, size: int) -> Crowd:
         checks.crowd(people)
         rate = check_rate(self.rate)
-        return (
-            Crowd(people, 1 / people, size, one=True) if rate is None else Crowd(people, rate, size)
-        )
+        return Crowd(people, 1 / people if rate is None else rate, size, one=rate is None)
 
     @property
     def guarantee_(self) -> Guarantee:
-        """What is proven of the planned rounds, also where fewer were held."""
+        """Guarantee of the planned rounds, also where fewer were held."""
         state, crowd = self._held()
-        if state.rounds < self._planned:
-            return self._channel.stopped(crowd, self._planned)
-        return self._channel.guarantee(crowd, self._planned)
+        early = state.rounds < self._planned
+        proven = self._channel.stopped if early else self._channel.guarantee
+        return proven(crowd, self._planned)
 
     @property
     def _planned(self) -> int:
-        """The rounds that were planned before the first; 0 where the budget pays for none."""
+        """Rounds that were planned before the first; 0 where the budget pays for none."""
         return int(self._configuration["rounds"])
 
     def epsilon(self, delta: float) -> float:
         """A proven ε of the planned rounds, at this δ."""
         return self.guarantee_.epsilon(delta)
-
-    # ---- what was learned
 
     @property
     def parameters_(self) -> FloatArray:
@@ -198,7 +179,7 @@ class SGD(ABC):
 
     @property
     def rounds_(self) -> int:
-        """How many rounds were held."""
+        """Number of rounds that were held."""
         return self._fitted()[0].rounds
 
     @property
@@ -208,21 +189,17 @@ class SGD(ABC):
 
     @property
     def history_(self) -> tuple[Round, ...]:
-        """What became known of each round."""
+        """Facts of each round."""
         state, _ = self._fitted()
-        names = ("participants", "steps", "rates", "not_finite")
-        columns = (state.arrays[name].tolist() for name in names)
-        return tuple(
-            Round(people if people >= 0 else None, step, speed, lost)
-            for people, step, speed, lost in zip(*columns, strict=True)
-        )
+        rounds = state.history[: state.rounds].tolist()
+        return tuple(Round(people if people >= 0 else None, *rest) for people, *rest in rounds)
 
     def predict(self, records: ArrayLike) -> NDArray[Any]:
         """One label or number per record."""
         return self._model.predict(self.parameters_, self._known(records))
 
     def score(self, records: ArrayLike, labels: ArrayLike) -> float:
-        """Accuracy, or R² of a regression, on records that need not be those of the training."""
+        """Accuracy, or R² of a regression, on any records."""
         return self._model.score(self.parameters_, self._known(records), np.asarray(labels))
 
     def loss(self, records: ArrayLike, labels: ArrayLike) -> float:
@@ -231,7 +208,6 @@ class SGD(ABC):
         return float(self._model.losses(self.parameters_, self._known(records), targets).mean())
 
     def _known(self, records: ArrayLike) -> NDArray[Any]:
-        """Records of the shape that was trained on."""
         self._fitted()
         rows = records_of(records)
         if rows.shape[1:] != self._shape:
@@ -239,8 +215,6 @@ class SGD(ABC):
                 f"the model was trained on records {self._shape}, got {rows.shape[1:]}"
             )
         return rows
-
-    # ---- training
 
     def fit(self, records: ArrayLike, labels: ArrayLike) -> Self:
         """Train for all rounds from the start, or from the checkpoint where there is one."""
@@ -254,23 +228,24 @@ class SGD(ABC):
         return self._train(records, labels, checks.integer(rounds, "rounds", 0))
 
     def _train(self, records: ArrayLike, labels: ArrayLike, more: int | None) -> Self:
-        rows, targets = labelled(self.model, records, labels)
+        rows, targets = self.model.labelled(records, labels)
         self._begin(rows, targets)
         state, crowd = self._fitted()
         last = self._last_round(state, more)
         if self.checkpoint is not None and state.rounds < last:
             files.check_writable(Path(self.checkpoint))
         state.make_room(last)
-        seeds, channel = Seeds(state.root), self._channel
-        people = Participants(seeds, crowd.people, self.rate, channel.most_rounds)
+        seeds = Seeds(state.root)
+        people = Participants(seeds, crowd.people, self.rate, self._channel.most_rounds)
         with shown(self.progress) as tell:
             while state.rounds < last:
                 inside = people.inside(state.rounds)
                 # One assignment: whatever interrupts training, a round is kept whole or not at all.
-                state, moved = self._round(state, crowd, channel, seeds, inside, rows, targets)
+                state, moved = self._round(state, crowd, seeds, inside, rows, targets)
                 self._state = state
-                if not moved or state.rounds == last or state.rounds % self.every == 0:
-                    self._save(state)
+                due = not moved or state.rounds == last or state.rounds % self.every == 0
+                if due and self.checkpoint is not None:
+                    files.save(Path(self.checkpoint), state, self._configuration)
                 if not moved:
                     raise NotANumber(
                         f"round {state.rounds - 1}: a parameter is not a finite number; the step "
@@ -281,7 +256,7 @@ class SGD(ABC):
         return self
 
     def _begin(self, rows: NDArray[Any], targets: NDArray[Any]) -> None:
-        """Where training stands: as it was left, as the checkpoint says, or at the start."""
+        """Take up training as it was left, from the checkpoint, or at the start."""
         if self._state is not None:
             self._continue(rows, targets, self._state)
             return
@@ -293,20 +268,20 @@ class SGD(ABC):
         self._given, self._model = self.model, copy.copy(self.model)
         start = self._in_ball(self._model.start(rows.shape[targets.ndim :], seeds))
         configuration = self._describe(rows, targets, seeds.root)
-        configuration["start"] = hashlib.sha256(start.tobytes()).hexdigest()
+        configuration["start"] = files.digest_of(start)
         crowd, channel = self._crowd_of(len(rows), start.size), self.channel()
-        configuration["rounds"] = self._plan(channel, crowd)
+        # Nothing that is seen later can be a reason for the number of rounds.
+        configuration["rounds"] = planned = int(self.rounds)
+        if self.budget is not None:
+            configuration["rounds"] = channel.rounds_within(crowd, planned, *self.budget)
+        state = State.at(start, seeds.root)
         if saved is not None:
             state = files.load(saved, configuration, start.size)
             self._same_learning_rates(saved, state)
-        else:
-            state = State.at(start, seeds.root)
-        self._shape = rows.shape[targets.ndim :]
-        self._crowd = crowd
+        self._shape, self._crowd = rows.shape[targets.ndim :], crowd
         self._configuration, self._channel, self._state = configuration, channel, state
 
     def _continue(self, rows: NDArray[Any], targets: NDArray[Any], state: State) -> None:
-        """Refuse other settings, and other records or labels, than the spent rounds had."""
         if self.model is not self._given:
             raise InvalidParameter("training began with another model: fit anew")
         for name, here in self._describe(rows, targets, state.root).items():
@@ -317,41 +292,30 @@ class SGD(ABC):
                 )
 
     def _describe(self, rows: NDArray[Any], targets: NDArray[Any], root: int) -> dict[str, Any]:
-        """What every round depends on, in types that JSON has."""
+        """Describe what every round depends on, in types that JSON has."""
         described = {
             "learner": type(self).__name__,
             **self._model.describe(),
             **self.channel().describe(),
-            "rate": self.rate,
-            "radius": self.radius,
-            "momentum": self.momentum,
-            "average": self.average,
+            **{name: getattr(self, name) for name in ("rate", "radius", "momentum", "average")},
             "records": list(rows.shape),
             "data": files.digest_of(rows, targets),
             "seed": root,
         }
-        return {
-            name: value.item() if isinstance(value, np.generic) else value
-            for name, value in described.items()
+        plain = {
+            name: each.item() for name, each in described.items() if isinstance(each, np.generic)
         }
+        return described | plain
 
     def _same_learning_rates(self, path: Path, state: State) -> None:
-        for number, there in enumerate(state.rates.tolist()):
+        for number, there in enumerate(state.history["rates"].tolist()):
             if self._learning_rate(number) != there:
                 raise InvalidParameter(
                     f"{path} is the checkpoint of another training, which differs in learning_rate "
                     f"({there!r} there in round {number}): give the same settings, or another path"
                 )
 
-    def _plan(self, channel: Channel, crowd: Crowd) -> int:
-        """The number of rounds, of which nothing that is seen later can be a reason."""
-        wanted = int(self.rounds)
-        if self.budget is None:
-            return wanted
-        return channel.rounds_within(crowd, wanted, *self.budget)
-
     def _last_round(self, state: State, more: int | None) -> int:
-        """The round to stop before, within the plan."""
         planned = self._planned
         if self.budget is not None and (planned == 0 or (more and state.rounds == planned)):
             epsilon, delta = self.budget
@@ -373,20 +337,19 @@ class SGD(ABC):
         self,
         state: State,
         crowd: Crowd,
-        channel: Channel,
         seeds: Seeds,
         inside: NDArray[np.intp],
         rows: NDArray[Any],
         targets: NDArray[Any],
     ) -> tuple[State, bool]:
-        """What one round makes of a state, which itself still stands for the rounds before.
+        """Return the state after one round, and whether its parameters are finite.
 
-        And whether it could: parameters that would not be finite stay as they are.
+        The state before still stands for the rounds before; parameters that would not be finite
+        stay as they are.
         """
-        number = state.rounds
-        blocks = self._blocks(state, channel.record_clip, inside, rows, targets)
-        batch = Batch(inside.size, crowd.size, blocks)
-        state.not_finite[number] = 0
+        number, channel, row = state.rounds, self._channel, state.history[state.rounds]
+        batch = Batch(inside.size, crowd.size, self._blocks(state, inside, rows, targets))
+        row["not_finite"] = 0
         with np.errstate(over="ignore", invalid="ignore"):
             found = channel.average(batch, crowd, seeds, number)
         speed, step, moved = self._learning_rate(number), 0.0, True
@@ -404,19 +367,13 @@ class SGD(ABC):
                 share = (_RECENT + 1) / (number + 1 + _RECENT)
                 after.velocity, after.parameters, step = velocity, parameters, length
                 after.average = (1 - share) * state.average + share * parameters
-        state.participants[number] = inside.size if channel.counted else -1
-        state.steps[number], state.rates[number] = step, speed
+        row["participants"] = inside.size if channel.counted else -1
+        row["steps"], row["rates"] = step, speed
         return after, moved
 
     def _blocks(
-        self,
-        state: State,
-        record_clip: float | None,
-        inside: NDArray[np.intp],
-        rows: NDArray[Any],
-        targets: NDArray[Any],
+        self, state: State, inside: NDArray[np.intp], rows: NDArray[Any], targets: NDArray[Any]
     ) -> Iterator[tuple[Gradients, FloatArray]]:
-        """The gradients of those inside, some people at a time."""
         step, points = self._model.at_once(state.parameters.size), 0
         if targets.ndim == 2:
             points = targets.shape[1]
@@ -428,16 +385,15 @@ class SGD(ABC):
                 own, wanted = own.reshape(-1, *rows.shape[2:]), wanted.reshape(-1)
             gradients = self._model.gradients(state.parameters, own, wanted)
             if points:
-                gradients = gradients.means(points, record_clip)
+                gradients = gradients.means(points, self._channel.record_clip)
             norms = gradients.norms()
             lost = ~np.isfinite(norms)
             if lost.any():
                 gradients, norms = gradients.without(lost), np.where(lost, 0.0, norms)
-                state.not_finite[state.rounds] += np.count_nonzero(lost)
+                state.history["not_finite"][state.rounds] += np.count_nonzero(lost)
             yield gradients, norms
 
     def _in_ball(self, parameters: FloatArray) -> FloatArray:
-        """The nearest parameters that are not longer than the radius."""
         return parameters if self.radius is None else clipped(parameters[None], self.radius)[0]
 
     def _learning_rate(self, number: int) -> float:
@@ -446,10 +402,6 @@ class SGD(ABC):
         if speed <= 0:
             raise InvalidParameter(f"learning_rate must be above 0, got {speed!r}")
         return speed
-
-    def _save(self, state: State) -> None:
-        if self.checkpoint is not None:
-            files.save(Path(self.checkpoint), state, self._configuration)
 
     def _fitted(self) -> tuple[State, Crowd]:
         if self._state is None or self._crowd is None:
@@ -462,24 +414,19 @@ class SGD(ABC):
             raise ProtocolFailed("no round was held, so nothing was released: fit first")
         return state, crowd
 
-    # ---- for searches over settings, as scikit-learn does them
-
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """All settings by name."""
+        """All settings by name, for searches over them as scikit-learn does."""
         del deep
-        return {
-            each.name: getattr(self, each.name) for each in dataclasses.fields(self) if each.init
-        }
+        names = (each.name for each in dataclasses.fields(self) if each.init)
+        return {name: getattr(self, name) for name in names}
 
     def set_params(self, **settings: Any) -> Self:
         """Change settings; what was trained is kept until the next fit."""
         known = self.get_params()
         for name in settings:
             if name not in known:
-                raise InvalidParameter(
-                    f"{type(self).__name__} has no setting {name!r}: "
-                    f"{checks.did_you_mean(name, known)}"
-                )
+                hint = checks.did_you_mean(name, known)
+                raise InvalidParameter(f"{type(self).__name__} has no setting {name!r}: {hint}")
         dataclasses.replace(self, **settings)  # refuses what is wrong before anything is changed
         for name, value in settings.items():
             setattr(self, name, value)

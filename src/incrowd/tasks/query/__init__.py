@@ -1,8 +1,8 @@
 """SQL aggregates over tuples that people keep."""
 
 from incrowd.tasks.query.answer import QueryAnswer, QueryRow
-from incrowd.tasks.query.collected import Folded, Tabulated
-from incrowd.tasks.query.grouping import GroupingSet
+from incrowd.tasks.query.fold import Folded, Tabulated
+from incrowd.tasks.query.plan import GroupingSet
 from incrowd.tasks.query.schema import Column, Schema
 from incrowd.tasks.query.task import Query
 

@@ -29,17 +29,16 @@ from incrowd import checks
 from incrowd.blocks import HEAD, DataTable, Fact, Figure, Section, Text
 from incrowd.randomizers.base import FloatArray, normal_half_width
 from incrowd.tasks.base import Answer, AnswerContext
-from incrowd.tasks.query.collected import Folded, Tabulated
+from incrowd.tasks.query.fold import Folded, Tabulated
 from incrowd.tasks.query.grid import Grid
-from incrowd.tasks.query.grouping import GroupingSet
+from incrowd.tasks.query.plan import Aggregate, GroupingSet, Plan
 from incrowd.tasks.query.schema import Column
-from incrowd.tasks.query.sql import Aggregate, Parsed
 from incrowd.tasks.raw import NO_ANSWER
 
 
 @dataclass(frozen=True)
 class Computed:
-    """One aggregate in every cell; NaN stands for what is not there or not known.
+    """One aggregate in every cell; NaN is absent or unknown.
 
     ``whole`` has the values again where they are whole numbers, which doubles may not hold.
     """
@@ -69,7 +68,7 @@ class QueryAnswer(Answer):
     The estimates, limits and standard errors are those of the aggregates of the first row, then of
     the second, and so on; ``positions`` says where each stands in the labels of the task, which
     name every cell. A limit that is not known is NaN. ``lost`` counts, per grouping set, the cells
-    of which nothing is known because nobody answered for them: they have no row.
+    without a row, because no compute node answered for them.
     """
 
     columns: tuple[str, ...]
@@ -79,17 +78,18 @@ class QueryAnswer(Answer):
 
     def beside(self, truth: FloatArray) -> FloatArray:
         """The truth of the cells that have a row."""
-        found: FloatArray = truth[self.positions]
-        return found
+        return np.asarray(truth[self.positions])
 
     def sections(self, context: AnswerContext) -> tuple[Section, ...]:
         """The table that SQL would give, with the tuples behind each row; no limits are drawn."""
+        groups = sum(self.lost)
+        note = f"{groups:,} groups are unknown: their compute nodes fell silent" if groups else ""
         table = DataTable(
             "table",
             (*self.columns, "tuples"),
             tuple((*row.values, row.tuples) for row in self.rows),
             caption="The answer",
-            facts=(Fact("lost", list(self.lost), note=_unknown(sum(self.lost))),),
+            facts=(Fact("lost", list(self.lost), note=note),),
         )
         told = (
             "One row per group, as SQL gives it; a column by which a row is not grouped is empty. "
@@ -110,29 +110,15 @@ class QueryAnswer(Answer):
         return Fact(name, min(collected.crowds), note=f"or more, of {self.people:,} people")
 
 
-def _unknown(groups: int) -> str:
-    """A sentence on groups of which nothing is known, where there are any."""
-    return f"{groups:,} groups are unknown: their compute nodes fell silent" if groups else ""
-
-
-def labels(plan: Parsed) -> tuple[str, ...]:
-    """A name for each aggregate of each cell of each grouping set."""
-    return tuple(
-        f"{named}: {name}"
-        for each in plan.sets
-        for named in _cell_names(each, np.arange(each.cells))
-        for name, _ in plan.aggregates
-    )
+def labels(plan: Plan) -> tuple[str, ...]:
+    """Name each aggregate of each cell of each grouping set."""
+    return tuple(name for each in plan.sets for name in _names(plan, each, np.arange(each.cells)))
 
 
 def answered(
-    plan: Parsed,
-    measures: Sequence[Column],
-    collected: Tabulated,
-    confidence: float,
-    missing: str,
+    plan: Plan, measures: Sequence[Column], collected: Tabulated, confidence: float, missing: str
 ) -> QueryAnswer:
-    """The rows of all grouping sets, from what was folded."""
+    """Make the rows of all grouping sets from the folded cells."""
     checks.probability(confidence, "confidence")
     rows: list[QueryRow] = []
     names: list[str] = []
@@ -141,7 +127,7 @@ def answered(
     lost = collected.lost or (np.empty(0, np.int64),) * len(plan.sets)
     for index, group in enumerate(plan.sets):
         folded, noise = collected.folded[index], collected.noise[index]
-        # A query without groups has a row even about nobody.
+        # A query without groups has a row even about no one.
         shown = np.flatnonzero(folded.count if group.by and not noise else np.ones(group.cells))
         shown = np.setdiff1d(shown, lost[index])
         found = [
@@ -152,21 +138,14 @@ def answered(
         variance.append(np.column_stack([each.variance[shown] for each in found]).ravel())
         positions.append((before + shown[:, None] * width + np.arange(width)).ravel())
         rows += _rows(plan, index, shown, found, folded.count)
-        names += [
-            f"{named}: {name}" for named in _cell_names(group, shown) for name, _ in plan.aggregates
-        ]
+        names += _names(plan, group, shown)
         before += group.cells * width
     values, errors = np.concatenate(value), np.sqrt(np.concatenate(variance))
     half = normal_half_width(confidence) * errors
+    low, high, people = values - half, values + half, collected.people
+    plain = Answer(tuple(names), values, low, high, errors, confidence, people, missing)
     return QueryAnswer(
-        labels=tuple(names),
-        value=values,
-        low=values - half,
-        high=values + half,
-        standard_error=errors,
-        confidence=confidence,
-        people=collected.people,
-        missing=missing,
+        **vars(plain),
         columns=tuple(each.name for each in plan.items),
         rows=tuple(rows),
         positions=np.concatenate(positions),
@@ -181,7 +160,7 @@ def computed(
     kept: float,
     noise: tuple[float, ...],
 ) -> Computed:
-    """An aggregate in every cell, about the people who are present."""
+    """Compute an aggregate in every cell, about the people who are present."""
     count, exact = folded.count, kept == 1 and not noise
     if aggregate.column is None:
         variance = _lost(kept, np.maximum(count, 0)) + (noise[0] / kept**2 if noise else 0.0)
@@ -205,32 +184,27 @@ def computed(
             return Computed(mean, np.where(count > 0, variance, np.nan))
         case "VAR":
             value = _ratio(spread, count - 1)
-            return Computed(value, _none_if(exact, value))
+            return Computed(value, np.where(exact & ~np.isnan(value), 0.0, np.nan))
         case _:
             extreme = folded.least[at] if aggregate.function == "MIN" else folded.most[at]
             value = np.where(count > 0, extreme, np.nan)
-            return Computed(value, _none_if(exact, value), extreme if whole else None)
+            variance = np.where(exact & ~np.isnan(value), 0.0, np.nan)
+            return Computed(value, variance, extreme if whole else None)
 
 
 def _ratio(top: Any, bottom: NDArray[Any]) -> FloatArray:
-    """The ratio where what is below is positive."""
     found = np.full(len(bottom), np.nan)
     np.divide(top, bottom, out=found, where=bottom > 0)
     return found
 
 
 def _lost(kept: float, squares: NDArray[Any]) -> FloatArray:
-    """The variance of a sum, divided by k, of which each term is lost with the chance 1 − k."""
+    # The variance of a sum over k whose terms are each lost with the chance 1 − k.
     return np.zeros(len(squares)) if kept == 1 else squares * (1 - kept) / kept**2
 
 
-def _none_if(exact: bool, value: FloatArray) -> FloatArray:
-    """No variance where there is a value and it is exact; else it is not known."""
-    return np.where(exact & ~np.isnan(value), 0.0, np.nan)
-
-
 def _bounded(column: Column, mean: FloatArray) -> FloatArray:
-    """The largest variance that numbers between the bounds of a column have with this mean."""
+    # The largest variance of numbers between the bounds of a column with this mean.
     if column.low is None or column.high is None:
         return np.full(len(mean), np.nan)
     inside = np.clip(mean, column.low, column.high)
@@ -238,62 +212,45 @@ def _bounded(column: Column, mean: FloatArray) -> FloatArray:
 
 
 def _blur(column: Column, mean: FloatArray, of_count: float, of_total: float) -> FloatArray:
-    """The variance of Σx − mean·n by noise alone; the noises of both covary by the middle."""
+    # The variance of Σx − mean·n by noise alone; the noises of both covary by the middle.
     middle = Grid.of(column).center
     alone = of_total - middle**2 * of_count
     return max(0.0, alone) + (mean - middle) ** 2 * of_count
 
 
-def _cell_names(group: GroupingSet, cells: NDArray[np.int64]) -> list[str]:
-    """Such as ``age=18-29, sex=f``."""
+def _names(plan: Plan, group: GroupingSet, cells: NDArray[np.int64]) -> list[str]:
+    # Such as "age=18-29, sex=f: COUNT(*)".
     columns = [
         [f"{column.name}={text}" for text in texts]
-        for column, texts in zip(group.by, _texts(group, cells), strict=True)
+        for column, texts in zip(group.by, group.texts(cells), strict=True)
     ]
-    if not columns:
-        return ["all"] * len(cells)
-    return [", ".join(each) for each in zip(*columns, strict=True)]
-
-
-def _texts(group: GroupingSet, cells: NDArray[np.int64]) -> list[list[str]]:
-    """The values of each column in these cells."""
-    codes = np.unravel_index(cells, group.shape) if group.by else ()
-    return [
-        [column.value(code) for code in each.tolist()]
-        for column, each in zip(group.by, codes, strict=True)
-    ]
+    cell_names = map(", ".join, zip(*columns, strict=True)) if columns else ["all"] * len(cells)
+    return [f"{cell}: {name}" for cell in cell_names for name, _ in plan.aggregates]
 
 
 def _rows(
-    plan: Parsed,
+    plan: Plan,
     index: int,
     shown: NDArray[np.int64],
     found: Sequence[Computed],
     count: NDArray[np.int64],
 ) -> list[QueryRow]:
-    """The rows of one grouping set, each with its values as SQL shows them."""
     group, aggregates = plan.sets[index], iter(found)
-    grouped = dict(zip(group.columns, _texts(group, shown), strict=True))
+    grouped = dict(zip(group.columns, group.texts(shown), strict=True))
     columns: list[Sequence[Any]] = []
     for item in plan.items:
         if isinstance(item.shows, Aggregate):
             columns.append(_plain(next(aggregates), shown))
-        elif item.shows.name not in grouped:
-            columns.append([None] * len(shown))
         else:
-            texts = grouped[item.shows.name]
-            columns.append([_shown(each) for each in texts] if item.shows.numeric else texts)
+            texts: Sequence[Any] = grouped.get(item.shows.name, [None] * len(shown))
+            if item.shows.numeric:
+                texts = [each if each in (None, NO_ANSWER) else int(each) for each in texts]
+            columns.append(texts)
     cells = zip(shown.tolist(), zip(*columns, strict=True), count[shown].tolist(), strict=True)
     return [QueryRow(index, cell, values, tuples) for cell, values, tuples in cells]
 
 
-def _shown(text: str) -> int | str:
-    """The value of a whole number's group."""
-    return text if text == NO_ANSWER else int(text)
-
-
 def _plain(found: Computed, shown: NDArray[np.int64]) -> list[int | float | None]:
-    """Whole numbers where they are, numbers elsewhere, and none for what is not there."""
     missing = np.isnan(found.value[shown]).tolist()
     values = (found.value if found.whole is None else found.whole)[shown].tolist()
     return [None if gone else each for gone, each in zip(missing, values, strict=True)]

@@ -1,7 +1,4 @@
-"""Raw values as numbers: the code of a category, a whole number, a number.
-
-A value that is missing or outside the domain of its column gets the reserved code of the column.
-"""
+"""Raw values as codes and numbers; the column's reserved code for one outside its domain."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ _MOST_WHOLE = 2**53
 
 
 def encode(rows: Any, columns: Sequence[Column]) -> NDArray[Any]:
-    """A structured array with a row per person and a field per column.
+    """Encode to a structured array with a row per person and a field per column.
 
     ``rows`` is an array with these columns in this order, or anything that has columns by name: a
     mapping, a data frame, a structured array.
@@ -35,13 +32,13 @@ def encode(rows: Any, columns: Sequence[Column]) -> NDArray[Any]:
         raise EmptyData("the data have no rows: at least one person must answer")
     found = np.empty(max(people), [(each.name, each.dtype) for each in columns])
     for column, values in zip(columns, raw, strict=True):
-        numbers = _codes if column.type == "category" else _numbers
-        found[column.name] = numbers(values, column)
+        encoded = _codes if column.type == "category" else _numbers
+        found[column.name] = encoded(values, column)
     return found
 
 
 def gaps(rows: Any, columns: Sequence[Column]) -> Gaps:
-    """Rows that lack a value, and rows with one outside its domain and none missing."""
+    """Count rows that lack a value, and rows with one outside its domain and none missing."""
     raw, found = _by_name(rows, columns), encode(rows, columns)
     absent = np.any([missing(each) for each in raw], axis=0)
     usable = np.all([each.present(found[each.name]) for each in columns], axis=0)
@@ -49,7 +46,6 @@ def gaps(rows: Any, columns: Sequence[Column]) -> Gaps:
 
 
 def _by_name(rows: Any, columns: Sequence[Column]) -> list[NDArray[Any]]:
-    """The raw values of each column."""
     names = rows.dtype.names if isinstance(rows, np.ndarray) else None
     if names is None and (isinstance(rows, Mapping) or hasattr(rows, "keys")):
         names = tuple(rows.keys())
@@ -58,7 +54,11 @@ def _by_name(rows: Any, columns: Sequence[Column]) -> list[NDArray[Any]]:
             if each.name not in names:
                 hint = did_you_mean(each.name, (str(name) for name in names))
                 raise MissingColumn(f"no column {each.name!r} in the data; {hint}")
-        return [_one_axis(rows[each.name], each) for each in columns]
+        found = [np.asarray(rows[each.name]) for each in columns]
+        for column, values in zip(columns, found, strict=True):
+            if values.ndim != 1:
+                raise InvalidParameter(f"column {column.name}: expected one value per person")
+        return found
     try:
         table = np.asarray(rows)
     except ValueError as ragged:
@@ -69,26 +69,16 @@ def _by_name(rows: Any, columns: Sequence[Column]) -> list[NDArray[Any]]:
             f"rows must be a table of the columns {wanted}, one row per person, got an array "
             f"{table.shape}"
         )
-    return [_one_axis(table[:, index], each) for index, each in enumerate(columns)]
-
-
-def _one_axis(values: Any, column: Column) -> NDArray[Any]:
-    array = np.asarray(values)
-    if array.ndim != 1:
-        raise InvalidParameter(f"column {column.name}: expected one value per person")
-    return array
+    return list(table.T)
 
 
 def _codes(values: NDArray[Any], column: Column) -> NDArray[np.int64]:
-    """The place of each value among those of its category, or the reserved code."""
     code_of = {name: code for code, name in enumerate(column.values)}
-    reserved = int(column.reserved)
-    found = (code_of.get(each, reserved) for each in texts(values))
+    found = (code_of.get(each, column.reserved) for each in texts(values))
     return np.fromiter(found, np.int64, len(values))
 
 
 def _numbers(values: NDArray[Any], column: Column) -> NDArray[Any]:
-    """Numbers, or whole ones, within their bounds; the reserved code elsewhere."""
     array, good = _parsed(values, column)
     if column.type == "integer":
         if array.dtype.kind == "f":
@@ -107,7 +97,6 @@ def _numbers(values: NDArray[Any], column: Column) -> NDArray[Any]:
 
 
 def _parsed(values: NDArray[Any], column: Column) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Numbers as they came, or as their texts say, and which of them are numbers at all."""
     if values.dtype.kind in "iuf":
         return values, np.ones(len(values), np.bool_)
     kind = np.dtype(column.dtype).type

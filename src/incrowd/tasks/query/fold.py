@@ -1,6 +1,7 @@
 """Tuples folded into a few numbers per cell: how many, their sums, extremes and spread.
 
-Compute nodes and the simulation fold in the same way, and the order of tuples makes no difference:
+Each compute node folds the tuples of its cells, and nothing else of a tuple goes on. Compute nodes
+and the simulation fold in the same way, and the order of tuples makes no difference:
 
 * Sums of whole numbers are exact in 64 bits.
 * A number x is split into h, its nearest multiple of a step so coarse that all partial sums of h
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,7 +26,7 @@ from numpy.typing import NDArray
 
 from incrowd.errors import InvalidParameter
 from incrowd.randomizers.base import FloatArray
-from incrowd.tasks.query.collected import Folded
+from incrowd.tasks.base import Collected
 from incrowd.tasks.query.schema import Column
 
 Cells = NDArray[np.int64]
@@ -33,11 +35,76 @@ _BLOCK = 1 << 17
 _EXACT = 2**53
 """Up to here doubles hold every whole number."""
 _HALF = 26
-"""Whole numbers of at most 54 bits are split into halves of so many."""
+"""Bits of the lower half of a whole number of at most 54 bits."""
+
+
+@dataclass(frozen=True)
+class Folded:
+    """The cells of one grouping set, or those of one compute node, in order.
+
+    ``total``, ``least``, ``most`` and ``spread`` have an array per measure, the numeric columns
+    that are aggregated; whole numbers stay whole. ``spread`` is the sum of squared deviations from
+    the cell's mean. The numbers of an empty cell are zero.
+    """
+
+    count: NDArray[np.int64]
+    total: tuple[NDArray[Any], ...]
+    least: tuple[NDArray[Any], ...]
+    most: tuple[NDArray[Any], ...]
+    spread: tuple[FloatArray, ...]
+
+    @staticmethod
+    def joined(parts: Sequence[Folded]) -> Folded:
+        """Join the cells of several compute nodes, one after the other."""
+        count = np.concatenate([part.count for part in parts])
+        numbers = (
+            zip(*(getattr(part, name) for part in parts), strict=True)
+            for name in ("total", "least", "most", "spread")
+        )
+        return Folded(count, *(tuple(map(np.concatenate, each)) for each in numbers))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tabulated(Collected):
+    """The folded cells of every grouping set.
+
+    All are per set. ``present`` counts the people whose message reached a scrambler, or a compute
+    node where there are none. ``kept`` is the chance that a tuple of theirs was folded, which does
+    not depend on its values. ``noise`` is the variance that a differentially private release added
+    to a count, then to the totals; empty without noise. ``traffic`` is the number of messages from
+    each scrambler (or person) to each compute node, as an observer of the network counts them;
+    empty with noise, so that the result tells nothing else. ``lost`` names the cells whose compute
+    node never answered: what is in them is unknown, and not zero.
+    """
+
+    folded: tuple[Folded, ...]
+    present: tuple[int, ...]
+    kept: tuple[float, ...]
+    noise: tuple[tuple[float, ...], ...]
+    traffic: tuple[NDArray[np.int64], ...]
+    lost: tuple[NDArray[np.int64], ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Tabulated({sum(self.crowds)} tuples in {len(self.folded)} grouping sets)"
+
+    @property
+    def crowds(self) -> tuple[int, ...]:
+        """Number of tuples behind each grouping set."""
+        return tuple(int(each.count.sum()) for each in self.folded)
+
+    @property
+    def received(self) -> int:
+        """Messages that arrived, whether or not there was a tuple in them."""
+        return min(self.sent, sum(self.present))
+
+    @property
+    def people(self) -> int:
+        """Number of people who took part."""
+        return max(self.present)
 
 
 def fold(cells: Cells, measured: NDArray[Any], columns: Sequence[Column], size: int) -> Folded:
-    """The numbers of the cells 0 … size − 1 from the cell and the measures of each tuple."""
+    """Fold the tuples of the cells 0 … size − 1, from the cell and the measures of each."""
     if len(cells) and not (cells.min() >= 0 and cells.max() < size):
         raise InvalidParameter(f"cells must lie between 0 and {size - 1} here")
     count = np.bincount(cells, minlength=size)
@@ -63,7 +130,6 @@ def _blocks(count: int) -> Iterator[slice]:
 def _whole_sums(
     cells: Cells, values: NDArray[np.int64], size: int, column: Column
 ) -> NDArray[np.int64]:
-    """Exact sums of whole numbers of at most 2⁵³ in size."""
     largest = max(abs(int(values.min())), abs(int(values.max()))) if len(values) else 0
     if largest * len(values) >= 2**63:
         raise InvalidParameter(
@@ -85,7 +151,6 @@ def _whole_sums(
 def _sums(
     cells: Cells, numbers: Callable[[slice], FloatArray], largest: float, size: int
 ) -> FloatArray:
-    """Sums of numbers of at most this size that hardly depend on their order."""
     coarse, fine = np.zeros(size), np.zeros(size)
     if largest == 0:
         return coarse
@@ -104,7 +169,6 @@ def _sums(
 def _extreme(
     choose: Any, worst: Any, cells: Cells, values: NDArray[Any], count: NDArray[np.int64]
 ) -> NDArray[Any]:
-    """The smallest or largest value of each cell; zero where there is none."""
     found = np.full(len(count), worst, values.dtype)
     choose.at(found, cells, values)
     found[count == 0] = 0
@@ -112,13 +176,8 @@ def _extreme(
 
 
 def _spread(
-    cells: Cells,
-    values: NDArray[Any],
-    width: float,
-    count: NDArray[np.int64],
-    sums: NDArray[Any],
+    cells: Cells, values: NDArray[Any], width: float, count: NDArray[np.int64], sums: NDArray[Any]
 ) -> FloatArray:
-    """The sums of squared deviations from the means, which are at most ``width`` each."""
     many = np.maximum(count, 1)
     mean, left = sums / many, np.zeros(len(count))
 

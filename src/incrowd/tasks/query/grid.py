@@ -1,7 +1,6 @@
-"""The steps in which totals of a column are told when they are released with noise.
+"""The steps of a column's totals in a release with noise.
 
-They follow from the declared bounds alone. A record counts by how far it is from the middle, where
-it counts least.
+They follow from the declared bounds alone. A record counts by how far it is from the middle.
 """
 
 from __future__ import annotations
@@ -17,27 +16,27 @@ from incrowd.errors import InvalidQuery
 from incrowd.tasks.query.schema import Column
 
 _STEPS: Final = 1 << 10
-"""A number is told to at most so many steps between its bounds: less than the noise by far."""
+"""Most steps of a number between its bounds: finer than the noise by far."""
 _MOST_STEPS: Final = 1 << 20
-"""Whole numbers are told one by one up to so many."""
+"""Most steps of whole numbers."""
 _ROUNDED: Final = 2.0**-20
-"""A step of numbers is at least this share of the largest: sums of a billion are as exact."""
+"""A step is at least this share of the largest number: sums of a billion are as exact."""
 
 
 @dataclass(frozen=True)
 class Grid:
-    """How the totals of a column are counted."""
+    """Steps in which the totals of a column are counted."""
 
     step: float
     middle: int
-    """In steps; a record counts by how far it is from here."""
+    """In steps; a record counts by its distance from here."""
     sensitivity: int
-    """By how many steps one record changes the totals of all cells together."""
+    """Most steps by which one record changes the totals of all cells together."""
     whole: bool
 
     @classmethod
     def of(cls, column: Column) -> Grid:
-        """The grid that follows from the declared bounds of a column."""
+        """Derive the grid from the declared bounds of a column."""
         if column.low is None or column.high is None:
             raise InvalidQuery(f"column {column.name}: declare low and high for a release")
         if column.type == "integer":
@@ -57,8 +56,7 @@ class Grid:
             step *= 2
         middle = (low + high) // 2 // step
         reach = max(high - middle * step, middle * step - low)
-        rounding = 0 if step == 1 else 2
-        return cls(float(step), middle, -(-2 * reach // step) + rounding, whole=True)
+        return cls(float(step), middle, -(-2 * reach // step) + 2 * (step > 1), whole=True)
 
     @property
     def center(self) -> float:
@@ -66,12 +64,12 @@ class Grid:
         return self.middle * self.step
 
     def counted(self, total: NDArray[Any]) -> NDArray[np.int64]:
-        """Totals in steps, to the nearest."""
+        """Round totals to whole steps."""
         if self.whole:
             step = int(self.step)
             return np.asarray((total.astype(np.int64) + step // 2) // step)
         return np.asarray(np.rint(total / self.step).astype(np.int64))
 
     def total(self, steps: NDArray[np.int64]) -> NDArray[Any]:
-        """The way back."""
+        """Convert steps back to totals."""
         return steps * int(self.step) if self.whole else steps * self.step

@@ -1,6 +1,6 @@
-"""What a table of tuples may hold: its columns and, for each of them, its values.
+"""The schema of a table of tuples: its columns and the domain of each.
 
-The domain of a column is public and declared before anybody is asked: the cells of a grouping set,
+The domain of a column is public and declared before the survey: the cells of a grouping set,
 and which compute node answers for them, follow from it and never from the data. A schema is a TOML
 file::
 
@@ -60,11 +60,8 @@ class Column(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     complete: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what describes no domain."""
-        wrong = _problem(msgspec.structs.asdict(self))
-        if wrong is not None:
-            key, problem = wrong
-            raise InvalidParameter(f"column {self.name!r}: {key}: {problem}")
+        if (wrong := _problem(msgspec.structs.asdict(self))) is not None:
+            raise InvalidParameter(f"column {self.name!r}: {wrong[0]}: {wrong[1]}")
 
     @property
     def numeric(self) -> bool:
@@ -73,7 +70,7 @@ class Column(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def size(self) -> int | None:
-        """How many values it may have; none where they cannot be counted."""
+        """Number of values; None if they cannot be counted."""
         if self.type == "category":
             return len(self.values)
         if self.type == "number" or self.low is None or self.high is None:
@@ -82,17 +79,17 @@ class Column(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def dtype(self) -> str:
-        """How one value is held: codes and whole numbers, or numbers."""
+        """Type of one encoded value."""
         return "<f8" if self.type == "number" else "<i8"
 
     @property
     def groups(self) -> int | None:
-        """Number of groups, ``no answer`` included; none where they cannot be counted."""
+        """Number of groups, ``no answer`` included; None if they cannot be counted."""
         return None if self.size is None else self.size + (not self.complete)
 
     @property
     def reserved(self) -> float | int:
-        """The code of a value that is missing or outside the domain."""
+        """Code of a value that is missing or outside the domain."""
         if self.type == "number":
             return math.nan
         return len(self.values) if self.type == "category" else _ABSENT
@@ -102,13 +99,13 @@ class Column(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return np.asarray(~np.isnan(codes) if self.type == "number" else codes != self.reserved)
 
     def group_of(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The group of each encoded value; of a complete column, the first where there is none."""
+        """Group of each encoded value; of a complete column, the first where there is none."""
         first = int(self.low or 0) if self.type == "integer" else 0
         none = 0 if self.complete or self.size is None else self.size
         return np.where(self.present(codes), codes - first, none)
 
     def value(self, group: int) -> str:
-        """The text of the value in this group of a domain that can be counted."""
+        """Text of the value in this group of a domain that can be counted."""
         if group == self.size:
             return NO_ANSWER
         return self.values[group] if self.type == "category" else str(int(self.low or 0) + group)
@@ -126,12 +123,7 @@ class Schema(msgspec.Struct, frozen=True):
     columns: tuple[Column, ...]
 
     def __post_init__(self) -> None:
-        """Refuse a table without a name, without columns, or with a column twice."""
-        if not isinstance(self.table, str) or not self.table.strip():
-            raise InvalidParameter(
-                f"table must be the name of the data, got {self.table!r}", field="table"
-            )
-        check_columns(self.columns)
+        check_table(self.table, self.columns)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -152,10 +144,7 @@ class Schema(msgspec.Struct, frozen=True):
 
     @classmethod
     def _described(cls, tables: Mapping[str, Any]) -> Self:
-        for key in tables:
-            if key not in ("table", "columns"):
-                hint = checks.did_you_mean(key, ("table", "columns"))
-                raise InvalidConfig(f"{key}: unknown key; {hint}")
+        _check_keys(tables, ("table", "columns"))
         table, described = tables.get("table"), tables.get("columns")
         if not isinstance(table, str):
             raise InvalidConfig('table: missing or not a text; write table = "name"')
@@ -168,21 +157,26 @@ def _column(name: str, described: Any) -> Column:
     where = f"columns.{name}"
     if not isinstance(described, dict):
         raise InvalidConfig(f"{where}: expected a table, written as [{where}]")
-    for key in described:
-        if key not in _KEYS:
-            raise InvalidConfig(f"{where}.{key}: unknown key; {checks.did_you_mean(key, _KEYS)}")
+    _check_keys(described, _KEYS, f"{where}.")
     values = described.get("values", ())
     given = {"low": None, "high": None, "complete": False, **described, "name": name}
     given["values"] = tuple(values) if isinstance(values, list) else values
-    wrong = _problem(given)
-    if wrong is not None:
+    if (wrong := _problem(given)) is not None:
         key, problem = wrong
         raise InvalidConfig(f"{where}.{key}: {problem}" if key != "name" else f"{where}: {problem}")
     return Column(**given)
 
 
-def check_columns(columns: Sequence[Column]) -> None:
-    """Refuse no columns, and two that SQL cannot tell apart."""
+def _check_keys(given: Mapping[str, Any], known: Sequence[str], within: str = "") -> None:
+    for key in given:
+        if key not in known:
+            raise InvalidConfig(f"{within}{key}: unknown key; {checks.did_you_mean(key, known)}")
+
+
+def check_table(table: str, columns: Sequence[Column]) -> None:
+    """Refuse a table without a name or columns, and columns that SQL cannot tell apart."""
+    if not isinstance(table, str) or not table.strip():
+        raise InvalidParameter(f"table must be the name of the data, got {table!r}", field="table")
     if not isinstance(columns, tuple) or not columns:
         raise InvalidParameter("columns must be a tuple of at least one Column", field="columns")
     seen: dict[str, str] = {}
@@ -197,7 +191,7 @@ def check_columns(columns: Sequence[Column]) -> None:
 
 
 def _problem(given: Mapping[str, Any]) -> tuple[str, str] | None:
-    """The key of a described column that is wrong, and what is."""
+    """Return the key of a described column that is wrong, and the problem."""
     name, kind = given["name"], given.get("type")
     if not isinstance(name, str) or not name.strip():
         return "name", f"expected the name of a column, got {name!r}"
@@ -211,7 +205,8 @@ def _problem(given: Mapping[str, Any]) -> tuple[str, str] | None:
                 return key, "is for integers and numbers: a category has values"
         if not given["complete"] and NO_ANSWER in given["values"]:
             return "values", f"{NO_ANSWER!r} is added for people without a value: leave it out"
-        return _wrong_values(given["values"])
+        wrong = _wrong_values(given["values"])
+        return None if wrong is None else ("values", wrong)
     if given["values"]:
         return "values", f"is for categories: an {kind} has low and high"
     for key in ("low", "high"):
@@ -224,16 +219,16 @@ def _problem(given: Mapping[str, Any]) -> tuple[str, str] | None:
     return None
 
 
-def _wrong_values(values: Any) -> tuple[str, str] | None:
+def _wrong_values(values: Any) -> str | None:
     # A text is a sequence too: "ab" would silently become the values a and b.
     if isinstance(values, str) or not isinstance(values, Iterable) or not tuple(values):
-        return "values", 'missing; list what may stand in the column, as in ["yes", "no"]'
+        return 'missing; list what may stand in the column, as in ["yes", "no"]'
     seen = set()
     for each in values:
         if not isinstance(each, str) or not each.strip():
-            return "values", f"expected texts, got {each!r}: put it in quotes"
+            return f"expected texts, got {each!r}: put it in quotes"
         if each in seen:
-            return "values", f"{each!r} is listed twice: leave one out"
+            return f"{each!r} is listed twice: leave one out"
         seen.add(each)
     return None
 

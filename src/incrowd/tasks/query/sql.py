@@ -1,4 +1,4 @@
-"""SQL as a plan: what is shown, which cells there are, and which tuples count.
+"""SQL read into a plan.
 
 The subset is the aggregate that can be computed cell by cell between strangers::
 
@@ -7,161 +7,42 @@ The subset is the aggregate that can be computed cell by cell between strangers:
     [WHERE comparisons of a column and a literal, BETWEEN, IN, AND, OR, NOT]
     [GROUP BY columns, GROUPING SETS (…), ROLLUP (…), CUBE (…)]
 
-Everything else is refused, in one line that names its place. Names, literals and calls know their
-place in the text; everything else stands where the first of those inside it does, and a clause
-where its keyword does. A grouping set that is asked twice is refused as well, because everybody
-would pay for it twice.
+ROLLUP (a, b) stands for the grouping sets (a, b), (a), (); CUBE (a, b) for all subsets. What stands
+side by side in GROUP BY is multiplied out, as in SQL: one set of each, joined. Everything else is
+refused, in one line that names its place. A grouping set that is asked twice is refused as well,
+because everybody would pay for it twice.
 """
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-from typing import Any, Literal
+import math
+from dataclasses import replace
+from itertools import chain, combinations, product
+from typing import Any
+
+from sqlglot import exp
 
 from incrowd.checks import did_you_mean
-from incrowd.errors import InvalidQuery, MissingExtra
-from incrowd.tasks.query.conditions import Condition, condition_of
-from incrowd.tasks.query.grouping import GroupingSet, grouping_sets
+from incrowd.errors import InvalidQuery
+from incrowd.tasks.query import plan
 from incrowd.tasks.query.schema import Column
+from incrowd.tasks.query.source import Node, Source
 
-Node = Any
-"""A part of a parsed query. What the parser calls their common type differs by its version."""
-
-_LONGEST = 20_000
-"""Characters of a query; nobody writes more, and a device parses what strangers send."""
-_SHOWN = 40
-_DIALECT = "duckdb"
-_SHAPE = "SELECT … FROM … WHERE … GROUP BY …"
-
-
-class Source:
-    """One query as it was written."""
-
-    def __init__(self, sql: str) -> None:
-        self.sql = sql
-
-    def parsed(self) -> Node:
-        """The one statement; what is no SQL is refused where it ceases to be."""
-        try:
-            import sqlglot
-            from sqlglot.errors import ParseError, SqlglotError
-        except ImportError as error:
-            raise MissingExtra("queries need sqlglot: pip install 'incrowd[sql]'") from error
-        if not isinstance(self.sql, str) or len(self.sql) > _LONGEST:
-            raise InvalidQuery(f"query: expected SQL of at most {_LONGEST:,} characters")
-        try:
-            tokens = sqlglot.tokenize(self.sql, dialect=_DIALECT)
-            if tokens and tokens[0].text.upper() != "SELECT":
-                raise InvalidQuery(
-                    f"query: {self.place(tokens[0].start)}: {tokens[0].text[:_SHOWN]}: "
-                    f"expected {_SHAPE}"
-                )
-            statements = [each for each in sqlglot.parse(self.sql, dialect=_DIALECT) if each]
-        except ParseError as error:
-            raise self._unreadable(error.errors[0]) from error
-        except SqlglotError as error:
-            at = max(self.sql.rfind(mark) for mark in ("'", '"', "/*", "$"))
-            raise InvalidQuery(
-                f"query: {self.place(max(0, at))}: not SQL: is a quotation mark missing?"
-            ) from error
-        except RecursionError as error:
-            raise InvalidQuery("query: nested too deeply: write it with fewer brackets") from error
-        if not statements:
-            raise InvalidQuery(f"query: line 1, column 1: empty; write {_SHAPE}")
-        if len(statements) > 1:
-            problem = "a second statement: ask one query at a time"
-            raise self.fail_clause("SELECT", statements[1], problem)
-        return statements[0]
-
-    def fail(self, node: Node, problem: str) -> InvalidQuery:
-        """The error to raise about a part of the query."""
-        found = None if node is None else self.span(node)
-        if found is None:
-            return InvalidQuery(f"query: {problem}")
-        begin, end = found
-        return InvalidQuery(f"query: {self.place(begin)}: {self._text(begin, end)}: {problem}")
-
-    def fail_clause(self, keyword: str, node: Node, problem: str) -> InvalidQuery:
-        """The error to raise about a clause, by the keyword that stands before its content."""
-        spans = [self.span(each) for each in (node if isinstance(node, list) else [node])]
-        before = min((begin for begin, _ in filter(None, spans)), default=len(self.sql))
-        written = re.compile(rf"\b{keyword}\b".replace(" ", r"\s+"), re.IGNORECASE)
-        found = [each.start() for each in written.finditer(self.sql) if each.start() <= before]
-        at = found[-1] if found else before
-        return InvalidQuery(f"query: {self.place(at)}: {keyword}: {problem}")
-
-    def place(self, at: int) -> str:
-        """The line and column of a position in the text."""
-        before = self.sql[:at]
-        return f"line {before.count(chr(10)) + 1}, column {len(before) - before.rfind(chr(10))}"
-
-    def span(self, node: Node) -> tuple[int, int] | None:
-        """Where a part begins and ends, or none if nothing in it knows."""
-        if not hasattr(node, "walk"):
-            return None
-        known = [each.meta for each in node.walk() if "start" in each.meta]
-        if known:
-            return min(each["start"] for each in known), max(each["end"] for each in known) + 1
-        # Only bare words do not know.
-        text = re.search(r"\b(TRUE|FALSE|NULL)\b", self.sql, re.IGNORECASE)
-        return text.span() if text else None
-
-    def _text(self, begin: int, end: int) -> str:
-        # The brackets of a call stand behind the last thing that knows its place.
-        while self.sql.count("(", begin, end) > self.sql.count(")", begin, end):
-            closing = self.sql.find(")", end)
-            if closing < 0:
-                break
-            end = closing + 1
-        text = _one_line(self.sql[begin:end])
-        return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
-
-    def _unreadable(self, error: dict[str, Any]) -> InvalidQuery:
-        line, column = int(error["line"]), int(error["col"])
-        text = _one_line(str(error["highlight"]))
-        # The parser counts the columns of a word to its last letter.
-        where = f"line {line}, column {max(1, column - max(0, len(text) - 1))}"
-        near = f" near {text!r}" if text else ""
-        return InvalidQuery(f"query: {where}: not SQL{near}: write {_SHAPE}")
-
-
-def _one_line(text: str) -> str:
-    return " ".join(re.sub(r"\x1b\[\d*m", "", text).split())
-
-
-@dataclass(frozen=True)
-class Names:
-    """The columns of the table, what the table is called, and the text that names them."""
-
-    source: Source
-    columns: tuple[Column, ...]
-    tables: tuple[str, ...]
-
-    def column(self, node: Node) -> Column:
-        """The column that a node names; refuses anything else."""
-        from sqlglot import exp
-
-        if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
-            raise self.fail(node, "expected the name of a column")
-        if node.table and node.table.casefold() not in {each.casefold() for each in self.tables}:
-            raise self.fail(node, f"unknown table; {did_you_mean(node.table, set(self.tables))}")
-        wanted = node.name.casefold()
-        for each in self.columns:
-            if each.name.casefold() == wanted:
-                return each
-        hint = did_you_mean(node.name, (each.name for each in self.columns))
-        raise self.fail(node, f"unknown column; {hint}")
-
-    def fail(self, node: Node, problem: str) -> InvalidQuery:
-        """The error to raise about a part of the query."""
-        return self.source.fail(node, problem)
-
-
-Function = Literal["COUNT", "SUM", "AVG", "MIN", "MAX", "VAR"]
-"""What a cell can be asked for."""
-
+MOST_CELLS = 100_000
+"""Cells of one grouping set."""
+MOST_SETS = 1_000
+"""Grouping sets of one query."""
+_LONGEST_NUMBER = 40
 _KNOWN = ("AVG", "COUNT", "MAX", "MIN", "SUM", "VARIANCE")
+_FUNCTIONS: dict[type, plan.Function] = {
+    exp.Count: "COUNT", exp.Sum: "SUM", exp.Avg: "AVG",
+    exp.Min: "MIN", exp.Max: "MAX", exp.Variance: "VAR",
+}  # fmt: skip
+_TESTS: dict[type, tuple[plan.Operator, plan.Operator]] = {
+    exp.EQ: ("=", "="), exp.NEQ: ("<>", "<>"), exp.LT: ("<", ">"), exp.LTE: ("<=", ">="),
+    exp.GT: (">", "<"), exp.GTE: (">=", "<="),
+}  # fmt: skip
+"""Comparisons, and the same with their sides exchanged."""
 _REFUSED = {
     "distinct": ("DISTINCT", "every cell has one row anyway: leave it out"),
     "joins": ("JOIN", "a person has one tuple of one table: ask about one table"),
@@ -175,81 +56,44 @@ _REFUSED = {
     "locks": ("FOR", "there is nothing to lock: leave it out"),
     "windows": ("WINDOW", "there are no windows: leave it out"),
 }
-"""Clauses that are no part of the subset: their keywords, and what to do about them."""
+"""Clauses outside the subset: their keywords, and what to do about them."""
+Columns = tuple[Column, ...]
 
 
-@dataclass(frozen=True)
-class Aggregate:
-    """A function of the tuples of a cell; without a column it counts them."""
-
-    function: Function
-    column: Column | None
-
-
-@dataclass(frozen=True)
-class Item:
-    """One column of the answer: what it is called, and a grouping column or an aggregate."""
-
-    name: str
-    shows: Column | Aggregate
-
-
-@dataclass(frozen=True)
-class Parsed:
-    """A query in the subset."""
-
-    items: tuple[Item, ...]
-    sets: tuple[GroupingSet, ...]
-    where: Condition | None
-
-    @property
-    def aggregates(self) -> tuple[tuple[str, Aggregate], ...]:
-        """The aggregates with their names, in order."""
-        return tuple(
-            (each.name, each.shows) for each in self.items if isinstance(each.shows, Aggregate)
-        )
-
-
-def parse(sql: str, table: str, columns: tuple[Column, ...]) -> Parsed:
-    """The query over these columns; refuses what is not in the subset."""
-    source = Source(sql)
-    select = source.parsed()
+def parse(sql: str, table: str, columns: Columns) -> plan.Plan:
+    """Read the query over these columns; refuse what is not in the subset."""
     try:
-        return _planned(source, select, table, columns)
+        return _planned(Source(sql, columns, (table,)), table)
     except RecursionError as error:
-        raise source.fail(None, "nested too deeply: write it with fewer brackets") from error
+        raise InvalidQuery("query: nested too deeply: write it with fewer brackets") from error
 
 
-def _planned(source: Source, select: Node, table: str, columns: tuple[Column, ...]) -> Parsed:
-    from sqlglot import exp
-
+def _planned(source: Source, table: str) -> plan.Plan:
+    select = source.parsed()
     if not isinstance(select, exp.Select):
         keyword = type(select).__name__.upper()
         raise source.fail_clause(keyword, None, "queries are not combined: ask them one by one")
-    names = _from(source, select, table, columns)
+    source = replace(source, tables=(table, _alias(source, select, table)))
     for key, value in select.args.items():
         if value and key not in ("expressions", "from", "from_", "where", "group"):
             keyword, problem = _REFUSED.get(key, (key.strip("_").upper(), "leave it out"))
             raise source.fail_clause(keyword, value, problem)
-    where = select.args.get("where")
-    condition = None if where is None else condition_of(names, where.this)
-    sets = grouping_sets(names, select.args.get("group"))
+    where: Any = select.args.get("where")
+    condition = None if where is None else _condition(source, where.this)
+    sets = _grouping_sets(source, select.args.get("group"))
     grouped = {name for each in sets for name in each.columns}
-    items = tuple(_item(names, each, grouped) for each in select.expressions)
-    seen: set[str] = set()
-    for item, node in zip(items, select.expressions, strict=True):
-        if item.name.casefold() in seen:
+    items: dict[str, plan.Item] = {}
+    for node in select.expressions:
+        item = _item(source, node, grouped)
+        if items.setdefault(item.name.casefold(), item) is not item:
             raise source.fail(node, f"a second column {item.name!r}: rename it with AS")
-        seen.add(item.name.casefold())
-    if not any(isinstance(each.shows, Aggregate) for each in items):
+    if not any(isinstance(each.shows, plan.Aggregate) for each in items.values()):
         raise source.fail(select.expressions[0], "nothing is aggregated: add COUNT(*) or another")
-    return Parsed(items, sets, condition)
+    return plan.Plan(tuple(items.values()), sets, condition)
 
 
-def _from(source: Source, select: Node, table: str, columns: tuple[Column, ...]) -> Names:
-    """The names that the query may use, once it is about the one table there is."""
-    from sqlglot import exp
-
+def _alias(source: Source, select: Node, table: str) -> str:
+    """Name of the table in this query, once the query is about the one table there is."""
     clause = select.args.get("from_") or select.args.get("from")
     if clause is None:
         raise source.fail(select, f"FROM is missing: add FROM {table}")
@@ -259,72 +103,53 @@ def _from(source: Source, select: Node, table: str, columns: tuple[Column, ...])
     for key, value in named.args.items():
         if value and key not in ("this", "alias"):
             problem = f"expected a table and nothing else: write FROM {table}"
-            if key == "joins":
-                problem = _REFUSED["joins"][1]
-            raise source.fail(named, problem)
+            raise source.fail(named, _REFUSED["joins"][1] if key == "joins" else problem)
     if named.name.casefold() != table.casefold():
         raise source.fail(named, f"unknown table; did you mean {table}?")
     alias = named.args.get("alias")
     if alias is not None and alias.args.get("columns"):
         raise source.fail(named, f"columns are not renamed here: write FROM {table}")
-    return Names(source, columns, (table, named.alias or table))
+    return str(named.alias or table)
 
 
-def _item(names: Names, node: Node, grouped: set[str]) -> Item:
-    from sqlglot import exp
-
+def _item(source: Source, node: Node, grouped: set[str]) -> plan.Item:
     alias = node.alias if isinstance(node, exp.Alias) else ""
     shown: Any = node.this if isinstance(node, exp.Alias) else node
     if isinstance(shown, exp.Column) and not isinstance(shown.this, exp.Star):
-        column = names.column(shown)
+        column = source.column(shown)
         if column.name not in grouped:
-            raise names.fail(
+            raise source.fail(
                 shown, "is neither grouped nor aggregated: add it to GROUP BY, or aggregate it"
             )
-        return Item(alias or column.name, column)
-    function = _function(names, shown)
+        return plan.Item(alias or column.name, column)
+    function = _function(source, shown)
     if isinstance(shown.this, exp.Star):
-        return Item(alias or "COUNT(*)", Aggregate("COUNT", None))
-    column = names.column(_argument(names, shown))
+        return plan.Item(alias or "COUNT(*)", plan.Aggregate("COUNT", None))
+    column = source.column(_argument(source, shown))
     if not column.numeric and function != "COUNT":
-        raise names.fail(
+        raise source.fail(
             shown, f"{column.name} is a category: declare it as integer or number to compute this"
         )
     called = "VARIANCE" if function == "VAR" else function
     # No value is missing, so that values and tuples are as many.
     counted = None if function == "COUNT" else column
-    return Item(alias or f"{called}({column.name})", Aggregate(function, counted))
+    return plan.Item(alias or f"{called}({column.name})", plan.Aggregate(function, counted))
 
 
-def _function(names: Names, node: Node) -> Function:
-    """Which of the known functions is called."""
-    from sqlglot import exp
-
-    known: dict[type, Function] = {
-        exp.Count: "COUNT",
-        exp.Sum: "SUM",
-        exp.Avg: "AVG",
-        exp.Min: "MIN",
-        exp.Max: "MAX",
-        exp.Variance: "VAR",
-    }
+def _function(source: Source, node: Node) -> plan.Function:
     if isinstance(node, exp.Anonymous) and node.name.upper() in ("VAR", "VAR_SAMP"):
         return "VAR"
-    found = known.get(type(node))
-    if found is not None:
+    if (found := _FUNCTIONS.get(type(node))) is not None:
         return found
     if isinstance(node, exp.Func) and not isinstance(node, exp.And | exp.Or | exp.Case | exp.Cast):
-        raise names.fail(node, f"unknown function; known: {', '.join(_KNOWN)}")
-    raise names.fail(
+        raise source.fail(node, f"unknown function; known: {', '.join(_KNOWN)}")
+    raise source.fail(
         node, f"expected a grouped column or one of {', '.join(_KNOWN)} of a column: compute the "
         "rest from the answer"
     )  # fmt: skip
 
 
-def _argument(names: Names, call: Node) -> Any:
-    """The one column that a function is called with."""
-    from sqlglot import exp
-
+def _argument(source: Source, call: Node) -> Any:
     if isinstance(call, exp.Anonymous):
         given = list(call.expressions)
     else:
@@ -332,11 +157,155 @@ def _argument(names: Names, call: Node) -> Any:
         given = [call.this, *(each for each in rest if each)]
     if len(given) == 1 and isinstance(given[0], exp.Column):
         return given[0]
-    problem = "expected one column: "
+    problem = "have people compute expressions into a column of their data"
     if given and isinstance(given[0], exp.Distinct):
-        problem += "DISTINCT values are not counted; group by the column instead"
+        problem = "DISTINCT values are not counted; group by the column instead"
     elif isinstance(call, exp.Count):
-        problem += "write COUNT(*) to count tuples"
-    else:
-        problem += "have people compute expressions into a column of their data"
-    raise names.fail(call, problem)
+        problem = "write COUNT(*) to count tuples"
+    raise source.fail(call, f"expected one column: {problem}")
+
+
+def _condition(source: Source, node: Node) -> plan.Condition:
+    node = node.unnest()
+    if isinstance(node, exp.And | exp.Or):
+        parts = tuple(_condition(source, each) for each in node.flatten())
+        return plan.Joined(isinstance(node, exp.And), parts)
+    if isinstance(node, exp.Not):
+        return plan.Opposite(_condition(source, node.this))
+    if isinstance(node, exp.Between) and not node.args.get("symmetric"):
+        column = source.column(node.this)
+        low, high = (_literal(source, column, node.args[end]) for end in ("low", "high"))
+        return plan.Joined(
+            True, (plan.Compare(column, ">=", low), plan.Compare(column, "<=", high))
+        )
+    if isinstance(node, exp.In) and node.expressions:
+        column = source.column(node.this)
+        equal = tuple(_compared(source, column, "=", each) for each in node.expressions)
+        return plan.Joined(False, equal)
+    return _comparison(source, node)
+
+
+def _comparison(source: Source, node: Node) -> plan.Condition:
+    if isinstance(node, exp.Is):
+        raise source.fail(node, "a missing value matches no condition: leave this one out")
+    if type(node) not in _TESTS:
+        raise source.fail(
+            node,
+            "expected a comparison of a column and a literal, BETWEEN or IN: have people compute "
+            "anything else into a column of their data",
+        )
+    left, right, (test, mirrored) = node.this.unnest(), node.expression.unnest(), _TESTS[type(node)]
+    if not isinstance(left, exp.Column):
+        left, right, test = right, left, mirrored
+    if not isinstance(left, exp.Column):
+        raise source.fail(node, "expected a column on one side of the comparison")
+    return _compared(source, source.column(left), test, right)
+
+
+def _compared(source: Source, column: Column, test: plan.Operator, node: Node) -> plan.Compare:
+    literal = _literal(source, column, node)
+    if column.type == "category" and test in ("=", "<>") and literal not in column.values:
+        hint = did_you_mean(literal, column.values)
+        raise source.fail(node, f"is no value of {column.name}; {hint}")
+    return plan.Compare(column, test, literal)
+
+
+def _literal(source: Source, column: Column, node: Node) -> str:
+    node = node.unnest()
+    sign, bare = ("-", node.this) if isinstance(node, exp.Neg) else ("", node)
+    if not isinstance(bare, exp.Literal):
+        raise source.fail(node, f"expected a literal to compare {column.name} with")
+    text = f"{sign}{bare.this}"
+    if column.type == "category":
+        if not bare.is_string or sign:
+            raise source.fail(node, f"{column.name} is a category: compare it with a 'text'")
+        return str(bare.this)
+    if bare.is_string:
+        kind = "an integer" if column.type == "integer" else "a number"
+        raise source.fail(node, f"{column.name} is {kind}: leave out the quotes")
+    # A large exponent would be a whole number of as many digits.
+    held = len(text) <= _LONGEST_NUMBER and math.isfinite(float(text))
+    if held and float(text) == 0:
+        held = not any(digit in "123456789" for digit in text.lower().split("e")[0])
+    if not held:
+        raise source.fail(node, "no number that a double can hold")
+    return text
+
+
+def _grouping_sets(source: Source, group: Node) -> tuple[plan.GroupingSet, ...]:
+    if group is None:
+        return (plan.GroupingSet(()),)
+    for key, value in group.args.items():
+        if value and key != "expressions":
+            raise source.fail_clause(
+                "GROUP BY", group, f"{key.upper()} is not answered: name columns, or write "
+                "GROUPING SETS (…), ROLLUP (…) or CUBE (…)"
+            )  # fmt: skip
+    joined: list[Columns] = [()]
+    for element in group.expressions:
+        choices = _choices(source, element)
+        _limit(source, element, len(joined) * len(choices))
+        joined = [_union(*pair) for pair in product(joined, choices)]
+    found: dict[frozenset[str], plan.GroupingSet] = {}
+    for columns in joined:
+        one = plan.GroupingSet(columns)
+        same, shown = frozenset(one.columns), f"grouping set ({', '.join(one.columns)})"
+        if same in found:
+            problem = f"{shown} is asked twice, and would be paid for twice: leave one out"
+            raise source.fail_clause("GROUP BY", group, problem)
+        if one.cells > MOST_CELLS:
+            problem = (
+                f"{shown} has {one.cells:,} cells, more than {MOST_CELLS:,}: group by fewer "
+                "columns, or by coarser ones"
+            )
+            raise source.fail_clause("GROUP BY", group, problem)
+        found[same] = one
+    return tuple(found.values())
+
+
+def _choices(source: Source, node: Node) -> list[Columns]:
+    if isinstance(node, exp.GroupingSets):
+        found = list(chain.from_iterable(_choices(source, each) for each in node.expressions))
+        _limit(source, node, len(found))
+        return found
+    if isinstance(node, exp.Rollup) and node.expressions:
+        _limit(source, node, len(node.expressions) + 1)
+        parts = [_together(source, each) for each in node.expressions]
+        return [_union(*parts[:length]) for length in range(len(parts), -1, -1)]
+    if isinstance(node, exp.Cube) and node.expressions:
+        # Beyond a million millions it makes no difference how many there are.
+        _limit(source, node, 2 ** min(40, len(node.expressions)))
+        parts = [_together(source, each) for each in node.expressions]
+        sizes = range(len(parts), -1, -1)
+        return [_union(*some) for size in sizes for some in combinations(parts, size)]
+    return [_together(source, node)]
+
+
+def _together(source: Source, node: Node) -> Columns:
+    node = node.unnest()
+    listed = node.expressions if isinstance(node, exp.Tuple) else [node]
+    return _union(*((_groupable(source, each.unnest()),) for each in listed))
+
+
+def _groupable(source: Source, node: Node) -> Column:
+    if not isinstance(node, exp.Column):
+        raise source.fail(node, "expected the name of a column to group by")
+    column = source.column(node)
+    if column.type == "number":
+        raise source.fail(
+            node, "a number has too many values to group by: declare it as integer or category"
+        )
+    if column.size is None:
+        raise source.fail(node, "an integer without bounds has no cells: declare its low and high")
+    return column
+
+
+def _union(*parts: Columns) -> Columns:
+    return tuple(dict.fromkeys(chain.from_iterable(parts)))
+
+
+def _limit(source: Source, node: Node, count: int) -> None:
+    if count > MOST_SETS:
+        raise source.fail(
+            node, f"{count:,} grouping sets are more than {MOST_SETS:,}: list those you need"
+        )

@@ -1,7 +1,7 @@
-"""An SQL aggregate over tuples that people keep: what is asked, of which table.
+"""An SQL aggregate over tuples that people keep, one each.
 
-Everybody has one tuple. What a compute node does with the tuples of its cells, and what follows
-from the folded cells, is here; how tuples travel is a protocol's business.
+Compute nodes select, measure and fold tuples by this module, and the analyst estimates the rows
+from the folded cells; a protocol carries the tuples.
 """
 
 from __future__ import annotations
@@ -15,17 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from incrowd import checks
-from incrowd.errors import InvalidParameter, ProtocolFailed
+from incrowd.errors import InvalidParameter, MissingExtra, ProtocolFailed
 from incrowd.randomizers.base import Domain, FloatArray, Randomizer
 from incrowd.tasks.base import Collected, Task
 from incrowd.tasks.query import answer, fold
 from incrowd.tasks.query.answer import QueryAnswer
-from incrowd.tasks.query.collected import Folded, Tabulated
-from incrowd.tasks.query.conditions import names_in
 from incrowd.tasks.query.encode import encode, gaps
-from incrowd.tasks.query.grouping import GroupingSet
-from incrowd.tasks.query.schema import Column, Schema, check_columns
-from incrowd.tasks.query.sql import Aggregate, Parsed, parse
+from incrowd.tasks.query.fold import Folded, Tabulated
+from incrowd.tasks.query.plan import Aggregate, GroupingSet, Plan, names_in
+from incrowd.tasks.query.schema import Column, Schema, check_table
 from incrowd.tasks.raw import NO_ANSWER, ColumnDomain, Gaps, blank
 
 
@@ -40,25 +38,22 @@ class Query(Task, frozen=True, kw_only=True, dict=True, tag="query"):
     collected_type: ClassVar[type[Collected]] = Tabulated
 
     def __post_init__(self) -> None:
-        """Refuse SQL outside the subset, and columns that are not there."""
-        if not isinstance(self.table, str) or not self.table.strip():
-            raise InvalidParameter(
-                f"table must be the name of the data, got {self.table!r}", field="table"
-            )
-        check_columns(self.columns)
+        check_table(self.table, self.columns)
         _ = self.plan
 
     @classmethod
     def of(cls, sql: str, schema: Schema) -> Self:
-        """The query over the table of a schema."""
+        """Make the query over the table of a schema."""
         checks.instance(schema, Schema, "schema", 'Schema.load("patients.toml")')
         return cls(sql=sql, table=schema.table, columns=schema.columns)
 
-    # What is asked.
-
     @cached_property
-    def plan(self) -> Parsed:
+    def plan(self) -> Plan:
         """The SQL, read."""
+        try:
+            from incrowd.tasks.query.sql import parse
+        except ImportError as error:
+            raise MissingExtra("queries need sqlglot: pip install 'incrowd[sql]'") from error
         return parse(self.sql, self.table, self.columns)
 
     @property
@@ -68,7 +63,7 @@ class Query(Task, frozen=True, kw_only=True, dict=True, tag="query"):
 
     @property
     def aggregates(self) -> tuple[tuple[str, Aggregate], ...]:
-        """What is computed of each cell, with the names in the answer."""
+        """Aggregates of each cell, with their names in the answer."""
         return self.plan.aggregates
 
     @cached_property
@@ -79,25 +74,27 @@ class Query(Task, frozen=True, kw_only=True, dict=True, tag="query"):
 
     @cached_property
     def measure_dtype(self) -> np.dtype[Any]:
-        """How the measures of one tuple are held."""
+        """Type of the measures of one tuple."""
         return np.dtype([(each.name, each.dtype) for each in self.measures])
 
     @cached_property
     def used(self) -> tuple[Column, ...]:
         """The columns that matter to the query, in the order of the schema."""
-        wanted = {name for each in self.sets for name in each.columns}
-        wanted |= {each.name for each in self.measures} | names_in(self.plan.where)
-        # Who only counts people still needs a column to know how many there are.
+        wanted = self._grouped | {each.name for each in self.measures} | names_in(self.plan.where)
+        # A query that only counts people still needs a column to know how many there are.
         return tuple(each for each in self.columns if each.name in wanted) or self.columns[:1]
 
     @property
     def narrowed(self) -> bool:
         """Whether a condition speaks of columns that tuples are grouped by."""
-        grouped = {name for each in self.sets for name in each.columns}
-        return not grouped.isdisjoint(names_in(self.plan.where))
+        return not self._grouped.isdisjoint(names_in(self.plan.where))
+
+    @property
+    def _grouped(self) -> set[str]:
+        return {name for each in self.sets for name in each.columns}
 
     def check_sums(self, people: int) -> None:
-        """Refuse measures whose sum over so many people may not be held, whatever their data.
+        """Refuse measures whose sum over this many people may be too large to be held.
 
         By the declared bounds: a refusal in view of the data would tell something about them.
         """
@@ -120,8 +117,6 @@ class Query(Task, frozen=True, kw_only=True, dict=True, tag="query"):
         """One name per aggregate of each cell of each grouping set, empty ones included."""
         return answer.labels(self.plan)
 
-    # What people hold.
-
     def asks(self, column: str = "") -> tuple[str, ...]:
         """The columns of a person's data that the query uses."""
         del column
@@ -137,31 +132,29 @@ class Query(Task, frozen=True, kw_only=True, dict=True, tag="query"):
         return np.array(blank(cells), dtype=np.str_).reshape(len(cells), len(self.used))
 
     def encode(self, column: Any) -> NDArray[Any]:
-        """A row per person, with a field for each column that is used.
+        """Encode a row per person, with a field for each column that is used.
 
         Takes a table of these columns in this order, or anything with columns by name.
         """
         return encode(column, self.used)
 
     def gaps(self, column: Any) -> Gaps:
-        """Rows that lack a value of a column that is used, or have one outside its domain."""
+        """Count rows that lack a value of a used column, or have one outside its domain."""
         return gaps(column, self.used)
 
     def effect(self, randomizer: Randomizer) -> str:
-        """The place of missing values in the rows."""
+        """Say how missing values count in the rows."""
         del randomizer
-        told = [f"A missing value, or one outside its domain, is in the group {NO_ANSWER!r}"]
+        group = "no group"
         if any(not each.complete for group in self.sets for each in group.by):
-            told.append("of a column that rows are grouped by")
-        else:
-            told = ["A missing value, or one outside its domain, is in no group"]
-        text = f"{' '.join(told)}, and matches no condition."
+            group = f"the group {NO_ANSWER!r} of a column that rows are grouped by"
+        text = (
+            f"A missing value, or one outside its domain, is in {group}, and matches no condition."
+        )
         if self.measures:
             names = ", ".join(each.name for each in self.measures)
             text += f" People without a value of {names} are left out."
         return text
-
-    # What is done with encoded tuples.
 
     def matches(self, values: NDArray[Any]) -> NDArray[np.bool_]:
         """Select the tuples that count: WHERE holds, and no value is missing that they need.
@@ -169,19 +162,14 @@ class Query(Task, frozen=True, kw_only=True, dict=True, tag="query"):
         Those are the values of measures, and of complete columns that tuples are grouped by.
         """
         where = self.plan.where
-        found = np.ones(len(values), np.bool_) if where is None else where.matches(values)
-        for each in self._needed:
+        found = np.ones(len(values), np.bool_) if where is None else where.outcome(values).passed
+        complete = {each for group in self.sets for each in group.by if each.complete}
+        for each in complete.union(self.measures):
             found &= each.present(values[each.name])
         return found
 
-    @cached_property
-    def _needed(self) -> tuple[Column, ...]:
-        """The columns without whose value a tuple counts in no cell."""
-        grouped = {column for each in self.sets for column in each.by if column.complete}
-        return tuple(each for each in self.used if each in grouped or each in self.measures)
-
     def measured(self, values: NDArray[Any]) -> NDArray[Any]:
-        """What compute nodes need of each tuple, besides its cell."""
+        """Keep what compute nodes need of each tuple, besides its cell."""
         found = np.empty(len(values), self.measure_dtype)
         for each in self.measures:
             found[each.name] = values[each.name]
@@ -190,13 +178,13 @@ class Query(Task, frozen=True, kw_only=True, dict=True, tag="query"):
     def fold(
         self, cells: NDArray[np.int64], measured: NDArray[Any], first: int, last: int
     ) -> Folded:
-        """The numbers of the cells ``first`` to ``last`` − 1, from the tuples in them."""
+        """Fold the tuples of the cells ``first`` to ``last`` − 1."""
         return fold.fold(np.asarray(cells) - first, measured, self.measures, last - first)
 
     def estimate(
         self, collected: Collected, randomizer: Randomizer, confidence: float = 0.95
     ) -> QueryAnswer:
-        """The rows that are asked for, about the people who were present."""
+        """Estimate the rows that are asked for, about the people who were present."""
         self.require(randomizer)
         if not isinstance(collected, Tabulated):
             raise InvalidParameter("a query is answered from folded cells: choose mode scrambler")
@@ -206,10 +194,7 @@ class Query(Task, frozen=True, kw_only=True, dict=True, tag="query"):
         return answer.answered(self.plan, self.measures, collected, confidence, told)
 
     def truth(self, column: Any) -> FloatArray:
-        """What every tuple says, in the order of :attr:`labels`; NaN where a cell has no answer.
-
-        An answer shows some of these, ``truth[answer.positions]``.
-        """
+        """The answer from every tuple, in the order of :attr:`labels`; NaN for an empty cell."""
         values = self.encode(column)
         among = values[self.matches(values)]
         measured, found = self.measured(among), []
