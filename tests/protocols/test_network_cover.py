@@ -232,10 +232,8 @@ def test_colluders_must_not_flood(walked):
 
 
 def test_rounds_are_chosen_before_cells_are():
-    covered, drawn = NetworkShuffle(
-        RR(epsilon=1.0), graph=regular(200, 8), within=1.5
-    ).covered(DELTA, CELL)  # fmt: skip
-    assert drawn.rounds == covered.rounds > 0
+    covered = NetworkShuffle(RR(epsilon=1.0), graph=regular(200, 8), within=1.5).covered(DELTA, CELL)
+    assert covered.cover.rounds == covered.rounds > 0
 
 
 @pytest.mark.parametrize("randomizer", [RR(epsilon=1.0), KRR(categories=5, epsilon=2.0)])

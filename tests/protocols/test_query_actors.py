@@ -176,7 +176,7 @@ def test_source_sends_tuple_to_true_target_or_dummy():
     for person in range(60):
         mine = values[person : person + 1]
         for index, post in enumerate(sends(made(protocol, device(person), value=mine).start(0.0))):
-            grouping, targets = SETS.sets[index], protocol.targets[index]
+            grouping, targets = SETS.sets[index], protocol.set_targets[index]
             target, record = messages.posted(REPORT.decode(post.body).payload)
             cell = grouping.cell_of(mine)
             true = int(grouping.target_of(cell, targets)[0])

@@ -121,7 +121,7 @@ def check(protocol: ScrambledQuery, found: Tabulated, n: int) -> int:
         assert folded.count.sum() == present
     if chosen.mode != "local" and not len(lost):
         sent = found.traffic[0].sum(axis=1)
-        whole = chosen.sources + (chosen.dummies if protocol.targets[0] > 1 else 0)
+        whole = chosen.sources + (chosen.dummies if protocol.set_targets[0] > 1 else 0)
         assert set(sent.tolist()) <= {0, whole}
         assert sent.any() or not present
     return present

@@ -140,6 +140,11 @@ def _peer_knowing(walk: TokenWalk, helpers: int, final: bool) -> _Found:
         theorem = "public walk on a graph (docs/theory/token_graph.md)"
         return profile, theorem, (drawn, reads, *unseen)
     if walk.reads:
+        if not chosen.cap:
+            raise NotProven(
+                "steps that read the token are proven towards those who know its path only where "
+                "each person's are capped: set cap, with a public path"
+            )
         from incrowd.protocols.token_walk.theorems.amplification_by_iteration import IteratedProfile
 
         profile = IteratedProfile(shift, chosen.n, chosen.cap, helpers, final)
