@@ -52,7 +52,7 @@ def test_an_attack_that_found_nothing_is_not_stated(
     promise = Guarantee(Flat(proven, attained), frozenset({"curator"}), "a theorem", ())
     described = json.describe_guarantee(promise, 1e-6)
     assert described["lower_bound"] == stated
-    assert list(guarantees_table([described]).columns[3].cells) == [shown]
+    assert [str(each) for each in guarantees_table([described]).columns[3].cells] == [shown]
 
 
 def test_an_epsilon_that_is_known_is_stated() -> None:

@@ -41,7 +41,7 @@ def check(
     from incrowd.report.format import count, down, plain, small
     from incrowd.report.json import describe_cost, describe_guarantee, describe_parameters
     from incrowd.report.sections import facts_of
-    from incrowd.report.terminal import facts_table, print_promises
+    from incrowd.report.terminal import facts_table, print_guarantees
     from incrowd.report.words import said, settings
 
     with progress() as say:
@@ -100,7 +100,7 @@ def check(
             *([("expected error", f"± {plain(error, 2)} (one standard error)")] if error else []),
         ]
         console.print(facts_table(facts))
-        print_promises(console, payload["guarantees"])
+        print_guarantees(console, payload["guarantees"])
         own = {name: each for name, each in payload["particulars"].items() if name not in _PROMISED}
         if own:
             console.print(facts_table(words.lines(facts_of(own))))

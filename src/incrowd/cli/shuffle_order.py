@@ -366,14 +366,14 @@ def _payload(
 def _render(console: Console, payload: Mapping[str, Any]) -> None:
     from incrowd.report.format import count
     from incrowd.report.sections import facts_of
-    from incrowd.report.terminal import facts_table, print_promises
+    from incrowd.report.terminal import facts_table, print_guarantees
     from incrowd.report.words import lines
 
     apart = ("people", "moved", "stayed", "guarantees", "parameters", "seed", "versions", "file")
     own = {name: each for name, each in payload.items() if name not in apart}
     stated = payload["parameters"]["randomizer"]["kind"] != "unstated"
     shown = [each for each in payload["guarantees"] if stated or each["notion"] == "order"]
-    print_promises(console, shown)
+    print_guarantees(console, shown)
     console.print(
         facts_table(
             [
@@ -395,6 +395,6 @@ def _render(console: Console, payload: Mapping[str, Any]) -> None:
 
 
 def _meaning(own: Mapping[str, Any]) -> str:
-    from incrowd.report.words import order_promise
+    from incrowd.report.words import order_meaning
 
-    return order_promise(own, "reports-in-group", "whoever gets the table")
+    return order_meaning(own, "reports-in-group", "whoever gets the table")

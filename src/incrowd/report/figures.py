@@ -130,7 +130,7 @@ def _history(data: Mapping[str, Any]) -> str:
 
 def _profile(data: Mapping[str, Any]) -> str:
     """ε against δ for each view, with the best known attack beside it and the δ of the budget."""
-    guarantees, delta = data["promised"], data["delta"]
+    guarantees, delta = data["proven"], data["delta"]
     with _canvas(height=3.9) as (figure, axes):
         for marker, (curve, who) in zip(_SERIES, _curves(guarantees).items(), strict=False):
             name = "; ".join(view_title(each.view) for each in who)
