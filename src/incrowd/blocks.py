@@ -1,8 +1,8 @@
-"""Blocks: data to be shown to people and programs, apart from how any medium shows it.
+"""Blocks: results as data for people and programs, apart from their look in any medium.
 
 A result is one list of sections, each of some blocks. A page, a terminal and a program are given
 the same list: values are the full doubles that were computed, and only a renderer rounds them. This
-module knows of nothing else, so that whatever has something to tell can return blocks.
+module imports nothing of the package, so that every module can return blocks.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 HEAD = "question"
-"""The key of the section that heads all others; its title is what was asked."""
+"""The key of the section that heads all others; its title is the question."""
 
 Bound = Literal["up", "down"]
-"""The side to which a number is rounded: a promise up, what an attack attains down."""
+"""The side to which a number is rounded: a guarantee up, a lower bound down."""
 Style = Literal["paragraph", "heading", "item", "small", "code", "good", "bad"]
 
 
@@ -32,9 +32,9 @@ class Text:
 class Fact:
     """One value under its name, as in ``median_epsilon``; a tuple of facts is a group of them.
 
-    A ``bound`` says to which side the number, or each number of a list, may be rounded; nearest
-    without one. The ``unit`` is that of the value, or what a list counts the sizes of; a ``note``
-    says what the value means.
+    The number, or each number of a list, is rounded to the side of its ``bound``; to nearest
+    without one. The ``unit`` is that of the value, or the thing whose sizes a list has; a ``note``
+    is the meaning of the value.
     """
 
     name: str
@@ -63,7 +63,7 @@ class DataTable:
 class Figure:
     """Data that each medium draws in its own way, by the ``kind``; unknown kinds are not drawn.
 
-    Programs read the data itself. ``alt`` tells in words what a drawing shows.
+    Programs read the data itself. ``alt`` is the drawing in words.
     """
 
     kind: str
@@ -123,7 +123,7 @@ def values_of(facts: Iterable[Fact]) -> dict[str, Any]:
 
 
 def arranged(sections: Iterable[Section]) -> tuple[Section, ...]:
-    """Sections in their order, with the blocks of those that share a key joined."""
+    """Return sections in their order; blocks of sections with one key are joined."""
     found: dict[str, Section] = {}
     for each in sorted(sections, key=lambda each: each.order):
         before = found.get(each.key, replace(each, blocks=()))
@@ -133,11 +133,11 @@ def arranged(sections: Iterable[Section]) -> tuple[Section, ...]:
 
 
 def chapters(sections: Iterable[Section]) -> list[Section]:
-    """The sections that have a title, but for the head."""
+    """Return the sections that have a title, except the head."""
     return [each for each in sections if each.title and each.key != HEAD]
 
 
 def facts(sections: Iterable[Section]) -> Iterator[Fact]:
-    """All facts, in the order of the sections."""
+    """Yield all facts, in the order of the sections."""
     for section in sections:
         yield from (each for each in section.blocks if isinstance(each, Fact))

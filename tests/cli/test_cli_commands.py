@@ -30,11 +30,11 @@ def answer(incrowd: Call, *words: object) -> dict[str, Any]:
     return payload
 
 
-def test_version(incrowd: Call) -> None:
+def test_version_option_prints_version(incrowd: Call) -> None:
     assert incrowd("--version").out == f"incrowd {__version__}\n"
 
 
-def test_no_command_prints_help(incrowd: Call) -> None:
+def test_root_without_command_prints_help(incrowd: Call) -> None:
     ended = incrowd()
     assert (ended.code, ended.err) == (2, "")
     assert "Usage: incrowd" in ended.out
@@ -63,7 +63,7 @@ def test_account_states_what_the_library_proves(incrowd: Call) -> None:
     assert {"assumptions", "parameters"} <= set(payload)
 
 
-def test_every_protocol_is_accounted_and_calibrated(incrowd: Call) -> None:
+def test_account_and_calibrate_cover_all_protocols(incrowd: Call) -> None:
     for kind in PROTOCOLS:
         fields = fields_of(settings_type(load(kind)))
         if not asks_randomizer(load(kind), {"task": "histogram"}):
@@ -115,20 +115,20 @@ def test_calibrated_numbers_are_safe_and_best(incrowd: Call) -> None:
     assert delta == shuffle(Generic(epsilon=1.0), n=10_000).guarantee().delta(0.05)
 
 
-def test_a_delta_that_is_not_needed(incrowd: Call) -> None:
+def test_calibrate_delta_is_zero_where_none_is_needed(incrowd: Call) -> None:
     words = ("calibrate", "local", "--eps0", 1, "--epsilon", 2, "--n", 9)
     payload = answer(incrowd, *words)
     assert (payload["value"], payload["delta"], payload["lower_bound"]) == (0, 0, None)
     assert "already holds with delta = 0" in incrowd(*words).out
 
 
-def test_a_delta_too_small_to_state(incrowd: Call) -> None:
+def test_calibrate_delta_below_least_is_stated_as_bound(incrowd: Call) -> None:
     words = ("calibrate", "shuffle", "--eps0", 1, "--epsilon", 0.5, "--n", 1e6)
     assert answer(incrowd, *words)["value"] == 1e-280
     assert incrowd(*words).out.startswith("delta ≤ 1e-280 ")
 
 
-def test_the_expected_error_is_in_the_units_of_the_answer(incrowd: Call) -> None:
+def test_expected_error_is_in_units_of_answer(incrowd: Call) -> None:
     planned = answer(incrowd, "config", "check", EXAMPLES / "minutes.toml")["cost"]
     run = answer(incrowd, "run", EXAMPLES / "minutes.toml", "--seed", "1", "--no-report")
     error = run["result"][0]["standard_error"]
@@ -160,7 +160,7 @@ def test_dropped_self_loops_are_counted(incrowd: Call) -> None:
     assert (kept["self_loops"], kept["self_loops_dropped"], kept["edges"]) == (2, 0, 5)
 
 
-def test_tables_round_up(incrowd: Call) -> None:
+def test_account_table_rounds_epsilon_up(incrowd: Call) -> None:
     words = ("account", "shuffle", "--eps0", 1, *CROWD)
     exact = answer(incrowd, *words)
     table = incrowd(*words).out
@@ -206,7 +206,7 @@ def test_actors_promise_less_when_people_drop_out(
     assert (before["budget"]["met"], after["budget"]["met"]) == (True, False)
 
 
-def test_the_report_is_written_where_it_says(incrowd: Call, survey: Callable[..., Path]) -> None:
+def test_run_writes_report_to_printed_path(incrowd: Call, survey: Callable[..., Path]) -> None:
     ended = incrowd("run", survey(), "--seed", "1")
     assert "survey.report.html" in ended.out
     assert Path("survey.report.html").exists()

@@ -55,7 +55,7 @@ PARAMETERS = [
 
 
 @pytest.mark.parametrize(("words", "kind", "said"), PARAMETERS)
-def test_parameters(
+def test_wrong_parameter_is_named(
     incrowd: Call, words: list[str], kind: type[errors.IncrowdError], said: str
 ) -> None:
     assert_fails(incrowd(*words), kind, said)
@@ -93,7 +93,7 @@ USAGE = [
 
 
 @pytest.mark.parametrize(("words", "said"), USAGE)
-def test_usage(incrowd: Call, words: list[str], said: str) -> None:
+def test_wrong_usage_is_explained(incrowd: Call, words: list[str], said: str) -> None:
     assert_fails(incrowd(*words), 2, said, "--help")
 
 
@@ -108,7 +108,7 @@ DATA = [
 
 @pytest.mark.parametrize("command", [("run",), ("config", "check")])
 @pytest.mark.parametrize(("data", "tables", "kind", "said"), DATA)
-def test_data(
+def test_wrong_data_is_located(
     incrowd: Call,
     survey: Callable[..., Path],
     command: tuple[str, ...],
@@ -163,7 +163,7 @@ SURVEYS = [
 
 
 @pytest.mark.parametrize(("tables", "kind", "said"), SURVEYS)
-def test_surveys(
+def test_wrong_survey_file_is_located(
     incrowd: Call,
     survey: Callable[..., Path],
     tables: dict[str, str],
@@ -173,18 +173,18 @@ def test_surveys(
     assert_fails(incrowd("run", survey(**tables)), kind, said, "survey.toml")
 
 
-def test_an_isolated_vertex(incrowd: Call) -> None:
+def test_graph_with_isolated_vertex_is_refused(incrowd: Call) -> None:
     Path("friends.txt").write_text("0 1\n1 3\n2 2\n")
     assert_fails(incrowd("graph", "stats", "friends.txt"), errors.GraphInvalid, "2")
 
 
-def test_a_report_that_cannot_be_written(incrowd: Call, survey: Callable[..., Path]) -> None:
+def test_unwritable_report_fails_with_one_line(incrowd: Call, survey: Callable[..., Path]) -> None:
     ended = incrowd("run", survey(), "--report", "nowhere/report.html")
     assert_fails(ended, errors.FileUnreadable, "nowhere/report.html", "no folder")
     assert_fails(incrowd("run", survey(), "--report", "."), errors.FileUnreadable, "folder")
 
 
-def test_a_report_that_cannot_be_written_is_known_before_the_run(
+def test_unwritable_report_is_refused_before_run(
     incrowd: Call, survey: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
@@ -195,12 +195,12 @@ def test_a_report_that_cannot_be_written_is_known_before_the_run(
     assert_fails(ended, errors.FileUnreadable, "nowhere/report.html")
 
 
-def test_a_protocol_that_cannot_finish(incrowd: Call, survey: Callable[..., Path]) -> None:
+def test_unfinished_protocol_has_own_exit_code(incrowd: Call, survey: Callable[..., Path]) -> None:
     words = ("run", survey(), "--mode", "actors", "--loss", "1", "--no-report")
     assert_fails(incrowd(*words), errors.ProtocolFailed, "arrived")
 
 
-def test_a_missing_extra(
+def test_missing_extra_is_named(
     incrowd: Call, survey: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
@@ -212,7 +212,7 @@ def test_a_missing_extra(
     assert '"report": null' in default.out
 
 
-def test_the_unexpected(
+def test_unexpected_error_is_one_line_without_debug(
     incrowd: Call, survey: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
@@ -224,7 +224,7 @@ def test_the_unexpected(
         incrowd("run", survey(), "--debug")
 
 
-def test_an_interrupt(
+def test_interrupt_exits_130_without_traceback(
     incrowd: Call, survey: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt(*_: object) -> None:
@@ -246,7 +246,7 @@ def test_exit_codes_are_distinct() -> None:
     assert 2 not in codes
 
 
-def test_every_exit_code_has_a_page() -> None:
+def test_exit_codes_have_pages() -> None:
     pages = {path.stem for path in (ROOT / "docs" / "errors").glob("*.md")} - {"index"}
     assert pages == {str(code) for code in (2, *errors.all_errors())}
     index = (ROOT / "docs" / "errors" / "index.md").read_text()
@@ -254,7 +254,9 @@ def test_every_exit_code_has_a_page() -> None:
         assert f"({code}.md)" in index
 
 
-def test_the_installed_command(tmp_path: Path, survey: Callable[..., Path]) -> None:
+def test_installed_command_prints_one_error_line(
+    tmp_path: Path, survey: Callable[..., Path]
+) -> None:
     command = Path(sys.executable).parent / "incrowd"
     words = [command, "run", survey("color\nred\n")]
     ended = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, check=False)
@@ -263,7 +265,7 @@ def test_the_installed_command(tmp_path: Path, survey: Callable[..., Path]) -> N
     )
 
 
-def test_a_reader_who_leaves(tmp_path: Path) -> None:
+def test_closed_pipe_ends_run_quietly(tmp_path: Path) -> None:
     command = Path(sys.executable).parent / "incrowd"
     words = [str(command), *ACCOUNT, "--format", "json"]
     child = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path)
@@ -277,7 +279,7 @@ def test_a_reader_who_leaves(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 @pytest.mark.parametrize("words", [ACCOUNT, (*ACCOUNT, "--format", "json"), ("--help",)])
-def test_output_that_cannot_be_written(tmp_path: Path, words: tuple[str, ...]) -> None:
+def test_full_disk_is_reported_in_one_line(tmp_path: Path, words: tuple[str, ...]) -> None:
     command = Path(sys.executable).parent / "incrowd"
     with Path("/dev/full").open("w") as full:
         ended = subprocess.run(

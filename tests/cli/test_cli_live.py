@@ -77,7 +77,7 @@ def payload(ended: Ended) -> dict[str, Any]:
     return found
 
 
-def test_a_live_run_is_told_like_any_other(incrowd: Call, walking: Path, network: Network) -> None:
+def test_live_run_has_keys_of_any_run(incrowd: Call, walking: Path, network: Network) -> None:
     found = payload(incrowd("run", walking, "--live", "--no-report", "--format", "json"))
     assert (found["mode"], found["seed"]) == ("live", None)
     assert found["live"]["cells_per_device"] == 40.5
@@ -91,7 +91,7 @@ def test_a_live_run_is_told_like_any_other(incrowd: Call, walking: Path, network
     assert simulated["result"] == found["result"]
 
 
-def test_the_table_says_how_it_ran(incrowd: Call, walking: Path, network: Network) -> None:
+def test_live_table_shows_statistics(incrowd: Call, walking: Path, network: Network) -> None:
     shown = incrowd("run", walking, "--live", "--transport", "direct", "--no-report").out
     assert network.options.transport == "direct"
     assert "120 on 2 hosts, messages went directly between devices" in shown
@@ -104,7 +104,7 @@ def test_the_table_says_how_it_ran(incrowd: Call, walking: Path, network: Networ
     assert "seed" not in shown
 
 
-def test_flags_come_before_the_file(incrowd: Call, walking: Path, network: Network) -> None:
+def test_live_flags_override_survey_file(incrowd: Call, walking: Path, network: Network) -> None:
     words = ("run", walking, "--live", "--no-cover", "--round-seconds", "0.25", "--min-crowd", 9)
     ended = incrowd(*words, "--no-report")
     assert ended.code == 0
@@ -112,7 +112,9 @@ def test_flags_come_before_the_file(incrowd: Call, walking: Path, network: Netwo
     assert "cover traffic  off" in ended.out
 
 
-def test_the_report_says_how_to_do_it_again(incrowd: Call, walking: Path, network: Network) -> None:
+def test_live_report_states_command_to_repeat(
+    incrowd: Call, walking: Path, network: Network
+) -> None:
     words = ("run", walking, "--live", "--no-cover", "--devices", "90", "--nats", "nats://x")
     ended = incrowd(*words)
     assert ended.code == 0, ended
@@ -130,20 +132,26 @@ def test_the_report_says_how_to_do_it_again(incrowd: Call, walking: Path, networ
 
 
 @pytest.mark.parametrize("mode", [(), ("--mode", "actors")])
-def test_fewer_people_in_every_mode(incrowd: Call, walking: Path, mode: tuple[str, ...]) -> None:
+def test_devices_option_limits_people_in_all_modes(
+    incrowd: Call, walking: Path, mode: tuple[str, ...]
+) -> None:
     words = ("run", walking, "--devices", "60", *mode, "--seed", "1", "--no-report")
     found = payload(incrowd(*words, "--format", "json"))
     assert found["people"] == found["parameters"]["n"] == found["reports"]["sent"] == 60
 
 
-def test_too_few_or_too_many_people(incrowd: Call, walking: Path, network: Network) -> None:
+def test_devices_option_rejects_numbers_out_of_range(
+    incrowd: Call, walking: Path, network: Network
+) -> None:
     words = ("run", walking, "--live", "--no-report", "--devices")
     assert_fails(incrowd(*words, 40), errors.InvalidCrowd, "--min-crowd must be at most the 40")
     assert incrowd(*words, 40, "--min-crowd", 30).code == 0
     assert_fails(incrowd(*words, 121), errors.InvalidCrowd, "the data have 120 rows; take fewer")
 
 
-def test_what_fails_on_the_network(incrowd: Call, walking: Path, network: Network) -> None:
+def test_live_failure_and_interrupt_keep_exit_codes(
+    incrowd: Call, walking: Path, network: Network
+) -> None:
     words = ("run", walking, "--live", "--no-report")
     network.failure = errors.MissingExtra("NATS needs nats-py: pip install 'incrowd[nats]'")
     assert_fails(incrowd(*words), errors.MissingExtra, "incrowd[nats]")

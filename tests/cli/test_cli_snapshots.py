@@ -178,7 +178,7 @@ def kept(name: str, text: str) -> str:
     return path.read_text()
 
 
-def test_every_command_has_a_help_snapshot() -> None:
+def test_help_snapshots_cover_all_commands() -> None:
     from incrowd.cli.app import build
 
     def below(command: Any, words: tuple[str, ...]) -> list[tuple[str, ...]]:
@@ -189,7 +189,7 @@ def test_every_command_has_a_help_snapshot() -> None:
 
 
 @pytest.mark.parametrize("words", HELPS, ids="-".join)
-def test_help(incrowd: Call, words: tuple[str, ...]) -> None:
+def test_help_equals_snapshot(incrowd: Call, words: tuple[str, ...]) -> None:
     ended = incrowd(*words, "--help")
     assert (ended.code, ended.err) == (0, "")
     text = "\n".join(line.rstrip() for line in ended.out.splitlines())
@@ -198,7 +198,7 @@ def test_help(incrowd: Call, words: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("name", RESULTS)
-def test_json(incrowd: Call, name: str) -> None:
+def test_json_equals_snapshot(incrowd: Call, name: str) -> None:
     Path("friends.txt").write_text("0 1\n1 2\n2 0\n2 3\n")
     Path("neighbours.json").write_text((EXAMPLES / "neighbours.json").read_text())
     known = (f"{u} {v}" for u in range(40) for v in range(u) if (u + v) % 3)

@@ -36,7 +36,7 @@ def issue(keys, place, name, *more, role="device"):
     return keys(*words, "--format", "json")
 
 
-def test_a_crowd_gets_its_keys(keys):
+def test_issue_with_count_makes_numbered_keys(keys):
     (made,) = keys("authority", "ca", "--name", "our authority", "--format", "json")
     assert (made["name"], made["role"], made["revoked"]) == ("our authority", "authority", 0)
     issue(keys, "hub", "hub", "--host", "hub.example", "--host", "192.0.2.1", role="hub")
@@ -56,7 +56,7 @@ def test_a_crowd_gets_its_keys(keys):
     assert "hub" in keys("show", "hub")
 
 
-def test_a_sealing_key_is_replaced(keys):
+def test_rotate_replaces_sealing_key_alone(keys):
     keys("authority", "ca")
     (before,) = issue(keys, "ada", "ada")
     (after,) = keys("rotate", "ada", "--format", "json")
@@ -66,7 +66,7 @@ def test_a_sealing_key_is_replaced(keys):
     assert keys("show", "ada", "--format", "json") == [after]
 
 
-def test_a_certificate_is_withdrawn(keys):
+def test_revoke_lists_certificate_once(keys):
     keys("authority", "ca")
     issue(keys, "ada", "ada")
     issue(keys, "bob", "bob")
@@ -81,7 +81,7 @@ def test_a_certificate_is_withdrawn(keys):
     assert keys("show", "ca", "--format", "json")[0]["revoked"] == 1
 
 
-def test_nothing_is_overwritten(keys):
+def test_issue_and_authority_keep_existing_keys(keys):
     keys("authority", "ca")
     issue(keys, "ada", "ada")
     before = Path("ada/identity.pem").read_bytes()
@@ -95,7 +95,7 @@ def test_nothing_is_overwritten(keys):
     assert not Path("elsewhere").exists()
 
 
-def test_mistakes_are_named(keys):
+def test_keys_commands_name_mistakes(keys):
     with pytest.raises(FileUnreadable, match="cannot read"):
         issue(keys, "ada", "ada")
     keys("authority", "ca")

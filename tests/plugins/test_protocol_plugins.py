@@ -17,7 +17,7 @@ from incrowd.live.run import run_live
 from incrowd.protocols import PROTOCOLS, Party, ProtocolPlugin, load
 from incrowd.protocols.registry import answered_tasks, parties
 from incrowd.randomizers import RANDOMIZERS
-from incrowd.report.words import view_who
+from incrowd.report.words import view_description
 from incrowd.tasks import TASKS
 from incrowd.views import view_of
 
@@ -86,7 +86,7 @@ def test_outside_task_is_answered_by_built_in_protocols_of_its_domain(installed)
 
 def test_helper_of_outside_protocol_is_a_party_everywhere(installed):
     assert view_of("curator+postbox") == {"curator", "postbox"}
-    assert view_who({"curator", "postbox"}).endswith(
+    assert view_description({"curator", "postbox"}).endswith(
         "the party that empties the box of sealed reports"
     )
     assert cells.number("postbox") == 2**32 - 1 - 300

@@ -232,7 +232,9 @@ def test_colluders_must_not_flood(walked):
 
 
 def test_rounds_are_chosen_before_cells_are():
-    covered = NetworkShuffle(RR(epsilon=1.0), graph=regular(200, 8), within=1.5).covered(DELTA, CELL)
+    covered = NetworkShuffle(RR(epsilon=1.0), graph=regular(200, 8), within=1.5).covered(
+        DELTA, CELL
+    )
     assert covered.cover.rounds == covered.rounds > 0
 
 

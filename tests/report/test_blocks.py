@@ -81,7 +81,7 @@ def test_sections_are_arranged_by_order_and_joined_by_key() -> None:
     assert list(facts(found)) == [one, two, two]
 
 
-def test_page_draws_the_list() -> None:
+def test_page_shows_every_kind_of_block() -> None:
     page = render(SECTIONS)
     titles = [page.index(each) for each in ("<h1>Who sails?", "<h2>The answer", "<h2>In the harb")]
     assert titles == sorted(titles)
@@ -95,7 +95,7 @@ def test_page_draws_the_list() -> None:
     assert "Eve" not in page
 
 
-def test_terminal_draws_the_list() -> None:
+def test_terminal_shows_tables_and_facts_without_prose() -> None:
     shown = on_terminal(SECTIONS)
     assert shown.startswith("Who sails?\n")
     assert "95% low" in shown
@@ -108,7 +108,7 @@ def test_terminal_draws_the_list() -> None:
     assert "Eve" not in shown
 
 
-def test_json_has_full_doubles_of_the_list() -> None:
+def test_json_has_full_doubles_of_all_blocks() -> None:
     found = merged(SECTIONS)
     assert found["worst_epsilon"] == 0.123411
     assert found["boats"] == {

@@ -12,7 +12,7 @@ NUMBERS = st.floats(min_value=1e-300, max_value=1e300)
 
 
 @given(NUMBERS, st.integers(1, 9))
-def test_up_is_not_below_and_down_is_not_above(value: float, digits: int) -> None:
+def test_rounding_errs_to_its_side_within_digits(value: float, digits: int) -> None:
     above, below = format.round_up(value, digits), format.round_down(value, digits)
     assert below <= value <= above
     assert above <= value * (1 + 10.0 ** (1 - digits)) * (1 + 1e-12)
@@ -20,7 +20,7 @@ def test_up_is_not_below_and_down_is_not_above(value: float, digits: int) -> Non
 
 
 @given(NUMBERS)
-def test_the_text_is_the_number(value: float) -> None:
+def test_formatted_number_reads_back_as_rounded(value: float) -> None:
     assert float(format.up(value)) == format.round_up(value)
     assert float(format.down(value)) == format.round_down(value)
 
@@ -37,15 +37,15 @@ def test_the_text_is_the_number(value: float) -> None:
         (0.0, "0", "0"),
     ],
 )
-def test_examples(value: float, up: str, down: str) -> None:
+def test_up_and_down_round_examples(value: float, up: str, down: str) -> None:
     assert (format.up(value), format.down(value)) == (up, down)
 
 
-def test_what_is_not_known_is_a_dash() -> None:
+def test_unknown_number_is_formatted_as_dash() -> None:
     assert format.up(None) == format.down(None) == "–"
 
 
-def test_counts_and_shares() -> None:
+def test_counts_and_shares_are_formatted_for_people() -> None:
     assert format.count(1_000_000) == "1,000,000"
     assert format.count(2.5) == "2.5"
     assert format.several(1, "message") == "1 message"
@@ -56,7 +56,7 @@ def test_counts_and_shares() -> None:
 
 
 @given(st.floats(0, 20), st.floats(0, 0.5))
-def test_a_guess_is_bounded_by_the_region_of_all_tests(epsilon: float, delta: float) -> None:
+def test_guess_equals_best_test_in_privacy_region(epsilon: float, delta: float) -> None:
     """The best test under (ε, δ): maximise (1 + detection − false alarm)/2 over the region."""
     alarms = [i / 1000 for i in range(1001)] + [(1 - delta) / (1 + math.exp(epsilon))]
     best = max(
@@ -66,7 +66,7 @@ def test_a_guess_is_bounded_by_the_region_of_all_tests(epsilon: float, delta: fl
     assert format.guess(epsilon, delta) == pytest.approx((1 + best) / 2, abs=1e-9)
 
 
-def test_guesses_at_the_ends() -> None:
+def test_guess_at_extreme_epsilon_and_delta() -> None:
     assert format.guess(0, 0) == 0.5
     assert format.guess(math.inf, 0) == 1
     assert format.guess(1, 1) == 1

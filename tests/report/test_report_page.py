@@ -84,7 +84,7 @@ class Page(HTMLParser):
         return " ".join(" ".join(self.text).split())
 
 
-def test_it_is_well_formed_and_stands_alone() -> None:
+def test_page_is_well_formed_and_requests_nothing() -> None:
     _, text = usual()
     page = Page(text)
     assert page.open == []
@@ -98,7 +98,7 @@ def test_it_is_well_formed_and_stands_alone() -> None:
     assert all(target.startswith("#") for target in re.findall(r"url\(([^)]*)\)", text))
 
 
-def test_ids_are_unique_and_references_resolve() -> None:
+def test_page_ids_are_unique_and_references_resolve() -> None:
     _, text = usual()
     page = Page(text)
     ids = [attributes["id"] for _, attributes in page.seen if "id" in attributes]
@@ -107,7 +107,7 @@ def test_ids_are_unique_and_references_resolve() -> None:
     assert wanted <= set(ids)
 
 
-def test_it_contains_the_numbers() -> None:
+def test_page_contains_guarantees_and_estimates() -> None:
     made, text = usual()
     words = Page(text).words
     for guarantee in made.run.guarantees:
@@ -125,7 +125,7 @@ def test_it_contains_the_numbers() -> None:
     assert "--seed 1" in words
 
 
-def test_text_is_escaped() -> None:
+def test_page_escapes_text() -> None:
     made, text = usual()
     assert made.question in Page(text).words
     assert "<people>" not in text
@@ -133,7 +133,7 @@ def test_text_is_escaped() -> None:
     assert "$x_1$ car" in Page(text).words
 
 
-def test_it_can_be_read_aloud() -> None:
+def test_page_has_language_labels_and_scopes_for_screen_readers() -> None:
     _, text = usual()
     page = Page(text)
     assert ("html", {"lang": "en"}) in page.seen
@@ -147,7 +147,7 @@ def test_it_can_be_read_aloud() -> None:
             assert attributes.get("scope") in ("row", "col")
 
 
-def test_colours_come_from_the_page() -> None:
+def test_figures_take_colours_from_style_sheet() -> None:
     _, text = usual()
     body = text[text.index("</style>") :]
     assert "var(--series-1)" in body
@@ -157,16 +157,16 @@ def test_colours_come_from_the_page() -> None:
         assert f"{name}:" in text
 
 
-def test_it_is_repeatable() -> None:
+def test_page_is_repeatable() -> None:
     assert page_of(document()) == usual()[1]
 
 
-def test_a_broken_budget_is_said() -> None:
+def test_page_states_broken_budget() -> None:
     assert "The budget was not kept" in page_of(document(met=False))
     assert "The budget was not kept" not in usual()[1]
 
 
-def test_a_mean_without_a_truth() -> None:
+def test_page_of_mean_without_truth_shows_none() -> None:
     values = np.linspace(0, 60, 500)
     task = Mean(bounds=(0, 60))
     protocol = SHUFFLE(OneBit(epsilon=1.0), n=500)
@@ -189,12 +189,12 @@ def test_mean_with_people_who_did_not_answer_shows_their_share() -> None:
     assert "The mean is over the people who answered" in words
 
 
-def test_a_view_that_the_run_does_not_list() -> None:
+def test_budget_view_beyond_the_listed_ones_is_accounted() -> None:
     text = page_of(document(view="shuffler"))
     assert "Promise against the shuffler" in Page(text).words
 
 
-def test_many_categories() -> None:
+def test_page_of_many_categories_lists_all() -> None:
     names = tuple(f"place {index}" for index in range(60))
     values = np.array(names)[np.arange(600) % 60]
     protocol = SHUFFLE(KRR(categories=61, epsilon=3.0), n=600)
@@ -205,14 +205,14 @@ def test_many_categories() -> None:
     assert "place 59" in text
 
 
-def test_it_is_written(tmp_path: Path) -> None:
+def test_write_stores_page_or_raises(tmp_path: Path) -> None:
     path = write(sections_of(document()), tmp_path / "report.html")
     assert path.read_text(encoding="utf-8") == usual()[1]
     with pytest.raises(FileUnreadable, match="cannot write the report"):
         write(sections_of(document()), tmp_path / "nowhere" / "report.html")
 
 
-def test_the_page_tells_planned_from_measured() -> None:
+def test_page_shows_measured_cost_only_of_played_run() -> None:
     from incrowd import sim
 
     made, page = usual()
@@ -224,7 +224,7 @@ def test_the_page_tells_planned_from_measured() -> None:
     assert "Messages, measured" in page_of(document(run=played))
 
 
-def test_where_a_page_can_be_written(tmp_path: Path) -> None:
+def test_require_writable_rejects_folder_and_missing_parent(tmp_path: Path) -> None:
     require_writable(tmp_path / "page.html")
     assert not (tmp_path / "page.html").exists()
     for path in (tmp_path, tmp_path / "nowhere" / "page.html"):
@@ -258,7 +258,7 @@ def live(**changes: Any) -> Any:
     return LiveRun(**vars(usual()[0].run) | {"seed": None}, live=statistics)
 
 
-def test_a_live_run_says_how_it_ran() -> None:
+def test_page_of_live_run_shows_its_statistics() -> None:
     assert "How it ran" not in usual()[1]
     page = Page(page_of(document(run=live())))
     assert page.open == []

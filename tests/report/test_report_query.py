@@ -54,6 +54,6 @@ def test_table_has_the_tuples_behind_each_row() -> None:
     assert "&lt;b&gt;" in render(sections(()))
 
 
-def test_page_tells_the_fewest_tuples_behind_the_answer() -> None:
+def test_query_page_shows_fewest_tuples_behind_answer() -> None:
     page = render(sections(()))
     assert "Tuples behind the answer</dt><dd>4</dd><dd>or more, of 9 people" in page

@@ -29,7 +29,7 @@ from incrowd.report.words import lines, said, settings
          "few"),
     ],
 )  # fmt: skip
-def test_values(name: str, value: Any, shown: str) -> None:
+def test_fact_values_are_put_into_words(name: str, value: Any, shown: str) -> None:
     (fact,) = facts_of({name: value})
     assert said(fact) == shown
     assert lines([fact]) == [(name.replace("_", " "), shown)]

@@ -45,7 +45,7 @@ from incrowd.randomizers import Unstated
 from incrowd.report.format import count, guess, percent, round_down, round_up, up
 from incrowd.report.json import describe_guarantee, describe_parameters
 from incrowd.report.terminal import facts_table, guarantees_table
-from incrowd.report.words import lines, order_promise, settings, view_title
+from incrowd.report.words import lines, order_meaning, settings, view_title
 from incrowd.survey.calibrate import (
     LEAST_DELTA,
     LOCAL_EPSILON,
@@ -278,7 +278,7 @@ def _render(console: Console, payload: Mapping[str, Any], facts: tuple[Fact, ...
         ("meaning", _meaning(payload, who)),
         *(
             [
-                ("order", order_promise(own, own.get("order_neighbours", ""), who)),
+                ("order", order_meaning(own, own.get("order_neighbours", ""), who)),
             ]
             if "alpha" in own
             else []

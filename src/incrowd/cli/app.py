@@ -27,41 +27,35 @@ _DEBUG = "--debug"
 _INTERRUPTED = 130
 _EPILOG = "Every error has its own exit code, explained in docs/errors."
 _COMMANDS = {
-    "run": (
-        "incrowd.cli.run:run_command()",
-        "Ask everybody what a survey file asks, on this machine.",
-    ),
-    "query": (
-        "incrowd.cli.query:query_command()",
-        "Answer an SQL aggregate between people's devices.",
-    ),
+    "run": ("run:run_command()", "Ask everybody what a survey file asks, on this machine."),
+    "query": ("query:query_command()", "Answer an SQL aggregate between people's devices."),
     "shuffle-order": (
-        "incrowd.cli.shuffle_order:shuffle_order_command()",
+        "shuffle_order:shuffle_order_command()",
         "Release a table of answers near the places they came from.",
     ),
     "hub": (
-        "incrowd.cli.hub:hub",
+        "hub:hub",
         "Run a registry of keys and a mailbox of sealed cells; it can open none of them.",
     ),
     "ledger": (
-        "incrowd.cli.owner:ledger",
+        "owner:ledger",
         "List surveys that devices answered, reserved or declined; they may run meanwhile.",
     ),
-    "account": ("incrowd.cli.account:account_app()", "State what a protocol promises."),
+    "account": ("account:account_app()", "State what a protocol promises."),
     "calibrate": (
-        "incrowd.cli.account:calibrate_app()",
+        "account:calibrate_app()",
         "Solve for the one option that is left out, so that a promise is met.",
     ),
-    "config": ("incrowd.cli.config:app", "Check survey files."),
-    "graph": ("incrowd.cli.graph:app", "Look at the graph of who can talk to whom."),
-    "device": ("incrowd.cli.device:app", "Take part in surveys for the owners of devices."),
-    "curator": ("incrowd.cli.curator:app", "Run surveys of your own over a network."),
+    "config": ("config:app", "Check survey files."),
+    "graph": ("graph:app", "Look at the graph of who can talk to whom."),
+    "device": ("device:app", "Take part in surveys for the owners of devices."),
+    "curator": ("curator:app", "Run surveys of your own over a network."),
     "keys": (
-        "incrowd.cli.keys:app",
+        "keys:app",
         "Make, show, replace and withdraw the keys of the parties of live surveys.",
     ),
 }
-"""Every command: where it is, or the function that makes it, and its line in the help."""
+"""Commands by name: the object in this package, or a call that makes it, and the help line."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -92,7 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def build() -> TyperGroup:
-    """The root, which knows every command by name and loads it when it is run."""
+    """Return the root, which knows all commands by name and loads one when it is run."""
     app = typer.Typer(
         name="incrowd",
         cls=LazyGroup,
@@ -109,7 +103,7 @@ def build() -> TyperGroup:
 
 
 def _made(place: str) -> Any:
-    found = target(place.removesuffix("()"))
+    found = target(f"incrowd.cli.{place.removesuffix('()')}")
     return found() if place.endswith("()") else found
 
 
@@ -134,7 +128,7 @@ def _root(
 
 
 def _explained(error: Exception) -> tuple[str, int]:
-    """The line to print and the code to exit with."""
+    """Return the line to print and the exit code."""
     if isinstance(error, IncrowdError):
         return str(error), error.exit_code
     if isinstance(error, typer.TyperException):
@@ -150,12 +144,12 @@ def _explained(error: Exception) -> tuple[str, int]:
 
 
 def _is_output(error: Exception) -> bool:
-    """Whether a result could not be written: what fails on a named file names that file."""
+    """Return whether standard output failed: an error of a named file names that file."""
     return isinstance(error, OSError) and error.filename is None and error.errno is not None
 
 
 def _discard_output() -> None:
-    """Nobody can be told what is left of the output, also not at the flush when Python exits."""
+    """Drop the rest of the output, also at the flush when Python exits."""
     with contextlib.suppress(OSError, io.UnsupportedOperation):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

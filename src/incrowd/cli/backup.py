@@ -5,17 +5,14 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from incrowd.cli.output import Format, FormatOption, emit
-
-if TYPE_CHECKING:
-    from rich.console import Console
+from incrowd.cli.owner import StateOption
 
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The encrypted file.")]
-StateOption = Annotated[Path, typer.Option(help="Directory for the journal and the ledger.")]
 KeysOption = Annotated[
     Path, typer.Option(help="Directory of a device's keys, or of the directories of several.")
 ]
@@ -87,7 +84,7 @@ def _save(
 
 
 def _passphrase(path: Path | None) -> str:
-    """The passphrase: never an option, which others on the machine could read."""
+    """Read the passphrase: never an option, which others on the machine could read."""
     from incrowd.live.keys import read_private
 
     if path is not None:
@@ -98,8 +95,5 @@ def _passphrase(path: Path | None) -> str:
 
 
 def _show(payload: dict[str, object], format: Format) -> None:
-    def render(console: Console) -> None:
-        for key, value in payload.items():
-            console.print(f"{key:<10}{value}")
-
-    emit(payload, render, format)
+    text = "\n".join(f"{key:<10}{value}" for key, value in payload.items())
+    emit(payload, lambda console: console.print(text), format)

@@ -41,7 +41,7 @@ def check(
     from incrowd.report import words
     from incrowd.report.format import count, down, plain, small
     from incrowd.report.json import describe_cost, describe_guarantee, describe_parameters
-    from incrowd.report.terminal import facts_table, print_promises
+    from incrowd.report.terminal import facts_table, print_guarantees
     from incrowd.report.words import said, settings
 
     with progress() as say:
@@ -99,7 +99,7 @@ def check(
             *([("expected error", f"± {plain(error, 2)} (one standard error)")] if error else []),
         ]
         console.print(facts_table(facts))
-        print_promises(console, payload["guarantees"])
+        print_guarantees(console, payload["guarantees"])
         if told := [each for each in own if each.name not in _PROMISED]:
             console.print(facts_table(words.lines(told)))
 

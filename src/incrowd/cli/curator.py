@@ -7,7 +7,7 @@ can be opened today, watched by a service, and read tomorrow.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import msgspec
 import typer
 
-from incrowd.cli.dialling import DialOption, dial_rule
+from incrowd.cli.connection import (
+    AdvertiseOption,
+    AuthorityOption,
+    DialOption,
+    HubOption,
+    NatsOption,
+    dial_rule,
+    live_packages,
+)
 from incrowd.cli.outcome import (
     NoReportOption,
     ReportOption,
@@ -28,7 +36,7 @@ from incrowd.cli.outcome import (
     told_of,
 )
 from incrowd.cli.output import Format, FormatOption, emit, note, progress
-from incrowd.errors import InvalidCrowd, InvalidParameter, MissingExtra
+from incrowd.errors import InvalidCrowd, InvalidParameter
 from incrowd.live.options import LiveOptions
 
 if TYPE_CHECKING:
@@ -41,18 +49,11 @@ app = typer.Typer(
     name="curator", no_args_is_help=True, help="Run surveys of your own over a network."
 )
 
-HubOption = Annotated[str, typer.Option("--hub", help="Address of the hub, https://…")]
-AuthorityOption = Annotated[
-    Path, typer.Option("--authority", help="Certificate of the authority to trust.")
-]
 KeysOption = Annotated[Path, typer.Option("--keys", help="Directory of the curator's keys.")]
 StateOption = Annotated[Path, typer.Option("--state", help="Directory for the curator's journal.")]
 FileArgument = Annotated[Path, typer.Argument(help="A survey file.")]
 SurveyArgument = Annotated[
     str, typer.Argument(help="The survey, as open printed it; its first digits are enough.")
-]
-NatsOption = Annotated[
-    str, typer.Option("--nats", help="Server for surveys that travel over NATS.")
 ]
 
 
@@ -106,17 +107,13 @@ def open_command(
         await curator.open_survey(proposal, msgspec.json.encode(about))
         return proposal
 
-    proposal = _with(hub, authority, keys, state, "", work)
-    payload = {
-        "survey": proposal.survey.hex(),
-        "question": proposal.spec.question,
-        "people": proposal.spec.people,
-        "min_crowd": proposal.spec.min_crowd,
-        "promises": [
-            {"view": each.view, "epsilon": each.epsilon, "delta": each.delta}
-            for each in proposal.spec.promises
-        ],
-    }
+    proposal = _with(hub, authority, keys, state, work)
+    stated = {name: getattr(proposal.spec, name) for name in ("question", "people", "min_crowd")}
+    promises = [
+        {"view": each.view, "epsilon": each.epsilon, "delta": each.delta}
+        for each in proposal.spec.promises
+    ]
+    payload = {"survey": proposal.survey.hex(), **stated, "promises": promises}
     emit(payload, lambda console: console.print(_opened(payload), markup=False), format)
 
 
@@ -137,9 +134,7 @@ def watch_command(
     listen: Annotated[
         str, typer.Option(help="Where to listen for a survey that travels directly.")
     ] = "127.0.0.1",
-    advertise: Annotated[
-        str | None, typer.Option(help="What others reach that under, where it differs.")
-    ] = None,
+    advertise: AdvertiseOption = None,
     dial: DialOption = None,
     report: ReportOption = None,
     no_report: NoReportOption = False,
@@ -163,11 +158,9 @@ def watch_command(
             run = await curator.receive(started, lambda _: say(*started.stage(clock())))
         return _survey(curator, started), run
 
-    survey_, run = _with(
-        hub, authority, keys, state, nats, work,
-        listen=listen, advertise=advertise, dial=dial or (),
-    )  # fmt: skip
-    _print(survey_, run, page, release, format)
+    ways = {"nats": nats, "listen": listen, "advertise": advertise, "dial": dial_rule(dial or ())}
+    told, run = _with(hub, authority, keys, state, work, **ways)
+    _print(told, run, page, release, format)
 
 
 @app.command("result")
@@ -190,8 +183,8 @@ def result_command(
         started, run = await curator.result(curator.chosen(survey))
         return _survey(curator, started), run
 
-    survey_, run = _with(hub, authority, keys, state, "", work)
-    _print(survey_, run, page, release, format)
+    told, run = _with(hub, authority, keys, state, work)
+    _print(told, run, page, release, format)
 
 
 @app.command("close")
@@ -209,7 +202,7 @@ def close_command(
         await curator.close_survey(chosen)
         return chosen
 
-    note(f"survey {_with(hub, authority, keys, state, '', work).hex()} is closed")
+    note(f"survey {_with(hub, authority, keys, state, work).hex()} is closed")
 
 
 T = TypeVar("T")
@@ -220,24 +213,16 @@ def _with(
     authority: Path,
     keys: Path,
     state: Path,
-    nats: str,
     work: Callable[[Curator], Awaitable[T]],
-    *,
-    listen: str = "127.0.0.1",
-    advertise: str | None = None,
-    dial: Sequence[str] = (),
+    **ways: Any,
 ) -> T:
-    """Do something as the curator with these keys, connected to the hub."""
-    try:
+    """Do something as the curator with these keys, connected to the hub in these ways."""
+    with live_packages("live surveys need"):
         from incrowd.live.curator import Curator
         from incrowd.live.host import Host, Network
         from incrowd.live.journal import Journal
         from incrowd.live.keys import PrivateKeys, Role, private_directory
         from incrowd.live.service import JOURNAL_FILE
-    except ModuleNotFoundError as error:
-        raise MissingExtra(
-            f"live surveys need {error.name}: install it with pip install 'incrowd[live]'"
-        ) from error
     mine = PrivateKeys.load(keys)
     if mine.role is not Role.curator:
         raise InvalidParameter(f"the keys in {keys} are those of a {mine.role}, not of a curator")
@@ -245,11 +230,7 @@ def _with(
 
     async def connected() -> T:
         with Journal(state / JOURNAL_FILE) as journal:
-            network = Network(
-                hub, authority, nats=nats, listen=listen, advertise=advertise,
-                dial=dial_rule(dial),
-            )  # fmt: skip
-            async with Host(network, journal) as host:
+            async with Host(Network(hub, authority, **ways), journal) as host:
                 curator = Curator(mine, host, keys)
                 try:
                     await curator.enrol()
@@ -262,7 +243,7 @@ def _with(
 
 
 def _survey(curator: Curator, started: Started) -> Survey:
-    """The survey as it was opened, of those who took part."""
+    """Return the survey as it was opened, of the people who took part."""
     from incrowd.survey import Budget, Survey
     from incrowd.survey.parse import parse
     from incrowd.survey.people import People
@@ -289,8 +270,7 @@ def _print(
         note(f"--release: a {survey.task.kind} releases no table")
         release = None
     table = table_of(survey, release)
-    told = told_of(survey, run, "live", "incrowd curator result")
-    publish(survey, told, page, format, table)
+    publish(survey, told_of(survey, run, "live", "incrowd curator result"), page, format, table)
 
 
 def _opened(payload: dict[str, Any]) -> str:

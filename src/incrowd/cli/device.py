@@ -4,28 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import msgspec
 import typer
 
 from incrowd.cli import backup, owner
-from incrowd.cli.dialling import DialOption, dial_rule
+from incrowd.cli.connection import (
+    AdvertiseOption,
+    AuthorityOption,
+    DialOption,
+    HubOption,
+    NatsOption,
+    dial_rule,
+)
 from incrowd.cli.policy import app as policies
 
 app = typer.Typer(help="Take part in surveys for the owners of devices.", no_args_is_help=True)
 
 
-@app.callback()
-def _group() -> None:
-    """Take part in surveys for the owners of devices."""
-
-
 @app.command()
 def run(
-    hub: Annotated[str, typer.Option(help="Address of the hub, https://…")],
-    authority: Annotated[Path, typer.Option(help="Certificate of the authority to trust.")],
-    state: Annotated[Path, typer.Option(help="Directory for the journal and the ledger.")],
+    hub: HubOption,
+    authority: AuthorityOption,
+    state: owner.StateOption,
     keys: Annotated[
         Path | None,
         typer.Option(help="Directory of this device's keys; with --count, of all of theirs."),
@@ -51,21 +55,17 @@ def run(
         list[Path] | None,
         typer.Option(help="Keys of a helper to host, such as a shuffler; without --keys, alone."),
     ] = None,
-    nats: Annotated[str, typer.Option(help="Server for surveys that travel over NATS.")] = "",
+    nats: NatsOption = "",
     listen: Annotated[
         str, typer.Option(help="Where to listen for surveys that travel directly.")
     ] = "127.0.0.1",
-    advertise: Annotated[
-        str | None, typer.Option(help="What others reach that under, where it differs.")
-    ] = None,
+    advertise: AdvertiseOption = None,
     dial: DialOption = None,
 ) -> None:
     """Take part in surveys for the owners of devices, until stopped.
 
     Prints one line of JSON when connected, and another with totals at the end.
     """
-    import msgspec
-
     from incrowd.live.answers import AnswerBook
     from incrowd.live.host import Network
     from incrowd.live.policy_file import read_policy
@@ -73,53 +73,35 @@ def run(
     from incrowd.protocols import PROTOCOLS
 
     if keys is None and not helper:
-        raise typer.BadParameter(
-            "say whose keys to host, or give those of a --helper", param_hint="'--keys'"
-        )
+        problem = "say whose keys to host, or give those of a --helper"
+        raise typer.BadParameter(problem, param_hint="'--keys'")
     if keys is None and (policy or answers or count or first):
-        raise typer.BadParameter(
-            "answers, a policy and a number of devices need the keys of their owners",
-            param_hint="'--keys'",
-        )
+        problem = "answers, a policy and a number of devices need the keys of their owners"
+        raise typer.BadParameter(problem, param_hint="'--keys'")
     if keys is not None and dial:
-        raise typer.BadParameter(
-            "what devices may dial is in their owners' policy, under [network]",
-            param_hint="'--dial'",
-        )
+        problem = "what devices may dial is in their owners' policy, under [network]"
+        raise typer.BadParameter(problem, param_hint="'--dial'")
     allowed = None if policy is None else read_policy(policy, PROTOCOLS)
     rule = dial_rule(dial or ()) if allowed is None else allowed.network
     network = Network(hub, authority, nats=nats, listen=listen, advertise=advertise, dial=rule)
-
-    def ready(members: int) -> None:
-        _say(msgspec.json.encode({"ready": True, "members": members}))
-
-    report = asyncio.run(
-        serve(
-            network,
-            state,
-            [] if keys is None else key_directories(keys, first, count),
-            answers=AnswerBook({}) if answers is None else AnswerBook.read(answers),
-            policy=allowed,
-            helpers=helper or [],
-            ready=ready,
-        )
+    serving = serve(
+        network,
+        state,
+        [] if keys is None else key_directories(keys, first, count),
+        answers=AnswerBook({}) if answers is None else AnswerBook.read(answers),
+        policy=allowed,
+        helpers=helper or [],
+        ready=lambda members: _say({"ready": True, "members": members}),
     )
-    _say(msgspec.json.encode(report))
+    _say(asyncio.run(serving))
 
 
-def _say(line: bytes) -> None:
-    sys.stdout.write(line.decode() + "\n")
+def _say(told: Any) -> None:
+    sys.stdout.write(msgspec.json.encode(told).decode() + "\n")
     sys.stdout.flush()
 
 
 app.add_typer(policies, name="policy")
-for _command in (
-    owner.consent,
-    owner.pause,
-    owner.resume,
-    owner.withdraw,
-    backup.backup,
-    backup.move,
-    backup.restore,
-):
+_OWN: tuple[Callable[..., None], ...] = (owner.consent, owner.pause, owner.resume, owner.withdraw)
+for _command in (*_OWN, backup.backup, backup.move, backup.restore):
     app.command()(_command)

@@ -1,4 +1,4 @@
-"""``incrowd graph``: look at a graph before walking on it."""
+"""``incrowd graph``: statistics of a graph before a walk on it."""
 
 from __future__ import annotations
 

@@ -10,11 +10,11 @@ from typing import Annotated
 
 import typer
 
-from incrowd.errors import MissingExtra
+from incrowd.cli.connection import live_packages
 
 
 class LogFormat(enum.StrEnum):
-    """How events are written to standard error."""
+    """Form of the log on standard error."""
 
     json = "json"
     text = "text"
@@ -45,25 +45,12 @@ def hub(
     ] = LogFormat.json,
 ) -> None:
     """Run a registry of keys and a mailbox of sealed cells; it can open none of them."""
-    try:
+    with live_packages("the hub needs"):
         from incrowd.live.hub import events, limits, server
-    except ModuleNotFoundError as error:
-        if str(error.name).startswith("incrowd"):
-            raise
-        raise MissingExtra(
-            f"the hub needs {error.name}: install it with pip install 'incrowd[live]'"
-        ) from error
 
     events.configure(log_format.value)
-    server.run(
-        keys,
-        authority,
-        store,
-        host,
-        port,
-        _ready,
-        limits.Limits(rate=rate, burst=4 * rate, quota=quota),
-    )
+    bounds = limits.Limits(rate=rate, burst=4 * rate, quota=quota)
+    server.run(keys, authority, store, host, port, _ready, bounds)
 
 
 def _ready(url: str) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from incrowd.cli.connection import live_packages
 from incrowd.cli.output import Format, FormatOption, emit, note
 
 if TYPE_CHECKING:
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from incrowd.live.keys import PrivateKeys, Role
-
-from incrowd.errors import MissingExtra
 
 app = typer.Typer(
     help="Make, show, replace and withdraw the keys of the parties of live surveys.",
@@ -27,11 +26,6 @@ app = typer.Typer(
 AuthorityOption = Annotated[
     Path, typer.Option("--authority", help="The directory of the authority.")
 ]
-
-
-@app.callback()
-def _group() -> None:
-    """Make, show, replace and withdraw the keys of the parties of live surveys."""
 
 
 @app.command()
@@ -79,8 +73,7 @@ def issue(
                 param_hint="--name",
             )
         # Rosters are in the order of names, so numbers have as many digits as the last one.
-        digits = len(str(count - 1))
-        names = [f"{name}-{index:0{digits}}" for index in range(count)]
+        names = [f"{name}-{index:0{len(str(count - 1))}}" for index in range(count)]
         places = {each: directory / each for each in names}
     for place in places.values():
         if (place / IDENTITY_FILE).exists():
@@ -121,17 +114,14 @@ def revoke(
         note(f"give {authority / REVOKED_FILE} to everyone who checks certificates")
     else:
         asyncio.run(_publish(hub, authority, (authority / REVOKED_FILE).read_bytes()))
-    payload = {"file": str(authority / REVOKED_FILE), "revoked": [f"{each:x}" for each in fresh]}
-    emit(payload, lambda console: _render_revoked(console, payload), format)
+    serials = [f"{each:x}" for each in fresh]
+    payload = {"file": str(authority / REVOKED_FILE), "revoked": serials}
+    emit(payload, lambda console: _render_revoked(console, serials), format)
 
 
 async def _publish(hub: str, authority: Path, crl: bytes) -> None:
-    try:
+    with live_packages("talking to a hub needs"):
         from incrowd.live.client import HubClient
-    except ModuleNotFoundError as error:
-        raise MissingExtra(
-            f"talking to a hub needs {error.name}: install it with pip install 'incrowd[live]'"
-        ) from error
     from incrowd.live.authority import client_context
 
     async with HubClient(hub, client_context(authority)) as client:
@@ -152,26 +142,22 @@ def show(
 
     if (directory / REVOKED_FILE).exists():
         certificate = Authority.load(directory).certificate
-        _show(
-            [_authority(directory, certificate, len(read_revoked(directory, certificate)))], format
-        )
+        revoked = len(read_revoked(directory, certificate))
+        _show([_authority(directory, certificate, revoked)], format)
         return
     places = [directory]
     if directory.is_dir() and not (directory / CERTIFICATE_FILE).exists():
-        places = sorted(
-            (file.parent for file in directory.glob(f"*/{CERTIFICATE_FILE}")), key=_natural
-        )
+        found = directory.glob(f"*/{CERTIFICATE_FILE}")
+        places = sorted((file.parent for file in found), key=_natural)
     if not places:
         raise FileUnreadable(f"{directory} holds no keys: make some with 'incrowd keys issue'")
     _show([_party(place, PrivateKeys.load(place)) for place in places], format)
 
 
 def _natural(path: Path) -> list[tuple[int, str]]:
-    """Sorts device-2 before device-10."""
-    return [
-        (int(part), "") if part.isdecimal() else (-1, part)
-        for part in re.split(r"([0-9]+)", path.name)
-    ]
+    """Return a key that sorts device-2 before device-10."""
+    parts = re.split(r"([0-9]+)", path.name)
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
 
 
 def _role(text: str) -> Role:
@@ -180,15 +166,13 @@ def _role(text: str) -> Role:
     try:
         return Role(text)
     except ValueError:
-        raise typer.BadParameter(
-            f"{text!r} is not one of {', '.join(Role)}", param_hint="--role"
-        ) from None
+        message = f"{text!r} is not one of {', '.join(Role)}"
+        raise typer.BadParameter(message, param_hint="--role") from None
 
 
 def _party(place: Path, keys: PrivateKeys) -> dict[str, Any]:
     from cryptography import x509
 
-    certificate = x509.load_der_x509_certificate(keys.certificate)
     record = keys.record()
     return {
         "directory": str(place),
@@ -197,7 +181,7 @@ def _party(place: Path, keys: PrivateKeys) -> dict[str, Any]:
         "identity": record.identity.hex(),
         "sealing_key": record.hpke.hex(),
         "sealing_serial": record.serial,
-        **_certified(certificate),
+        **_certified(x509.load_der_x509_certificate(keys.certificate)),
     }
 
 
@@ -239,21 +223,16 @@ def _render(console: Console, rows: list[dict[str, Any]]) -> None:
     else:
         table = Table("name", "role", "identity", "sealing key", "valid until", "directory")
         for row in rows:
-            table.add_row(
-                row["name"],
-                row["role"],
-                row["identity"][:16],
-                f"{row['sealing_key'][:16]} ({row['sealing_serial']})",
-                row["valid_until"][:10],
-                row["directory"],
-            )
+            sealing = f"{row['sealing_key'][:16]} ({row['sealing_serial']})"
+            who = (row["name"], row["role"], row["identity"][:16])
+            table.add_row(*who, sealing, row["valid_until"][:10], row["directory"])
     console.print(table)
 
 
-def _render_revoked(console: Console, payload: dict[str, Any]) -> None:
+def _render_revoked(console: Console, serials: list[str]) -> None:
     from rich.table import Table
 
     table = Table("certificates withdrawn")
-    for serial in payload["revoked"]:
+    for serial in serials:
         table.add_row(serial)
-    console.print(table if payload["revoked"] else "all of these were withdrawn before")
+    console.print(table if serials else "all of these were withdrawn before")

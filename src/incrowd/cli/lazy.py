@@ -1,7 +1,7 @@
 """Commands that are known by name and help line, and loaded when they are run.
 
 A group of them lists its commands, completes and corrects their names without importing what they
-need, so that help and mistakes are answered at once.
+need, so that help and mistakes are answered immediately.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ class Deferred(TyperCommand):
 
     @cached_property
     def loaded(self) -> Any:
-        """The command itself, made when it is first needed."""
+        """The command, made when it is first needed."""
         return command_of(self.load(), str(self.name))
 
     @property
     def commands(self) -> Mapping[str, Any]:
-        """The commands of the group that it is; none where it is a single command."""
+        """The commands of a group; none of a single command."""
         return getattr(self.loaded, "commands", {})
 
 
@@ -36,13 +36,13 @@ class LazyGroup(TyperGroup):
     """A group whose commands may be deferred until one of them is run."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """The command that is named, loaded, and the words that remain for it."""
+        """Return the named command, loaded, and the words that remain for it."""
         name, command, rest = super().resolve_command(ctx, args)
         return name, command.loaded if isinstance(command, Deferred) else command, rest
 
 
 def command_of(made: Any, name: str) -> Any:
-    """A command from a function, or from a group."""
+    """Return a command from a function, or from a group."""
     if isinstance(made, typer.Typer):
         made = typer.main.get_group(made)
     if isinstance(made, TyperGroup):

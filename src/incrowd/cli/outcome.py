@@ -1,4 +1,4 @@
-"""Results of a survey, however it was run: where they go, and what is said beside them."""
+"""Results of a survey in files and on standard output, with notes beside them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ NoReportOption = Annotated[bool, typer.Option("--no-report", help="Write no repo
 
 
 def page_of(file: Path, report: Path | None, no_report: bool) -> Path | None:
-    """Where the report goes; none where none is wanted, or where none can be drawn."""
+    """Return the path of the report; none if none is wanted or none can be drawn."""
     from incrowd.report import require_writable
     from incrowd.report.figures import require_matplotlib
 
@@ -63,24 +63,20 @@ def page_of(file: Path, report: Path | None, no_report: bool) -> Path | None:
 
 
 def check_inputs(inputs: Iterable[Path], **outputs: Path | None) -> None:
-    """Refuse to write over what was read, or two things into one file."""
+    """Refuse to write over an input, or two things into one file."""
     taken = {each: str(each) for each in inputs}
     for name, path in outputs.items():
         if path is None:
             continue
-        for other, told in taken.items():
-            if _same(path, other):
-                raise typer.BadParameter(
-                    f"would overwrite {told}: name another file", param_hint=f"'--{name}'"
-                )
+        if told := next((told for other, told in taken.items() if _same(path, other)), ""):
+            problem = f"would overwrite {told}: name another file"
+            raise typer.BadParameter(problem, param_hint=f"'--{name}'")
         taken[path] = f"what --{name} writes"
 
 
 def _same(one: Path, other: Path) -> bool:
-    """Whether both are one file, by whatever names and links."""
-    if one.exists() and other.exists():
-        return one.samefile(other)
-    return one.resolve() == other.resolve()
+    both = one.exists() and other.exists()
+    return one.samefile(other) if both else one.resolve() == other.resolve()
 
 
 def check_table(table: Path | None) -> None:
@@ -92,12 +88,11 @@ def check_table(table: Path | None) -> None:
 
 
 def table_of(survey: Survey, table: Path | None) -> Path | None:
-    """Where the table of a release goes; none of any other question."""
+    """Return the path of the table of a release; none of any other question."""
     if not survey.task.releases(survey.question.column):
         if table is not None:
-            raise typer.BadParameter(
-                f"a {survey.task.kind} releases no table", param_hint="'--release'"
-            )
+            problem = f"a {survey.task.kind} releases no table"
+            raise typer.BadParameter(problem, param_hint="'--release'")
         return None
     path = table or Path(f"{survey.document.path.stem}.release.csv")
     check_table(path)
@@ -116,7 +111,7 @@ def write_table(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]
 
 
 def warn_alone(details: Mapping[str, Any], people: int) -> None:
-    """Say of how many people no order hides anything, where there are groups and such people."""
+    """Note the number of people alone in their groups, whom no order hides."""
     from incrowd.report.format import count
 
     if alone := details.get("people_alone"):
@@ -129,7 +124,7 @@ def warn_alone(details: Mapping[str, Any], people: int) -> None:
 def told_of(
     survey: Survey, result: Run, mode: str, command: str, explain: bool | None = None
 ) -> Sections:
-    """Everything that there is to tell of a run, for every medium."""
+    """Return the sections of a report about a run."""
     from incrowd.report import Document, sections_of
 
     return sections_of(
@@ -154,30 +149,28 @@ def told_of(
 
 
 def publish(
-    survey: Survey,
-    sections: Sections,
-    page: Path | None,
-    format: Format,
-    table: Path | None = None,
+    survey: Survey, sections: Sections, page: Path | None, format: Format, table: Path | None = None
 ) -> None:
-    """Write report and table and print everything; what cannot be written costs nothing else."""
+    """Write report and table and print everything; a failed write costs nothing else."""
     from incrowd.blocks import Fact, Section
     from incrowd.report import write
     from incrowd.report.json import payload
     from incrowd.report.terminal import draw
 
-    failure = None
-    files = []
-    if table is not None:
-        failure = _tried(lambda: _write_tables(sections, table))
-        file = Fact("file", None if failure else str(table))
-        files.append(Fact("release", (file,)))
-    if page is None:
-        files.append(Fact("report", None))
-    else:
-        unwritten = _tried(lambda: write(sections, page))
-        files.append(Fact("report", None if unwritten else str(page)))
-        failure = failure or unwritten
+    failures: list[IncrowdError] = []
+
+    def written(path: Path | None, action: Callable[[Sections, Path], object]) -> str | None:
+        try:
+            if path is not None:
+                action(sections, path)
+        except IncrowdError as error:
+            failures.append(error)
+            return None
+        return None if path is None else str(path)
+
+    release = (Fact("file", written(table, _write_tables)),)
+    files = [] if table is None else [Fact("release", release)]
+    files.append(Fact("report", written(page, write)))
     shown = (*sections, Section("files", "", 300, tuple(files)))
     told = payload(shown)
     if gaps := told["gaps"]:
@@ -185,16 +178,8 @@ def publish(
     if not told["budget"]["met"]:
         note("the budget was not kept: what happened hides each person less than was planned")
     emit(told, lambda console: draw(console, shown), format)
-    if failure is not None:
+    for failure in failures:
         raise failure
-
-
-def _tried(action: Callable[[], object]) -> IncrowdError | None:
-    try:
-        action()
-    except IncrowdError as error:
-        return error
-    return None
 
 
 def _write_tables(sections: Sections, path: Path) -> None:
@@ -207,7 +192,7 @@ def _write_tables(sections: Sections, path: Path) -> None:
 
 
 def _note_gaps(gaps: Mapping[str, Any], people: int) -> None:
-    """Say how many rows of the data at hand have no usable answer, where there are any."""
+    """Note the numbers of rows without a usable answer, if there are any."""
     from incrowd.report.format import count
 
     if gaps["missing"] or gaps["outside"]:

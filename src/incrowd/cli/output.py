@@ -1,4 +1,4 @@
-"""How every command prints: a readable table for people, JSON alone for programs.
+"""Output of commands: a readable table for people, JSON alone for programs.
 
 A command hands over its payload once, as plain data with full doubles, together with a function
 that draws the same payload as tables. ``--format json`` prints the payload and nothing else on
@@ -30,7 +30,7 @@ _PIPE_COLUMNS = 100
 
 
 class Format(StrEnum):
-    """How a command prints its result."""
+    """Form of a command's result."""
 
     table = "table"
     json = "json"
@@ -47,22 +47,26 @@ def emit(payload: dict[str, Any], render: Callable[[Console], None], format: For
         json.dump(_plain(payload), sys.stdout, indent=2, allow_nan=False)
         sys.stdout.write("\n")
         return
-    render(_console())
+    from rich.console import Console
+
+    # A pipe has no width; rich would fold tables at 80 columns, which was not asked for.
+    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else _PIPE_COLUMNS
+    render(Console(width=width, highlight=False, soft_wrap=False))
 
 
 def note(text: str) -> None:
-    """One line on standard error, for what is worth knowing but is not the result."""
+    """Write one line on standard error, beside the result."""
     sys.stderr.write(f"note: {text}\n")
 
 
 @contextmanager
 def progress() -> Iterator[Progress]:
-    """A line on standard error that says what is being done, with a bar where it is known how much.
+    """Show the present stage on standard error, with a bar where the total is known.
 
-    Silent when nobody watches.
+    Silent unless standard error is a terminal.
     """
     if not sys.stderr.isatty():
-        yield _silent
+        yield lambda *_, **__: None
         return
     from rich import progress as bars
     from rich.console import Console
@@ -84,20 +88,8 @@ def progress() -> Iterator[Progress]:
         yield say
 
 
-def _silent(stage: str, done: int = 0, total: int = 0) -> None:
-    del stage, done, total
-
-
-def _console() -> Console:
-    from rich.console import Console
-
-    # A pipe has no width; rich would fold tables at 80 columns, which nobody asked for.
-    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else _PIPE_COLUMNS
-    return Console(width=width, highlight=False, soft_wrap=False)
-
-
 def _plain(value: Any) -> Any:
-    """The same value in types that JSON has."""
+    """Return the value in types that JSON has."""
     if isinstance(value, Mapping):
         return {str(key): _plain(each) for key, each in value.items()}
     if isinstance(value, (list, tuple)):

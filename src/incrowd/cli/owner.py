@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 
 from incrowd.cli.output import Format, FormatOption, emit, note
@@ -35,7 +36,7 @@ def ledger(
     from incrowd.views import view_name
 
     items = read_account(state, view_name(view))
-    payload = {"view": view_name(view), "surveys": [_described(each) for each in items]}
+    payload = {"view": view_name(view), "surveys": msgspec.to_builtins(items)}
     emit(payload, lambda console: _draw(console, items), format)
 
 
@@ -57,7 +58,7 @@ def consent(
     if survey is None:
         items = [each for each in read_account(state) if each.state == "reserved"]
         said = control.wishes().consent
-        listed = [_described(each) | {"consent": said.get(each.survey)} for each in items]
+        listed = [msgspec.to_builtins(each) | {"consent": said.get(each.survey)} for each in items]
         emit({"surveys": listed}, lambda console: _draw(console, items), format)
         return
     if yes is None:
@@ -97,12 +98,6 @@ def _paused(state: Path, paused: bool) -> None:
     note(f"the devices of {state} are {'paused' if paused else 'not paused'}")
 
 
-def _described(item: Item) -> dict[str, Any]:
-    import msgspec
-
-    return {str(key): value for key, value in msgspec.to_builtins(item).items()}
-
-
 def _draw(console: Console, items: Sequence[Item]) -> None:
     from rich import box
     from rich.table import Table
@@ -111,21 +106,18 @@ def _draw(console: Console, items: Sequence[Item]) -> None:
     from incrowd.report.format import up
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    for name in ("date", "survey", "curator"):
-        table.add_column(name, no_wrap=True)
-    table.add_column("question", overflow="fold")
-    for name in ("state", "ε", "δ", "local ε"):
-        table.add_column(name, no_wrap=True, justify="left" if name == "state" else "right")
-    table.add_column("why", overflow="fold")
+    for name in ("date", "survey", "curator", "question", "state", "ε", "δ", "local ε", "why"):
+        justify: Any = "right" if name in ("ε", "δ", "local ε") else "left"
+        folded = name in ("question", "why")
+        table.add_column(name, no_wrap=not folded, overflow="fold", justify=justify)
     for each in items:
-        numbers = (each.epsilon, each.delta, each.local_epsilon)
         table.add_row(
             datetime.fromtimestamp(each.at, UTC).strftime("%Y-%m-%d"),
             each.survey[:_SHORT],
             each.curator.removeprefix("ed25519:")[:_SHORT],
             Text(each.question),  # written by somebody else, who must not style it
             each.state,
-            *("–" if number is None else up(number) for number in numbers),
+            *map(up, (each.epsilon, each.delta, each.local_epsilon)),
             Text(each.why),
         )
     console.print(table)

@@ -22,7 +22,7 @@ app = typer.Typer(help="Write and check owners' policies.", no_args_is_help=True
 
 @dataclass(frozen=True)
 class _Suggested:
-    """What a policy allows where its owner says nothing else: costs are those of one survey."""
+    """Suggested settings of a policy; costs are those of one survey."""
 
     columns: dict[str, ColumnRule]
     protocols: tuple[str, ...] = ("network-shuffle", "shuffle")
@@ -34,13 +34,9 @@ class _Suggested:
 
 _SURVEYS = 4
 """Number of such surveys that the budget for life allows."""
+_KEY_SHOWN = 16
 
 PolicyArgument = Annotated[Path, typer.Argument(help="A policy, usually policy.toml.")]
-
-
-@app.callback()
-def _group() -> None:
-    """Write and check owners' policies."""
 
 
 @app.command()
@@ -110,13 +106,8 @@ def init(
             )
             for key in curator or []
         )
-        made = Policy(
-            version=1,
-            budget=budget,
-            crowd=CrowdRule(min=min_crowd, assume_colluding=assume_colluding),
-            curator=entries,
-            column=columns,
-        )
+        crowd = CrowdRule(min=min_crowd, assume_colluding=assume_colluding)
+        made = Policy(version=1, budget=budget, crowd=crowd, curator=entries, column=columns)
     except Wrong as error:
         raise InvalidParameter(f"the policy cannot be written: {error}") from error
     text = policy_text(made, explained=True)
@@ -134,39 +125,34 @@ def init(
 @app.command()
 def check(file: PolicyArgument, format: FormatOption = Format.table) -> None:
     """Say whether a policy can be used, and what its owner may not have meant."""
-    from incrowd.report.policy import policy_warnings
+    from incrowd.cli.policy_words import policy_warnings
     from incrowd.report.terminal import facts_table
 
     policy = _read(file)
-    payload: dict[str, Any] = {
-        "policy": str(file),
-        "curators": len(policy.curator),
-        "columns": len(policy.column),
-        "warnings": policy_warnings(policy),
-    }
-
-    def render(console: Console) -> None:
-        warnings = [("note", each) for each in payload["warnings"]]
-        curators, columns = len(policy.curator), len(policy.column)
-        facts = [("policy", f"{file} can be used"), ("curators", str(curators))]
-        console.print(facts_table([*facts, ("columns", str(columns)), *warnings]))
-
-    emit(payload, render, format)
+    counts = {"curators": len(policy.curator), "columns": len(policy.column)}
+    warnings = list(policy_warnings(policy))
+    told = [
+        ("policy", f"{file} can be used"),
+        *((name, str(number)) for name, number in counts.items()),
+        *(("note", each) for each in warnings),
+    ]
+    payload = {"policy": str(file), **counts, "warnings": warnings}
+    emit(payload, lambda console: console.print(facts_table(told)), format)
 
 
 @app.command()
 def show(file: PolicyArgument, format: FormatOption = Format.table) -> None:
     """Say in words what each curator could learn at most."""
-    from incrowd.report.policy import describe_policy, key_shown
+    from incrowd.cli.policy_words import describe_policy
     from incrowd.report.terminal import facts_table
 
     payload = {"policy": str(file), **describe_policy(_read(file))}
 
     def render(console: Console) -> None:
         for each in payload["curators"]:
-            first, *others = each["words"]
-            lines = [(f"Curator {key_shown(each['key'])}", first), *(("", word) for word in others)]
-            console.print(facts_table(lines))
+            title = f"Curator {each['key'][:_KEY_SHOWN]}…"
+            words = enumerate(each["words"])
+            console.print(facts_table((title * (not index), word) for index, word in words))
             console.print()
         facts = [("Together", payload["together"]), ("Consent", payload["consent_words"])]
         facts += [("Note", each) for each in payload["warnings"]]
@@ -183,7 +169,7 @@ def _read(file: Path) -> Policy:
 
 
 def _suggested(source: Path) -> _Suggested:
-    """The columns and costs of a schema or a survey file; no data is looked at."""
+    """Return columns and costs by a schema or a survey file; no data is read."""
     from incrowd.live.policy_write import column_rule, question_columns
     from incrowd.survey.parse import read
     from incrowd.survey.pipeline import located, protocol_kind
@@ -210,7 +196,7 @@ def _suggested(source: Path) -> _Suggested:
 
 
 def _describes_table(source: Path) -> bool:
-    """Whether a file is a schema: it has columns, where a survey has a task."""
+    """Return whether a file is a schema: it has columns, and a survey has a task."""
     from incrowd import toml
 
     tables: dict[str, Any] = toml.parse(str(source), toml.read_text(source, "schema or survey"))

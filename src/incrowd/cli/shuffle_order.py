@@ -347,6 +347,7 @@ def _payload(
     answers: Sequence[str],
     seed: int | None,
 ) -> dict[str, Any]:
+    from incrowd.blocks import values_of
     from incrowd.report.json import describe_guarantee, describe_parameters, describe_versions
 
     by_point = given["label"] is None and kept.shape[1]
@@ -357,7 +358,7 @@ def _payload(
         "people": protocol.n,
         "moved": list(answers),
         "guarantees": [describe_guarantee(each, 0.0) for each in promised if each is not None],
-        **protocol.shuffled(points),
+        **values_of(protocol.shuffled(points)),
         "parameters": describe_parameters(protocol),
         "seed": seed,
         "versions": describe_versions(),
@@ -365,16 +366,17 @@ def _payload(
 
 
 def _render(console: Console, payload: Mapping[str, Any]) -> None:
+    from incrowd.blocks import facts_from
+    from incrowd.protocols.order_shuffle.accountant import UPPER
     from incrowd.report.format import count
-    from incrowd.report.sections import facts_of
-    from incrowd.report.terminal import facts_table, print_promises
+    from incrowd.report.terminal import facts_table, print_guarantees
     from incrowd.report.words import lines
 
     apart = ("people", "moved", "stayed", "guarantees", "parameters", "seed", "versions", "file")
     own = {name: each for name, each in payload.items() if name not in apart}
     stated = payload["parameters"]["randomizer"]["kind"] != "unstated"
     shown = [each for each in payload["guarantees"] if stated or each["notion"] == "order"]
-    print_promises(console, shown)
+    print_guarantees(console, shown)
     console.print(
         facts_table(
             [
@@ -382,7 +384,7 @@ def _render(console: Console, payload: Mapping[str, Any]) -> None:
                 ("moved", ", ".join(payload["moved"])),
                 ("stayed", ", ".join(payload["stayed"])),
                 ("meaning", _meaning(own)),
-                *lines(facts_of(own)),
+                *lines(facts_from(own, UPPER)),
                 *(
                     []
                     if stated
@@ -396,6 +398,6 @@ def _render(console: Console, payload: Mapping[str, Any]) -> None:
 
 
 def _meaning(own: Mapping[str, Any]) -> str:
-    from incrowd.report.words import order_promise
+    from incrowd.report.words import order_meaning
 
-    return order_promise(own, "reports-in-group", "whoever gets the table")
+    return order_meaning(own, "reports-in-group", "whoever gets the table")

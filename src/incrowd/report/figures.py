@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,22 +29,36 @@ if TYPE_CHECKING:
 
     from incrowd.randomizers.base import FloatArray
 
-MOST_ROWS = 40
-"""How many labels a figure shows; the largest ones, when there are more."""
+Data = Mapping[str, Any]
+Curve = tuple[tuple[float, float], ...]
 
-_INK, _MUTED, _GRID, _TRUTH = "#010101", "#020202", "#030303", "#040404"
-_SERIES = ("#050505", "#060606", "#070707", "#080808")
-_PROPERTIES = {
-    _INK: "var(--ink)",
-    _MUTED: "var(--muted)",
-    _GRID: "var(--line)",
-    _TRUTH: "var(--truth)",
-} | {marker: f"var(--series-{index})" for index, marker in enumerate(_SERIES, 1)}
+MOST_ROWS = 40
+"""Number of labels that a figure shows; the largest ones, when there are more."""
+
+_NAMES = ("ink", "muted", "line", "truth", "series-1", "series-2", "series-3", "series-4")
+_MARKERS = tuple(f"#{f'0{index}' * 3}" for index in range(1, 1 + len(_NAMES)))
+_INK, _MUTED, _GRID, _TRUTH, *_SERIES = _MARKERS
 _LONG = 40
 """Letters of a name beside which no second one fits."""
 _MOST_DOTS = 4000
-"""How many rows of a table a map shows; evenly spaced ones, when there are more."""
+"""Number of rows of a table that a map shows; evenly spaced ones, when there are more."""
 _DELTAS = np.logspace(-12, -2, 11)
+_SETTINGS: Any = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "incrowd",
+    "font.family": "sans-serif",
+    "font.size": 10.5,
+    "text.color": _INK,
+    "axes.labelcolor": _MUTED,
+    "axes.edgecolor": _GRID,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.spines.left": False,
+    "xtick.color": _MUTED,
+    "ytick.color": _INK,
+    "xtick.minor.visible": False,
+}
 
 
 def require_matplotlib() -> None:
@@ -58,143 +72,165 @@ def require_matplotlib() -> None:
         ) from error
 
 
-def svg(kind: str, data: Mapping[str, Any]) -> str | None:
-    """The drawing of a figure of this kind; none where it is not known how to draw it."""
-    return _DRAWN[kind](data) if kind in _DRAWN else None
+def svg(kind: str, data: Data) -> str | None:
+    """Return the drawing of a figure of this kind; none of unknown kinds."""
+    if kind == "plan":
+        return str(data["svg"])
+    if kind not in _DRAWN:
+        return None
+    require_matplotlib()
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    name, height, draw = _DRAWN[kind]
+    with mpl.rc_context(_SETTINGS):
+        figure = Figure(figsize=(7.6, height(data)), layout="constrained")
+        draw(figure.add_subplot(), data)
+        return _element(figure, name)
 
 
-def _answer(data: Mapping[str, Any]) -> str:
-    """The estimates with their confidence limits, beside the truth where it is known."""
-    shares, truth = all(data["share"]), data["truth"]
-    names = [row["label"] for row in data["result"]]
-    estimates = np.array([row["estimate"] for row in data["result"]])
-    among = _in_one_unit(data["share"])
-    rows = np.sort(among[np.argsort(-estimates[among], kind="stable")[:MOST_ROWS]])
-    labels = np.asarray(names)[rows]
-    limits = (estimates, data["interval"]["low"], data["interval"]["high"])
-    value, low, high = (100 ** int(shares) * np.asarray(each)[rows] for each in limits)
-    places = np.arange(len(labels))
-    with _canvas(height=0.9 + 0.42 * len(labels)) as (figure, axes):
-        if shares:
-            axes.barh(places, value, height=0.62, color=_SERIES[0], alpha=0.35)
-        axes.errorbar(
-            value, places, xerr=[value - low, high - value], fmt="o", color=_SERIES[0],
-            markersize=5.5, elinewidth=1.8, capsize=4, label="estimate",
+def _estimates(axes: Axes, data: Data) -> None:
+    """Draw the estimates with their confidence limits, beside the truth where it is known."""
+    shares, rows = all(data["share"]), _rows(data)
+    scale, places = 100 ** int(shares), np.arange(len(rows))
+    names, values = zip(*((row["label"], row["estimate"]) for row in data["result"]), strict=True)
+    limits = (values, data["interval"]["low"], data["interval"]["high"])
+    value, low, high = (scale * np.asarray(each)[rows] for each in limits)
+    if shares:
+        axes.barh(places, value, height=0.62, color=_SERIES[0], alpha=0.35)
+    axes.errorbar(
+        value, places, xerr=[value - low, high - value], fmt="o", color=_SERIES[0],
+        markersize=5.5, elinewidth=1.8, capsize=4, label="estimate",
+    )  # fmt: skip
+    if data["truth"] is not None:
+        axes.plot(
+            scale * np.asarray(data["truth"])[rows], places, linestyle="none", marker="|",
+            markersize=17, markeredgewidth=2.2, color=_TRUTH, label="truth",
         )  # fmt: skip
-        if truth is not None:
-            axes.plot(
-                100 ** int(shares) * np.asarray(truth)[rows], places, linestyle="none", marker="|",
-                markersize=17, markeredgewidth=2.2, color=_TRUTH, label="truth",
-            )  # fmt: skip
-        axes.set_yticks(places, [_escaped(label) for label in labels])
-        axes.set_ylim(len(labels) - 0.4, -0.6)
-        axes.set_xlabel("share of people, %" if shares else "mean")
-        axes.grid(visible=True, axis="x", color=_GRID, linewidth=0.8)
-        axes.tick_params(axis="y", length=0, labelsize=11)
-        _legend(axes, figure)
-        return _svg(figure, "answer")
+    axes.set_yticks(places, [_escaped(names[row]) for row in rows])
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.set_xlabel("share of people, %" if shares else "mean")
+    axes.grid(visible=True, axis="x", color=_GRID, linewidth=0.8)
+    axes.tick_params(axis="y", length=0, labelsize=11)
+    _legend(axes, backwards=True)  # matplotlib puts error bars last; the estimate comes first
 
 
-def _in_one_unit(share: Sequence[bool]) -> NDArray[np.int64]:
-    """The rows that one axis can show: beside a mean or a sum, the share missing is another."""
-    return np.flatnonzero([each == all(share) for each in share])
+def _rows(data: Data) -> NDArray[np.int64]:
+    """Return the rows of the estimates to show, in their order."""
+    largest = _largest([row["estimate"] for row in data["result"]], data["share"])
+    return np.sort(largest[:MOST_ROWS])
 
 
-def _history(data: Mapping[str, Any]) -> str:
-    """The largest estimates after some of the rounds, with their confidence limits as bands."""
-    shares, refined, labels = all(data["share"]), data["refined"], data["labels"]
-    last = np.array(refined[-1]["estimate"])
+def _largest(values: Sequence[float], share: Sequence[bool]) -> NDArray[np.int64]:
+    """Return the rows that one axis can show, the largest first.
+
+    Beside a mean or a sum, the share of missing answers has another unit.
+    """
+    among = np.flatnonzero([each == all(share) for each in share])
+    return among[np.argsort(-np.asarray(values)[among], kind="stable")]
+
+
+def _history(axes: Axes, data: Data) -> None:
+    """Draw the largest estimates after some of the rounds, with confidence limits as bands."""
+    shares, refined = all(data["share"]), data["refined"]
     rounds = [each["rounds"] for each in refined]
-    with _canvas(height=3.6) as (figure, axes):
-        among = _in_one_unit(data["share"])
-        largest = among[np.argsort(-last[among], kind="stable")]
-        for marker, row in zip(_SERIES, largest, strict=False):
-            value, low, high = (
-                100 ** int(shares) * np.array([each[limit][row] for each in refined])
-                for limit in ("estimate", "low", "high")
-            )
-            axes.fill_between(rounds, low, high, color=marker, alpha=0.15, linewidth=0)
-            label = _escaped(labels[row])
+    largest = _largest(refined[-1]["estimate"], data["share"])
+    for marker, row in zip(_SERIES, largest, strict=False):
+        value, low, high = (
+            100 ** int(shares) * np.array([each[limit][row] for each in refined])
+            for limit in ("estimate", "low", "high")
+        )
+        axes.fill_between(rounds, low, high, color=marker, alpha=0.15, linewidth=0)
+        axes.plot(
+            rounds, value, color=marker, linewidth=2.0, marker="o", markersize=4,
+            label=_escaped(data["labels"][row]),
+        )  # fmt: skip
+    axes.set_xscale("log")
+    axes.set_xticks(rounds, [count(each) for each in rounds])
+    axes.minorticks_off()
+    axes.set_xlabel("rounds")
+    axes.set_ylabel("share of people, %" if shares else "mean")
+    axes.grid(visible=True, axis="y", color=_GRID, linewidth=0.8)
+    _legend(axes)
+
+
+def _profile(axes: Axes, data: Data) -> None:
+    """Draw ε against δ for each view, beside lower bounds and the δ of the budget."""
+    curves: dict[Curve, list[Guarantee]] = {}
+    for each in data["proven"]:
+        if curve := _curve(each):
+            curves.setdefault(curve, []).append(each)
+    for marker, (curve, same) in zip(_SERIES, curves.items(), strict=False):
+        name = "; ".join(view_title(each.view) for each in same)
+        axes.plot(*zip(*curve, strict=True), color=marker, linewidth=2.2, label=name)
+        if attack := [(d, e) for d in _DELTAS if (e := lower_bound(same[0], d))]:
             axes.plot(
-                rounds, value, color=marker, linewidth=2.0, marker="o", markersize=4, label=label
-            )
-        axes.set_xscale("log")
-        axes.set_xticks(rounds, [count(each) for each in rounds])
-        axes.minorticks_off()
-        axes.set_xlabel("rounds")
-        axes.set_ylabel("share of people, %" if shares else "mean")
-        axes.grid(visible=True, axis="y", color=_GRID, linewidth=0.8)
-        _legend(axes, figure)
-        return _svg(figure, "refined")
+                *zip(*attack, strict=True), color=_INK, linewidth=1.3, linestyle=(0, (2, 2)),
+                label=f"best known attack by {view_title(same[0].view)}",
+            )  # fmt: skip
+    axes.axvline(data["delta"], color=_MUTED, linewidth=1, linestyle=":")
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(lambda tick, _: plain(tick))
+    axes.yaxis.set_minor_formatter(lambda tick, _: plain(tick) if _leads(tick) else "")
+    axes.set_xlabel("δ (dotted: the δ of this report)")
+    axes.set_ylabel("ε: smaller is more private")
+    axes.grid(visible=True, color=_GRID, linewidth=0.8)
+    _legend(axes)
 
 
-def _profile(data: Mapping[str, Any]) -> str:
-    """ε against δ for each view, with the best known attack beside it and the δ of the budget."""
-    guarantees, delta = data["promised"], data["delta"]
-    with _canvas(height=3.9) as (figure, axes):
-        for marker, (curve, who) in zip(_SERIES, _curves(guarantees).items(), strict=False):
-            name = "; ".join(view_title(each.view) for each in who)
-            axes.plot(*zip(*curve, strict=True), color=marker, linewidth=2.2, label=name)
-            attack = [(d, e) for d in _DELTAS if (e := lower_bound(who[0], d))]
-            if attack:
-                axes.plot(
-                    *zip(*attack, strict=True), color=_INK, linewidth=1.3, linestyle=(0, (2, 2)),
-                    label=f"best known attack by {view_title(who[0].view)}",
-                )  # fmt: skip
-        axes.axvline(delta, color=_MUTED, linewidth=1, linestyle=":")
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        axes.yaxis.set_major_formatter(lambda tick, _: plain(tick))
-        axes.yaxis.set_minor_formatter(lambda tick, _: plain(tick) if _leads(tick) else "")
-        axes.set_xlabel("δ (dotted: the δ of this report)")
-        axes.set_ylabel("ε: smaller is more private")
-        axes.grid(visible=True, color=_GRID, linewidth=0.8)
-        _legend(axes, figure)
-        return _svg(figure, "profile")
+def _curve(guarantee: Guarantee) -> Curve:
+    """Return points (δ, ε) without those that double precision cannot certify."""
+    found = []
+    for delta in _DELTAS.tolist():
+        with suppress(NumericalFloor):
+            found.append((delta, guarantee.epsilon(delta)))
+    return tuple((delta, epsilon) for delta, epsilon in found if 0 < epsilon < np.inf)
 
 
-def _map(data: Mapping[str, Any]) -> str:
-    """The table as dots where its rows are, and then a map of the share of each category.
+def _leads(tick: float) -> bool:
+    """Return whether a minor tick of a logarithmic axis starts with 2 or 5, enough to label."""
+    return bool(tick > 0 and round(tick / 10 ** np.floor(np.log10(tick))) in (2, 5))
+
+
+def _map(axes: Axes, data: Data) -> None:
+    """Draw the table as dots in the places of its rows, then a map of the share of each category.
 
     ``shares`` has the estimated share of a category at each point of ``grid``: the darker, the
-    larger, from none to the largest. ``stretch`` is how much longer one unit up is than one to the
+    larger, from none to the largest. ``stretch`` is the length of one unit up over one to the
     right.
     """
     shares, grid = data["shares"], data["grid"]
     # Latitude and longitude, or two numbers in this order.
     up, right = data["points"].T
-    panels = 1 + len(shares)
-    columns = 2 if panels == 4 else min(3, panels)
-    rows = -(-panels // columns)
+    rows, columns = _panels(data)
     every = max(1, -(-len(up) // _MOST_DOTS))
-    with _canvas(height=8.2 / columns * rows) as (figure, whole):
-        whole.remove()
-        drawn = [figure.add_subplot(rows, columns, place + 1) for place in range(panels)]
-        for marker, name in zip(_SERIES, shares, strict=False):
-            here = np.flatnonzero(data["names"][::every] == name) * every
-            drawn[0].scatter(right[here], up[here], s=4, color=marker, linewidths=0, alpha=0.8)
-        for marker, name, panel in zip(_SERIES, shares, drawn[1:], strict=False):
-            share: Any = np.clip(shares[name], 0, None)
-            most = max(float(share.max()), 1e-9)
-            panel.scatter(
-                grid[:, 1], grid[:, 0], s=30, marker="s", linewidths=0, color=marker,
-                alpha=share / most,
-            )  # fmt: skip
-            panel.set_title(f"{_escaped(name)}, up to {100 * min(most, 1):.0f} %", fontsize=10)
-        drawn[0].set_title("the table", fontsize=10)
-        for panel in drawn:
-            panel.set(xticks=[], yticks=[], xlim=_around(right), ylim=_around(up))
-            panel.set_aspect(data["stretch"])
-        return _svg(figure, "map")
+    figure: Any = axes.figure
+    axes.remove()
+    first, *others = drawn = [
+        figure.add_subplot(rows, columns, 1 + x) for x in range(1 + len(shares))
+    ]
+    for marker, name, panel in zip(_SERIES, shares, others, strict=False):
+        here = np.flatnonzero(data["names"][::every] == name) * every
+        first.scatter(right[here], up[here], s=4, color=marker, linewidths=0, alpha=0.8)
+        share: Any = np.clip(shares[name], 0, None)
+        most = max(float(share.max()), 1e-9)
+        panel.scatter(
+            grid[:, 1], grid[:, 0], s=30, marker="s", linewidths=0, color=marker,
+            alpha=share / most,
+        )  # fmt: skip
+        panel.set_title(f"{_escaped(name)}, up to {100 * min(most, 1):.0f} %", fontsize=10)
+    first.set_title("the table", fontsize=10)
+    for panel in drawn:
+        panel.set(xticks=[], yticks=[], xlim=_around(right), ylim=_around(up))
+        panel.set_aspect(data["stretch"])
 
 
-_DRAWN: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
-    "estimates": _answer,
-    "history": _history,
-    "map": _map,
-    "plan": lambda data: str(data["svg"]),
-    "profile": _profile,
-}
+def _panels(data: Data) -> tuple[int, int]:
+    """Return the rows and columns of panels: the table and a map of each share."""
+    panels = 1 + len(data["shares"])
+    columns = 2 if panels == 4 else min(3, panels)
+    return -(-panels // columns), columns
 
 
 def _around(values: FloatArray) -> tuple[float, float]:
@@ -203,78 +239,34 @@ def _around(values: FloatArray) -> tuple[float, float]:
     return low - margin, high + margin
 
 
+_DRAWN: Mapping[str, tuple[str, Callable[[Data], float], Callable[[Axes, Data], None]]] = {
+    "estimates": ("answer", lambda data: 0.9 + 0.42 * len(_rows(data)), _estimates),
+    "history": ("refined", lambda _: 3.6, _history),
+    "map": ("map", lambda data: 8.2 / _panels(data)[1] * _panels(data)[0], _map),
+    "profile": ("profile", lambda _: 3.9, _profile),
+}
+"""Prefix of the ids, height in inches and drawing of each kind."""
+
+
 def _escaped(name: str) -> str:
-    """A name in which matplotlib sees no formula."""
+    """Return a name in which matplotlib sees no formula."""
     return str(name).replace("$", r"\$")
 
 
-Curve = tuple[tuple[float, float], ...]
-
-
-def _curves(guarantees: Sequence[Guarantee]) -> dict[Curve, list[Guarantee]]:
-    """The curves (δ, ε), each with the guarantees that share it; empty ones are left out."""
-    found: dict[Curve, list[Guarantee]] = {}
-    for each in guarantees:
-        curve = tuple((d, e) for d in _DELTAS.tolist() if (e := _epsilon(each, d)) is not None)
-        if curve:
-            found.setdefault(curve, []).append(each)
-    return found
-
-
-def _epsilon(guarantee: Guarantee, delta: float) -> float | None:
-    """A point of the curve; none where double precision cannot certify one."""
-    try:
-        epsilon = guarantee.epsilon(delta)
-    except NumericalFloor:
-        return None
-    return epsilon if 0 < epsilon < np.inf else None
-
-
-def _leads(tick: float) -> bool:
-    """Whether a minor tick of a logarithmic axis starts with 2 or 5, enough to label."""
-    return bool(tick > 0 and round(tick / 10 ** np.floor(np.log10(tick))) in (2, 5))
-
-
-@contextmanager
-def _canvas(height: float) -> Iterator[tuple[Figure, Axes]]:
-    require_matplotlib()
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
-    settings: Any = {
-        "svg.fonttype": "none",
-        "svg.hashsalt": "incrowd",
-        "font.family": "sans-serif",
-        "font.size": 10.5,
-        "text.color": _INK,
-        "axes.labelcolor": _MUTED,
-        "axes.edgecolor": _GRID,
-        "axes.axisbelow": True,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.spines.left": False,
-        "xtick.color": _MUTED,
-        "ytick.color": _INK,
-        "xtick.minor.visible": False,
-    }
-    with mpl.rc_context(settings):
-        figure = Figure(figsize=(7.6, height), layout="constrained")
-        yield figure, figure.add_subplot()
-
-
-def _legend(axes: Axes, figure: Figure) -> None:
+def _legend(axes: Axes, *, backwards: bool = False) -> None:
     handles, labels = axes.get_legend_handles_labels()
-    if "estimate" in labels:  # matplotlib puts error bars last; the estimate is what comes first.
-        handles, labels = handles[::-1], labels[::-1]
+    order = -1 if backwards else 1
     if len(labels) > 1:
         columns = 1 if max(map(len, labels)) > _LONG else 2
+        figure: Any = axes.figure
         figure.legend(
-            handles, labels, loc="outside upper left", ncols=columns, frameon=False, fontsize=9.5
-        )
+            handles[::order], labels[::order], loc="outside upper left", ncols=columns,
+            frameon=False, fontsize=9.5,
+        )  # fmt: skip
 
 
-def _svg(figure: Figure, name: str) -> str:
-    """The figure as an SVG element that stands inside a page."""
+def _element(figure: Figure, name: str) -> str:
+    """Return the figure as an SVG element that stands inside a page."""
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", transparent=True)
     text = buffer.getvalue()
@@ -287,6 +279,6 @@ def _svg(figure: Figure, name: str) -> str:
     # The page scales the figure and names its fonts.
     text = re.sub(r'^<svg[^>]*?(viewBox="[^"]*")[^>]*>', r'<svg \1 aria-hidden="true">', text)
     text = re.sub(r"font: ([\d.]+px)[^;\"]*", r"font-size: \1", text)
-    for marker, variable in _PROPERTIES.items():
-        text = text.replace(marker, variable)
+    for marker, variable in zip(_MARKERS, _NAMES, strict=True):
+        text = text.replace(marker, f"var(--{variable})")
     return text

@@ -16,19 +16,19 @@ from typing import Any
 from incrowd.blocks import HEAD, Block, DataTable, Fact, Figure, Section, Text, chapters
 from incrowd.errors import FileUnreadable
 from incrowd.report.figures import MOST_ROWS, svg
-from incrowd.report.format import cell, count, down, guess, percent, plain, round_up, several, up
+from incrowd.report.format import cell, count, down, guessed, percent, plain, several, up
 from incrowd.report.json import merged
 from incrowd.report.style import STYLE
-from incrowd.report.words import ORDERED, capital, lines, live_lines, view_title, view_who
+from incrowd.report.words import ORDERED, capital, lines, live_lines, view_description, view_title
 
 Entry = tuple[str, str, str]
 """A name, its value, and what that means."""
-Told = Mapping[str, Any]
-"""All data of the sections, by name."""
+Data = Mapping[str, Any]
+Rows = Sequence[Sequence[Any]]
 
 
 def require_writable(path: Path, what: str = "report") -> None:
-    """Raise unless it could be written there; to be asked before a long run, not after."""
+    """Raise unless a file could be written there; a check before a long run."""
     folder = path.absolute().parent
     if path.is_dir():
         problem = "it is a folder; name a file"
@@ -42,156 +42,128 @@ def require_writable(path: Path, what: str = "report") -> None:
 
 
 def write(sections: Sequence[Section], path: Path) -> Path:
-    """Write the page; raises when the file cannot be written."""
-    page = render(sections)
+    """Write the page; raise if the file cannot be written."""
     try:
-        path.write_text(page, encoding="utf-8")
+        path.write_text(render(sections), encoding="utf-8")
     except OSError as error:
         raise FileUnreadable(f"{path}: cannot write the report: {error.strerror}") from error
     return path
 
 
 def render(sections: Sequence[Section]) -> str:
-    """The whole page, under the section that heads all others."""
-    told = merged(sections)
+    """Return the whole page, under the section that heads all others."""
+    data = merged(sections)
     head = next(each for each in sections if each.key == HEAD)
-    parts = [_chapter(each, told) for each in chapters(sections)]
+    parts = "\n".join(_chapter(each, data) for each in chapters(sections))
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(head.title)}</title>\n<style>\n{STYLE}\n</style>\n</head>\n<body>\n"
-        f"{_header(head)}\n<main>\n{chr(10).join(parts)}\n</main>\n"
+        f"{_header(head)}\n<main>\n{parts}\n</main>\n"
         "<footer><p>Made by incrowd. Promises are proven bounds, rounded up; nothing on this page "
         "is fetched from elsewhere.</p></footer>\n</body>\n</html>\n"
     )
 
 
 def _header(section: Section) -> str:
-    lede = " ".join(_text(each, "") for each in section.blocks if isinstance(each, Text))
-    tiles = "".join(
-        f'<div class="tile"><dt>{escape(name)}</dt><dd>{escape(big)}</dd>'
-        f"<dd>{escape(note)}</dd></div>"
-        for name, big, note in map(_tile, section.blocks)
-        if name
-    )
+    lede = " ".join(_text(each, "{}") for each in section.blocks if isinstance(each, Text))
+    tiles = "".join(_tile(each) for each in section.blocks if isinstance(each, Fact))
     return (
         f'<header><p class="eyebrow">A private survey</p><h1>{escape(section.title)}</h1>'
         f'<p class="lede">{lede}</p><dl class="tiles">{tiles}</dl></header>'
     )
 
 
-def _tile(block: Block) -> Entry:
-    """A fact in large letters."""
-    if not isinstance(block, Fact):
-        return "", "", ""
-    ((name, value),) = lines([block])
-    if block.unit == "±":
-        value = f"± {plain(block.value, 3)}"
-    elif block.unit == "± points":
-        value = f"± {plain(block.value, 2)} points"
-    elif block.unit:
-        value = f"{block.unit} = {value}"
-    return capital(name), value, block.note
+def _tile(fact: Fact) -> str:
+    ((name, value),) = lines([fact])
+    if fact.unit == "±":
+        value = f"± {plain(fact.value, 3)}"
+    elif fact.unit == "± points":
+        value = f"± {plain(fact.value, 2)} points"
+    elif fact.unit:
+        value = f"{fact.unit} = {value}"
+    return (
+        f'<div class="tile"><dt>{escape(capital(name))}</dt><dd>{escape(value)}</dd>'
+        f"<dd>{escape(fact.note)}</dd></div>"
+    )
 
 
-def _chapter(section: Section, told: Told) -> str:
-    body = []
-    for kind, group in groupby(section.blocks, _kind):
-        blocks: list[Any] = list(group)
-        if kind == "facts":
-            body.append(_definitions([entry for each in blocks for entry in _entries(each, told)]))
-        elif kind == "items":
-            body.append(f"<ul>{''.join(f'<li>{escape(each.text)}</li>' for each in blocks)}</ul>")
-        else:
-            body += [_drawn(each) for each in blocks]
-    return f"<section><h2>{escape(section.title)}</h2>{''.join(body)}</section>"
+def _chapter(section: Section, data: Data) -> str:
+    body = "".join(
+        around.format("".join(_drawn(each, data) for each in group))
+        for around, group in groupby(section.blocks, _around)
+    )
+    return f"<section><h2>{escape(section.title)}</h2>{body}</section>"
 
 
-def _kind(block: Block) -> str:
-    """The kind of block: consecutive facts stand together, and the items of a list."""
+def _around(block: Block) -> str:
+    """Return the element that consecutive blocks of one kind share."""
     if isinstance(block, Fact):
-        return "facts"
-    return "items" if isinstance(block, Text) and block.style == "item" else ""
+        return '<dl class="facts">{}</dl>'
+    return "<ul>{}</ul>" if isinstance(block, Text) and block.style == "item" else "{}"
 
 
-def _drawn(block: Block) -> str:
+def _drawn(block: Block, data: Data) -> str:
     match block:
         case Text():
             return _text(block)
+        case Fact():
+            return "".join(
+                f"<dt>{escape(name)}</dt><dd>{escape(value)} "
+                f'<span class="muted small">{escape(meaning)}</span></dd>'
+                for name, value, meaning in _entries(block, data)
+            )
         case DataTable(_, columns, rows, caption, facts, file=False):
             notes = "".join(f"<p>{escape(each.note)}.</p>" for each in facts if each.note)
             return _table(columns, [list(map(cell, row)) for row in rows], caption) + notes
-        case Figure(kind, data, alt, caption):
-            drawing = svg(kind, data)
-            alternative = alt + (_ALTERNATIVES[kind](data) if kind in _ALTERNATIVES else "")
-            shown = "" if drawing is None else _figure(drawing, alternative, caption)
-            named = "The same in numbers" if shown else caption
-            return shown + (_table(*_TABLES[kind](data), named) if kind in _TABLES else "")
+        case Figure(kind, own, alt, caption):
+            shown = ""
+            if (drawing := svg(kind, own)) is not None:
+                # The drawing in words, for readers who cannot see it.
+                told = alt + (_ALTERNATIVES[kind](own) if kind in _ALTERNATIVES else "")
+                shown = (
+                    f'<figure role="img" aria-label="{escape(told)}">{drawing}'
+                    f'<figcaption aria-hidden="true">{escape(caption)}</figcaption></figure>'
+                )
+                caption = "The same in numbers"
+            return shown + (_table(*_TABLES[kind](own), caption) if kind in _TABLES else "")
     return ""
 
 
-def _text(block: Text, paragraph: str = "p") -> str:
-    text = escape(block.text)
-    match block.style:
-        case "heading":
-            return f"<h3>{text}</h3>"
-        case "small":
-            return f'<p class="muted small">{text}</p>'
-        case "code":
-            return f"<pre>{text}</pre>"
-        case "good":
-            return f'<span class="met">{text}</span>'
-        case "bad":
-            return f'<span class="unmet">{text}</span>'
-    return f"<p>{text}</p>" if paragraph else text
+_STYLES = {
+    "heading": "<h3>{}</h3>",
+    "item": "<li>{}</li>",
+    "small": '<p class="muted small">{}</p>',
+    "code": "<pre>{}</pre>",
+    "good": '<span class="met">{}</span>',
+    "bad": '<span class="unmet">{}</span>',
+}
 
 
-def _figure(drawing: str, alternative: str, caption: str) -> str:
-    """A drawing, with what it shows in words for whoever cannot see it."""
-    return (
-        f'<figure role="img" aria-label="{escape(alternative)}">{drawing}'
-        f'<figcaption aria-hidden="true">{escape(caption)}</figcaption></figure>'
-    )
+def _text(block: Text, paragraph: str = "<p>{}</p>") -> str:
+    return _STYLES.get(block.style, paragraph).format(escape(block.text))
 
 
-def _definitions(entries: Sequence[Entry]) -> str:
-    rows = "".join(
-        f"<dt>{escape(name)}</dt><dd>{escape(value)} "
-        f'<span class="muted small">{escape(meaning)}</span></dd>'
-        for name, value, meaning in entries
-    )
-    return f'<dl class="facts">{rows}</dl>'
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[Any]], caption: str) -> str:
-    """Rows under a head; the first column names the row, the others are numbers."""
-    top = "".join(
-        f'<th scope="col"{_numeric(index)}>{escape(name)}</th>' for index, name in enumerate(head)
-    )
-    body = "".join(
-        "<tr>" + "".join(_cell(index, value) for index, value in enumerate(row)) + "</tr>"
-        for row in rows
-    )
+def _table(head: Sequence[str], rows: Rows, caption: str) -> str:
+    """Return rows under a head; the first column names the row, the others are numbers."""
+    first, *rest = map(escape, head)
+    top = "".join(f'<th scope="col" class="n">{name}</th>' for name in rest)
     return (
         f'<div class="scroll"><table><caption>{escape(caption)}</caption>'
-        f"<thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>"
+        f'<thead><tr><th scope="col">{first}</th>{top}</tr></thead>'
+        f"<tbody>{''.join(_row(*row) for row in rows)}</tbody></table></div>"
     )
 
 
-def _cell(index: int, value: Any) -> str:
-    if index == 0:
-        name, small = value if isinstance(value, tuple) else (value, "")
-        extra = f"<small>{escape(small)}</small>" if small else ""
-        return f'<th scope="row">{escape(str(name))}{extra}</th>'
-    return f"<td{_numeric(index)}>{escape(str(value))}</td>"
+def _row(first: str | tuple[str, str], *rest: str) -> str:
+    name, small = (first, "") if isinstance(first, str) else first
+    extra = f"<small>{escape(small)}</small>" if small else ""
+    cells = "".join(f'<td class="n">{escape(each)}</td>' for each in rest)
+    return f'<tr><th scope="row">{escape(name)}{extra}</th>{cells}</tr>'
 
 
-def _numeric(index: int) -> str:
-    return ' class="n"' if index else ""
-
-
-def _answer_cells(data: Told) -> tuple[list[str], list[list[str]]]:
-    """The estimates in numbers, beside the truth where it is known."""
+def _estimates(data: Data) -> tuple[list[str], Rows]:
+    """Return the estimates in numbers, beside the truth where it is known."""
     interval, truth = data["interval"], data["truth"]
     head = ["", "estimate", f"{interval['confidence']:.0%} interval"]
     head += [] if truth is None else ["truth", "off by"]
@@ -208,114 +180,95 @@ def _answer_cells(data: Told) -> tuple[list[str], list[list[str]]]:
     return head, rows
 
 
-def _history_cells(data: Told) -> tuple[list[str], list[list[str]]]:
+def _history(data: Data) -> tuple[list[str], Rows]:
     head = ["", f"ε if planned so, against {data['against']}", "largest standard error"]
     return head, [
-        [several(each["rounds"], "round"), up(each["epsilon_if_planned"]), error]
+        (several(each["rounds"], "round"), up(each["epsilon_if_planned"]), error)
         for each, error in zip(data["refined"], data["errors"], strict=True)
     ]
 
 
-def _promise_cells(data: Told) -> tuple[list[str], list[list[Any]]]:
+def _guarantees(data: Data) -> tuple[list[str], Rows]:
     head = ["who looks", "ε (proven)", "best known attack", "guess right, at most"]
     return head, [
-        [
-            _who(each["view"]),
-            up(each["epsilon"]),
-            down(each["lower_bound"]),
-            percent(round_up(guess(each["epsilon"], each["delta"]), 3)),
-        ]
-        for each in data["guarantees"]
-        if each["notion"] == "dp"
+        (_view(x), up(x["epsilon"]), down(x["lower_bound"]), guessed(x["epsilon"], x["delta"]))
+        for x in data["guarantees"]
+        if x["notion"] == "dp"
     ]
 
 
-def _order_cells(data: Told) -> tuple[list[str], list[list[Any]]]:
+def _orders(data: Data) -> tuple[list[str], Rows]:
     head = ["who looks", "α (proven)", "hidden is the order of", "guess right, at most"]
     return head, [
-        [
-            _who(each["view"]),
-            up(each["alpha"]),
-            ORDERED[each["neighbours"]],
-            percent(round_up(guess(each["alpha"], 0.0), 3)),
-        ]
-        for each in data["orders"]
+        (_view(x), up(x["alpha"]), ORDERED[x["neighbours"]], guessed(x["alpha"]))
+        for x in data["guarantees"]
+        if x["notion"] == "order"
     ]
 
 
-def _who(view: str) -> tuple[str, str]:
-    return view_title(view.split("+")), view_who(view.split("+"))
+def _view(guarantee: Data) -> tuple[str, str]:
+    view = guarantee["view"].split("+")
+    return view_title(view), view_description(view)
 
 
-_TABLES: Mapping[str, Callable[[Told], tuple[list[str], list[list[Any]]]]] = {
-    "estimates": _answer_cells,
-    "history": _history_cells,
-    "promises": _promise_cells,
-    "orders": _order_cells,
+_TABLES: Mapping[str, Callable[[Data], tuple[list[str], Rows]]] = {
+    "estimates": _estimates,
+    "history": _history,
+    "guarantees": _guarantees,
+    "orders": _orders,
 }
 """Figures that are also shown in numbers, or only so: the head and the rows."""
 
 
-def _estimates_told(data: Told) -> str:
-    rows = _answer_cells(data)[1][:MOST_ROWS]
+def _estimates_told(data: Data) -> str:
+    rows = _estimates(data)[1][:MOST_ROWS]
     return ": " + "; ".join(f"{row[0]} {row[1]} ({row[2]})" for row in rows)
 
 
-def _map_told(data: Told) -> str:
+def _map_told(data: Data) -> str:
     ends = ((name, each.clip(0, 1)) for name, each in data["shares"].items())
     told = (f"{name} from {percent(each.min())} to {percent(each.max())}" for name, each in ends)
     return f": {'; '.join(told)}."
 
 
-_ALTERNATIVES: Mapping[str, Callable[[Told], str]] = {
+_ALTERNATIVES: Mapping[str, Callable[[Data], str]] = {
     "estimates": _estimates_told,
     "map": _map_told,
 }
 """Numbers of a figure that are read aloud, after its own words."""
 
 
-def _entries(fact: Fact, told: Told) -> list[Entry]:
-    """A fact in words of its own, or else a line for each of its sentences."""
-    if fact.name in _ENTRIES:
-        return _ENTRIES[fact.name](fact, told)
-    return [(capital(name), value, fact.note) for name, value in lines([fact])]
+def _entries(fact: Fact, data: Data) -> list[Entry]:
+    """Return a fact in words of its own, or else a line for each of its sentences."""
+    match fact.name:
+        case "cost":
+            return [
+                (name, count(data[of][key]), note) for name, of, key, note in _COSTS if of in data
+            ]
+        case "measured":
+            return []  # beside the cost
+        case "reports":
+            arrived = f"{count(data['reports']['received'])} of {count(data['reports']['sent'])}"
+            return [("Reports", arrived, "arrived; the promise above counts only those that did")]
+        case "seed":
+            return [("Seed", fact.note if fact.value is None else str(fact.value), "")]
+        case "details":
+            told = lines(fact.value)
+        case "live":
+            told = live_lines(data["live"])
+        case _:
+            told = lines([fact])
+    return [(capital(name), value, fact.note) for name, value in told]
 
 
-def _costs(_: Fact, told: Told) -> list[Entry]:
-    cost, measured = told["cost"], told.get("measured")
-    sent = "sent by each person"
-    found = [
-        ("Rounds", count(cost["rounds"]), "or steps, that the protocol took"),
-        ("Messages", count(cost["messages_per_person"]), f"{sent}, as planned"),
-        ("Bytes", count(cost["bytes_per_person"]), f"{sent}, as planned, before encryption"),
-    ]
-    if measured:
-        found += [
-            (f"{name}, measured", count(value), f"{sent} in this run, retries included")
-            for name, value in (
-                ("Messages", measured["messages_per_person"]),
-                ("Bytes", measured["bytes_per_person"]),
-            )
-        ]
-    extra = count(cost["extra_people"])
-    return [*found, ("Helpers", extra, "needed beside the people who answer")]
-
-
-def _reports(_: Fact, told: Told) -> list[Entry]:
-    arrived = f"{count(told['reports']['received'])} of {count(told['reports']['sent'])}"
-    return [("Reports", arrived, "arrived; the promise above counts only those that did")]
-
-
-def _plain(found: Sequence[tuple[str, str]]) -> list[Entry]:
-    return [(capital(name), value, "") for name, value in found]
-
-
-_ENTRIES: Mapping[str, Callable[[Fact, Told], list[Entry]]] = {
-    "cost": _costs,
-    "measured": lambda *_: [],
-    "reports": _reports,
-    "details": lambda fact, _: _plain(lines(fact.value)),
-    "live": lambda _, told: _plain(live_lines(told["live"])),
-    "seed": lambda fact, _: [("Seed", fact.note if fact.value is None else str(fact.value), "")],
-}
-"""Facts that the page puts into words of its own."""
+_SENT = "sent by each person"
+_MEASURED = f"{_SENT} in this run, retries included"
+_COSTS = (
+    ("Rounds", "cost", "rounds", "or steps, that the protocol took"),
+    ("Messages", "cost", "messages_per_person", f"{_SENT}, as planned"),
+    ("Bytes", "cost", "bytes_per_person", f"{_SENT}, as planned, before encryption"),
+    ("Messages, measured", "measured", "messages_per_person", _MEASURED),
+    ("Bytes, measured", "measured", "bytes_per_person", _MEASURED),
+    ("Helpers", "cost", "extra_people", "needed beside the people who answer"),
+)
+"""Name, group and key of each cost, and what it means."""

@@ -1,4 +1,4 @@
-"""Results as plain data: the keys of the JSON output, from sections and from what was computed.
+"""Results as plain data: the keys of the JSON output, from sections and from computed objects.
 
 Every number is the full double that was computed; bounds already err on the safe side. Nothing here
 rounds.
@@ -33,20 +33,16 @@ _ASKED = ("plan", "report")
 
 
 def payload(sections: Sequence[Section]) -> dict[str, Any]:
-    """The keys of the JSON output; what chapters hold beyond them follows."""
+    """Return the JSON output: the usual keys, then those that chapters hold beyond them."""
     found = merged(sections)
-    own = [
-        block.name
-        for section in chapters(sections)
-        for block in section.blocks
-        if isinstance(block, Fact | DataTable)
-    ]
+    blocks = (block for section in chapters(sections) for block in section.blocks)
+    own = (block.name for block in blocks if isinstance(block, Fact | DataTable))
     further = [key for key in (*own, *_ASKED) if key in found]
     return {key: found.get(key) for key in dict.fromkeys((*_KEYS, *further))}
 
 
 def merged(sections: Iterable[Section]) -> dict[str, Any]:
-    """All data that the sections hold, by their names; groups of one name are joined."""
+    """Return all data of the sections by name; groups of one name are joined."""
     found: dict[str, Any] = {}
     for block in (block for section in sections for block in section.blocks):
         match block:
@@ -67,10 +63,10 @@ def _value(value: Any) -> Any:
 
 
 def lower_bound(guarantee: Guarantee, delta: float) -> float | None:
-    """The ε of the best known attack; none where none is known or double precision ends.
+    """Return the ε of the best known attack; none where double precision ends.
 
-    An attack that attains 0 beside a positive proven ε says nothing: it found nothing, or rounding
-    left nothing of it.
+    A lower bound of 0 beside a positive proven ε says nothing: the attack found nothing, or
+    rounding left nothing of it.
     """
     try:
         attained = guarantee.lower(delta) if delta else None
@@ -83,9 +79,9 @@ def lower_bound(guarantee: Guarantee, delta: float) -> float | None:
 def describe_guarantee(
     guarantee: Guarantee, delta: float, epsilon: float | None = None
 ) -> dict[str, Any]:
-    """One promise at one δ; an ``epsilon`` that is already known to be proven there is stated.
+    """Describe a guarantee at one δ; an ``epsilon`` already known to be proven there is stated.
 
-    Of an order there is an α instead, which needs no δ.
+    A guarantee about an order has an α instead, which needs no δ.
     """
     stated = {
         "view": guarantee.view_name,
@@ -97,41 +93,20 @@ def describe_guarantee(
     }
     if guarantee.notion == "order":
         return {"alpha": guarantee.alpha, "groups": guarantee.groups or None} | stated
-    if epsilon is None:
-        epsilon = guarantee.epsilon(delta)
-    return {
-        "epsilon": epsilon,
-        "delta": delta,
-        "lower_bound": lower_bound(guarantee, delta),
-    } | stated
+    epsilon = guarantee.epsilon(delta) if epsilon is None else epsilon
+    bound = lower_bound(guarantee, delta)
+    return {"epsilon": epsilon, "delta": delta, "lower_bound": bound} | stated
 
 
 def describe_parameters(protocol: Protocol) -> dict[str, Any]:
-    """What the protocol was given, its randomizer included."""
+    """Describe the parameters of a protocol and its randomizer."""
     parameters: dict[str, Any] = msgspec.to_builtins(settings_of(protocol))
     randomizer = {"kind": protocol.randomizer.kind} | msgspec.to_builtins(protocol.randomizer)
     return {"protocol": protocol.kind} | parameters | {"randomizer": randomizer}
 
 
-def describe_refined(run: Run, delta: float, view: str) -> list[dict[str, Any]]:
-    """The answer after some of the rounds, and the ε of a run of which no more had been planned.
-
-    The numbers are in the order of the result's rows. Empty where a protocol asks only once.
-    """
-    return [
-        {
-            "rounds": each.rounds,
-            "epsilon_if_planned": each.protocol.guarantee(view).epsilon(delta),
-            "estimate": each.result.value.tolist(),
-            "low": each.result.low.tolist(),
-            "high": each.result.high.tolist(),
-        }
-        for each in run.refined
-    ]
-
-
 def describe_cost(cost: Cost, task: Task, people: int) -> dict[str, Any]:
-    """What taking part costs each person as planned; the error is in the units of the answer."""
+    """Describe the planned cost per person; the error is in the units of the answer."""
     described: dict[str, Any] = msgspec.to_builtins(cost)
     if cost.expected_error is not None:
         described["expected_error"] = task.scale(people) * cost.expected_error
@@ -139,7 +114,7 @@ def describe_cost(cost: Cost, task: Task, people: int) -> dict[str, Any]:
 
 
 def describe_measured(run: Run) -> dict[str, Any] | None:
-    """What each device that took part really sent, on average; none where none was played."""
+    """Describe the measured cost per device that took part; none where none was played."""
     played = getattr(run, "played", None)
     if played is None:
         return None
@@ -152,15 +127,8 @@ def describe_measured(run: Run) -> dict[str, Any] | None:
     }
 
 
-def describe_live(run: Run) -> dict[str, Any] | None:
-    """What a live run sent and took; none where nothing went over a network."""
-    # Asked by name: the module of live runs needs packages that may not be installed.
-    statistics = getattr(run, "live", None)
-    return None if statistics is None else msgspec.to_builtins(statistics)
-
-
 def describe_versions() -> dict[str, str]:
-    """What produced a result, to produce it again."""
+    """Describe the versions that produced a result, to produce it again."""
     from importlib.metadata import version
 
     libraries = {name: version(name) for name in ("numpy", "scipy", "dp-accounting")}

@@ -1,18 +1,20 @@
 """One run as one list of sections, which the page, the terminal and JSON all render.
 
-The sections say what was asked, what came out, what was promised, and how to do it again. The
-answer brings its own; promises come from the run's own guarantees, so that no medium can promise
-more than was proven.
+The sections say what was asked, what came out, what is guaranteed, and how to do it again. The
+answer brings its own; guarantees are those of the run, so that no medium can state more than was
+proven.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from incrowd.blocks import HEAD, Fact, Figure, Section, Text, arranged, values_of
+import msgspec
+
+from incrowd.blocks import HEAD, Block, Fact, Figure, Section, Text, arranged, facts_from, values_of
 from incrowd.privacy.guarantee import Guarantee, Notion
 from incrowd.protocols.api import Protocol
 from incrowd.protocols.capabilities import Anytime, drawing_of, run_diagnostics
@@ -23,16 +25,14 @@ from incrowd.report.format import count, plain, several, small, up
 from incrowd.report.json import (
     describe_cost,
     describe_guarantee,
-    describe_live,
     describe_measured,
     describe_parameters,
-    describe_refined,
     describe_versions,
 )
 from incrowd.report.words import (
+    guarantee_meaning,
     neighbours,
-    order_promise,
-    promise,
+    order_meaning,
     randomized,
     view_title,
 )
@@ -40,13 +40,13 @@ from incrowd.tasks.base import AnswerContext, Task
 from incrowd.tasks.raw import Gaps
 from incrowd.views import view_of
 
-_BOUNDS = ("epsilon", "exposure", "alpha")
-_SIZES = "_sizes"
+_UPPER = ("epsilon", "alpha")
+"""Settings that bound something from above."""
 
 
 @dataclass(frozen=True, eq=False)
 class Document:
-    """A run and what it was meant to be, to be told."""
+    """A run together with the survey that it answers, as the input of a report."""
 
     question: str
     task: Task
@@ -67,7 +67,7 @@ class Document:
     mode: str = "simulate"
     """The way that it was run, unless live."""
     explain: bool | None = None
-    """Whether the plan is told to whoever reads no page; none where that cannot be asked."""
+    """Whether the plan is shown on terminals and in JSON; none where that cannot be asked."""
     source: str = ""
     """The text of the survey file."""
     command: str = ""
@@ -75,21 +75,45 @@ class Document:
     @cached_property
     def live(self) -> dict[str, Any] | None:
         """Statistics of a live run; none where nothing went over a network."""
-        return describe_live(self.run)
+        # Asked by name: the module of live runs needs packages that may not be installed.
+        statistics = getattr(self.run, "live", None)
+        return None if statistics is None else msgspec.to_builtins(statistics)
 
     @cached_property
-    def details(self) -> tuple[Fact, ...]:
-        """Facts of the run that the protocol alone has to tell."""
+    def diagnostics(self) -> tuple[Fact, ...]:
+        """Diagnostics of the protocol about the run."""
         return run_diagnostics(self.protocol, self.run.collected, self.delta)
 
     @cached_property
     def budgeted(self) -> Guarantee:
-        """The guarantee of the view that the budget speaks of."""
+        """The guarantee against the view of the budget."""
         wanted = view_of(self.view)
-        for each in self.about("dp"):
-            if each.view == wanted:
-                return each
-        return self.protocol.conditional_on(self.run.collected).guarantee(self.view)
+        stated = (each for each in self.about("dp") if each.view == wanted)
+        return next(stated, None) or self.protocol.conditional_on(self.run.collected).guarantee(
+            self.view
+        )
+
+    @cached_property
+    def guarantees(self) -> dict[str, Any]:
+        """All guarantees of the run as the data of a figure."""
+        return {"guarantees": [describe_guarantee(x, self.delta) for x in self.run.guarantees]}
+
+    @cached_property
+    def refined(self) -> list[dict[str, Any]]:
+        """The answer after some of the rounds, and the ε of a run of which no more were planned.
+
+        Numbers are in the order of the result's rows. Empty where a protocol asks only once.
+        """
+        return [
+            {
+                "rounds": each.rounds,
+                "epsilon_if_planned": each.protocol.guarantee(self.view).epsilon(self.delta),
+                "estimate": each.result.value.tolist(),
+                "low": each.result.low.tolist(),
+                "high": each.result.high.tolist(),
+            }
+            for each in self.run.refined
+        ]
 
     @property
     def shares(self) -> bool:
@@ -97,33 +121,12 @@ class Document:
         return self.task.domain == "category"
 
     def about(self, notion: Notion) -> list[Guarantee]:
-        """Guarantees of one kind."""
+        """Guarantees of one notion."""
         return [each for each in self.run.guarantees if each.notion == notion]
 
 
-def facts_of(values: Mapping[str, Any]) -> tuple[Fact, ...]:
-    """Facts from plain data with telling names, as protocols have it.
-
-    Numbers whose names end in a bound are promises; lists whose names end in sizes count things.
-    """
-    return tuple(
-        Fact(
-            str(name),
-            facts_of(value) if isinstance(value, Mapping) else _listed(value),
-            bound="up" if name.endswith(_BOUNDS) else None,
-            unit=name.removesuffix(_SIZES) if name.endswith(_SIZES) else "",
-        )
-        for name, value in values.items()
-    )
-
-
-def _listed(value: Any) -> Any:
-    # A tuple in a fact is a group of facts.
-    return list(value) if isinstance(value, tuple) else value
-
-
 def sections_of(document: Document) -> tuple[Section, ...]:
-    """Everything that there is to tell of a run."""
+    """Return the sections of a report about a run."""
     run = document.run
     context = AnswerContext(
         collected=run.collected,
@@ -134,291 +137,218 @@ def sections_of(document: Document) -> tuple[Section, ...]:
         column=document.column,
         geographic=getattr(document.protocol, "metric", "") == "haversine",
     )
-    return arranged(
-        (
-            _question(document),
-            _data(document),
-            *_plan(document),
-            _history(document),
-            _promises(document),
-            *_orders(document),
-            _profile(document),
-            _assumptions(document),
-            _cost(document),
-            *_live(document),
-            _again(document),
-            *run.result.sections(context),
-        )
-    )
+    own = [
+        Section(key, document.question if key == HEAD else title, order, blocks)
+        for key, title, order, tell in _SECTIONS
+        if (blocks := tuple(tell(document)))
+    ]
+    return arranged((*own, *run.result.sections(context)))
 
 
-def _question(document: Document) -> Section:
+def _head(document: Document) -> Iterator[Block]:
     answer, protocol, budget = document.run.result, document.protocol, document.budgeted
-    sampled = document.run.collected.sampled
-    took = "answered"
-    if sampled:
+    took, answered = "answered", "people_who_answered"
+    if document.run.collected.sampled:
         each_round = isinstance(protocol, Anytime)
         drawn = "a random crowd of them in each round" if each_round else "drawn one by one"
-        took = f"took part, {drawn},"
-    lede = (
+        took, answered = f"took part, {drawn},", "people_who_were_there"
+    yield Text(
         f"{count(answer.people)} people {took} through the {protocol.kind} protocol: "
         f"{plugin_of(protocol).summary.removesuffix('.')}. "
         f"{randomized(protocol.randomizer)}"
     )
-    return Section(
-        HEAD,
-        document.question,
-        0,
-        (
-            Text(lede),
-            Text("The budget was kept.", "good")
-            if document.met
-            else Text("The budget was not kept: fewer reports arrived than planned.", "bad"),
-            Fact(
-                "people_who_were_there" if sampled else "people_who_answered",
-                answer.people,
-                note=f"{several(len(answer.labels), 'number')} estimated",
-            ),
-            Fact(
-                f"promise against {view_title(budget.view)}",
-                budget.epsilon(document.delta),
-                bound="up",
-                unit="ε",
-                note=f"at δ = {small(document.delta)}; the budget was {document.epsilon:g}",
-            ),
-            *(
-                Fact("promise about who said what", each.alpha, "up", "α", "inside each group")
-                for each in document.about("order")
-                if each.view == budget.view
-            ),
-        ),
+    if document.met:
+        yield Text("The budget was kept.", "good")
+    else:
+        yield Text("The budget was not kept: fewer reports arrived than planned.", "bad")
+    estimated = f"{several(len(answer.labels), 'number')} estimated"
+    yield Fact(answered, answer.people, note=estimated)
+    yield Fact(
+        f"promise against {view_title(budget.view)}",
+        budget.epsilon(document.delta),
+        bound="up",
+        unit="ε",
+        note=f"at δ = {small(document.delta)}; the budget was {document.epsilon:g}",
     )
+    for each in document.about("order"):
+        if each.view == budget.view:
+            yield Fact("promise about who said what", each.alpha, "up", "α", "inside each group")
 
 
-def _data(document: Document) -> Section:
+def _data(document: Document) -> Iterator[Block]:
     """Facts for programs and lists, which the page tells in sentences."""
-    run, live = document.run, document.live
+    result, live = document.run.result, document.live
     parameters = describe_parameters(document.protocol)
-    budget = {
-        "epsilon": document.epsilon,
-        "delta": document.delta,
-        "view": document.view,
-        "met": document.met,
-    }
-    gaps = None if document.gaps is None or live else facts_of(asdict(document.gaps))
-    return Section(
-        "data",
-        "",
-        1,
-        (
-            Fact("question", document.question),
-            Fact("missing", run.result.missing),
-            Fact("gaps", gaps),
-            Fact("people", run.result.people, note=document.protocol.randomizer.treatment()),
-            Fact("budget", facts_of(budget)),
-            Fact("parameters", facts_of(parameters)),
-            Fact("mode", document.mode if live is None else "live"),
-        ),
-    )
+    budget = {name: getattr(document, name) for name in ("epsilon", "delta", "view", "met")}
+    yield Fact("question", document.question)
+    yield Fact("refined", document.refined)
+    yield Fact("missing", result.missing)
+    gaps = None if document.gaps is None or live else facts_from(asdict(document.gaps))
+    yield Fact("gaps", gaps)
+    yield Fact("people", result.people, note=document.protocol.randomizer.treatment())
+    yield Fact("budget", facts_from(budget, _UPPER))
+    yield Fact("parameters", facts_from(parameters, _UPPER))
+    yield Fact("mode", document.mode if live is None else "live")
 
 
-def _plan(document: Document) -> tuple[Section, ...]:
-    """The plan of who sends to whom; nothing where there is none to draw."""
-    drawn = drawing_of(document.protocol)
-    found = []
+def _explanation(document: Document) -> Iterator[Block]:
+    """The plan for terminals and programs."""
     if document.explain is not None:
-        told = {"text": drawn.text, "explanation": list(drawn.told)} if drawn else None
-        plan = {"plan": told if document.explain else None}
-        found.append(Section("explanation", "", 5, (Figure("explanation", plan),)))
-    if drawn is not None:
-        shown = Figure("plan", {"svg": drawn.svg}, " ".join(drawn.told), "Who sends to whom.")
-        items = (Text(each, "item") for each in drawn.told)
-        found.append(Section("plan", "The plan", 30, (shown, *items)))
-    return tuple(found)
+        drawn = drawing_of(document.protocol) if document.explain else None
+        plan = {"text": drawn.text, "explanation": list(drawn.told)} if drawn else None
+        yield Figure("explanation", {"plan": plan})
 
 
-def _history(document: Document) -> Section:
-    """Answers that became sharper; no chapter where it was asked for once."""
-    run, shares = document.run, document.shares
-    refined = describe_refined(run, document.delta, document.view)
+def _plan(document: Document) -> Iterator[Block]:
+    if drawn := drawing_of(document.protocol):
+        yield Figure("plan", {"svg": drawn.svg}, " ".join(drawn.told), "Who sends to whom.")
+        yield from (Text(each, "item") for each in drawn.told)
+
+
+def _history(document: Document) -> Iterator[Block]:
+    """Answers that became sharper; nothing where it was asked for once."""
+    run, shares, refined = document.run, document.shares, document.refined
+    if len(refined) <= 1:
+        return
     errors = [each.result.largest_error(shares=shares) for each in run.refined]
     typical = [f"{plain(100 * x, 2)} points" if shares else plain(x, 3) for x in errors]
     told = "; ".join(
         f"{several(each['rounds'], 'round')} with a standard error of {error}"
         for each, error in zip(refined, typical, strict=True)
     )
-    return Section(
+    yield Text(
+        "Every round asked a fresh random crowd. Each made the answer sharper and the promise "
+        "weaker, which is why the budget ends the survey. The ε beside each answer is that of a "
+        "survey of which no more rounds had been planned. A survey that is stopped there, by "
+        "anybody who has seen an answer, promises what was planned."
+    )
+    yield Figure(
         "history",
-        "Round by round" if len(refined) > 1 else "",
-        40,
-        (
-            Text(
-                "Every round asked a fresh random crowd. Each made the answer sharper and the "
-                "promise weaker, which is why the budget ends the survey. The ε beside each answer "
-                "is that of a survey of which no more rounds had been planned. A survey that is "
-                "stopped there, by anybody who has seen an answer, promises what was planned."
-            ),
-            Figure(
-                "history",
-                {
-                    "refined": refined,
-                    "labels": run.result.labels,
-                    "share": run.result.share(shares=shares),
-                    "errors": typical,
-                    "against": view_title(view_of(document.view)),
-                },
-                alt=f"Estimates after some of the rounds: {told}",
-                caption=f"The largest estimates, with the {run.result.confidence:.0%} interval of "
-                "each as a band. The axis of rounds is logarithmic.",
-            ),
-        ),
+        {
+            "refined": refined,
+            "labels": run.result.labels,
+            "share": run.result.share(shares=shares),
+            "errors": typical,
+            "against": view_title(view_of(document.view)),
+        },
+        alt=f"Estimates after some of the rounds: {told}",
+        caption=f"The largest estimates, with the {run.result.confidence:.0%} interval of each as "
+        "a band. The axis of rounds is logarithmic.",
     )
 
 
-def _promises(document: Document) -> Section:
+def _guarantees(document: Document) -> Iterator[Block]:
     delta, budget = document.delta, document.budgeted
-    described = [describe_guarantee(each, delta) for each in document.run.guarantees]
-    return Section(
-        "promises",
-        "What each person was promised",
-        50,
-        (
-            Text(promise(budget, delta)),
-            Text(
-                f"In every row {neighbours(budget)} The best known attack is an ε that somebody "
-                "really attains: the truth lies between it and the proven ε. All are at "
-                f"δ = {small(delta)}, the slack of the promise."
-            ),
-            Figure(
-                "promises",
-                {"guarantees": described},
-                caption="One row for each set of parties who pool what they see",
-            ),
-        ),
+    yield Text(guarantee_meaning(budget, delta))
+    yield Text(
+        f"In every row {neighbours(budget)} The best known attack is an ε that somebody really "
+        "attains: the truth lies between it and the proven ε. All are at "
+        f"δ = {small(delta)}, the slack of the promise."
     )
+    caption = "One row for each set of parties who pool what they see"
+    yield Figure("guarantees", document.guarantees, caption=caption)
 
 
-def _orders(document: Document) -> tuple[Section, ...]:
-    """The promise about the order inside groups; nothing where there is none."""
-    about, own = document.about("order"), values_of(document.details)
+def _orders(document: Document) -> Iterator[Block]:
+    """The guarantee about the order inside groups; nothing where there is none."""
+    about, own = document.about("order"), values_of(document.diagnostics)
     if "shuffled" in own:
-        shown: tuple[Text | Figure, ...] = (Text(order_promise(own, "", "")),)
+        yield Text(order_meaning(own, "", ""))
     elif about:
-        first, people = about[0], own["people_alone"]
-        lone = (
-            f" {count(people)} of them had nobody else in their groups: nothing is promised of "
-            "which report is theirs."
-            if people
-            else ""
+        first, lone = about[0], ""
+        if people := own["people_alone"]:
+            lone = (
+                f" {count(people)} of them had nobody else in their groups: nothing is promised of "
+                "which report is theirs."
+            )
+        stated = {"alpha": first.alpha}
+        yield Text(order_meaning(stated, first.neighbours, view_title(first.view)))
+        yield Text(
+            f"Groups are {first.groups or 'as the protocol says'}; {neighbours(first)} It holds on "
+            f"top of ε, and needs no δ. There were {count(document.run.result.people)} people."
+            f"{lone}"
         )
-        described = [describe_guarantee(each, document.delta) for each in about]
-        shown = (
-            Text(order_promise({"alpha": first.alpha}, first.neighbours, view_title(first.view))),
-            Text(
-                f"Groups are {first.groups or 'as the protocol says'}; {neighbours(first)} It "
-                "holds on top of ε, and needs no δ. There were "
-                f"{count(document.run.result.people)} people.{lone}"
-            ),
-            Figure("orders", {"orders": described}, caption="The order"),
-        )
-    else:
-        return ()
-    return (Section("orders", "What was promised about who said what", 60, shown),)
+        yield Figure("orders", document.guarantees, caption="The order")
 
 
-def _profile(document: Document) -> Section:
-    promised, delta = document.about("dp"), document.delta
-    told = "; ".join(f"{view_title(x.view)} ε = {up(x.epsilon(delta))}" for x in promised)
-    return Section(
+def _profile(document: Document) -> Iterator[Block]:
+    proven, delta = document.about("dp"), document.delta
+    told = "; ".join(f"{view_title(x.view)} ε = {up(x.epsilon(delta))}" for x in proven)
+    yield Text(
+        "A promise is a curve, not one number: the smaller the slack δ that is allowed, the larger "
+        "the ε that can be promised. Full lines are proven; the truth cannot lie above them. "
+        "Dashed lines are attained by an attack; the truth cannot lie below them."
+    )
+    yield Figure(
         "profile",
-        "The whole promise",
-        70,
-        (
-            Text(
-                "A promise is a curve, not one number: the smaller the slack δ that is allowed, "
-                "the larger the ε that can be promised. Full lines are proven; the truth cannot "
-                "lie above them. Dashed lines are attained by an attack; the truth cannot lie "
-                "below them."
-            ),
-            Figure(
-                "profile",
-                {"promised": promised, "delta": delta},
-                f"Proven epsilon against delta by view. At delta {small(delta)}: {told}.",
-                "Both axes are logarithmic.",
-            ),
-        ),
+        {"proven": proven, "delta": delta},
+        f"Proven epsilon against delta by view. At delta {small(delta)}: {told}.",
+        "Both axes are logarithmic.",
     )
 
 
-def _assumptions(document: Document) -> Section:
-    listed: list[Text] = []
+def _assumptions(document: Document) -> Iterator[Block]:
+    yield Text("Each promise holds when all of these are true, whatever else anybody knows.")
     for each in document.run.guarantees:
         of_order = "The order, against" if each.notion == "order" else "Against"
-        rests = each.assumptions or ("nothing beyond the randomizer itself",)
-        listed += [
-            Text(f"{of_order} {view_title(each.view)}", "heading"),
-            *(Text(assumption, "item") for assumption in rests),
-            Text(f"Proof: {each.theorem}", "small"),
-        ]
-    told = "Each promise holds when all of these are true, whatever else anybody knows."
-    return Section("assumptions", "What the promise rests on", 80, (Text(told), *listed))
+        yield Text(f"{of_order} {view_title(each.view)}", "heading")
+        for assumption in each.assumptions or ("nothing beyond the randomizer itself",):
+            yield Text(assumption, "item")
+        yield Text(f"Proof: {each.theorem}", "small")
 
 
-def _cost(document: Document) -> Section:
-    run = document.run
-    measured = describe_measured(run)
-    return Section(
-        "cost",
-        "What it cost",
-        90,
-        (
-            Fact("cost", facts_of(describe_cost(run.cost, document.task, run.result.people))),
-            *([Fact("measured", facts_of(measured))] if measured else []),
-            Fact(
-                "reports",
-                (Fact("sent", run.collected.sent), Fact("received", run.collected.received)),
-            ),
-            Fact("details", document.details),
-        ),
-    )
+def _cost(document: Document) -> Iterator[Block]:
+    run, arrived = document.run, document.run.collected
+    yield Fact("cost", facts_from(describe_cost(run.cost, document.task, run.result.people)))
+    if measured := describe_measured(run):
+        yield Fact("measured", facts_from(measured))
+    yield Fact("reports", facts_from({"sent": arrived.sent, "received": arrived.received}))
+    yield Fact("details", document.diagnostics)
 
 
-def _live(document: Document) -> tuple[Section, ...]:
-    """The course of a run over a network; nothing where there was none."""
+def _live(document: Document) -> Iterator[Block]:
+    if document.live is not None:
+        yield Text(
+            "Every person was a device of its own, with its own keys and its own randomness. What "
+            "two of them said to each other travelled in sealed cells of one size, which nobody in "
+            "between could open."
+        )
+        yield Fact("live", facts_from(document.live))
+
+
+def _again(document: Document) -> Iterator[Block]:
     if document.live is None:
-        return ()
-    told = (
-        "Every person was a device of its own, with its own keys and its own randomness. What two "
-        "of them said to each other travelled in sealed cells of one size, which nobody in between "
-        "could open."
-    )
-    return (
-        Section("live", "How it ran", 100, (Text(told), Fact("live", facts_of(document.live)))),
-    )
-
-
-def _again(document: Document) -> Section:
-    if document.live is None:
-        told, unset = (
+        unset = "none was set"
+        yield Text(
             "The same seed, versions and data give the same numbers. A seed is for simulations "
-            "only: what protects a real person must not be repeatable.",
-            "none was set",
+            "only: what protects a real person must not be repeatable."
         )
     else:
-        told, unset = (
+        unset = "none: a live device refuses one"
+        yield Text(
             "This asks the same again, and the numbers will differ: every device draws fresh "
-            "randomness, because what protects a person must not be repeatable.",
-            "none: a live device refuses one",
+            "randomness, because what protects a person must not be repeatable."
         )
-    return Section(
-        "again",
-        "How to do it again",
-        110,
-        (
-            Text(told),
-            *([Text(document.command, "code")] if document.command else []),
-            Fact("seed", document.run.seed, note=unset),
-            Fact("versions", facts_of(describe_versions())),
-            *([Text(document.source.strip(), "code")] if document.source else []),
-        ),
-    )
+    if document.command:
+        yield Text(document.command, "code")
+    yield Fact("seed", document.run.seed, note=unset)
+    yield Fact("versions", facts_from(describe_versions()))
+    if document.source:
+        yield Text(document.source.strip(), "code")
+
+
+_SECTIONS: tuple[tuple[str, str, int, Callable[[Document], Iterator[Block]]], ...] = (
+    (HEAD, "", 0, _head),
+    ("data", "", 1, _data),
+    ("explanation", "", 5, _explanation),
+    ("plan", "The plan", 30, _plan),
+    ("history", "Round by round", 40, _history),
+    ("guarantees", "What each person was promised", 50, _guarantees),
+    ("orders", "What was promised about who said what", 60, _orders),
+    ("profile", "The whole promise", 70, _profile),
+    ("assumptions", "What the promise rests on", 80, _assumptions),
+    ("cost", "What it cost", 90, _cost),
+    ("live", "How it ran", 100, _live),
+    ("again", "How to do it again", 110, _again),
+)
+"""Key, title, place and blocks of each section; the title of the head is the question."""

@@ -7,7 +7,7 @@ STYLE = """
   --accent: #1f5fbf; --accent-soft: #e8effa; --truth: #b4471b; --good: #1d7a4c; --bad: #b3261e;
   --series-1: #1f5fbf; --series-2: #b4471b; --series-3: #6b4fa0; --series-4: #1d7a4c;
 }
-@media (prefers-color-scheme: dark) {
+@media screen and (prefers-color-scheme: dark) {
   :root {
     --paper: #14171c; --card: #1c2027; --ink: #e8e9ec; --muted: #a0a7b4; --line: #333943;
     --accent: #7fb0ff; --accent-soft: #1f2b3f; --truth: #ff9d6b; --good: #6cd49d; --bad: #ff8a80;
@@ -57,7 +57,8 @@ th, td { padding: .5rem .9rem .5rem 0; border-bottom: 1px solid var(--line); tex
 th { font-weight: 600; }
 thead th { color: var(--muted); font-size: .82rem; font-weight: 600; }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-tr:last-child td, tr:last-child th { border-bottom: 0; }
+tbody tr:last-child td, tbody tr:last-child th { border-bottom: 0; }
+th:last-child, td:last-child { padding-right: 0; }
 tbody th { min-width: 15rem; }
 th small { display: block; color: var(--muted); font-weight: 400; }
 ul { margin: .5rem 0; padding-left: 1.2rem; }
@@ -77,14 +78,22 @@ footer { padding-bottom: 3rem; font-size: .88rem; }
 @media (max-width: 34rem) {
   h1 { font-size: 1.6rem; }
   section { padding: 1.1rem; }
+  .tile { padding: .8rem 1rem; }
+  .tile dd { font-size: 1.25rem; }
+  figure { overflow-x: auto; }
+  figure svg { min-width: 28rem; }
+  figcaption { position: sticky; left: 0; }
+  table { font-size: .85rem; }
+  th, td { padding-right: .6rem; }
+  thead th.n { white-space: normal; }
+  tbody th { min-width: 6rem; }
+  th:has(small) { min-width: 8.5rem; }
   dl.facts { grid-template-columns: 1fr; gap: 0; }
   dl.facts dd { margin-bottom: .5rem; }
 }
 @media print {
   :root {
-    --paper: #fff; --card: #fff; --ink: #000; --muted: #444; --line: #ccc; --accent: #1f5fbf;
-    --accent-soft: #f2f2f2; --truth: #b4471b; --good: #1d7a4c; --bad: #b3261e;
-    --series-1: #1f5fbf; --series-2: #b4471b; --series-3: #6b4fa0; --series-4: #1d7a4c;
+    --paper: #fff; --card: #fff; --ink: #000; --muted: #444; --line: #ccc; --accent-soft: #f2f2f2;
   }
   body { font-size: 11pt; }
   header { padding-top: 0; }

@@ -1,15 +1,15 @@
 """Results on a terminal: figures and tables of the sections first, then all facts in one list.
 
-Prose is for the page. Facts that a line of their own words sums up are said by that; others are
-said as they are.
+Prose is for the page. Some facts are summed up in a line of their own words; others are stated as
+they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from incrowd.blocks import HEAD, DataTable, Fact, Figure, Section, chapters, facts
+from incrowd.blocks import HEAD, DataTable, Figure, Section, chapters, facts
 from incrowd.report.format import cell, count, down, plain, several, small, up
 from incrowd.report.json import merged
 from incrowd.report.words import ORDERED, lines, live_lines, settings
@@ -19,11 +19,15 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 Line = tuple[str, str]
-Told = Mapping[str, Any]
-"""All data of the sections, by name."""
+Data = Mapping[str, Any]
 
 _SHOWN = 3
-"""How many answers a row of estimates has room for."""
+"""Number of answers that a row of estimates has room for."""
+_SUMMED = (
+    *("budget", "people", "missing", "parameters", "reports", "cost", "measured", "details"),
+    *("live", "seed", "versions", "release", "report"),
+)
+"""Facts that lines of their own words sum up."""
 
 
 def draw(console: Console, sections: Sequence[Section]) -> None:
@@ -34,23 +38,55 @@ def draw(console: Console, sections: Sequence[Section]) -> None:
         for block in section.blocks:
             match block:
                 case DataTable(file=False):
-                    console.print(data_table(block))
+                    console.print(_data_table(block))
                 case Figure(kind, data) if kind in _FIGURES:
                     _FIGURES[kind](console, data)
-    console.print(facts_table(_lines(sections)))
+    others = (each for each in facts(chapters(sections)) if each.name not in _SUMMED)
+    console.print(facts_table([*_summary(sections), *lines(others)]))
 
 
-def _lines(sections: Sequence[Section]) -> list[Line]:
-    """The lines that sum facts up, in their own order, then the facts of chapters beside them."""
-    told = merged(sections)
-    others = [each for each in facts(chapters(sections)) if each.name not in _LINES]
-    named = {each.name: each for each in facts(sections)}
-    summed = [line for name in _LINES if name in named for line in _LINES[name](named[name], told)]
-    return [*summed, *lines(others)]
+def _summary(sections: Sequence[Section]) -> Iterator[Line]:
+    data = merged(sections)
+    known = {each.name: each for each in facts(sections)}
+    if budget := data.get("budget"):
+        kept = "kept" if budget["met"] else "NOT kept"
+        stated = f"ε = {budget['epsilon']:g} at δ = {small(budget['delta'])}"
+        yield "budget", f"{stated} against {budget['view']}: {kept}"
+    if people := known.get("people"):
+        yield "people", ", ".join(filter(None, (count(people.value), people.note)))
+    if "missing" in known:
+        yield "no answer", data["missing"]
+    if "parameters" in known and "table" in data:
+        # The way that the messages of a query travelled may have been chosen for it.
+        apart = ("protocol", "randomizer", "n")
+        shown = {name: each for name, each in data["parameters"].items() if name not in apart}
+        yield "parameters", settings(shown)
+    if reports := data.get("reports"):
+        yield "reports", f"{count(reports['received'])} of {count(reports['sent'])} arrived"
+    if cost := data.get("cost"):
+        yield "planned cost", _cost(cost)
+    if measured := data.get("measured"):
+        yield "measured cost", f"{_cost(measured)}, retries included"
+    # A line that both the protocol and the live run have is that of the latter.
+    live = live_lines(data["live"]) if "live" in data else []
+    own = lines(known["details"].value) if "details" in known else []
+    yield from (each for each in own if each[0] not in dict(live))
+    yield from live
+    if data.get("seed") is not None:
+        yield "seed", str(data["seed"])
+    if file := data.get("release", {}).get("file"):
+        yield "release", f"{count(data['release']['rows'])} rows in {file}"
+    if report := data.get("report"):
+        yield "report", report
+
+
+def _cost(cost: Data) -> str:
+    messages, size = cost["messages_per_person"], cost["bytes_per_person"]
+    return f"{several(messages, 'message')} and {several(size, 'byte')} per person"
 
 
 def facts_table(facts: Iterable[Line]) -> Table:
-    """Names and values, one pair per line."""
+    """Return a grid of names and values, one pair per line."""
     from rich.table import Table
     from rich.text import Text
 
@@ -62,119 +98,75 @@ def facts_table(facts: Iterable[Line]) -> Table:
     return table
 
 
-def answer_table(data: Mapping[str, Any]) -> Table:
-    """The estimates with their limits, and the truth where it is known."""
+def print_guarantees(console: Console, guarantees: Sequence[Data]) -> None:
+    """Print guarantees about answers, then those about their order, as far as there are any."""
+    for notion in _GUARANTEES:
+        if about := [each for each in guarantees if each["notion"] == notion]:
+            console.print(guarantees_table(about))
+
+
+def guarantees_table(guarantees: Sequence[Data]) -> Table:
+    """Return a table of guarantees of one notion: ε and α rounded up, lower bounds down."""
+    columns, left = _GUARANTEES[guarantees[0]["notion"]]
+    return _table(columns, ([tell(each) for tell in columns.values()] for each in guarantees), left)
+
+
+def _view(guarantee: Data) -> str:
+    colluders, view = guarantee["colluders"], str(guarantee["view"])
+    return f"{view} + {count(colluders)} colluders" if colluders else view
+
+
+_GUARANTEES: Mapping[str, tuple[Mapping[str, Callable[[Data], str]], Collection[int]]] = {
+    "dp": (
+        {
+            "who looks": _view,
+            "ε": lambda each: up(each["epsilon"]),
+            "δ": lambda each: small(each["delta"]),
+            "attack": lambda each: down(each["lower_bound"]),
+            "method": lambda each: str(each["method"]),
+        },
+        (0, 4),
+    ),
+    "order": (
+        {
+            "who looks": _view,
+            "α": lambda each: up(each["alpha"]),
+            "order of": lambda each: ORDERED[each["neighbours"]],
+            "inside": lambda each: each["groups"] or "every group",
+            "method": lambda each: str(each["method"]),
+        },
+        (0, 2, 3, 4),
+    ),
+}
+"""Columns by the notion of a guarantee, and which of them are words."""
+
+
+def _table(
+    head: Iterable[str], rows: Iterable[Sequence[str]], left: Collection[int] = (0,)
+) -> Table:
+    """Return a table of plain text, which nothing in it can style."""
+    from rich import box
+    from rich.table import Table
     from rich.text import Text
 
-    interval, truth = data["interval"], data["truth"]
-    table = _table("answer", "estimate", f"{interval['confidence']:.0%} low", "high")
-    if truth is not None:
-        table.add_column("truth", justify="right")
-    for index, row in enumerate(data["result"]):
-        numbers = [row["estimate"], interval["low"][index], interval["high"][index]]
-        numbers += [] if truth is None else [truth[index]]
-        table.add_row(Text(row["label"]), *(plain(number) for number in numbers))
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    for index, name in enumerate(head):
+        table.add_column(Text(name), justify="left" if index in left else "right")
+    for row in rows:
+        table.add_row(*map(Text, row))
     return table
 
 
-def data_table(block: DataTable) -> Table:
-    """The cells as they are; notes on the whole stand below."""
-    from rich.text import Text
-
-    table = _table(*block.columns)
-    for position, column in enumerate(table.columns):
-        words = any(isinstance(row[position], str) for row in block.rows)
-        column.justify = "left" if words else "right"
-    for row in block.rows:
-        table.add_row(*(Text(cell(value)) for value in row))
+def _data_table(block: DataTable) -> Table:
+    columns = range(len(block.columns))
+    words = [each for each in columns if any(isinstance(row[each], str) for row in block.rows)]
+    table = _table(block.columns, (list(map(cell, row)) for row in block.rows), words)
     if notes := [each.note for each in block.facts if each.note]:
         table.caption, table.caption_justify = "; ".join(notes), "left"
     return table
 
 
-def refined_table(data: Mapping[str, Any]) -> Table:
-    """The estimates after some of the rounds, each ± half of its interval, and an ε.
-
-    That is the ε of a run of which no more had been planned: one that is stopped states the plan.
-    """
-    from rich.text import Text
-
-    labels = data["labels"]
-    shown = labels[:_SHOWN]
-    table = _table("after", "ε if planned so")
-    for label in shown:
-        table.add_column(Text(label), justify="right", no_wrap=True)
-    if len(labels) > len(shown):
-        table.add_column("…")
-    for each in data["refined"]:
-        limits = zip(each["estimate"], each["low"], each["high"], strict=True)
-        cells = [f"{plain(value, 3)} ± {plain((high - low) / 2, 2)}" for value, low, high in limits]
-        epsilon = up(each["epsilon_if_planned"])
-        table.add_row(several(each["rounds"], "round"), epsilon, *cells[:_SHOWN])
-    return table
-
-
-def guarantees_table(guarantees: Sequence[Mapping[str, Any]]) -> Table:
-    """The promise about answers against each view: ε rounded up, attacks rounded down."""
-    table = _table("who looks", "ε", "δ", "attack", "method")
-    table.columns[-1].justify = "left"
-    for each in guarantees:
-        if each["notion"] == "dp":
-            table.add_row(
-                _looking(each),
-                up(each["epsilon"]),
-                small(each["delta"]),
-                down(each["lower_bound"]),
-                each["method"],
-            )
-    return table
-
-
-def orders_table(guarantees: Sequence[Mapping[str, Any]]) -> Table | None:
-    """The promise about the order inside groups against each view; none where there is none."""
-    about = [each for each in guarantees if each["notion"] == "order"]
-    if not about:
-        return None
-    table = _table("who looks", "α", "order of", "inside", "method")
-    for column in table.columns[2:]:
-        column.justify = "left"
-    for each in about:
-        table.add_row(
-            _looking(each),
-            up(each["alpha"]),
-            ORDERED[each["neighbours"]],
-            each["groups"] or "every group",
-            each["method"],
-        )
-    return table
-
-
-def print_promises(console: Console, guarantees: Sequence[Mapping[str, Any]]) -> None:
-    """Draw what is promised about answers, and about their order where something is."""
-    if any(each["notion"] == "dp" for each in guarantees):
-        console.print(guarantees_table(guarantees))
-    about = orders_table(guarantees)
-    if about is not None:
-        console.print(about)
-
-
-def _looking(guarantee: Mapping[str, Any]) -> str:
-    colluders, view = guarantee["colluders"], str(guarantee["view"])
-    return f"{view} + {count(colluders)} colluders" if colluders else view
-
-
-def _table(first: str, *rest: str) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    table.add_column(first)
-    for name in rest:
-        table.add_column(name, justify="right")
-    return table
-
-
-def _explanation(console: Console, data: Told) -> None:
+def _explanation(console: Console, data: Data) -> None:
     if plan := data["plan"]:
         console.print()
         console.print(plan["text"], markup=False, no_wrap=True, overflow="ignore", crop=False)
@@ -182,90 +174,37 @@ def _explanation(console: Console, data: Told) -> None:
         console.print(facts_table(("•", each) for each in plan["explanation"]))
 
 
-def _history(console: Console, data: Told) -> None:
-    if len(data["refined"]) > 1:
-        console.print(refined_table(data))
+def _estimates(console: Console, data: Data) -> None:
+    interval, truth = data["interval"], data["truth"]
+    numbers = [[row["estimate"] for row in data["result"]], interval["low"], interval["high"]]
+    head = ["answer", "estimate", f"{interval['confidence']:.0%} low", "high"]
+    if truth is not None:
+        head, numbers = [*head, "truth"], [*numbers, truth]
+    rows = zip(data["result"], *numbers, strict=False)
+    console.print(_table(head, ([row["label"], *map(plain, each)] for row, *each in rows)))
 
 
-_FIGURES: Mapping[str, Callable[[Console, Told], None]] = {
+def _history(console: Console, data: Data) -> None:
+    """Print the estimates after some of the rounds, each ± half of its interval, and an ε.
+
+    That is the ε of a run of which no more had been planned: one that is stopped states the plan.
+    """
+    labels, rows = data["labels"], []
+    for each in data["refined"]:
+        limits = zip(each["estimate"], each["low"], each["high"], strict=True)
+        cells = [f"{plain(value, 3)} ± {plain((high - low) / 2, 2)}" for value, low, high in limits]
+        epsilon = up(each["epsilon_if_planned"])
+        rows.append([several(each["rounds"], "round"), epsilon, *cells[:_SHOWN]])
+    more = ["…"] if len(labels) > _SHOWN else []
+    table = _table(["after", "ε if planned so", *labels[:_SHOWN], *more], rows)
+    for column in table.columns[2:]:
+        column.no_wrap = True
+    console.print(table)
+
+
+_FIGURES: Mapping[str, Callable[[Console, Data], None]] = {
     "explanation": _explanation,
-    "estimates": lambda console, data: console.print(answer_table(data)),
+    "estimates": _estimates,
     "history": _history,
-    "promises": lambda console, data: print_promises(console, data["guarantees"]),
+    "guarantees": lambda console, data: print_guarantees(console, data["guarantees"]),
 }
-
-
-def _budget(_: Fact, told: Told) -> list[Line]:
-    budget = told["budget"]
-    kept = "kept" if budget["met"] else "NOT kept"
-    spoken = f"ε = {budget['epsilon']:g} at δ = {small(budget['delta'])} against {budget['view']}"
-    return [("budget", f"{spoken}: {kept}")]
-
-
-def _people(people: Fact, _: Told) -> list[Line]:
-    return [("people", ", ".join(filter(None, (count(people.value), people.note))))]
-
-
-def _parameters(_: Fact, told: Told) -> list[Line]:
-    """The way that the messages of a query travelled, which may have been chosen for it."""
-    if "table" not in told:
-        return []
-    apart = ("protocol", "randomizer", "n")
-    shown = {name: each for name, each in told["parameters"].items() if name not in apart}
-    return [("parameters", settings(shown))]
-
-
-def _reports(_: Fact, told: Told) -> list[Line]:
-    reports = told["reports"]
-    return [("reports", f"{count(reports['received'])} of {count(reports['sent'])} arrived")]
-
-
-def _cost(described: Mapping[str, Any]) -> str:
-    return (
-        f"{several(described['messages_per_person'], 'message')} and "
-        f"{several(described['bytes_per_person'], 'byte')} per person"
-    )
-
-
-def _measured(_: Fact, told: Told) -> list[Line]:
-    return [("measured cost", f"{_cost(told['measured'])}, retries included")]
-
-
-def _details(own: Fact, told: Told) -> list[Line]:
-    """Lines of the protocol and of the live run; what both know, the latter says."""
-    live = live_lines(told["live"]) if "live" in told else []
-    said = {name for name, _ in live}
-    return [*(each for each in lines(own.value) if each[0] not in said), *live]
-
-
-def _seed(seed: Fact, _: Told) -> list[Line]:
-    return [] if seed.value is None else [("seed", str(seed.value))]
-
-
-def _release(_: Fact, told: Told) -> list[Line]:
-    release = told["release"]
-    if not release.get("file"):
-        return []
-    return [("release", f"{count(release['rows'])} rows in {release['file']}")]
-
-
-def _report(report: Fact, _: Told) -> list[Line]:
-    return [("report", report.value)] if report.value else []
-
-
-_LINES: Mapping[str, Callable[[Fact, Told], list[Line]]] = {
-    "budget": _budget,
-    "people": _people,
-    "missing": lambda fact, _: [("no answer", fact.value)],
-    "parameters": _parameters,
-    "reports": _reports,
-    "cost": lambda _, told: [("planned cost", _cost(told["cost"]))],
-    "measured": _measured,
-    "details": _details,
-    "live": lambda *_: [],
-    "seed": _seed,
-    "versions": lambda *_: [],
-    "release": _release,
-    "report": _report,
-}
-"""Lines that sum up the facts of these names, in this order."""

@@ -1,4 +1,4 @@
-"""A policy in words: what each curator could learn at most.
+"""A policy in words: a bound on what each curator can learn.
 
 The meaning of ε in a sentence: whatever a curator knew before, the odds it gives to one answer over
 another change by a factor of at most e^ε, except with the failure probability δ. Numbers that bound
@@ -8,48 +8,43 @@ what is learnt are rounded up.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
+
+import msgspec
 
 from incrowd.live.policy import Allowance, CuratorRule, Policy
 from incrowd.report.format import count, round_up, small, up
 
-_KEY_SHOWN = 16
 _FEW_PEOPLE = 20
 _LARGE = 10**6
 
 
 def describe_policy(policy: Policy) -> dict[str, Any]:
-    """The policy as plain data, with sentences for its owner."""
-    curators = [_curator(policy, rule) for rule in policy.curator]
+    """Describe a policy as plain data, with sentences for its owner."""
     return {
         "budget": _allowance(policy.budget),
         "crowd": {"min": policy.crowd.min, "assume_colluding": policy.crowd.assume_colluding},
         "consent": {"mode": policy.consent.mode, "on_refusal": policy.consent.on_refusal},
-        "curators": curators,
+        "curators": [_curator(policy, rule) for rule in policy.curator],
         "together": _together(policy),
         "consent_words": _consent(policy),
-        "warnings": policy_warnings(policy),
+        "warnings": list(policy_warnings(policy)),
     }
 
 
-def policy_warnings(policy: Policy) -> list[str]:
-    """Settings that are allowed and that an owner may not have meant."""
-    found = []
+def policy_warnings(policy: Policy) -> Iterator[str]:
+    """Yield settings that are allowed and that an owner may not have meant."""
     if not policy.curator:
-        found.append("no curator may ask for anything: add a [[curator]] entry")
+        yield "no curator may ask for anything: add a [[curator]] entry"
     if policy.crowd.min < _FEW_PEOPLE:
-        found.append(f"crowds of {policy.crowd.min} hide little: raise crowd.min")
+        yield f"crowds of {policy.crowd.min} hide little: raise crowd.min"
     if policy.crowd.assume_colluding == 0:
-        found.append(
-            "nobody is assumed to collude with a curator: set crowd.assume_colluding, such as 0.1"
-        )
+        yield "nobody is assumed to collude with a curator: set crowd.assume_colluding, such as 0.1"
     used = {name for rule in policy.curator for name in rule.columns}
-    found += [
-        f"no curator may ask for {name}: name it in an entry, or remove it"
-        for name in policy.column
-        if name not in used
-    ]
+    for name in policy.column:
+        if name not in used:
+            yield f"no curator may ask for {name}: name it in an entry, or remove it"
     for index, rule in enumerate(policy.curator):
         budget = policy.allowance_of(rule)
         for key, limit, bound in (
@@ -57,18 +52,18 @@ def policy_warnings(policy: Policy) -> list[str]:
             ("max_local_epsilon", rule.max_local_epsilon, budget.local_epsilon),
         ):
             if limit == math.inf:
-                found.append(f"curator[{index}].{key} is no bound: write a number")
+                yield f"curator[{index}].{key} is no bound: write a number"
             elif limit > bound:
-                found.append(f"curator[{index}].{key} is above the budget, which bounds it")
-    return found
+                yield f"curator[{index}].{key} is above the budget, which bounds it"
 
 
 def _curator(policy: Policy, rule: CuratorRule) -> dict[str, Any]:
     budget = policy.allowance_of(rule)
-    share = policy.crowd.assume_colluding
-    if rule.assume_colluding is not None:
-        share = rule.assume_colluding
+    share = rule.assume_colluding
+    share = policy.crowd.assume_colluding if share is None else share
+    helped = f", even if {up(100 * share, 3)} % of the people asked help it"
     clear = [name for name in rule.columns if policy.column[name].public]
+    shared = ", together with curators without an own budget" if rule.budget is None else ""
     return {
         "key": rule.key,
         "columns": list(rule.columns),
@@ -82,9 +77,10 @@ def _curator(policy: Policy, rule: CuratorRule) -> dict[str, Any]:
         "words": [
             f"may ask for {_listed(rule.columns)} by {_listed(rule.protocols, 'or')}, in crowds of "
             f"{count(policy.crowd.min)} people or more",
-            f"one survey: {_learnt(rule.max_epsilon, budget.view)}{_helped(share)}",
+            f"one survey: {_learnt(rule.max_epsilon, budget.view)}"
+            f"{helped if share else ', if nobody else colludes with it'}",
             f"one survey, if everybody else colludes: {_learnt(rule.max_local_epsilon)}",
-            f"all its surveys for life{_shared(rule)}: {_learnt(budget.epsilon, budget.view)}, "
+            f"all its surveys for life{shared}: {_learnt(budget.epsilon, budget.view)}, "
             f"but for δ = {small(budget.delta)}",
             f"for life, if everybody else colludes: {_learnt(budget.local_epsilon)}",
             *_daily(budget),
@@ -94,13 +90,7 @@ def _curator(policy: Policy, rule: CuratorRule) -> dict[str, Any]:
 
 
 def _allowance(budget: Allowance) -> dict[str, Any]:
-    return {
-        "view": budget.view,
-        "epsilon": budget.epsilon,
-        "delta": budget.delta,
-        "local_epsilon": budget.local_epsilon,
-        "per_day": {"epsilon": budget.per_day.epsilon, "surveys": budget.per_day.surveys},
-    }
+    return {"view": budget.view, **msgspec.to_builtins(budget)}
 
 
 def _learnt(epsilon: float, view: str = "curator") -> str:
@@ -118,16 +108,6 @@ def _factor(epsilon: float) -> str:
     return f"a factor of {factor:,g} or less" if factor < _LARGE else "any factor that matters"
 
 
-def _helped(share: float) -> str:
-    if share == 0:
-        return ", if nobody else colludes with it"
-    return f", even if {up(100 * share, 3)} % of the people asked help it"
-
-
-def _shared(rule: CuratorRule) -> str:
-    return "" if rule.budget is not None else ", together with curators without an own budget"
-
-
 def _daily(budget: Allowance) -> list[str]:
     day = budget.per_day
     bounds = []
@@ -138,32 +118,30 @@ def _daily(budget: Allowance) -> list[str]:
     return [f"in any 24 hours: {' and '.join(bounds)}"] if bounds else []
 
 
-def _columns(policy: Policy, rule: CuratorRule, clear: Sequence[str]) -> list[str]:
+def _columns(policy: Policy, rule: CuratorRule, clear: Sequence[str]) -> Iterator[str]:
     if clear:
-        found = [f"may leave in the clear, to be known exactly: {_listed(clear)}"]
+        yield f"may leave in the clear, to be known exactly: {_listed(clear)}"
     else:
-        found = ["nothing leaves in the clear"]
+        yield "nothing leaves in the clear"
     for name in rule.columns:
         for key, coarse in policy.column[name].coarse.items():
-            found.append(f"{name} may also be asked for as {key} ({len(coarse.values)} categories)")
-    return found
+            yield f"{name} may also be asked for as {key} ({len(coarse.values)} categories)"
 
 
 def _together(policy: Policy) -> str:
-    """The sum of all budgets, which bounds curators who pool what they learnt."""
+    """Bound what curators learn who pool what they learnt, by the sum of all budgets."""
     budgets = [rule.budget for rule in policy.curator if rule.budget is not None]
     if any(rule.budget is None for rule in policy.curator):
         budgets.append(policy.budget)
     if not budgets:
         return "all curators together: nothing"
-    total = math.fsum(each.epsilon for each in budgets)
-    local = math.fsum(each.local_epsilon for each in budgets)
-    # A sum in doubles may be a last digit too small.
-    bounds = [math.nextafter(each, math.inf) if len(budgets) > 1 else each
-              for each in (total, local)]  # fmt: skip
+    total, local = (
+        math.fsum(sums) if len(sums) == 1 else math.nextafter(math.fsum(sums), math.inf)
+        for sums in zip(*((each.epsilon, each.local_epsilon) for each in budgets), strict=True)
+    )  # a sum in doubles may be a last digit too small
     return (
-        f"all curators together, for life: {_learnt(bounds[0])}; if everybody else colludes: "
-        f"{_learnt(bounds[1])}"
+        f"all curators together, for life: {_learnt(total)}; if everybody else colludes: "
+        f"{_learnt(local)}"
     )
 
 
@@ -173,11 +151,6 @@ def _consent(policy: Policy) -> str:
     if policy.consent.on_refusal == "leave":
         return "each survey asks first; without consent the device leaves, which others can see"
     return "each survey asks first; without consent the device reports that there is no answer"
-
-
-def key_shown(key: str) -> str:
-    """The beginning of an identity key."""
-    return f"{key[:_KEY_SHOWN]}…"
 
 
 def _listed(names: Sequence[str], last: str = "and") -> str:

@@ -1,0 +1,57 @@
+"""Options and errors of commands that connect to a network of live surveys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from incrowd.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from incrowd.live.policy import NetworkRule
+
+HubOption = Annotated[str, typer.Option("--hub", help="Address of the hub, https://…")]
+AuthorityOption = Annotated[
+    Path, typer.Option("--authority", help="Certificate of the authority to trust.")
+]
+NatsOption = Annotated[
+    str, typer.Option("--nats", help="Server for surveys that travel over NATS.")
+]
+AdvertiseOption = Annotated[
+    str | None,
+    typer.Option("--advertise", help="What others reach that under, where it differs."),
+]
+DialOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--dial",
+        help="Loopback or private network to connect to in direct surveys; may be repeated.",
+    ),
+]
+
+
+def dial_rule(networks: Sequence[str]) -> NetworkRule:
+    """Return the rule of a party without a policy: these networks besides public ones."""
+    from incrowd.live.policy import NetworkRule
+
+    try:
+        return NetworkRule(dial=tuple(networks))
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="'--dial'") from error
+
+
+@contextmanager
+def live_packages(needs: str) -> Iterator[None]:
+    """Name the extra to install where an import fails; ``needs`` is the sentence's beginning."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if str(error.name).startswith("incrowd"):
+            raise
+        raise MissingExtra(
+            f"{needs} {error.name}: install it with pip install 'incrowd[live]'"
+        ) from error
