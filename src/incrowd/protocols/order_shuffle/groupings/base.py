@@ -64,9 +64,8 @@ class Incidence:
 
     def spread(self, order: NDArray[Any]) -> IntArray:
         """An order of people from one of atoms: those of an atom one after another."""
-        weights = self.weights[order]
-        starts = np.repeat(self.people_indptr[order] - np.cumsum(weights) + weights, weights)
-        return self.people[starts + np.arange(self.people.size)]
+        found: IntArray = runs(self.people_indptr, self.people, order)
+        return found
 
     def matrix(self) -> sparse.csr_array[Any]:
         """Groups by atoms, with ones where an atom is in a group."""
@@ -193,6 +192,15 @@ def spans(sizes: IntArray, entries: int) -> Iterator[tuple[int, int]]:
         end = max(int(np.searchsorted(ends, taken + entries, side="right")), first + 1)
         yield first, end
         first, taken = end, int(ends[end - 1])
+
+
+def runs(indptr: IntArray, values: NDArray[Any], picked: NDArray[Any]) -> Any:
+    """The runs ``values[indptr[k]:indptr[k + 1]]`` of the picked k, none of them empty, in turn."""
+    if values.size == indptr.size - 1:
+        return values[picked]
+    lengths = indptr[picked + 1] - indptr[picked]
+    ends = np.cumsum(lengths)
+    return values[np.repeat(indptr[picked] - ends + lengths, lengths) + np.arange(lengths.sum())]
 
 
 def chosen(people: ArrayLike, n: int) -> IntArray:
