@@ -14,6 +14,7 @@ from order_enumeration import (
     distinct_words,
     inverse,
     inversions,
+    losing_permutations,
     losing_table,
     moved,
     neighbourhoods,
@@ -37,7 +38,6 @@ from incrowd.protocols.order_shuffle.theorems.alpha import (
 )
 from incrowd.protocols.order_shuffle.theorems.preservation import (
     hamming_preservation,
-    losing_permutations,
     tolerated,
 )
 from incrowd.protocols.order_shuffle.theorems.sensitivity import hamming, kendall, paper_sensitivity

@@ -90,20 +90,6 @@ class Preservation:
         )
 
 
-def preservation_of_ranks(
-    n: int, ranks: range, theta: float, *, trials: int = 50, seed: int = 0
-) -> Preservation:
-    """Kendall preservation of the people at consecutive ranks, by simulation."""
-    n = checks.crowd(n)
-    if ranks.step != 1 or not 0 <= ranks.start < ranks.stop <= n:
-        raise InvalidParameter(
-            f"ranks must be a range of consecutive ranks from 0 to {n - 1}, got {ranks!r}"
-        )
-    inside = np.zeros(n, dtype=np.bool_)
-    inside[ranks.start : ranks.stop] = True
-    return _simulated(inside, theta, trials, seed)
-
-
 def preservation_of_people(
     order: Ordered, people: ArrayLike, theta: float, *, trials: int = 50, seed: int = 0
 ) -> Preservation:
@@ -114,12 +100,7 @@ def preservation_of_people(
         raise InvalidCrowd(f"people must be some of 0 to {n - 1}")
     inside = np.zeros(n, dtype=np.bool_)
     inside[chosen] = True
-    return _simulated(inside[order.people], theta, trials, seed)
-
-
-def _simulated(inside: NDArray[np.bool_], theta: float, trials: int, seed: int) -> Preservation:
-    """Preservation of the set of ranks that are ``inside``."""
-    seeds = Seeds(seed)
+    inside, seeds = inside[order.people], Seeds(seed)
     kept = []
     for trial in range(checks.integer(trials, "trials", 1)):
         rng = seeds.generator("order-preservation", trial)
