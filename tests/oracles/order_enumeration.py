@@ -2,9 +2,9 @@
 
 Nothing here but the count of losing permutations shares a formula with the library. A permutation
 is the tuple of its values; (a∘b)(i) is a[b[i]]. With q = e^−θ = a/b a permutation at distance d has
-the weight a^d·b^(top − d), which is
-its chance times a constant. A law is a dictionary from releases to whole weights, and all laws of
-one case have the same total, so that a ratio of weights is a ratio of chances.
+the weight a^d·b^(top − d), which is its chance times a constant. A law is a dictionary from
+releases to whole weights, and all laws of one case have the same total, so that a ratio of weights
+is a ratio of chances.
 
 * ``release_laws``: the mechanism as it is defined, for every sequence of reports.
 * ``printed_laws``: the four readings of the published algorithm, two distances and two products.
