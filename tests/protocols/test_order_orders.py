@@ -152,7 +152,7 @@ def searched(star, sizes):
 def test_breadth_first_search_is_the_plain_one(name):
     grouping = CROWDS[name]
     sizes = [grouping.sizes[grouping.group_of(person)] for person in range(grouping.n)]
-    expected = searched(grouping.star().toarray(), sizes)
+    expected = searched(grouping.incidence().star().toarray(), sizes)
     assert reference_order(grouping, "bfs").people.tolist() == expected
 
 

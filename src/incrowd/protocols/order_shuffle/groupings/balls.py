@@ -46,7 +46,7 @@ METRICS = ("euclidean", "haversine")
 _ENLARGED = 1e-12
 _ROUNDING = 8 * 2.0**-52
 _DOUBT, _TINY = 1e-9, 1e-150
-"""How near to the radius the formula decides: a share of it, and where squares underflow."""
+"""Margins around the radius in which the formula decides: relative, and where squares vanish."""
 _PAIRS = 2**18
 """Pairs of places that are found at once."""
 _MOST_ROWS = 2**20
@@ -97,7 +97,7 @@ class BallGroups(Grouping):
         self._find(*(centres or (self._places.points, self._places.place_of)))
 
     def _find(self, centres: FloatArray, centre_of: IntArray) -> None:
-        """Keep the centres that have somebody near; all around which everybody is are one."""
+        """Keep the centres with people near; all around which everybody is are one."""
         weights = np.diff(self._places.people_indptr)
         sizes, near = np.empty((2, len(centres)), np.int64)
         for first, end, centre, place in self._places.near(centres):
@@ -113,7 +113,7 @@ class BallGroups(Grouping):
 
     @property
     def sizes(self) -> IntArray:
-        """How many people each group has."""
+        """Number of people of each group."""
         return self._sizes
 
     @cached_property

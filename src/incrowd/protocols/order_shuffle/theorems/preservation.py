@@ -1,4 +1,4 @@
-"""How much of a set of people stays in place: what a Hamming shuffle keeps, exactly.
+"""Preservation of sets of people by a Hamming shuffle, exactly.
 
 A shuffle *preserves* a share η of a set S up to δ if, but for a chance of δ, at least η·|S| of the
 reports that the places of S get come from S. With l = |S|, k = l − ⌈η·l⌉ may be lost. A Hamming
@@ -29,7 +29,7 @@ _GREATEST_THETA = 700.0
 
 
 def tolerated(size: int, eta: float | str | Fraction) -> int:
-    """How many people of a set can be lost while a share η stays; η is taken as it is written.
+    """Count the people of a set that can be lost while a share η stays, η as it is written.
 
     So 0.9 of ten are nine, although the double that is written 0.9 is a little less.
     """
@@ -44,7 +44,7 @@ def tolerated(size: int, eta: float | str | Fraction) -> int:
 
 
 def hamming_preservation(n: int, size: int, eta: float | str | Fraction, theta: float) -> float:
-    """The chance δ that a Hamming shuffle of n people keeps less than η of a set: rounded up."""
+    """Return the chance δ that a Hamming shuffle keeps less than η of a set: rounded up."""
     log_delta = log_hamming_preservation(n, size, eta, theta)
     if log_delta == -math.inf:
         return 0.0
