@@ -29,9 +29,10 @@ from experiments.common import (
     plain_ticks,
 )
 from incrowd.protocols.order_shuffle.groupings import from_lists
+from incrowd.protocols.order_shuffle.orders.reference import given_order
 from incrowd.protocols.order_shuffle.theorems.alpha import theta_for
 from incrowd.protocols.order_shuffle.theorems.sensitivity import kendall, paper_sensitivity
-from incrowd.protocols.order_shuffle.utility import preservation_of_ranks
+from incrowd.protocols.order_shuffle.utility import preservation_of_people
 from incrowd.report.format import count, plain
 
 __all__ = ["SPARSE", "Sizes", "figure", "preserved", "sensitivity_of", "table"]
@@ -68,8 +69,8 @@ def sensitivity_of(width: int, every: int) -> int:
 def preserved(people: int, draws: int, theta: float, subset: int) -> float:
     """The least share of the middle people that stays among them, over so many draws."""
     first = (people - subset) // 2
-    ranks = range(first, first + subset)
-    return preservation_of_ranks(people, ranks, theta, trials=draws, seed=6).minimum
+    order, middle = given_order(range(people)), range(first, first + subset)
+    return preservation_of_people(order, middle, theta, trials=draws, seed=6).minimum
 
 
 def _eta(sizes: Sizes, alpha: float, width: int, subset: int, every: int = 1) -> float:

@@ -40,18 +40,18 @@ def rows(path: str | Path) -> list[dict[str, str]]:
 class TestCalibrate:
     ASKED = ("calibrate", "order-shuffle", "--n", 50, "--radius", 1, "--alpha", 2)
 
-    def test_no_slack_needs_to_be_named(self, incrowd: Call) -> None:
+    def test_calibrate_needs_no_delta(self, incrowd: Call) -> None:
         found = told(incrowd(*self.ASKED, "--epsilon", 1, "--format", "json"))
         assert (found["solved"], found["delta"], found["alpha"]) == ("eps0", 0, 2)
         assert 0.999 < found["value"] <= found["epsilon"] <= 1
 
-    def test_it_is_solved_for_where_everything_else_is(self, incrowd: Call) -> None:
+    def test_alpha_is_solved_for_like_other_parameters(self, incrowd: Call) -> None:
         found = told(incrowd(*self.ASKED, "--epsilon", 1, "--eps0", 1, "--format", "json"))
         assert (found["solved"], found["value"]) == ("delta", 0)
 
 
 class TestAccount:
-    def test_the_sensitivity_is_exact_where_the_width_alone_is_not(self, incrowd: Call) -> None:
+    def test_sensitivity_is_exact_where_width_alone_is_not(self, incrowd: Call) -> None:
         # People 2 4 6 8 1 3 5 7 in this order, counted from 1, and the group of 2, 6 and 8.
         order = written([1, 3, 5, 7, 0, 2, 4, 6], "order.json")
         groups = [[1, 5, 7], *([each] for each in range(8))]
@@ -61,7 +61,7 @@ class TestAccount:
         assert found["theta"] == math.nextafter(0.2, 0)  # a fifth, rounded down
         assert 1 - 1e-15 < found["alpha"] <= 1
 
-    def test_the_worked_example(self, incrowd: Call) -> None:
+    def test_worked_example_is_accounted_exactly(self, incrowd: Call) -> None:
         order = written([4, 1, 2, 7, 3, 0, 5, 6], "order.json")
         groups = [[3, 4, 6], *([each] for each in range(8))]
         found = told(account(incrowd, groups, "--alpha", 1, "--order", order, "--format", "json"))
@@ -69,7 +69,7 @@ class TestAccount:
         assert Fraction(found["theta"]) * 13 <= 1
         assert Fraction(math.nextafter(found["theta"], 1)) * 13 > 1
 
-    def test_a_list_and_an_object_say_the_same(self, incrowd: Call) -> None:
+    def test_list_and_object_of_groups_agree(self, incrowd: Call) -> None:
         owners = json.loads((EXAMPLES / "neighbours.json").read_text())
         words = ("--alpha", 1, "--format", "json")
         by_owner = told(account(incrowd, owners, *words))
@@ -89,7 +89,7 @@ class TestAccount:
         assert found["alpha"] == 0.5 * found["sensitivity"]
         assert found["group_alpha"] == pytest.approx([1.5, 0.5])
 
-    def test_without_an_epsilon_nothing_is_promised_about_answers(self, incrowd: Call) -> None:
+    def test_answers_without_epsilon_have_no_guarantee(self, incrowd: Call) -> None:
         found = told(account(incrowd, [[0, 1]], "--alpha", 1, "--format", "json"))
         assert found["epsilon"] is None
         assert found["local_alpha"] is None
@@ -112,7 +112,7 @@ class TestAccount:
         helped = told(account(incrowd, groups, *rr, "--few-values", "--colluders", 1))
         assert helped["alpha"] == 1.5
 
-    def test_a_view_with_the_shuffler_has_the_randomizer_alone(self, incrowd: Call) -> None:
+    def test_view_with_shuffler_has_randomizer_alone(self, incrowd: Call) -> None:
         words = ("--alpha", 1, "--eps0", 3, "--view", "curator+shuffler", "--format", "json")
         found = told(account(incrowd, [[0, 1, 2]], *words))
         assert found["alpha"] == 9.0
@@ -125,7 +125,7 @@ class TestAccount:
         table = account(incrowd, [[0, 1, 2]], *silent[:-2]).out
         assert "Nothing is promised about who in a group said what" in table
 
-    def test_without_people_nothing_is_said_of_their_order(self, incrowd: Call) -> None:
+    def test_order_without_people_has_no_guarantee(self, incrowd: Call) -> None:
         words = ("account", "order-shuffle", "--alpha", 1, "--eps0", 1, "--format", "json")
         assert told(incrowd(*words))["alpha"] == 1.0
         assert told(incrowd(*words, "--view", "everyone"))["alpha"] is None
@@ -133,13 +133,13 @@ class TestAccount:
         silent = ("account", "order-shuffle", "--alpha", 1, "--n", 5, "--delta", 1e-6)
         assert told(incrowd(*silent, "--format", "json"))["lower_bound"] is None
 
-    def test_as_a_table(self, incrowd: Call) -> None:
+    def test_account_prints_table(self, incrowd: Call) -> None:
         ended = account(incrowd, [[0, 1], [1, 2]], "--alpha", 1)
         assert ended.code == 0
         assert "order method" in ended.out
         assert "73.2 %" in ended.out
 
-    def test_alone_in_a_group_there_is_nothing_to_hide(self, incrowd: Call) -> None:
+    def test_person_alone_in_group_has_nothing_to_hide(self, incrowd: Call) -> None:
         found = told(account(incrowd, [[0], [1], [2]], "--alpha", 1, "--format", "json"))
         assert found["sensitivity"] == 0
         assert (found["alpha"], found["local_alpha"], found["theta"]) == (None, None, None)
@@ -164,7 +164,9 @@ class TestAccount:
             ("3", ()),
         ],
     )
-    def test_wrong_groups(self, incrowd: Call, groups: Any, said: tuple[str, ...]) -> None:
+    def test_wrong_groups_are_refused(
+        self, incrowd: Call, groups: Any, said: tuple[str, ...]
+    ) -> None:
         ended = account(incrowd, groups, "--alpha", 1)
         assert ended.code >= 10
         assert_fails(ended, ended.code, "groups.json", *said)
@@ -185,13 +187,15 @@ class TestAccount:
             (("--alpha", 1, "--metric", "haversine"), "--metric"),
         ],
     )
-    def test_wrong_options(self, incrowd: Call, words: tuple[Any, ...], said: str) -> None:
+    def test_wrong_options_are_refused(
+        self, incrowd: Call, words: tuple[Any, ...], said: str
+    ) -> None:
         ended = account(incrowd, [[0, 1], [1, 2]], *words)
         assert ended.code != 0
         assert_fails(ended, ended.code, said)
 
     @pytest.mark.parametrize("order", [[0, 1], [0, 1, 1], [0, 1, 3], ["a", 1, 2], {"0": 1}])
-    def test_wrong_orders(self, incrowd: Call, order: Any) -> None:
+    def test_wrong_orders_are_refused(self, incrowd: Call, order: Any) -> None:
         path = written(order, "order.json")
         ended = account(incrowd, [[0, 1], [1, 2]], "--alpha", 1, "--order", path)
         assert ended.code >= 10
@@ -216,7 +220,7 @@ class TestShuffleOrder:
         assert any("km" in each for each in found["in_places"])
         assert rows(told(incrowd(*words, "--format", "json"))["file"]) == after
 
-    def test_the_order_of_the_file_tells_nothing(self, incrowd: Call) -> None:
+    def test_released_rows_do_not_depend_on_order_of_file(self, incrowd: Call) -> None:
         path = Path("sorted.csv")
         lines = [f"{k % 5},{'ab'[k >= 10]}" for k in range(20)]
         for name, text in (("sorted.csv", lines), ("mixed.csv", lines[::-1])):
@@ -229,7 +233,7 @@ class TestShuffleOrder:
         ]
         assert ages[0] == ages[1] == sorted(ages[0])
 
-    def test_a_seed_is_warned_of_and_none_is_not_repeated(self, incrowd: Call) -> None:
+    def test_seed_is_warned_of_and_unseeded_run_is_not_repeated(self, incrowd: Call) -> None:
         words = ("shuffle-order", TOWN, *PLACES, "--radius", 0.1, "--alpha", 1)
         seeded = incrowd(*words, "--seed", 1)
         assert "try" in seeded.err
@@ -251,7 +255,7 @@ class TestShuffleOrder:
         assert told(incrowd(*words, *kinds, "--few-values"))["sensitivity"] == 133
         assert_fails(incrowd(*words, "--few-values"), errors.InvalidParameter, "--few-values")
 
-    def test_an_order_speaks_of_the_rows_of_the_file(self, incrowd: Call) -> None:
+    def test_order_numbers_rows_of_file(self, incrowd: Call) -> None:
         ages = [37, 3, 21, 55, 8, 40, 13, 29]
         Path("v.csv").write_text("age,v\n" + "".join(f"{age},a\n" for age in ages))
         order = written(sorted(range(8), key=ages.__getitem__), "order.json")
@@ -260,7 +264,7 @@ class TestShuffleOrder:
         found = told(incrowd(*words, "--method", "coordinate", "--format", "json"))
         assert by_age["sensitivity"] == found["sensitivity"]
 
-    def test_the_data_are_not_overwritten(self, incrowd: Call) -> None:
+    def test_data_are_not_overwritten(self, incrowd: Call) -> None:
         Path("v.csv").write_text("age,v\n1,a\n1,b\n")
         ended = incrowd(
             "shuffle-order", "v.csv", "--coordinate", "age", "--radius", 1, "--alpha", 1,
@@ -281,7 +285,9 @@ class TestShuffleOrder:
     @pytest.mark.parametrize(
         "words", [("--label", "quarter"), ("--coordinate", "lat", "--radius", 0.001)]
     )
-    def test_other_places(self, incrowd: Call, words: tuple[Any, ...]) -> None:
+    def test_places_can_be_labels_or_coordinate(
+        self, incrowd: Call, words: tuple[Any, ...]
+    ) -> None:
         ended = incrowd(
             "shuffle-order", TOWN, *words, "--column", "illness", "--alpha", 1, "--format", "json"
         )
@@ -294,12 +300,14 @@ class TestShuffleOrder:
             (("--eps0", 1, "--categories", "none,,flu,stomach"), "remove a comma"),
         ],
     )
-    def test_slips_are_found(self, incrowd: Call, words: Any, told_so: str) -> None:
+    def test_repeated_columns_and_empty_categories_are_refused(
+        self, incrowd: Call, words: Any, told_so: str
+    ) -> None:
         asked = ("shuffle-order", TOWN, *PLACES, "--radius", 0.2, "--alpha", 2)
         assert_fails(incrowd(*asked, *words), 2, told_so)
 
     @pytest.mark.parametrize("option", ["--groups", "--order"])
-    def test_files_it_reads_are_not_overwritten(self, incrowd: Call, option: str) -> None:
+    def test_files_that_are_read_are_not_overwritten(self, incrowd: Call, option: str) -> None:
         Path("eight.csv").write_text("vote\n" + "yes\nno\n" * 4)
         groups = written([[0, 1, 2, 3], [4, 5, 6, 7]])
         files = {"--groups": groups, "--order": written(list(range(8)), "order.json")}
@@ -309,7 +317,7 @@ class TestShuffleOrder:
         assert_fails(ended, 2, "--out", f"would overwrite {files[option]}")
         assert incrowd(*asked).code == 0
 
-    def test_a_second_release_is_said_to_cost_again(self, incrowd: Call) -> None:
+    def test_second_release_is_said_to_cost_again(self, incrowd: Call) -> None:
         words = ("shuffle-order", TOWN, *PLACES, "--radius", 0.2, "--alpha", 2, "--seed", 1)
         assert "add up" not in incrowd(*words).err
         assert "town.shuffled.csv was there and is replaced" in incrowd(*words).err
@@ -338,7 +346,7 @@ class TestShuffleOrder:
             ("lat,v\n0,a\n", (), ("lon",)),
         ],
     )
-    def test_wrong_tables(
+    def test_wrong_tables_are_refused(
         self, incrowd: Call, table: str, words: tuple[str, ...], said: tuple[str, ...]
     ) -> None:
         Path("t.csv").write_text(table)
@@ -363,14 +371,16 @@ class TestShuffleOrder:
             (("--lat", "lat", "--lon", "lon", "--radius", 1, "--categories", "a,b"), "--eps0"),
         ],
     )
-    def test_wrong_options(self, incrowd: Call, words: tuple[Any, ...], said: str) -> None:
+    def test_wrong_options_are_refused(
+        self, incrowd: Call, words: tuple[Any, ...], said: str
+    ) -> None:
         ended = incrowd("shuffle-order", TOWN, "--column", "illness", "--alpha", 1, *words)
         assert ended.code != 0
         assert_fails(ended, ended.code, said)
 
 
 class TestRun:
-    def test_a_release_is_written_and_described(self, incrowd: Call) -> None:
+    def test_release_is_written_and_described(self, incrowd: Call) -> None:
         ended = incrowd(
             "run", EXAMPLES / "town.toml", "--seed", 7, "--no-report", "--format", "json"
         )
@@ -390,7 +400,7 @@ class TestRun:
     @pytest.mark.parametrize(
         ("answer", "place"), [("lat", "coordinates"), ("quarter", "groups"), ("illness", None)]
     )
-    def test_an_answer_cannot_be_a_public_place(
+    def test_answer_cannot_be_public_place(
         self, incrowd: Call, answer: str, place: str | None
     ) -> None:
         survey = (EXAMPLES / "town.toml").read_text().replace('"illness"', f'"{answer}"')
@@ -406,7 +416,7 @@ class TestRun:
 
     @pytest.mark.parametrize("option", ["--report", "--release"])
     @pytest.mark.parametrize("name", ["town.csv", "town.toml"])
-    def test_what_a_survey_is_made_from_is_not_overwritten(
+    def test_sources_of_survey_are_not_overwritten(
         self, incrowd: Call, option: str, name: str
     ) -> None:
         for each in ("town.csv", "town.toml"):
@@ -418,7 +428,7 @@ class TestRun:
             assert_fails(incrowd(*words, option, target), 2, option, f"would overwrite {name}")
         assert Path(name).read_bytes() == (EXAMPLES / name).read_bytes()
 
-    def test_a_file_that_is_called_like_a_column_is_none_of_them(self, incrowd: Call) -> None:
+    def test_column_is_not_taken_for_file_of_same_name(self, incrowd: Call) -> None:
         for each in ("town.csv", "town.toml"):
             Path(each).write_bytes((EXAMPLES / each).read_bytes())
         for _ in range(2):
@@ -429,13 +439,13 @@ class TestRun:
         words = ("run", EXAMPLES / "town.toml", "--seed", 1, "--report", "one", "--release", "one")
         assert_fails(incrowd(*words), 2, "--release", "what --report writes")
 
-    def test_a_page_draws_the_map(self, incrowd: Call) -> None:
+    def test_page_draws_map(self, incrowd: Call) -> None:
         assert incrowd("run", EXAMPLES / "town.toml", "--seed", 7, "--report", "p.html").code == 0
         page = Path("p.html").read_text()
         assert "Where it is" in page
         assert "who said what" in page
 
-    def test_a_page_says_that_everybody_is_alone(self, incrowd: Call) -> None:
+    def test_page_says_that_everybody_is_alone(self, incrowd: Call) -> None:
         survey = (EXAMPLES / "town.toml").read_text().replace("radius = 0.2", "radius = 1e-6")
         Path("alone.toml").write_text(survey.replace('"town.csv"', f'"{EXAMPLES / "town.csv"}"'))
         ended = incrowd("run", "alone.toml", "--seed", 7, "--report", "p.html")

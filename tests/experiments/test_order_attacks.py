@@ -25,7 +25,7 @@ def haversine(first, second):
     return 2 * 6371.0088 * np.arcsin(np.sqrt(inner))
 
 
-class TestWhomToAsk:
+class TestVoters:
     def test_nearest_as_by_brute_force(self, rng):
         points = rng.random((60, 3))
         found = order_attacks.nearest(points, 7, rng)
@@ -41,7 +41,7 @@ class TestWhomToAsk:
             assert apart == sorted(apart)
         assert found[0, 0] == 1
 
-    def test_the_victim_is_never_asked(self, rng):
+    def test_victim_is_never_asked(self, rng):
         ages = np.repeat([30.0, 31.0], [50, 3])
         same = np.zeros(53)
         for found in (
@@ -81,7 +81,7 @@ class TestWhomToAsk:
         assert counts[0] == 0
         assert abs(counts[1:] - 2000).max() < 5 * np.sqrt(1000)
 
-    def test_in_a_graph(self, rng):
+    def test_nearest_in_graph_are_fewest_steps_away(self, rng):
         path = from_edges([0, 1, 2, 3, 5], [1, 2, 3, 4, 6], 7)
         found = order_attacks.nearest_in_graph(path, 3, rng)
         assert sorted(found[0]) == [1, 2, 3]
@@ -89,7 +89,7 @@ class TestWhomToAsk:
         assert found[2][2] in (0, 4)
         assert found[5].tolist() == [6, -1, -1]
 
-    def test_refusals(self, rng):
+    def test_impossible_arguments_are_refused(self, rng):
         with pytest.raises(InvalidParameter, match="metric must be euclidean or haversine"):
             order_attacks.nearest([1.0, 2.0], 1, rng, metric="taxi")
         with pytest.raises(InvalidParameter, match="one entry for each of the 3 people"):
@@ -135,7 +135,7 @@ class TestVotes:
         mixed = reports[:, rng.permutation(400)]
         assert order_attacks.vulnerable(values, mixed, asked, 4).mean() < 0.2
 
-    def test_refusals(self):
+    def test_impossible_arguments_are_refused(self):
         with pytest.raises(InvalidParameter, match="reports of 3 people, but neighbours of 4"):
             order_attacks.vote([0, 1, 1], self.NEIGHBOURS, 2)
         with pytest.raises(InvalidParameter, match="a report is 2, but there are 2 values"):
@@ -178,7 +178,7 @@ class TestRegression:
         ]
         assert min(fits) < 1e-9
 
-    def test_one_place_and_one_value(self, rng):
+    def test_regression_of_single_place_and_value(self, rng):
         found = order_attacks.gaussian_process(np.zeros((5, 2)), np.ones(5, int), 2, rng)
         assert np.allclose(found, [0, 1])
 
@@ -188,7 +188,7 @@ class TestRegression:
         assert (order_attacks.boosting_attack(points, reports, 1) == values).mean() > 0.85
         assert (order_attacks.boosting_attack(points, np.ones(600, int), 1) == 1).all()
 
-    def test_without_scikit_learn(self, monkeypatch):
+    def test_boosting_without_scikit_learn_is_refused(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "sklearn.ensemble", None)
         with pytest.raises(MissingExtra, match=r"pip install 'incrowd\[learn\]'"):
             order_attacks.boosting_attack([[1.0], [2.0]], [0, 1], 1)

@@ -39,7 +39,7 @@ def number(cell):
     return pieces.number(cell.partition("±")[0], "%")
 
 
-def test_writes_what_it_names(quick):
+def test_experiments_write_named_files(quick):
     directory, printed = quick
     assert printed == [str(directory / name) for name in PIECES]
     for name in PIECES:
@@ -47,7 +47,7 @@ def test_writes_what_it_names(quick):
 
 
 @pytest.mark.parametrize("name", PIECES)
-def test_all_is_published(name):
+def test_all_results_are_published(name):
     assert (FIGURES / name).exists()
 
 
@@ -108,7 +108,7 @@ def test_claims_name_the_papers_numbers():
 class TestReading:
     """Between points of a curve."""
 
-    def test_position(self):
+    def test_position_interpolates_and_is_nan_outside(self):
         curve = np.array([0.0, 1.0, 3.0])
         assert results._position(curve, 2.0) == pytest.approx(1.5)
         assert np.isnan(results._position(curve, 3.1))
@@ -122,7 +122,7 @@ class TestPreservation:
             assert preservation.sensitivity_of(width, 1) == paper_sensitivity(width)
             assert preservation.sensitivity_of(width, 10) <= paper_sensitivity(width)
 
-    def test_ends(self):
+    def test_preservation_at_ends_of_alpha(self):
         assert preservation.preserved(200, 3, float("inf"), 50) == 1.0
         assert preservation.preserved(200, 3, 0.0, 200) == 1.0
         assert preservation.preserved(200, 10, 0.0, 100) < 0.6
@@ -144,13 +144,13 @@ class TestWorlds:
             assert np.array_equal(np.sort(found), np.arange(n))
         assert np.array_equal(worlds.sources(self.SMALL, "local", 0, 0, 0), np.arange(n))
 
-    def test_everything_repeats(self):
+    def test_worlds_repeat_exactly(self):
         effort = measure.Effort(1, 5)
         first = measure.share_vulnerable(self.SMALL, effort, "ours", 0.02)
         measure._share_vulnerable.cache_clear()
         assert measure.share_vulnerable(self.SMALL, effort, "ours", 0.02) == first
 
-    def test_an_unshuffled_crowd_is_vulnerable_and_learned(self):
+    def test_unshuffled_crowd_is_vulnerable_and_learned(self):
         effort = order_shuffle.QUICK.effort
         told = [measure.share_vulnerable(self.SMALL, effort, w).mean for w in ("local", "uniform")]
         learned = [measure.unlearned(self.SMALL, effort, w).mean for w in ("local", "uniform")]

@@ -1,9 +1,10 @@
 """Exact order privacy of small crowds, by listing every permutation, in whole numbers.
 
-Nothing here shares a formula with the library. A permutation is the tuple of its values; (a∘b)(i)
-is a[b[i]]. With q = e^−θ = a/b a permutation at distance d has the weight a^d·b^(top − d), which is
-its chance times a constant. A law is a dictionary from releases to whole weights, and all laws of
-one case have the same total, so that a ratio of weights is a ratio of chances.
+Nothing here but the count of losing permutations shares a formula with the library. A permutation
+is the tuple of its values; (a∘b)(i) is a[b[i]]. With q = e^−θ = a/b a permutation at distance d has
+the weight a^d·b^(top − d), which is its chance times a constant. A law is a dictionary from
+releases to whole weights, and all laws of one case have the same total, so that a ratio of weights
+is a ratio of chances.
 
 * ``release_laws``: the mechanism as it is defined, for every sequence of reports.
 * ``printed_laws``: the four readings of the published algorithm, two distances and two products.
@@ -184,3 +185,35 @@ def printed_losing(n: int, size: int, losses: int, h: int) -> int:
                 * printed_displaced(h - 2 * lost - i, lost)
             )
     return total
+
+
+def losing_permutations(n: int, size: int, losses: int) -> tuple[int, ...]:
+    """How many permutations that move h people lose more than ``losses`` of a set, for h = 0 … n.
+
+    By the corrected count of docs/theory/preservation.md.
+    """
+    others = n - size
+    return tuple(
+        sum(
+            comb(size, lost)
+            * comb(others, lost)
+            * sum(
+                comb(size - lost, inside)
+                * _displaced(inside, lost)
+                * comb(others - lost, moved - 2 * lost - inside)
+                * _displaced(moved - 2 * lost - inside, lost)
+                for inside in range(min(size - lost, moved - 2 * lost) + 1)
+            )
+            for lost in range(losses + 1, min(size, others, moved // 2) + 1)
+        )
+        for moved in range(n + 1)
+    )
+
+
+@lru_cache(maxsize=4096)
+def _displaced(marked: int, free: int) -> int:
+    """The permutations of so many objects in which no marked one is at home."""
+    return sum(
+        (-1) ** home * comb(marked, home) * factorial(marked + free - home)
+        for home in range(marked + 1)
+    )

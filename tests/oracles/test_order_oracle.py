@@ -14,6 +14,7 @@ from order_enumeration import (
     distinct_words,
     inverse,
     inversions,
+    losing_permutations,
     losing_table,
     moved,
     neighbourhoods,
@@ -37,7 +38,6 @@ from incrowd.protocols.order_shuffle.theorems.alpha import (
 )
 from incrowd.protocols.order_shuffle.theorems.preservation import (
     hamming_preservation,
-    losing_permutations,
     tolerated,
 )
 from incrowd.protocols.order_shuffle.theorems.sensitivity import hamming, kendall, paper_sensitivity
@@ -118,13 +118,13 @@ def test_two_values_attain_half_as_much_exactly():
         assert not within(ratio, HALF, 0.98 * sensitivity)
 
 
-def test_two_values_in_every_set_of_six():
+def test_two_values_attain_bound_in_all_sets_of_six():
     laws = release_laws(all_words(6, 2), tuple(range(6)), inversions, MORE)
     for group in subsets(6):
         assert worst_ratio(laws, [group]) == (1 / MORE) ** one(6, group, 2)
 
 
-def test_three_values_in_every_set_of_five():
+def test_three_values_attain_bound_in_all_sets_of_five():
     laws = release_laws(all_words(5, 3), tuple(range(5)), inversions, HALF)
     for group in subsets(5):
         assert worst_ratio(laws, [group]) == 2 ** one(5, group, 3)
@@ -133,7 +133,7 @@ def test_three_values_in_every_set_of_five():
 
 
 @pytest.mark.slow
-def test_three_values_in_every_set_of_six():
+def test_three_values_attain_bound_in_all_sets_of_six():
     laws = release_laws(all_words(6, 3), tuple(range(6)), inversions, HALF)
     for group in subsets(6):
         assert worst_ratio(laws, [group]) == 2 ** one(6, group, 3)
@@ -152,7 +152,7 @@ def test_repeated_values_never_exceed_and_more_values_never_help():
             before = sensitivity
 
 
-def test_two_values_under_hamming():
+def test_two_values_never_exceed_hamming_bound():
     for n, order, groups in cases(15, (3, 4, 5), 16):
         sensitivity = int(hamming(crowd(n, *groups), 2).max())
         assert sensitivity == max(len(g) // 2 * 2 for g in groups)
@@ -164,7 +164,7 @@ def test_two_values_under_hamming():
     assert worst_ratio(laws, [(0, 1)]) == 4
 
 
-def test_two_values_need_what_two_values_are_stated_to_need_as_theta_grows():
+def test_two_values_need_stated_alpha_as_theta_grows():
     """The exponent itself cannot be lowered: with θ large the ratio comes as close as one likes."""
     q = F(1, 10**12)
     for size in (2, 3, 4):
@@ -184,7 +184,7 @@ READINGS = {
 
 
 @pytest.mark.parametrize(("reading", "cost"), READINGS.items())
-def test_three_of_four_readings_break_the_promise(reading, cost):
+def test_three_of_four_readings_break_guarantee(reading, cost):
     order, group = (0, 2, 3, 1), (0, 2)
     sensitivity = one(4, group, order=order)
     assert sensitivity == paper_sensitivity(1) == 1
@@ -194,7 +194,7 @@ def test_three_of_four_readings_break_the_promise(reading, cost):
     assert within(ratio, HALF, sensitivity) == (reading == ("items", "left to right"))
 
 
-def test_the_reading_that_keeps_the_promise_is_the_mechanism():
+def test_reading_that_keeps_guarantee_is_mechanism():
     for n, order, groups in cases(12, (3, 4, 5), 17):
         words = distinct_words(n)
         right = printed_laws(words, order, ("items", "left to right"), HALF)
@@ -205,7 +205,7 @@ def test_the_reading_that_keeps_the_promise_is_the_mechanism():
         assert worst_ratio(right, groups) == 2 ** kendall_sensitivity(n, order, groups)
 
 
-def test_each_wrong_reading_fails_somewhere_at_random():
+def test_wrong_readings_fail_in_random_cases():
     for reading in list(READINGS)[1:]:
         failures = sum(
             not within(
@@ -218,7 +218,7 @@ def test_each_wrong_reading_fails_somewhere_at_random():
         assert failures > 0
 
 
-def test_permutations_that_give_one_release_agree_in_their_inverses_only():
+def test_permutations_of_single_release_agree_in_inverses_only():
     """The published lemma says that they agree outside the group: they do not."""
     y = ("a", "b", "c")
     first, second, group = (0, 1, 2), (1, 0, 2), {0, 1}
@@ -229,7 +229,7 @@ def test_permutations_that_give_one_release_agree_in_their_inverses_only():
     assert all(inverse(sigma)[p] == inverse(other)[p] for p in range(3) if p not in group)
 
 
-def test_the_inverses_agree_in_general():
+def test_inverses_agree_in_general():
     rng = random.Random(19)
     for _ in range(50):
         n = 6
@@ -247,14 +247,14 @@ def test_the_inverses_agree_in_general():
 # Other groups, post-processing, composition, chains.
 
 
-def test_other_groups_after_the_fact():
+def test_alpha_for_other_groups_never_below_enumeration():
     for n, order, _ in cases(10, (4, 5), 20):
         laws = release_laws(distinct_words(n), order, inversions, HALF)
         for other in subsets(n):
             assert worst_ratio(laws, [other]) == 2 ** one(n, other, order=order)
 
 
-def test_what_is_done_to_a_release_without_a_look_at_the_reports_costs_nothing():
+def test_post_processing_costs_nothing():
     for n, order, groups in cases(6, (4,), 21):
         laws = release_laws(all_words(n, 3), order, inversions, HALF)
         bound = kendall_sensitivity(n, order, groups, 3)
@@ -268,7 +268,7 @@ def test_what_is_done_to_a_release_without_a_look_at_the_reports_costs_nothing()
             assert within(worst_ratio(seen, groups), HALF, bound)
 
 
-def test_the_library_puts_reports_where_the_definition_does():
+def test_conjugated_puts_reports_where_definition_does():
     for order in itertools.permutations(range(4)):
         for tau in itertools.permutations(range(4)):
             z = [None] * 4
@@ -277,7 +277,7 @@ def test_the_library_puts_reports_where_the_definition_does():
             assert conjugated(np.array(order), np.array(tau)).tolist() == z
 
 
-def test_along_the_order_the_shuffle_is_that_of_ranks():
+def test_shuffle_along_order_is_that_of_ranks():
     for n, order, _ in cases(8, (3, 4), 22):
         for y in distinct_words(n):
             there = release_law(after(y, order), tuple(range(n)), inversions, HALF)
@@ -298,7 +298,7 @@ def promise(alpha, digest):
     )
 
 
-def test_releases_about_one_crowd_add_up_and_no_less():
+def test_releases_about_same_crowd_attain_sum():
     groups, order = [(0, 2), (1, 2, 3)], (2, 0, 3, 1)
     words = distinct_words(4)
     laws = [release_laws(words, order, inversions, q) for q in (HALF, MORE)]
@@ -321,7 +321,7 @@ def test_releases_about_one_crowd_add_up_and_no_less():
     assert math.log(ratio) > 0.98 * total
 
 
-def test_promises_for_different_groups_do_not_add_up():
+def test_guarantees_for_different_groups_do_not_add_up():
     """Two shuffles of α = log 2 each, and yet the first one's pair has a ratio of 2^6."""
     first, second = crowd(4, (0, 1)), crowd(4, (0, 2))
     words, ranks = distinct_words(4), np.array(inverse((0, 2, 3, 1)))
@@ -334,7 +334,7 @@ def test_promises_for_different_groups_do_not_add_up():
         promise(math.log(2), first.digest).compose(promise(math.log(2), second.digest))
 
 
-def test_a_chain_of_groups_costs_the_sum_of_its_steps_and_no_less():
+def test_chain_of_groups_attains_sum_of_steps():
     q = HALF
     laws = release_laws(distinct_words(3), (0, 1, 2), inversions, q)
     start, end = (0, 1, 2), (1, 2, 0)
@@ -356,7 +356,7 @@ def response(x, y):
 
 
 @pytest.mark.parametrize(("values", "costs"), [(2, (0, 2, 2, 4, 4)), (3, (0, 2, 3, 4, 5))])
-def test_the_order_under_the_randomizer_alone(values, costs):
+def test_local_alpha_never_below_enumeration(values, costs):
     for size, cost in enumerate(costs, start=1):
         words = all_words(size, values)
         laws = {x: {y: response(x, y) for y in words} for x in words}
@@ -366,7 +366,7 @@ def test_the_order_under_the_randomizer_alone(values, costs):
     assert local_alpha(1.0, 5) == 5
 
 
-def test_the_order_of_true_values_has_the_better_of_both():
+def test_order_of_true_values_has_better_of_both_guarantees():
     gentle, values, size = F(9, 10), 3, 3
     order, group = (2, 0, 1), (0, 1, 2)
     words = all_words(size, values)
@@ -428,7 +428,7 @@ def test_log_odds_of_a_value_change_by_at_most_alpha(seed):
     assert greatest > 1
 
 
-def test_the_odds_must_be_conditional():
+def test_unconditional_odds_can_change_by_more_than_alpha():
     """As printed, with odds that know nothing of the reports, the two sides are not equal."""
     words, group = all_words(2, 2), (0, 1)
     laws = release_laws(words, (0, 1), inversions, HALF)
@@ -450,7 +450,7 @@ def test_the_odds_must_be_conditional():
 
 
 @pytest.mark.parametrize("n", [4, 6])
-def test_preservation_against_the_definition(n):
+def test_preservation_never_below_enumeration(n):
     for size in range(1, n):
         for losses in range(size):
             truth = chance_to_lose(n, range(size), losses, HALF)
@@ -484,7 +484,7 @@ def test_permutations_that_lose_are_counted_exactly_among_eight():
     check_counts(8)
 
 
-def test_the_published_count_is_too_large():
+def test_published_count_is_too_large():
     truth, printed = losing_permutations(6, 3, 0), [printed_losing(6, 3, 0, h) for h in range(7)]
     assert truth == (0, 0, 9, 36, 126, 252, 261)
     assert printed == [0, 0, 9, 54, 216, 558, 711]
@@ -496,7 +496,7 @@ def test_the_published_count_is_too_large():
             assert printed_displaced(marked, free) == count
 
 
-def test_the_published_number_of_losses_is_one_too_many():
+def test_published_number_of_losses_is_too_large_by_one():
     """A share of 0.75 of ten is eight, so that two may be lost and not three."""
     assert tolerated(10, 0.75) == 2
     assert math.ceil((1 - 0.75) * 10) == 3
@@ -505,7 +505,7 @@ def test_the_published_number_of_losses_is_one_too_many():
     assert F(hamming_preservation(6, 3, 0.5, math.log(2))) >= truth
 
 
-def test_neighbourhoods_are_those_of_the_definition():
+def test_neighbourhoods_equal_definition():
     words = all_words(3, 2)
     classes = neighbourhoods(words, (0, 1))
     assert sorted(map(len, classes)) == [1, 1, 1, 1, 2, 2]

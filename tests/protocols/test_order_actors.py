@@ -143,7 +143,7 @@ WRONG: dict[str, list[Any]] = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_wrong_place_is_refused_and_a_right_one_taken_later(kind):
+def test_shuffler_refuses_wrong_place_and_takes_right_one_later(kind):
     shuffler, honest = bench(kind)
     before = shuffler.state()
     for place in WRONG[kind]:
@@ -160,7 +160,7 @@ def test_a_wrong_place_is_refused_and_a_right_one_taken_later(kind):
 
 
 @pytest.mark.parametrize("kind", ["points", "groups"])
-def test_who_says_twice_where_they_are_is_where_they_were_first(kind):
+def test_shuffler_keeps_first_place_of_repeated_report(kind):
     shuffler, honest = bench(kind)
     elsewhere = honest[2].place
     assert isinstance(answer(say(shuffler, 0, honest[0])), wire.Accepted)
@@ -177,20 +177,20 @@ def test_who_says_twice_where_they_are_is_where_they_were_first(kind):
 
 
 @pytest.mark.parametrize("sender", [device(3), device(-1), "device/x", "stranger", SHUFFLER, ""])
-def test_strangers_are_not_heard(sender):
+def test_shuffler_ignores_strangers(sender):
     shuffler, honest = bench()
     before = shuffler.state()
     assert shuffler.receive(Message(sender, wire.encode(honest[0])), 1.0) == []
     assert shuffler.state() == before
 
 
-def test_a_report_that_is_too_long_is_not_heard():
+def test_shuffler_ignores_report_that_is_too_long():
     shuffler, honest = bench()
     long = msgspec.structs.replace(honest[0], payload=bytes(2000))
     assert say(shuffler, 0, long) == []
 
 
-def test_waits_for_the_roster_or_the_deadline():
+def test_shuffler_waits_for_roster_or_deadline():
     shuffler, honest = bench("points", alpha=1e6)
     assert batches(say(shuffler, 2, honest[2], 20.0)) == []
     assert batches(say(shuffler, 0, honest[0], 21.0)) == []
@@ -203,12 +203,12 @@ def test_waits_for_the_roster_or_the_deadline():
     assert isinstance(answer(say(shuffler, 0, honest[0], 61.0)), wire.Accepted)
 
 
-def test_nobody_came():
+def test_shuffler_without_reports_sends_empty_batch():
     shuffler, _ = bench("points")
     assert batches(shuffler.wake(60.0)) == [PlacedBatch([], [], [])]
 
 
-def test_the_batch_does_not_depend_on_the_order_of_arrival():
+def test_batch_does_not_depend_on_order_of_arrival():
     found = set()
     for order in ([0, 1, 2], [2, 1, 0], [1, 0, 2]):
         shuffler, honest = bench("points")
@@ -220,7 +220,7 @@ def test_the_batch_does_not_depend_on_the_order_of_arrival():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_forgets_who_sent_what_when_it_shuffles_and_all_reports_when_they_are_safe(kind):
+def test_shuffler_forgets_senders_on_shuffle_and_reports_once_safe(kind):
     protocol, values = placed(kind)
     makers = make_actors(protocol, values, Seeds(1), {device(p): Marked(p) for p in range(7)})
     shuffler = makers[SHUFFLER]()
@@ -265,7 +265,7 @@ class Marked:
         return self.payload(self.person)
 
 
-def test_a_restart_repeats_the_batch_and_draws_nothing():
+def test_restarted_shuffler_repeats_batch_without_new_draw():
     """Whatever its generator would say now: it is not asked again."""
     shuffler, honest = bench("points", alpha=0.0)
     for person in range(3):
@@ -284,7 +284,7 @@ def test_a_restart_repeats_the_batch_and_draws_nothing():
         assert batches(say(copy, person, honest[person], 101.0)) == []
 
 
-def test_each_shuffle_is_drawn_from_the_stream_of_its_seat():
+def test_shuffles_draw_from_streams_of_their_contexts():
     asked = []
 
     def stream(*numbers: int) -> Any:
@@ -301,7 +301,7 @@ def test_each_shuffle_is_drawn_from_the_stream_of_its_seat():
 
 
 @pytest.mark.parametrize("exact", [False, True])
-def test_draws_exactly_where_that_is_asked_for(monkeypatch, exact):
+def test_shuffler_draws_exactly_if_asked(monkeypatch, exact):
     seen = []
     real = roles.shuffle_of
 
@@ -343,7 +343,7 @@ def hand(to: Any, batch: PlacedBatch, sender: str = SHUFFLER) -> list[Any]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_batch_is_taken_once_and_answered_every_time(kind):
+def test_curator_takes_batch_once_and_answers_every_time(kind):
     made = curator(kind)
     batch = PlacedBatch([0, 1, 2], PLACES[kind], [b"\x02", b"\x00", b"\x01"])
     accepted, done = hand(made, batch)
@@ -365,7 +365,7 @@ def test_a_batch_is_taken_once_and_answered_every_time(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_report_that_cannot_be_read_leaves_its_place_empty(kind):
+def test_unreadable_report_leaves_place_empty(kind):
     payloads = [b"\x02", b"\x09", b"\x01\x00"]
     (_, done) = hand(curator(kind), PlacedBatch([0, 1, 2], PLACES[kind], payloads))
     found = done.output
@@ -381,7 +381,7 @@ def test_a_report_that_cannot_be_read_leaves_its_place_empty(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_empty_batch_is_an_empty_table(kind):
+def test_empty_batch_gives_empty_table(kind):
     (_, done) = hand(curator(kind), PlacedBatch([], [], []))
     assert (done.output.received, len(done.output.who), done.output.sent) == (0, 0, 3)
 
@@ -401,7 +401,7 @@ def test_an_empty_batch_is_an_empty_table(kind):
         PlacedBatch([0, 1], ["a", "b"], [b"\x00", b"\x01"]),
     ],
 )
-def test_an_impossible_batch_changes_nothing(impossible):
+def test_curator_ignores_impossible_batch(impossible):
     made = curator("points")
     before = made.state()
     assert hand(made, impossible) == []
@@ -416,7 +416,7 @@ def test_an_impossible_batch_changes_nothing(impossible):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_byte_can_be_cut_off_or_added(kind):
+def test_messages_with_byte_cut_or_added_are_ignored(kind):
     """Whatever kind of place is said in it."""
     protocol, values = placed(kind, 3)
     seen = taken_by(deliver_cut(make_actors(protocol, values, Seeds(3))))
@@ -424,7 +424,7 @@ def test_no_byte_can_be_cut_off_or_added(kind):
 
 
 @pytest.mark.parametrize("kind", ["points", "groups"])
-def test_arbitrary_bytes_cause_nothing(kind):
+def test_actors_ignore_arbitrary_bytes(kind):
     protocol, values = placed(kind, 3)
     cast = make_actors(protocol, values, Seeds(3))
     for make in cast.values():
@@ -462,7 +462,7 @@ def test_played_and_simulated_are_one_protocol(kind):
         assert sent.bytes <= price if kind == "groups" else sent.bytes == price
 
 
-def test_who_is_near_whom_can_be_a_graph():
+def test_groups_can_come_from_graph():
     protocol = OrderShuffle(KRR(categories=6, epsilon=30.0), alpha=1.0, graph=families.ring(6))
     shuffled = Shuffled(protocol)
     check(protocol, shuffled.found)

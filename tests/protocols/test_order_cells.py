@@ -19,7 +19,7 @@ def members(grouping):
     return [grouping.group(index).tolist() for index in range(grouping.count)]
 
 
-def test_a_group_is_a_square():
+def test_groups_are_squares_of_grid():
     points = town()
     square = {tuple(each) for each in np.floor(points / 2.5).astype(int).tolist()}
     found = members(from_cells(points, 2.5))
@@ -29,13 +29,13 @@ def test_a_group_is_a_square():
         assert len({tuple(each) for each in np.floor(points[group] / 2.5).tolist()}) == 1
 
 
-def test_the_line_goes_from_square_to_square_next_to_it():
+def test_line_goes_between_adjacent_squares():
     points = town()
     middles = [np.floor(points[group[0]] / 1.25) for group in members(from_cells(points, 1.25))]
     assert all(np.abs(one - other).sum() == 1 for one, other in pairwise(middles))
 
 
-def test_no_order_is_less_sensitive_and_the_line_is_the_one_that_is_kept():
+def test_line_along_squares_is_kept_as_least_sensitive_order():
     grouping = from_cells(town(), 1.0)
     order = reference_order(grouping)
     largest = grouping.largest
@@ -44,7 +44,7 @@ def test_no_order_is_less_sensitive_and_the_line_is_the_one_that_is_kept():
     assert order.people.tolist() == [*chain(*members(grouping))]
 
 
-def test_squares_do_not_depend_on_who_comes():
+def test_squares_do_not_depend_on_participants():
     points = town()
     kept = np.flatnonzero(np.arange(600) % 3)
     fewer, again = from_cells(points, 1.0).subset(kept), from_cells(points[kept], 1.0)
@@ -52,7 +52,7 @@ def test_squares_do_not_depend_on_who_comes():
 
 
 @pytest.mark.parametrize(("low", "side"), [(59.0, 20.0), (50.9, 0.2), (36.0, 50.0), (84.0, 30.0)])
-def test_on_the_earth_squares_are_as_wide_as_high(low, side):
+def test_squares_on_earth_are_as_wide_as_high(low, side):
     rng = np.random.default_rng(3)
     high = low + min(4.0, 60 * side / 111)
     points = np.column_stack(
@@ -79,7 +79,7 @@ def test_neighbours_across_a_whole_degree_are_not_torn_apart():
     assert np.mean(steps.max(axis=1) < 0.5) > 0.95
 
 
-def test_one_number_has_intervals_in_their_order():
+def test_single_coordinate_gives_intervals_in_order():
     ages = np.array([[34.0], [12.0], [19.5], [31.0], [18.0]])
     assert members(from_cells(ages, 10)) == [[1, 2, 4], [0, 3]]
 
@@ -90,7 +90,7 @@ def test_labels_lie_along_their_names():
     assert reference_order(grouping).people.tolist() == [1, 2, 0, 3]
 
 
-def test_the_line_is_part_of_what_tells_groupings_apart():
+def test_digest_depends_on_line():
     one, other = from_labels(["a", "b", "b"]), from_labels(["b", "a", "a"])
     assert sorted(members(one)) == sorted(members(other))
     assert one.digest != other.digest
@@ -105,11 +105,11 @@ def test_the_line_is_part_of_what_tells_groupings_apart():
         (np.full((3, 2), 1e30), 1e-9, "too small"),
     ],
 )
-def test_what_makes_no_squares(points, side, said):
+def test_squares_reject_impossible_points_and_sides(points, side, said):
     with pytest.raises(InvalidParameter, match=said):
         from_cells(points, side)
 
 
-def test_latitudes_are_checked():
+def test_squares_reject_impossible_latitudes():
     with pytest.raises(InvalidParameter, match="row 2"):
         from_cells(np.array([[0.0, 0.0], [99.0, 0.0]]), 1, "haversine")

@@ -83,14 +83,14 @@ def test_messages_are_written_as_ever(message, written):
         PlacedBatch([0], [None], ["x"]),
     ],
 )
-def test_what_is_out_of_bounds_is_no_message(wrong):
+def test_messages_out_of_bounds_are_not_decoded(wrong):
     decoder = msgspec.msgpack.Decoder(type(wrong))
     assert wire.decode(decoder, wire.encode(wrong), 1 << 20) is None
 
 
 @bounded
 @given(st.binary(max_size=300))
-def test_any_bytes_are_a_message_or_none(body):
+def test_arbitrary_bytes_decode_to_message_or_none(body):
     for kind in (PlacedReport, PlacedBatch):
         found = wire.decode(msgspec.msgpack.Decoder(kind), body, 250)
         if found is not None:
@@ -113,7 +113,7 @@ messages = st.builds(
 
 @bounded
 @given(messages)
-def test_no_report_is_longer_than_was_priced_and_allowed(message):
+def test_reports_are_never_longer_than_priced(message):
     kind = {list: "points", str: "groups", type(None): "people"}[type(message.place)]
     axes = len(message.place) if kind == "points" else 0
     body = wire.encode(message)
@@ -124,7 +124,7 @@ def test_no_report_is_longer_than_was_priced_and_allowed(message):
 
 
 @pytest.mark.parametrize(("kind", "axes"), [("points", 8), ("groups", 0), ("people", 0)])
-def test_the_longest_message_fits_the_decoders(kind, axes):
+def test_longest_message_fits_decoders(kind, axes):
     """With everything at its largest, sealed; and so does the batch of as many of them."""
     place = {"points": [math.pi] * 8, "groups": LONGEST, "people": None}[kind]
     nbytes, people = 8, 50
@@ -136,7 +136,7 @@ def test_the_longest_message_fits_the_decoders(kind, axes):
     assert len(batch) <= wire.batch_limit(nbytes, people)
 
 
-def test_a_task_has_no_more_coordinates_than_a_message():
+def test_task_has_no_more_coordinates_than_message():
     eight = Release(categories=("a", "b"), coordinates=tuple("abcdefgh"))
     body = wire.encode(PlacedReport(ID, [0.0] * len(eight.coordinates), b"x"))
     assert wire.decode(msgspec.msgpack.Decoder(PlacedReport), body, 1000) is not None
@@ -145,7 +145,7 @@ def test_a_task_has_no_more_coordinates_than_a_message():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_with_cover_there_are_cells_for_the_longest(kind):
+def test_cover_has_cells_for_longest_message(kind):
     protocol, _ = placed(kind)
     cells = CellFormat(capacity=810, record=14, seal=SEAL)
     covered = protocol.covered(1e-6, cells)
@@ -190,12 +190,12 @@ def test_with_cover_there_are_cells_for_the_longest(kind):
         (PlaceFormat.of("people", 0, "euclidean", None), [None], ["a", [0.0], [], ""]),
     ],
 )  # fmt: skip
-def test_which_places_fit(form, good, bad):
+def test_place_format_accepts_only_fitting_places(form, good, bad):
     assert all(map(form.fits, good))
     assert not any(map(form.fits, bad))
 
 
-def test_a_place_at_the_end_of_the_world_would_put_everybody_into_one_group():
+def test_place_beyond_bounds_would_join_all_groups():
     """What :class:`PlaceFormat` keeps out, and what it lets in does not."""
     here = [[float(each), 0.0] for each in range(5)]
     lonely = groupings.from_points(np.array([*here, [1e16, 0.0]]), 0.5)
@@ -221,7 +221,7 @@ def surveys(draw):
 
 @bounded
 @given(surveys())
-def test_whatever_fits_can_be_shuffled(survey):
+def test_fitting_places_can_be_shuffled(survey):
     """Nobody can stop the shuffler with a place that it takes in."""
     metric, radius, form, places = survey
     assert all(map(form.fits, places))

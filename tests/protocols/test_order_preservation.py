@@ -13,9 +13,9 @@ from incrowd.errors import InvalidCrowd, InvalidParameter
 from incrowd.protocols.order_shuffle.theorems.preservation import (
     hamming_preservation,
     log_hamming_preservation,
-    losing_permutations,
     tolerated,
 )
+from tests.oracles.order_enumeration import losing_permutations
 
 
 def kept_weight(total, lost, x):
@@ -41,13 +41,13 @@ def law_of_losses(n, size, x):
     ]
 
 
-def test_the_law_of_losses_sums_to_one():
+def test_law_of_losses_sums_to_one():
     for n, size, x in itertools.product((1, 2, 5, 9, 30), (1, 2, 7), (F(0), F(1, 7), F(5))):
         if size <= n:
             assert sum(law_of_losses(n, size, x)) == 1
 
 
-def test_the_law_of_losses_from_counted_permutations():
+def test_law_of_losses_equals_counted_permutations():
     for n in range(1, 11):
         for size, q in itertools.product(range(1, n + 1), (F(1, 2), F(1, 9))):
             law = law_of_losses(n, size, 1 / q - 1)
@@ -71,7 +71,7 @@ def log_truth(n, size, losses, theta):
 
 
 @pytest.mark.parametrize("theta", [0.0, 1e-9, 0.3, 2.0, 4.0, 5.298, 8.0, 30.0])
-def test_against_many_digits(theta):
+def test_delta_is_just_above_truth_in_many_digits(theta):
     for size, eta in [(10, 1), (10, "0.9"), (60, 0.5), (100, 0.9), (100, 0.01), (190, 0.97)]:
         truth = log_truth(200, size, tolerated(size, eta), theta)
         found = log_hamming_preservation(200, size, eta, theta)
@@ -89,13 +89,13 @@ def test_against_many_digits(theta):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("size", "eta", "theta"), [(300, 0.9, 7.0), (1000, 0.8, 6.5)])
-def test_against_many_digits_among_two_thousand(size, eta, theta):
+def test_delta_is_just_above_truth_among_two_thousand(size, eta, theta):
     truth = log_truth(2000, size, tolerated(size, eta), theta)
     found = log_hamming_preservation(2000, size, eta, theta)
     assert truth <= found <= truth + 1e-8
 
 
-def test_a_uniform_shuffle_loses_like_an_urn():
+def test_uniform_shuffle_loses_like_urn():
     n, size = 10**6, 10**5
     for eta in (0.1, 0.0999, 0.101):
         losses = tolerated(size, eta)
@@ -104,7 +104,7 @@ def test_a_uniform_shuffle_loses_like_an_urn():
         assert found == pytest.approx(truth, rel=1e-6, abs=1e-6)
 
 
-def test_a_million_people():
+def test_delta_of_million_follows_law_of_large_numbers():
     """As many stay as the law of large numbers says: a share x/n is at home, others are uniform."""
     n, size, theta = 10**6, 10**5, 13.0
     home = math.expm1(theta) / n
@@ -136,7 +136,7 @@ def test_losses_that_are_tolerated_are_exact():
             assert 100 * kept >= part * size > 100 * (kept - 1)
 
 
-def test_what_cannot_be_lost_or_is_never_moved():
+def test_delta_is_zero_without_possible_loss():
     assert hamming_preservation(10, 4, 0, 1.0) == 0.0
     assert hamming_preservation(10, 10, 1, 0.0) == 0.0
     assert hamming_preservation(10, 9, 0.8, 0.0) == 0.0, "only one can come from outside"
@@ -146,19 +146,15 @@ def test_what_cannot_be_lost_or_is_never_moved():
 
 
 @pytest.mark.parametrize("eta", [-0.1, 1.1, math.nan, "much", True, "1/0"])
-def test_shares_that_are_none_are_refused(eta):
+def test_tolerated_rejects_impossible_shares(eta):
     with pytest.raises(InvalidParameter, match="eta must be a share"):
         tolerated(5, eta)
 
 
-def test_sets_and_parameters_that_are_none_are_refused():
+def test_preservation_rejects_impossible_sets_and_theta():
     with pytest.raises(InvalidCrowd, match="size must be at most n = 5"):
         hamming_preservation(5, 6, 1, 1.0)
     with pytest.raises(InvalidParameter, match="theta"):
         hamming_preservation(5, 3, 1, -1.0)
     with pytest.raises(InvalidParameter, match="theta"):
         hamming_preservation(5, 3, 1, math.nan)
-    with pytest.raises(InvalidCrowd, match="use hamming_preservation"):
-        losing_permutations(1000, 3, 0)
-    with pytest.raises(InvalidParameter, match="losses"):
-        losing_permutations(5, 3, -1)

@@ -39,7 +39,7 @@ def placed(who, unread=0, **more):
 
 
 class TestViews:
-    def test_the_shuffle_holds_off_the_curator_and_the_randomizer_everybody(self):
+    def test_curator_is_held_off_by_shuffle_and_all_views_by_randomizer(self):
         protocol = shuffle()
         about = {view: protocol.order_guarantee(view) for view in VIEWS}
         assert about["curator"].alpha <= 2
@@ -59,13 +59,13 @@ class TestViews:
         for view in VIEWS:
             assert shuffle().guarantee(view).epsilon(1e-9) == pytest.approx(1.0, rel=1e-6)
 
-    def test_nothing_is_said_of_answers_that_nobody_knows_how_they_were_drawn(self):
+    def test_unstated_randomizer_gives_no_guarantee_of_answers(self):
         protocol = shuffle(Unstated())
         assert math.isinf(protocol.guarantee().profile.greatest_loss)
         assert protocol.order_guarantee("everyone") is None
         assert protocol.order_guarantee().alpha <= 2
 
-    def test_before_the_places_are_known_the_plan_is_the_promise(self):
+    def test_guarantee_before_places_are_known_is_planned_alpha(self):
         plan = ic.OrderShuffle(ic.KRR(categories=2, epsilon=1.0), n=50, alpha=0.5, radius=1.0)
         assert plan.order_guarantee().alpha == 0.5
         assert plan.order_guarantee("everyone").alpha == 50.0
@@ -89,11 +89,11 @@ class TestComposition:
             shuffle().order_guarantee("everyone"),
         ],
     )
-    def test_others_do_not(self, other):
+    def test_releases_about_other_groups_do_not_add_up(self, other):
         with pytest.raises(InvalidParameter, match="cannot compose"):
             shuffle().order_guarantee().compose(other)
 
-    def test_groups_that_are_not_known_yet_do_not(self):
+    def test_releases_about_unknown_groups_do_not_add_up(self):
         plan = ic.OrderShuffle(ic.KRR(categories=2, epsilon=1.0), n=9, alpha=1.0, radius=1.0)
         with pytest.raises(InvalidParameter, match="not known"):
             plan.order_guarantee().compose(plan.order_guarantee())
@@ -131,7 +131,7 @@ class TestFewValues:
         assert shuffle(grouping=triple).mechanism.sensitivity == 6
         assert shuffle(grouping=triple, few_values=True).mechanism.sensitivity == 4
 
-    def test_a_report_that_is_marked_takes_that_away(self):
+    def test_marked_report_removes_gain_of_few_values(self):
         # Person 1 stands between the two of the group, and their report can be told from others.
         mechanism = Mechanism(PAIRS, given_order([0, 1, 2]), "kendall", 2, target=None, fixed=1.0)
         assert exact_alpha(mechanism, 0) == mechanism.alpha == 2.0
@@ -139,7 +139,7 @@ class TestFewValues:
         assert mechanism.alpha_for(PAIRS) == 2.0
         assert mechanism.alpha_for(PAIRS, marked=True) == 3.0
 
-    def test_so_colluders_and_unreadable_reports_are_charged(self):
+    def test_colluders_and_unreadable_reports_are_charged_as_marked(self):
         protocol = ic.OrderShuffle(
             ic.KRR(categories=2, epsilon=9.0),
             groups=PAIRS,
@@ -155,14 +155,14 @@ class TestFewValues:
         assert happened.order_guarantee().alpha == 3.0
         assert 3.0 in values_of(happened.diagnostics(0.0, happened.guarantee()))["group_alpha"]
 
-    def test_without_them_nothing_of_that_matters(self):
+    def test_marked_reports_do_not_matter_without_few_values(self):
         protocol = ic.OrderShuffle(ic.KRR(categories=2, epsilon=9.0), groups=PAIRS, alpha=2.0)
         for happened in (protocol, protocol.conditional_on(placed([0, 1, 2], unread=1))):
             assert happened.order_guarantee(colluders=1).alpha <= 2.0
 
 
-class TestWhoComes:
-    def test_a_given_theta_promises_no_less_to_fewer_people(self):
+class TestAttendance:
+    def test_given_theta_guarantees_no_less_to_fewer_people(self):
         rng = np.random.default_rng(5)
         for _ in range(40):
             n = int(rng.integers(5, 12))
@@ -175,16 +175,16 @@ class TestWhoComes:
             happened = planned.conditional_on(placed(who))
             assert happened.order_guarantee().alpha <= planned.order_guarantee().alpha
 
-    def test_nobody_is_no_release(self):
+    def test_release_of_nobody_is_refused(self):
         with pytest.raises(ProtocolFailed, match="none"):
             shuffle().conditional_on(placed([]))
 
-    def test_a_given_theta_is_for_one_machine(self):
+    def test_given_theta_is_for_single_machine(self):
         with pytest.raises(InvalidParameter, match="give alpha"):
             check_live(shuffle(alpha=None, theta=0.1))
         check_live(shuffle(alpha=None, theta=0.1, distance="hamming"))
 
-    def test_a_given_theta_counts_on_everybody_before_a_run(self):
+    def test_given_theta_assumes_full_attendance_before_run(self):
         """Among the others an order is found anew, and it can be worse than what is left."""
         task = ic.Release(categories=("a", "b"), groups="near")
         values = task.encode(
@@ -216,7 +216,7 @@ class TestWhoComes:
             check_live(shuffle(exact=False))
         assert any("doubles" in each for each in shuffle(exact=False).order_guarantee().assumptions)
 
-    def test_people_who_are_alone_are_told_so(self):
+    def test_people_alone_are_told_so(self):
         alone = shuffle(grouping=groupings.from_lists([[0], [1], [2]]))
         assert alone.order_guarantee() is None
         assert alone.order_guarantee("everyone") is None
@@ -226,12 +226,12 @@ class TestWhoComes:
         assert alone.mechanism.sources(np.random.default_rng(1)).tolist() == [0, 1, 2]
 
     @pytest.mark.parametrize("distance", ["kendall", "hamming"])
-    def test_a_huge_alpha_moves_nobody(self, distance):
+    def test_huge_alpha_moves_nobody(self, distance):
         found = shuffle(alpha=1e9, distance=distance).mechanism
         assert found.sources(np.random.default_rng(1)).tolist() == [0, 1, 2]
         assert found.alpha <= 1e9
 
-    def test_places_where_nobody_can_be_become_the_origin_in_every_execution(self):
+    def test_impossible_places_become_origin_in_all_executions(self):
         task = ic.Release(categories=("a", "b"), coordinates=("lat", "lon"))
         protocol = ic.OrderShuffle(
             ic.KRR(categories=3, epsilon=1.0), n=3, alpha=1.0, radius=1.0, metric="haversine"
@@ -245,13 +245,13 @@ class TestWhoComes:
 
 
 class TestGroups:
-    def test_a_grouping_must_be_one_of_all_people(self):
+    def test_grouping_of_other_people_is_refused(self):
         with pytest.raises(InvalidParameter, match="grouping"):
             shuffle(grouping=np.zeros((3, 2)))
         with pytest.raises(InvalidCrowd, match="3 people, but n = 5"):
             shuffle(n=5)
 
-    def test_those_who_are_alone_are_counted(self):
+    def test_people_alone_are_counted(self):
         some = groupings.from_lists([[0, 1], [2], [3]])
         assert shuffle(grouping=some).mechanism.alone == 2
         found = shuffle(grouping=some).shuffled()
@@ -259,7 +259,7 @@ class TestGroups:
         assert found["group_alpha"].count(None) == 2
         assert found["median_alpha"] == max(each for each in found["group_alpha"] if each)
 
-    def test_a_plan_is_foreseen_in_the_groups_of_its_data(self):
+    def test_plan_is_foreseen_in_groups_of_its_data(self):
         task = ic.Release(categories=("a", "b"), coordinates=("x",))
         plan = ic.OrderShuffle(
             ic.KRR(categories=2, epsilon=1.0), n=4, alpha=1.0, radius=1.0
@@ -278,7 +278,7 @@ class TestGroups:
             ({"metric": "haversine"}, ("x",), "two coordinates"),
         ],
     )
-    def test_what_cannot_be_drawn_is_refused_before_anybody_answers(self, settings, columns, said):
+    def test_impossible_draw_is_refused_before_answers(self, settings, columns, said):
         task = ic.Release(categories=("a", "b"), coordinates=columns)
         plan = ic.OrderShuffle(
             ic.KRR(categories=2, epsilon=1.0), n=4, alpha=1.0, radius=1.0, **settings
@@ -289,14 +289,14 @@ class TestGroups:
     def test_hamming_looks_for_no_order(self):
         assert shuffle(distance="hamming").mechanism.order.method == "any"
 
-    def test_before_groups_are_known_colluders_undo_what_few_values_promise(self):
+    def test_colluders_undo_few_values_before_groups_are_known(self):
         plan = ic.OrderShuffle(
             ic.KRR(categories=2, epsilon=1.0), n=40, alpha=1.0, radius=1.0, few_values=True
         )
         assert any("categories" in each for each in plan.order_guarantee().assumptions)
         assert plan.order_guarantee(colluders=5) is None
 
-    def test_without_people_nothing_is_promised_by_randomizers_alone(self):
+    def test_randomizer_alone_guarantees_nothing_without_people(self):
         nobody = ic.OrderShuffle(ic.KRR(categories=2, epsilon=1.0), alpha=1.0, radius=1.0)
         assert nobody.order_guarantee("everyone") is None
         assert len(guarantees(nobody)) == 5

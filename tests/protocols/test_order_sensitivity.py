@@ -47,7 +47,7 @@ def subsets(n):
 
 
 @pytest.mark.parametrize("n", [6, 7])
-def test_the_closed_form_is_the_largest_difference_between_neighbours(n):
+def test_closed_form_equals_largest_difference_between_neighbours(n):
     everything = np.array(list(itertools.permutations(range(n))))
     first, second = np.triu_indices(n, 1)
     count = (everything[:, first] > everything[:, second]).sum(axis=1)
@@ -62,7 +62,7 @@ def test_the_closed_form_is_the_largest_difference_between_neighbours(n):
         assert one(n, group) == (largest - least).max()
 
 
-def test_the_width_alone_is_a_bound_and_rarely_the_truth():
+def test_width_alone_bounds_sensitivity_and_is_rarely_exact():
     for group in subsets(8):
         width = group[-1] - group[0]
         middle = set(range(group[0], group[-1] + 1)) - set(group)
@@ -82,7 +82,7 @@ def in_gaps(group):
     )
 
 
-def test_the_sum_over_gaps_is_the_sum_of_distances_from_the_median():
+def test_sum_over_gaps_equals_sum_of_distances_from_median():
     for group in subsets(9):
         spread = sum(abs(k - sorted(group)[len(group) // 2]) for k in group)
         assert in_gaps(group) == 2 * spread - len(group) // 2 == one(9, group)
@@ -144,7 +144,7 @@ def test_published_examples():
     assert kendall(grouping, ranks).max() == 13
 
 
-def test_the_worked_example_holds_in_one_reading_only():
+def test_worked_example_holds_in_single_reading():
     order, ranks = ranked(5, 2, 3, 8, 4, 1, 6, 7)
     drawn, _ = ranked(3, 2, 5, 4, 8, 1, 7, 6)
     tau = ranks[drawn]
@@ -190,7 +190,7 @@ def test_balls_in_blocks_agree_with_lists():
     assert kendall(balls, ranks).tolist() == list(map(in_gaps, places))
 
 
-def test_everybody_alone_has_no_order_to_hide():
+def test_groups_of_single_people_have_no_sensitivity():
     alone = from_lists([[i] for i in range(4)], n=4)
     for values in (None, 2, 3):
         assert not kendall(alone, np.arange(4), values).any()
@@ -201,7 +201,7 @@ def test_everybody_alone_has_no_order_to_hide():
 @pytest.mark.parametrize(
     "ranks", [[0, 1, 1], [0, 1, 3], [-1, 0, 1], [0, 1], [0.0, 1.0, 2.0], [[0, 1, 2]]]
 )
-def test_ranks_that_are_no_order_are_refused(ranks):
+def test_sensitivity_rejects_ranks_that_are_no_order(ranks):
     with pytest.raises(InvalidParameter, match="ranks must hold each of 0 … 2 once"):
         kendall(crowd(3, (0, 1)), np.array(ranks))
 
@@ -231,7 +231,7 @@ def test_theta_is_the_largest_that_keeps_alpha():
         assert F(math.nextafter(up, 0)) < F(alpha) * sensitivity <= F(up)
 
 
-def test_the_ends_of_theta_and_alpha():
+def test_alpha_and_theta_at_zero_and_infinity():
     assert theta_for(0.0, 5) == 0.0
     assert theta_for(1.0, 0) == math.inf
     assert theta_for(math.inf, 5) == math.inf
@@ -249,7 +249,7 @@ def test_the_ends_of_theta_and_alpha():
         theta_for(1.0, -1)
 
 
-def test_the_randomizer_alone():
+def test_local_alpha_charges_changed_answers():
     assert [local_alpha(1.0, m, 2) for m in range(1, 6)] == [0, 2, 2, 4, 4]
     assert [local_alpha(1.0, m, 3) for m in range(1, 6)] == [0, 2, 3, 4, 5]
     assert F(local_alpha(0.1, 3)) >= 3 * F(0.1)
@@ -259,7 +259,7 @@ def test_the_randomizer_alone():
         local_alpha(-1.0, 2)
 
 
-def test_the_largest_posterior():
+def test_largest_posterior_shifts_log_odds_by_alpha():
     assert largest_posterior(0.5, math.log(3)) == pytest.approx(0.75, rel=1e-14)
     assert largest_posterior(0.2, 0.0) == 0.2
     assert largest_posterior(0.0, 5.0) == 0.0
@@ -274,6 +274,6 @@ def test_the_largest_posterior():
         assert truth <= largest_posterior(prior, alpha) <= truth * (1 + mpf(2) ** -48)
 
 
-def test_every_theorem_names_its_page():
+def test_theorems_name_their_page():
     for each in (KENDALL, HAMMING, RANDOMIZER_ALONE):
         assert each.endswith("(docs/theory/order.md)")

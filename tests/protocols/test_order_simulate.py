@@ -30,7 +30,7 @@ def tables(protocol: OrderShuffle, runs: int) -> Counter[tuple[int, ...]]:
 
 @pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize("distance", ["kendall", "hamming"])
-def test_the_law_is_the_mallows_law(distance, exact):
+def test_simulation_follows_mallows_law(distance, exact):
     """Pearson's test, at the level 0.001, accepts the exact law and tells it from others."""
     protocol = own(4, EVERYBODY, order=ORDER, theta=0.5, distance=distance, exact=exact)
     seen = tables(protocol, 3000)
@@ -44,7 +44,7 @@ def test_the_law_is_the_mallows_law(distance, exact):
         assert law(ORDER, 0.5, distance) == law(range(4), 0.5, distance)
 
 
-def test_the_law_follows_from_alpha_and_the_groups():
+def test_law_follows_from_alpha_and_groups():
     """With a found order: θ is α over the sensitivity, whatever the order is."""
     protocol = own(4, [[0, 3], [1, 2], [3]], alpha=1.5)
     mechanism = protocol.mechanism
@@ -62,14 +62,14 @@ def test_alpha_zero_is_uniform():
 
 @pytest.mark.parametrize("distance", ["kendall", "hamming"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_with_a_huge_alpha_every_report_stays(kind, distance):
+def test_huge_alpha_leaves_reports_in_place(kind, distance):
     protocol, values = placed(kind, alpha=1e6, distance=distance)
     found = protocol.collect(values, Seeds(1))
     assert found.pooled().tolist() == list(range(7))
     check(protocol, found)
 
 
-def test_who_is_alone_keeps_the_report_and_everybody_alone_changes_nothing():
+def test_people_alone_keep_their_reports():
     protocol = own(5, [[each] for each in range(5)], alpha=0.0)
     assert protocol.collect(np.arange(5), Seeds(1)).pooled().tolist() == list(range(5))
     assert protocol.mechanism is not None
@@ -87,7 +87,7 @@ def test_places_stay_and_reports_move(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_repeats_exactly(kind):
+def test_simulation_repeats_exactly(kind):
     protocol, values = placed(kind, alpha=0.5)
     one, same, other = (protocol.collect(values, Seeds(seed)).pooled() for seed in (4, 4, 5))
     np.testing.assert_array_equal(one, same)
@@ -109,7 +109,7 @@ def test_reports_are_randomized_before_they_are_shuffled():
     assert abs(agree - kept) < 5 * np.sqrt(kept * (1 - kept) / 2000)
 
 
-def test_a_table_reads_like_the_data():
+def test_table_reads_like_data():
     task = Release(categories=("bus", "car", "walk"), coordinates=("lat", "lon"), complete=True)
     rows = np.array([["bus", "52.5", "13.4"], ["car", "52.5", "13.4"], ["walk", "48.1", "11.6"]])
     protocol = OrderShuffle(truthful(3), n=3, alpha=1e6, radius=5.0, metric="haversine")
@@ -119,7 +119,7 @@ def test_a_table_reads_like_the_data():
     assert run.result.value == pytest.approx([1 / 3] * 3)
 
 
-def test_how_people_were_numbered_is_not_released():
+def test_numbering_of_people_is_not_released():
     task = Release(categories=("no", "yes"), coordinates=("x",), complete=True)
     rows = np.array([["yes", "30"], ["no", "10"], ["no", "20"], ["yes", "10"]])
     protocol = OrderShuffle(truthful(2), n=4, alpha=1e6, radius=1.0)
@@ -130,7 +130,7 @@ def test_how_people_were_numbered_is_not_released():
 
 
 @pytest.mark.parametrize("n", [4, 8])
-def test_refuses_another_crowd(n):
+def test_simulation_refuses_other_crowd(n):
     with pytest.raises(InvalidCrowd, match=f"n = 7 people but got {n}"):
         own(7).simulate(np.zeros(n, int), seed=1)
 
@@ -145,7 +145,7 @@ def test_large_crowds_lose_nobody():
 
 
 @pytest.mark.slow
-def test_a_million_people():
+def test_simulation_of_million_people():
     n = 1_000_000
     points = np.random.default_rng(1).random((n, 2)) * 1000
     task = Release(categories=("a", "b"), coordinates=("x", "y"), complete=True)

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from incrowd.blocks import Fact
-from incrowd.report.sections import facts_of
+from incrowd.blocks import Fact, facts_from
 from incrowd.report.words import lines, said, settings
 
 
@@ -30,7 +29,9 @@ from incrowd.report.words import lines, said, settings
     ],
 )  # fmt: skip
 def test_fact_values_are_put_into_words(name: str, value: Any, shown: str) -> None:
-    (fact,) = facts_of({name: value})
+    (fact,) = facts_from(
+        {name: value}, ("median_epsilon", "exposure"), {"component_sizes": "component"}
+    )
     assert said(fact) == shown
     assert lines([fact]) == [(name.replace("_", " "), shown)]
 

@@ -72,7 +72,7 @@ def tables(protocol: OrderShuffle, runs: int, faults: Faults | None = None) -> C
 
 
 @pytest.mark.parametrize(("distance", "exact"), [("kendall", True), ("hamming", False)])
-def test_the_law_is_the_mallows_law(distance, exact):
+def test_played_shuffle_follows_mallows_law(distance, exact):
     """Pearson's test, at the level 0.001, accepts the exact law and tells it from others."""
     groups = [[0, 1, 2, 3]]
     protocol = own(4, groups, order=ORDER, theta=0.5, distance=distance, exact=exact)
@@ -83,7 +83,7 @@ def test_the_law_is_the_mallows_law(distance, exact):
         assert p_value(seen, law(range(4), 0.5)) < 1e-6
 
 
-def test_the_law_is_the_same_when_messages_and_processes_fail():
+def test_law_is_same_under_failing_messages_and_processes():
     """A crash of the shuffler never chooses between two shuffles."""
     protocol = own(4, [[0, 1, 2, 3]], order=ORDER, theta=0.5)
     faults = Faults(loss=0.2, duplicate=0.3, reorder=0.5, crash=0.2, outages=60.0, downtime=0.5)
@@ -93,14 +93,14 @@ def test_the_law_is_the_same_when_messages_and_processes_fail():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_with_a_huge_alpha_every_report_stays_at_its_place(kind):
+def test_huge_alpha_leaves_reports_in_place(kind):
     protocol, values = placed(kind, alpha=1e6)
     found = Shuffled(protocol, 1, TROUBLE, values=values).found
     assert found.pooled().tolist() == found.who.tolist() == list(range(7))
     check(protocol, found)
 
 
-def test_everybody_alone_keeps_their_report_and_alpha_zero_is_uniform():
+def test_people_alone_keep_reports_and_alpha_zero_is_uniform():
     alone = own(4, [[0], [1], [2], [3]], alpha=0.0)
     assert set(tables(alone, 20)) == {(0, 1, 2, 3)}
     assert p_value(tables(own(4, alpha=0.0), 300), law(range(4), 0.0)) > 1e-3
@@ -110,7 +110,7 @@ def test_everybody_alone_keeps_their_report_and_alpha_zero_is_uniform():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_everyone_arrives_in_the_end(kind):
+def test_all_reports_arrive_in_the_end(kind):
     """Loss, duplicates and crashes alone cost time, not people; everybody is answered."""
     protocol, values = placed(kind)
     for seed in range(5):
@@ -124,7 +124,7 @@ def test_everyone_arrives_in_the_end(kind):
 
 @common
 @given(faults=schedules(0.5), seed=st.integers(0, 2**32), kind=st.sampled_from(KINDS), n=st.just(7))
-def test_nobody_counts_twice_whatever_happens(faults, seed, kind, n):
+def test_reports_count_once_under_all_faults(faults, seed, kind, n):
     protocol, values = placed(kind, n)
     shuffled = Shuffled(protocol, seed, faults, values=values)
     assert shuffled.played.finished
@@ -138,7 +138,7 @@ def test_nobody_counts_twice_whatever_happens(faults, seed, kind, n):
 
 
 @pytest.mark.parametrize("victim", [device(2), SHUFFLER, CURATOR])
-def test_a_crash_in_any_call_changes_nothing(victim):
+def test_crash_in_any_call_changes_nothing(victim):
     protocol, values = placed("points")
 
     def makers() -> Any:
@@ -156,7 +156,7 @@ def test_a_crash_in_any_call_changes_nothing(victim):
                 assert desk.outputs[CURATOR].pooled().tolist() == expected
 
 
-def test_a_shuffler_sends_one_batch_however_often_it_crashes():
+def test_crashing_shuffler_sends_single_batch():
     """Even where each life of it has other randomness, all the curator can get is one table."""
     protocol, values = placed("points", alpha=0.0)
     for seed in range(10):
@@ -183,7 +183,7 @@ def test_a_shuffler_sends_one_batch_however_often_it_crashes():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_who_is_absent_is_not_in_the_table_nor_in_the_promise(kind):
+def test_absent_people_are_not_in_table_nor_guarantee(kind):
     protocol, values = placed(kind)
     shuffled = Shuffled(protocol, 1, change=without(device(2), device(5)), values=values)
     found = shuffled.found
@@ -201,7 +201,7 @@ def test_who_is_absent_is_not_in_the_table_nor_in_the_promise(kind):
         assert happened.grouping == protocol.grouping.subset([0, 1, 3, 4, 6])
 
 
-def test_a_given_order_is_that_of_those_who_came():
+def test_given_order_is_restricted_to_those_who_came():
     protocol = own(5, [range(5)], order=[3, 1, 4, 0, 2], theta=30.0)
     shuffled = Shuffled(protocol, 1, change=without(device(1)))
     happened = protocol.conditional_on(shuffled.found)
@@ -211,7 +211,7 @@ def test_a_given_order_is_that_of_those_who_came():
 
 
 @pytest.mark.parametrize("faults", [Faults(dropout=1.0), Faults(loss=1.0)])
-def test_nobody_came(faults):
+def test_run_without_reports_fails(faults):
     task = Release(categories=("a", "b"), coordinates=("x",), complete=True)
     protocol = OrderShuffle(KRR(categories=2, epsilon=1.0), n=3, alpha=1.0, radius=1.0)
     rows = np.array([["a", "0"], ["b", "1"], ["a", "2"]])
@@ -221,7 +221,7 @@ def test_nobody_came(faults):
 
 @pytest.mark.parametrize("there", [(4,), (1, 2)])
 @pytest.mark.parametrize("kind", KINDS)
-def test_one_or_two_who_came_have_a_table(kind, there):
+def test_table_of_single_person_or_two(kind, there):
     protocol, values = placed(kind)
     gone = [device(each) for each in range(7) if each not in there]
     found = Shuffled(protocol, 1, change=without(*gone), values=values).found
@@ -250,7 +250,7 @@ class Signed:
 
 @pytest.mark.parametrize("faults", [None, TROUBLE])
 @pytest.mark.parametrize("kind", KINDS)
-def test_nothing_of_a_report_is_left_after_the_curator_has_it(kind, faults):
+def test_shuffler_keeps_nothing_of_report_after_curator_has_it(kind, faults):
     protocol, values = placed(kind)
     sealers = {each: Signed() for each in (*devices(protocol.n), CURATOR)}
     for seed in range(3):
@@ -269,7 +269,7 @@ def test_nothing_of_a_report_is_left_after_the_curator_has_it(kind, faults):
         )
 
 
-def test_neither_who_sent_a_report_nor_its_identifier_travels():
+def test_batch_has_neither_senders_nor_identifiers():
     protocol, values = placed("points")
     sealers = {each: Signed() for each in (*devices(protocol.n), CURATOR)}
     shuffled = Shuffled(protocol, 3, values=values, sealers=sealers)
@@ -340,7 +340,7 @@ FAR = math.nextafter(1e12, 1e13) * 3
         ("people", wire.encode(wire.Report(0, b"i" * 16, b"\x03")), False),
     ],
 )
-def test_a_lie_about_a_place_keeps_the_liar_out_and_nobody_else(kind, body, answered):
+def test_impossible_place_excludes_only_its_sender(kind, body, answered):
     """The others wait until the deadline, as if the liar had not come."""
     protocol, values = placed(kind)
     liar = Liar(body)
@@ -352,7 +352,7 @@ def test_a_lie_about_a_place_keeps_the_liar_out_and_nobody_else(kind, body, answ
     assert liar.heard == ([wire.Refused(0, b"i" * 16)] if answered else [])
 
 
-def test_who_repeats_with_another_place_or_report_counts_once_where_they_were_first():
+def test_repeated_report_counts_once_at_first_place():
     protocol, values = placed("points", alpha=1e6)
     first, moved = said([6.0, -1.5]), said([0.0, -1.5])
     again = said([0.0, -1.5], b"\x05", b"j" * 16)
@@ -368,7 +368,7 @@ def test_who_repeats_with_another_place_or_report_counts_once_where_they_were_fi
 
 
 @pytest.mark.parametrize("payload", [b"\x63", b"\x03\x00", b"junk that is no report at all"])
-def test_a_report_that_cannot_be_read_leaves_one_place_empty(payload):
+def test_unreadable_report_leaves_single_place_empty(payload):
     protocol, values = placed("points", alpha=1e6)
     liar = Liar(said([6.0, -1.5], payload))
     found = Shuffled(
@@ -384,7 +384,7 @@ def test_a_report_that_cannot_be_read_leaves_one_place_empty(payload):
     assert released.rows == [[2.0 * each, -1.5, str(each)] for each in (0, 1, 2, 4, 5, 6)]
 
 
-def test_somebody_who_is_in_every_group_costs_closeness_and_no_privacy():
+def test_person_in_all_groups_costs_closeness_not_privacy():
     """Naming everybody's groups makes the shuffle weaker in use, never in what is promised."""
     protocol, values = placed("groups")
     liar = Liar(said("; ".join(f"g{each}" for each in range(9))))

@@ -1,8 +1,8 @@
 """``incrowd shuffle-order``: release a table of reports near the places they came from.
 
-What the trusted shuffler of an order-private release does, for a table that is already at hand: the
-columns of answers move together from row to row, everything else stays where it is. Answers are
-taken to be randomized already, and are released as they are, unless an ε0 says to do it now.
+The trusted shuffler's part of an order-private release, for a table at hand: the columns of answers
+move together from row to row, everything else stays where it is. Answers are taken to be randomized
+already, and are released as they are, unless an ε0 says to do it now.
 
 The order of the rows could itself tell of the answers, as in a file that is sorted by them. So rows
 are put in the order of what is public in them, and in random order where that is equal, before
@@ -12,7 +12,7 @@ anything is drawn. Only where rows are numbered, by a file of groups or a graph,
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import numpy as np
 import typer
@@ -24,6 +24,7 @@ from incrowd.cli.options import (
     keyword,
     named_by_flag,
     number_option,
+    read_settings,
     signed,
 )
 from incrowd.cli.outcome import check_inputs, check_table, warn_alone, write_table
@@ -31,9 +32,11 @@ from incrowd.cli.output import Format, FormatOption, emit, note, progress
 from incrowd.cli.run import SeedOption
 from incrowd.errors import InvalidParameter, MissingColumn, located
 from incrowd.protocols import load
+from incrowd.protocols.registry import build
 from incrowd.protocols.settings import Field, fields_of, settings_type
 
 if TYPE_CHECKING:
+    import inspect
     from collections.abc import Callable, Mapping, Sequence
 
     from rich.console import Console
@@ -43,77 +46,44 @@ if TYPE_CHECKING:
 
 _KIND = "order-shuffle"
 _COUNTED = ("n", "metric", "exact")
-"""What the data and the other options say by themselves; a real release is always drawn exactly."""
+"""Settings that follow from the data and other options; a real release is always drawn exactly."""
 _HOW = "How it is shuffled"
 _WHERE = "Where people are (one of these ways)"
+_RADIUS = "How far a person's group reaches: kilometres with --lat and --lon."
 
-DataArgument = Annotated[Path, typer.Argument(help="A CSV file, one person per row.")]
-LatOption = Annotated[
-    str | None,
-    typer.Option("--lat", help="The column of latitudes, in degrees.", rich_help_panel=_WHERE),
-]
-LonOption = Annotated[
-    str | None,
-    typer.Option("--lon", help="The column of longitudes, in degrees.", rich_help_panel=_WHERE),
-]
-CoordinateOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--coordinate",
-        help="A column of numbers, such as an age; several say a point together.",
-        rich_help_panel=_WHERE,
-    ),
-]
-LabelOption = Annotated[
-    str | None,
-    typer.Option(
-        "--label",
-        help="The column with the groups that each person belongs to, separated by semicolons.",
-        rich_help_panel=_WHERE,
-    ),
-]
-ColumnOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--column",
-        help="A column of answers; several move together. Default: the only one that is no place.",
-    ),
-]
-CategoriesOption = Annotated[
-    str | None,
-    typer.Option("--categories", help="With --eps0: the possible answers, separated by commas."),
-]
-OutOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--out",
-        help="Where to write the table; otherwise the data's name with .shuffled.csv, here.",
-        show_default=False,
-    ),
-]
-_TEXTS = {"radius": "How far a person's group reaches: kilometres with --lat and --lon."}
+Cells: TypeAlias = np.ndarray[Any, Any]
+"""Texts of some columns, a row per person."""
 
 
 def shuffle_order_command() -> Callable[..., None]:
     """The command, with an option for everything about the shuffle."""
-    eps0 = number_option(
-        "eps0", "Randomize the answers first, by k-ary randomized response with this ε0.", float
-    )
+
+    def option(name: str, type_: Any, text: str, panel: str | None = None) -> inspect.Parameter:
+        told = typer.Option(flag(name), help=text, rich_help_panel=panel, show_default=False)
+        return keyword(name, Annotated[type_ | None, told], None)
+
+    data = Annotated[Path, typer.Argument(help="A CSV file, one person per row.")]
+    coordinate = "A column of numbers, such as an age; several say a point together."
+    label = "The column with the groups that each person belongs to, separated by semicolons."
+    column = "A column of answers; several move together. Default: the only one that is no place."
+    eps0 = "Randomize the answers first, by k-ary randomized response with this ε0."
+    categories = "With --eps0: the possible answers, separated by commas."
+    out = "Where to write the table; otherwise the data's name with .shuffled.csv, here."
     options = [
-        keyword("data", DataArgument),
-        keyword("lat", LatOption, None),
-        keyword("lon", LonOption, None),
-        keyword("coordinate", CoordinateOption, None),
-        keyword("label", LabelOption, None),
-        keyword("column", ColumnOption, None),
-        keyword("eps0", eps0, None),
-        keyword("categories", CategoriesOption, None),
-        keyword("out", OutOption, None),
+        keyword("data", data),
+        option("lat", str, "The column of latitudes, in degrees.", _WHERE),
+        option("lon", str, "The column of longitudes, in degrees.", _WHERE),
+        option("coordinate", list[str], coordinate, _WHERE),
+        option("label", str, label, _WHERE),
+        option("column", list[str], column),
+        keyword("eps0", number_option("eps0", eps0, float), None),
+        option("categories", str, categories),
+        option("out", Path, out),
         keyword("seed", SeedOption, None),
         keyword("format", FormatOption, Format.table),
         *(
-            field_option(each, text=_TEXTS.get(each.name), panel=_HOW)
-            for each in _settings().values()
+            field_option(each, text=_RADIUS if name == "radius" else None, panel=_HOW)
+            for name, each in _settings().items()
         ),
     ]
     text = "Release a table of answers near the places they came from."
@@ -121,31 +91,31 @@ def shuffle_order_command() -> Callable[..., None]:
 
 
 def shuffle_order(given: Mapping[str, Any]) -> None:
-    """Read, group, shuffle, write, say what is promised."""
+    """Read, group, shuffle, write, state the guarantees."""
     from incrowd.randomness import Seeds, system_generator
-    from incrowd.survey.data import read_table
+    from incrowd.survey.data import position_of, read_table
     from incrowd.tasks.raw import NO_ANSWER
 
-    path: Path = given["data"]
-    out = _out(given)
+    path, out, seed = given["data"], _out(given), given["seed"]
     replaced = out.exists()
-    seed = given["seed"]
     # A table that is really released must not be repeatable; a seed is for trying it out.
     rng = system_generator() if seed is None else Seeds(seed).generator("shuffler", 0)
     with progress() as say:
         say(f"reading {path.name}")
         header, rows = read_table(path)
         public = _public(given)
-        answers = _answers(given, path, header, public)
-        places = [_position(path, header, name) for name in public]
-        moving = [_position(path, header, name) for name in answers]
+        answers = _answers(given, header, public)
+        places = [position_of(path, name, header) for name in public]
+        moving = [position_of(path, name, header) for name in answers]
         staying = [each for each in range(len(header)) if each not in moving]
         # Everything is checked while rows still are where the file has them.
         randomizer, codes = _randomizer(given, answers, _column(rows, moving))
         protocol = _protocol(given, len(rows), randomizer)
-        _check_places(given, protocol, _column(rows, places))
+        _check_places(given, protocol, public, _column(rows, places))
         if public:
-            order = _by_place(rows, staying, rng)
+            # By what stays of the rows, and at random where that is equal.
+            mixed: list[int] = rng.permutation(len(rows)).tolist()
+            order = sorted(mixed, key=lambda row: [rows[row][each] for each in staying])
             rows = [rows[each] for each in order]
             codes = None if codes is None else codes[order]
             protocol = protocol.renumbered(order)
@@ -165,7 +135,7 @@ def shuffle_order(given: Mapping[str, Any]) -> None:
             for column, value in zip(moving, moved[source], strict=True):
                 row[column] = value
         say("measuring")
-        payload = _payload(protocol, kept, given, answers, seed)
+        payload = _payload(given, protocol, kept, answers)
         payload["stayed"] = [header[each] for each in staying]
         write_table(out, header, rows)
     payload["file"] = str(out)
@@ -181,8 +151,8 @@ def shuffle_order(given: Mapping[str, Any]) -> None:
 
 
 def _out(given: Mapping[str, Any]) -> Path:
-    """Where the table goes: never over the data."""
-    path: Path = given["data"]
+    """The file of the table: never one that is read."""
+    path = given["data"]
     out: Path = given["out"] or Path(f"{path.name.split('.')[0]}.shuffled.csv")
     if str(out) == "-":
         raise typer.BadParameter("must name a file", param_hint="'--out'")
@@ -192,18 +162,9 @@ def _out(given: Mapping[str, Any]) -> Path:
     return out
 
 
-def _column(rows: Sequence[Sequence[str]], positions: Sequence[int]) -> np.ndarray[Any, Any]:
-    """The cells at these positions, as texts, a row per person."""
+def _column(rows: Sequence[Sequence[str]], positions: Sequence[int]) -> Cells:
     found = np.array([[row[each] for each in positions] for row in rows], dtype=np.str_)
     return found.reshape(len(rows), len(positions))
-
-
-def _by_place(
-    rows: Sequence[Sequence[str]], staying: Sequence[int], rng: np.random.Generator
-) -> list[int]:
-    """Which row comes where: by what stays of them, and at random where that is equal."""
-    mixed: list[int] = rng.permutation(len(rows)).tolist()
-    return sorted(mixed, key=lambda row: [rows[row][each] for each in staying])
 
 
 def _settings() -> dict[str, Field]:
@@ -223,19 +184,19 @@ def _public(given: Mapping[str, Any]) -> tuple[str, ...]:
             "say where people are in one way: --lat and --lon, --coordinate, --label, --groups or "
             "--graph"
         )
-    for name in ("radius", "shape"):
-        if given["label"] is not None and given[name] is not None:
-            raise typer.BadParameter("is not for groups by label", param_hint=f"'{flag(name)}'")
-    if lat is not None or coordinates:
-        if given["radius"] is None:
-            raise UsageProblem("missing option --radius: how far a person's group reaches")
-        return (lat, lon) if lat is not None else coordinates
-    return (given["label"],) if given["label"] is not None else ()
+    if given["label"] is not None:
+        for name in ("radius", "shape"):
+            if given[name] is not None:
+                raise typer.BadParameter("is not for groups by label", param_hint=f"'{flag(name)}'")
+        return (given["label"],)
+    if lat is None and not coordinates:
+        return ()
+    if given["radius"] is None:
+        raise UsageProblem("missing option --radius: how far a person's group reaches")
+    return (lat, lon) if lat is not None else coordinates
 
 
-def _answers(
-    given: Mapping[str, Any], path: Path, header: Sequence[str], public: Sequence[str]
-) -> list[str]:
+def _answers(given: Mapping[str, Any], header: Sequence[str], public: Sequence[str]) -> list[str]:
     """The columns that move; when not named, the only one that can."""
     named = list(given["column"] or ())
     for name in named:
@@ -244,20 +205,12 @@ def _answers(
         if named.count(name) > 1:
             raise UsageProblem(f"--column {name} is named twice")
     others = [name for name in header if name not in public]
-    if named:
-        return named
-    if len(others) != 1:
+    if not named and len(others) != 1:
         raise MissingColumn(
-            f"{path}: say which columns hold the answers (--column): it has "
+            f"{given['data']}: say which columns hold the answers (--column): it has "
             f"{', '.join(others) or 'no other'}; what is not named stays where it is"
         )
-    return others
-
-
-def _position(path: Path, header: Sequence[str], name: str) -> int:
-    from incrowd.survey.data import position_of
-
-    return position_of(path, name, header)
+    return named or others
 
 
 def _categories(given: Mapping[str, Any]) -> tuple[str, ...]:
@@ -270,9 +223,9 @@ def _categories(given: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _randomizer(
-    given: Mapping[str, Any], answers: Sequence[str], cells: np.ndarray[Any, Any]
+    given: Mapping[str, Any], answers: Sequence[str], cells: Cells
 ) -> tuple[Randomizer, Any]:
-    """What is done to each answer, and the codes of the answers where something is."""
+    """The randomizer of answers, and their codes if it is to be applied."""
     from incrowd.randomizers import KRR, Unstated
     from incrowd.tasks import Histogram
 
@@ -292,30 +245,28 @@ def _randomizer(
 
 
 def _protocol(given: Mapping[str, Any], people: int, randomizer: Randomizer) -> Any:
-    """The shuffle, before anything is known of where people are."""
-    from incrowd.cli.options import read_settings
-    from incrowd.protocols.registry import build
-
-    settings = {name: given[name] for name in _settings()}
-    metric = "haversine" if given["lat"] is not None else "euclidean"
+    """The shuffle, before the places of people are known."""
     kind: type[Protocol] = load(_KIND)
-    values = read_settings(kind, settings | {"n": people, "metric": metric})
+    settings = {name: given[name] for name in _settings()}
+    settings |= {"n": people, "metric": "euclidean" if given["lat"] is None else "haversine"}
+    values = read_settings(kind, settings)
     with named_by_flag(_settings()):
         return build(kind, values, randomizer)
 
 
-def _check_places(given: Mapping[str, Any], protocol: Any, kept: np.ndarray[Any, Any]) -> None:
-    """Refuse what is no place, by its row in the file, which keeps its places as they are."""
+def _check_places(
+    given: Mapping[str, Any], protocol: Any, names: tuple[str, ...], kept: Cells
+) -> None:
+    """Refuse text that is no place, by its row in the file."""
     from incrowd.tasks.raw import floats
     from incrowd.tasks.release import Release, names_group
 
-    names = _public(given)
     if not names:
         return
     if given["label"] is not None:
         fitting = np.array([names_group(each) for each in kept[:, 0].tolist()])
     else:
-        # What is asked does not matter here, only that people have coordinates.
+        # The question does not matter here, only that people have coordinates.
         with located(str(given["data"])):
             asked = protocol.bound_to(Release(categories=("yes", "no"), coordinates=names))
         fitting = asked.place_format.inside(floats(kept))
@@ -328,39 +279,34 @@ def _check_places(given: Mapping[str, Any], protocol: Any, kept: np.ndarray[Any,
         )
 
 
-def _placed(given: Mapping[str, Any], protocol: Any, kept: np.ndarray[Any, Any]) -> Any:
+def _placed(given: Mapping[str, Any], protocol: Any, kept: Cells) -> Any:
     """The shuffle of the people at these places."""
     from incrowd.tasks.raw import floats
 
     if not kept.shape[1]:
         return protocol
     with located(str(given["data"])):
-        if given["label"] is not None:
-            return protocol.at(protocol.grouping_at(None, kept[:, 0].tolist()))
-        return protocol.at(protocol.grouping_at(floats(kept), None))
+        by_label = given["label"] is not None
+        at = (None, kept[:, 0].tolist()) if by_label else (floats(kept), None)
+        return protocol.at(protocol.grouping_at(*at))
 
 
 def _payload(
-    protocol: Any,
-    kept: np.ndarray[Any, Any],
-    given: Mapping[str, Any],
-    answers: Sequence[str],
-    seed: int | None,
+    given: Mapping[str, Any], protocol: Any, kept: Cells, answers: list[str]
 ) -> dict[str, Any]:
     from incrowd.blocks import values_of
     from incrowd.report.json import describe_guarantee, describe_parameters, describe_versions
 
-    by_point = given["label"] is None and kept.shape[1]
-    points = kept.astype(float) if by_point else None
-    # Nobody but whoever gets the table is spoken of: how it came here is another matter.
+    points = kept.astype(float) if given["label"] is None and kept.shape[1] else None
+    # Only the view of the table is spoken of: the way of the reports to here is another matter.
     promised = [protocol.guarantee(), protocol.order_guarantee()]
     return {
         "people": protocol.n,
-        "moved": list(answers),
+        "moved": answers,
         "guarantees": [describe_guarantee(each, 0.0) for each in promised if each is not None],
         **values_of(protocol.shuffled(points)),
         "parameters": describe_parameters(protocol),
-        "seed": seed,
+        "seed": given["seed"],
         "versions": describe_versions(),
     }
 
@@ -370,34 +316,22 @@ def _render(console: Console, payload: Mapping[str, Any]) -> None:
     from incrowd.protocols.order_shuffle.accountant import UPPER
     from incrowd.report.format import count
     from incrowd.report.terminal import facts_table, print_guarantees
-    from incrowd.report.words import lines
+    from incrowd.report.words import lines, order_meaning
 
     apart = ("people", "moved", "stayed", "guarantees", "parameters", "seed", "versions", "file")
     own = {name: each for name, each in payload.items() if name not in apart}
     stated = payload["parameters"]["randomizer"]["kind"] != "unstated"
     shown = [each for each in payload["guarantees"] if stated or each["notion"] == "order"]
     print_guarantees(console, shown)
-    console.print(
-        facts_table(
-            [
-                ("people", count(payload["people"])),
-                ("moved", ", ".join(payload["moved"])),
-                ("stayed", ", ".join(payload["stayed"])),
-                ("meaning", _meaning(own)),
-                *lines(facts_from(own, UPPER)),
-                *(
-                    []
-                    if stated
-                    else [("answers", "released as they are: their own ε0 is not known")]
-                ),
-                *([] if payload["seed"] is None else [("seed", str(payload["seed"]))]),
-                ("release", f"{payload['file']}"),
-            ]
-        )
-    )
-
-
-def _meaning(own: Mapping[str, Any]) -> str:
-    from incrowd.report.words import order_meaning
-
-    return order_meaning(own, "reports-in-group", "whoever gets the table")
+    facts = [
+        ("people", count(payload["people"])),
+        ("moved", ", ".join(payload["moved"])),
+        ("stayed", ", ".join(payload["stayed"])),
+        ("meaning", order_meaning(own, "reports-in-group", "whoever gets the table")),
+        *lines(facts_from(own, UPPER)),
+    ]
+    if not stated:
+        facts.append(("answers", "released as they are: their own ε0 is not known"))
+    if payload["seed"] is not None:
+        facts.append(("seed", str(payload["seed"])))
+    console.print(facts_table([*facts, ("release", payload["file"])]))

@@ -57,12 +57,12 @@ def shuffled_guarantee(
     view: frozenset[str],
     colluders: int,
 ) -> Guarantee | None:
-    """What the shuffle promises about the order of reports; none where that is nothing.
+    """Return the guarantee of the shuffle about the order of reports, if there is one.
 
-    Before the groups are known it is the α that every crowd will be given, if that is how the
-    shuffle is set. ``few``: reports are counted on to take few values. ``marked``: somebody's can
-    be told from others that say the same. ``prospective``: an order that is found anew
-    for those who came can be worse than the one for everybody, and nothing makes up for that.
+    Before the groups are known it is the α that every crowd will be given, if the shuffle is set
+    that way. ``few``: reports are counted on to take few values. ``marked``: some can be told from
+    others that say the same. ``prospective``: an order that is found anew for those who came can
+    be worse than the one for everybody, and nothing makes up for that.
     """
     told = marked or colluders > 0
     if mechanism is not None:
@@ -95,18 +95,14 @@ def shuffled_guarantee(
 def randomized_guarantee(
     alpha: float, *, grouping: Grouping | None, view: frozenset[str], colluders: int
 ) -> Guarantee | None:
-    """What the randomizer promises about the order of answers, whoever sees which report."""
+    """Return the guarantee of the randomizer about the order of answers, in any view."""
     if not math.isfinite(alpha):
         return None
     return Guarantee(
         profile=PureProfile(alpha),
         view=view,
         theorem=RANDOMIZER_ALONE,
-        assumptions=(
-            SAME_RANDOMIZER,
-            ONE_GROUP,
-            *((_told(colluders),) if colluders else ()),
-        ),
+        assumptions=(SAME_RANDOMIZER, ONE_GROUP, *((_told(colluders),) if colluders else ())),
         neighbours="answers-in-group",
         colluders=colluders,
         notion="order",
@@ -115,9 +111,7 @@ def randomized_guarantee(
 
 
 def _groups(grouping: Grouping | None) -> dict[str, Any]:
-    if grouping is None:
-        return {}
-    return {"groups": grouping.words, "digest": grouping.digest}
+    return {} if grouping is None else {"groups": grouping.words, "digest": grouping.digest}
 
 
 def _told(colluders: int) -> str:
@@ -130,33 +124,33 @@ def _told(colluders: int) -> str:
 UPPER = ("alpha", "local_alpha", "median_alpha", "group_alpha")
 """Diagnostics that bound something from above."""
 _MOST_LISTED = 10_000
-"""Beyond so many groups their promises are only summed up."""
+"""With more groups, their α are only summed up."""
 _SHUFFLED_ALPHA = ("median_alpha", "group_alpha")
 _UNCHANGED = "nothing: everybody is alone in their groups, so there is no order to hide"
 
 
 def diagnostics(protocol: OrderShuffle, view: str, colluders: Colluders) -> dict[str, Any]:
-    """The promise about the order, and the shuffle that keeps it."""
-    promised = protocol.order_guarantee(view, colluders)
+    """Describe the guarantee about the order, and the shuffle that keeps it."""
+    guarantee = protocol.order_guarantee(view, colluders)
     found: dict[str, Any] = {"alpha": None}
-    if promised is not None:
+    if guarantee is not None:
         found = {
-            "alpha": promised.alpha,
-            "order_neighbours": promised.neighbours,
-            "order_proof": promised.theorem,
-            "order_assuming": list(promised.assumptions),
+            "alpha": guarantee.alpha,
+            "order_neighbours": guarantee.neighbours,
+            "order_proof": guarantee.theorem,
+            "order_assuming": list(guarantee.assumptions),
         }
     if protocol.mechanism is None:
         return found | {"local_alpha": _finite(protocol.local_alpha)}
     described = _described(protocol, protocol.mechanism, marked=bool(colluders))
-    if promised is None or promised.neighbours != "reports-in-group":
-        # Who sees reports before they are shuffled gains nothing by the shuffle of a group.
+    if guarantee is None or guarantee.neighbours != "reports-in-group":
+        # A view of reports before they are shuffled is not held off by the shuffle of a group.
         described = {name: each for name, each in described.items() if name not in _SHUFFLED_ALPHA}
     return found | described
 
 
 def run_diagnostics(protocol: OrderShuffle, points: NDArray[Any] | None) -> dict[str, Any]:
-    """The shuffle of known groups, and how far reports move in it."""
+    """Describe the shuffle of known groups, and how far reports move in it."""
     mechanism = protocol.mechanism
     if mechanism is None:
         raise NotProven("the groups are not known yet: they follow from the places of people")
@@ -182,6 +176,9 @@ def _described(
     grouping = mechanism.grouping
     alphas = mechanism.per_group(marked=marked or protocol.marked)
     together = grouping.sizes > 1
+    held = alphas[together]
+    # A person alone has no order to hide, and so no α.
+    each = [a if several else None for a, several in zip(alphas.tolist(), together, strict=True)]
     return {
         "theta": _finite(mechanism.theta),
         "sensitivity": mechanism.sensitivity,
@@ -191,21 +188,11 @@ def _described(
         "group_count": grouping.count,
         "largest_group": grouping.largest,
         "people_alone": mechanism.alone,
-        "local_alpha": _finite(protocol.local_alpha) if together.any() else None,
-        "median_alpha": _median(alphas[together]),
-        "group_alpha": _each(alphas, together) if alphas.size <= _MOST_LISTED else None,
+        "local_alpha": _finite(protocol.local_alpha) if held.size else None,
+        "median_alpha": float(np.quantile(held, 0.5, method="higher")) if held.size else None,
+        "group_alpha": each if alphas.size <= _MOST_LISTED else None,
         **({} if mechanism.sensitivity else {"shuffled": _UNCHANGED}),
     }
-
-
-def _each(alphas: NDArray[np.float64], together: NDArray[np.bool_]) -> list[float | None]:
-    """The α of each group; none for somebody alone, of whom nothing is promised."""
-    found = zip(alphas.tolist(), together.tolist(), strict=True)
-    return [alpha if several else None for alpha, several in found]
-
-
-def _median(alphas: NDArray[np.float64]) -> float | None:
-    return float(np.quantile(alphas, 0.5, method="higher")) if alphas.size else None
 
 
 def _finite(value: float) -> float | None:

@@ -1,7 +1,7 @@
 """The shuffle of one crowd: its groups, its reference order, and how closely it keeps to that.
 
 Everything here is a function of public places and parameters alone, never of a report: the order is
-fixed, its exact sensitivity follows, and θ is the largest that keeps the promised α.
+fixed, its exact sensitivity follows, and θ is the largest that keeps the guaranteed α.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Mechanism:
     order: ReferenceOrder
     distance: Distance
     values: int | None
-    """How many different values a report can take; none for any number."""
+    """Number of values that a report can take; none for any number."""
     target: float | None
-    """The α that is promised; none where θ is given instead."""
+    """The α of the guarantee; none where θ is given instead."""
     fixed: float | None = None
     """The θ that is given instead of an α."""
 
@@ -47,11 +47,11 @@ class Mechanism:
 
     @cached_property
     def sensitivities(self) -> NDArray[np.int64]:
-        """How sensitive the distance is to the order inside each group."""
+        """Sensitivity of the distance to the order inside each group."""
         return self.sensitivities_of(self.grouping, self.values)
 
     def sensitivities_of(self, grouping: Grouping, values: int | None = None) -> NDArray[np.int64]:
-        """The same for other groups of the same people, and reports of so many values."""
+        """Sensitivity for any groups of the same people, and reports of so many values."""
         if grouping.n != self.grouping.n:
             raise InvalidCrowd(
                 f"the groups must be of the same {self.grouping.n} people, got {grouping.n}"
@@ -67,7 +67,7 @@ class Mechanism:
 
     @cached_property
     def width(self) -> int:
-        """How far apart in the order two people of one group can be."""
+        """The largest distance in the order between two people of one group."""
         return int(sensitivity.widths(self.grouping, self.order.ranks).max(initial=0))
 
     @property
@@ -77,7 +77,7 @@ class Mechanism:
 
     @cached_property
     def theta(self) -> float:
-        """How closely the shuffle keeps to the order; infinite where it changes nothing."""
+        """Closeness of the shuffle to the order; infinite where it changes nothing."""
         if not self.sensitivity:
             return np.inf
         if self.fixed is not None:
@@ -86,11 +86,11 @@ class Mechanism:
 
     @property
     def alpha(self) -> float:
-        """The promise for these groups, rounded up."""
+        """The α for these groups, rounded up."""
         return alpha_of(self.theta, self.sensitivity)
 
     def alpha_for(self, grouping: Grouping, *, marked: bool = False) -> float:
-        """The promise of the same shuffle for any other groups, after the fact.
+        """The α of the same shuffle for any other groups, after the fact.
 
         ``marked``: reports that say the same can be told apart, if only one's own.
         """
@@ -99,32 +99,29 @@ class Mechanism:
 
     @cached_property
     def marked_alpha(self) -> float:
-        """The promise where reports that say the same can be told apart, if only one's own."""
+        """The α where reports that say the same can be told apart, if only one's own."""
         return self.alpha if self.values is None else self.alpha_for(self.grouping, marked=True)
 
     def per_group(self, *, marked: bool = False) -> NDArray[np.float64]:
-        """The α of each group, rounded up; the largest is that of the promise."""
+        """The α of each group, rounded up; the largest is that of the guarantee."""
         each_group = self.sensitivities_of(self.grouping) if marked else self.sensitivities
         distinct, where = np.unique(each_group, return_inverse=True)
         return np.array([alpha_of(self.theta, int(each)) for each in distinct])[where]
 
     @cached_property
     def alone(self) -> int:
-        """How many people are in no group with anybody else: no order hides anything of theirs."""
+        """Number of people in no group with anybody else: no order hides anything of theirs."""
         together = np.zeros(self.grouping.n, bool)
-        for block in self.grouping.blocks():
-            together[block.members[np.repeat(np.diff(block.indptr) > 1, np.diff(block.indptr))]] = (
-                True
-            )
+        for _, indptr, members in self.grouping.blocks():
+            sizes = np.diff(indptr)
+            together[members[np.repeat(sizes > 1, sizes)]] = True
         return int(self.grouping.n - together.sum())
 
     def sources(self, rng: np.random.Generator, *, exact: bool = True) -> NDArray[np.int64]:
-        """Whose report each person's place gets: drawn anew, without a look at any report."""
+        """Draw whose report each person's place gets, without a look at any report."""
         n = self.grouping.n
         if not self.sensitivity:
             return np.arange(n)  # everybody is alone in their groups: there is nothing to hide
-        if self.distance == "hamming":
-            tau = hamming_permutation(n, self.theta, rng, exact=exact)
-        else:
-            tau = kendall.kendall_permutation(n, self.theta, rng, exact=exact)
-        return kendall.conjugated(self.order.people, tau)
+        hamming = self.distance == "hamming"
+        draw = hamming_permutation if hamming else kendall.kendall_permutation
+        return kendall.conjugated(self.order.people, draw(n, self.theta, rng, exact=exact))

@@ -4,7 +4,7 @@ They are tagged MessagePack arrays, decoded as strictly as those of
 ``incrowd.protocols.runtime.wire``. A place is public, but a report is not, so that nothing about a
 message may depend on the report: payloads of one survey have one size, and a number always takes
 nine bytes. The names of groups are sent as they are, and counted at the longest that they can be
-(:func:`placed_bytes`). So without cover the length of a message tells how long somebody's names
+(:func:`placed_bytes`). So without cover a message tells by its length how long the names
 are, which is public; with cover there are cells for the longest, and not even that shows.
 """
 
@@ -29,7 +29,7 @@ _GREATEST: Final = 1e150
 _FARTHEST: Final = 2.0**40
 """Beyond so many radii a distance is rounded by a five-hundredth of a radius."""
 _EARTH: Final = (90.0, 180.0)
-"""How far latitude and longitude go."""
+"""Bounds of latitude and longitude."""
 _WIDEST: Final = "\U0010ffff"
 """A character that takes as many bytes as any."""
 
@@ -74,11 +74,11 @@ class PlacedBatch(
 
 @dataclass(frozen=True)
 class PlaceFormat:
-    """What the places of one survey look like."""
+    """Format of the places of one survey."""
 
     kind: PlaceKind
     bounds: tuple[float, ...]
-    """How large each coordinate may be, with either sign."""
+    """Largest size of each coordinate, with either sign."""
 
     @staticmethod
     def of(kind: PlaceKind, axes: int, metric: Metric, radius: float | None) -> PlaceFormat:
@@ -102,7 +102,7 @@ class PlaceFormat:
         return np.asarray((np.abs(points) <= np.array(self.bounds)).all(axis=1))
 
     def fits(self, place: Place) -> bool:
-        """Whether somebody can be there."""
+        """Whether a person can be there."""
         if self.kind == "people":
             return place is None
         if self.kind == "groups":

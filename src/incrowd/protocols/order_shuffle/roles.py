@@ -25,12 +25,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from incrowd.protocols.order_shuffle.messages import (
-    Place,
-    PlacedBatch,
-    PlacedReport,
-    PlaceFormat,
-)
+from incrowd.protocols.order_shuffle.messages import Place, PlacedBatch, PlacedReport, PlaceFormat
 from incrowd.protocols.order_shuffle.simulate import parts, shuffle_of
 from incrowd.protocols.runtime import wire
 from incrowd.protocols.runtime.actor import (
@@ -68,18 +63,13 @@ def make_actor(protocol: OrderShuffle, address: Address, context: ActorContext) 
         return Shuffler(
             protocol, reports.nbytes, places, generator=context.generator, timing=context.timing
         )
-    codes, points, groups = None, None, None
-    if context.value is not None:
-        codes, points, groups = parts(context.value, places)
-    place: Place = None
-    if points is not None:
-        place = points[0].tolist()
-    elif groups is not None:
-        place = groups[0]
+    value = context.value
+    codes, points, groups = (None,) * 3 if value is None else parts(value, places)
+    place: Place = groups[0] if groups is not None else None
     return Device(
         codes,
         protocol.randomizer,
-        place,
+        place if points is None else points[0].tolist(),
         rng=context.generator(),
         sealer=context.sealer,
         backoff=context.timing.backoff,

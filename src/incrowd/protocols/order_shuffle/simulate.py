@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Parts(NamedTuple):
-    """What people say, and where they are; a place that is just a person has neither."""
+    """Codes and places; a place that is just a person has neither points nor groups."""
 
     codes: NDArray[Any]
     points: FloatArray | None
@@ -69,10 +69,5 @@ def collect(protocol: OrderShuffle, values: NDArray[Any], seeds: Seeds) -> Place
     reports = draw(protocol.randomizer, codes, seeds.generator("device", 0))
     sources = shuffle.sources(seeds.generator("shuffler", 0), exact=protocol.exact)
     return Placed(
-        rounds=(reports[sources],),
-        sent=len(values),
-        who=who,
-        at=who,
-        points=points,
-        groups=groups,
+        rounds=(reports[sources],), sent=len(values), who=who, at=who, points=points, groups=groups
     )

@@ -1,4 +1,4 @@
-"""What an order-private shuffle leaves of the data, in people, ranks and kilometres.
+"""Utility of an order-private shuffle, in people, ranks and kilometres.
 
 * Preservation: which share of the reports inside a set of people comes from that same set. For the
   Hamming law it has a closed form (:mod:`.theorems.preservation`); for the Kendall law it is
@@ -6,7 +6,7 @@
 * Meaning: how large groups are, how many ranks a report moves, how far away in space that is, and
   how often a report stays in the group that its place belongs to.
 
-Invariant: what is simulated says so, and nothing here is a promise of privacy.
+Invariant: what is simulated says so, and nothing here is a guarantee.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,6 +25,7 @@ from incrowd.errors import InvalidCrowd, InvalidParameter
 from incrowd.protocols.order_shuffle.groupings.balls import METRICS
 from incrowd.protocols.order_shuffle.groupings.base import Grouping
 from incrowd.protocols.order_shuffle.groupings.geo import apart
+from incrowd.protocols.order_shuffle.orders.reference import ReferenceOrder
 from incrowd.protocols.order_shuffle.samplers import kendall
 from incrowd.protocols.order_shuffle.samplers.hamming import expected_moved, hamming_permutation
 from incrowd.protocols.order_shuffle.theorems.displacement import expected_displacement
@@ -35,29 +36,18 @@ IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 
 _ASKED: Final = 400
-"""So many people are looked up in their groups, whose lists can be long."""
+"""People who are looked up in their groups, whose lists can be long."""
 _CONFIDENCE: Final = 0.95
-
-
-class Ordered(Protocol):
-    """A reference order: the person at each rank."""
-
-    @property
-    def people(self) -> IntArray:
-        """Who stands at each rank."""
 
 
 @dataclass(frozen=True)
 class Preservation:
-    """How many of the reports inside a set came from that set, in each of several draws.
-
-    An estimate by simulation, never a guarantee.
-    """
+    """Reports inside a set that came from that set, in each of several simulated draws."""
 
     size: int
-    """How many people the set has."""
+    """People in the set."""
     kept: tuple[int, ...]
-    """How many of their reports came from the set, draw by draw."""
+    """Reports of theirs that came from the set, draw by draw."""
 
     @property
     def minimum(self) -> float:
@@ -70,10 +60,7 @@ class Preservation:
         return sum(self.kept) / (len(self.kept) * self.size)
 
     def delta(self, eta: float) -> tuple[float, float]:
-        """A 95 % confidence interval of the chance that less than ``eta`` of the reports stay.
-
-        That of Clopper and Pearson, which is never too short.
-        """
+        """95 % interval of Clopper and Pearson for the chance that less than ``eta`` stays."""
         least = self.size - tolerated(self.size, eta)
         trials = len(self.kept)
         lost = sum(kept < least for kept in self.kept)
@@ -90,22 +77,8 @@ class Preservation:
         )
 
 
-def preservation_of_ranks(
-    n: int, ranks: range, theta: float, *, trials: int = 50, seed: int = 0
-) -> Preservation:
-    """Kendall preservation of the people at consecutive ranks, by simulation."""
-    n = checks.crowd(n)
-    if ranks.step != 1 or not 0 <= ranks.start < ranks.stop <= n:
-        raise InvalidParameter(
-            f"ranks must be a range of consecutive ranks from 0 to {n - 1}, got {ranks!r}"
-        )
-    inside = np.zeros(n, dtype=np.bool_)
-    inside[ranks.start : ranks.stop] = True
-    return _simulated(inside, theta, trials, seed)
-
-
 def preservation_of_people(
-    order: Ordered, people: ArrayLike, theta: float, *, trials: int = 50, seed: int = 0
+    order: ReferenceOrder, people: ArrayLike, theta: float, *, trials: int = 50, seed: int = 0
 ) -> Preservation:
     """Kendall preservation of any set of people, by simulation."""
     chosen = np.unique(np.asarray(people, dtype=np.int64))
@@ -114,12 +87,7 @@ def preservation_of_people(
         raise InvalidCrowd(f"people must be some of 0 to {n - 1}")
     inside = np.zeros(n, dtype=np.bool_)
     inside[chosen] = True
-    return _simulated(inside[order.people], theta, trials, seed)
-
-
-def _simulated(inside: NDArray[np.bool_], theta: float, trials: int, seed: int) -> Preservation:
-    """Preservation of the set of ranks that are ``inside``."""
-    seeds = Seeds(seed)
+    inside, seeds = inside[order.people], Seeds(seed)
     kept = []
     for trial in range(checks.integer(trials, "trials", 1)):
         rng = seeds.generator("order-preservation", trial)
@@ -136,21 +104,20 @@ _HARDLY = 0.1
 
 @dataclass(frozen=True)
 class Meaning:
-    """What θ means in people, ranks and space."""
+    """Effect of θ in people, ranks and space."""
 
     people: int
     groups: str
-    """What the groups are."""
     median_group: float
     largest_group: int
     moved: float
-    """How many people are expected to get a report that is not theirs; Hamming only, else n."""
+    """Expected number of people with a report that is not theirs; Hamming only, else n."""
     displacement: float
-    """By how many ranks a report is expected to move."""
+    """Expected number of ranks that a report moves."""
     stayed: float
     """The share of people who got a report of their own group: an estimate from one draw."""
     asked: int
-    """Of how many people that is the share."""
+    """People of whom that is the share."""
     median_distance: float | None = None
     """Between a place and where its report came from: an estimate from one draw."""
     most_distance: float | None = None
@@ -196,7 +163,7 @@ class Meaning:
 
 def meaning(
     grouping: Grouping,
-    order: Ordered,
+    order: ReferenceOrder,
     theta: float,
     distance: str = "kendall",
     *,
@@ -204,15 +171,14 @@ def meaning(
     metric: str | None = None,
     seed: int = 0,
 ) -> Meaning:
-    """What a shuffle with this θ does to reports, partly from one seeded draw.
+    """Describe the effect of a shuffle with this θ, partly from one seeded draw.
 
-    ``points`` are the places of the people, as rows of coordinates; for the metric "haversine" they
-    are latitude and longitude in degrees, and distances are in kilometres.
+    ``points`` are the places of people, as rows of coordinates; for the metric "haversine" latitude
+    and longitude in degrees, with distances in kilometres.
     """
     n = grouping.n
     rng = Seeds(seed).generator("order-meaning")
     hamming = distance == "hamming"
-    displacement = expected_displacement(n, theta, distance)
     draw = hamming_permutation if hamming else kendall.kendall_permutation
     sources = kendall.conjugated(order.people, draw(n, theta, rng))
     asked = rng.permutation(n)[:_ASKED]
@@ -229,7 +195,7 @@ def meaning(
         median_group=float(np.median(grouping.sizes)),
         largest_group=grouping.largest,
         moved=expected_moved(n, theta) if hamming else float(n),
-        displacement=displacement,
+        displacement=expected_displacement(n, theta, distance),
         stayed=_stayed(grouping, asked.tolist(), sources),
         asked=asked.size,
         unit=" km" if metric == "haversine" else "",
@@ -238,18 +204,16 @@ def meaning(
 
 
 def _stayed(grouping: Grouping, asked: Sequence[int], sources: IntArray) -> float:
-    """The share of these people who got a report of somebody in their group."""
+    """Share of these people with a report of their group."""
     by_group: dict[int, list[int]] = {}
     for person in asked:
         by_group.setdefault(grouping.group_of(person), []).append(person)
-    stayed = 0
-    for index, people in by_group.items():
-        stayed += int(np.isin(sources[people], grouping.group(index)).sum())
-    return stayed / len(asked)
+    stayed = (np.isin(sources[who], grouping.group(index)) for index, who in by_group.items())
+    return sum(int(each.sum()) for each in stayed) / len(asked)
 
 
 def _apart(points: ArrayLike, sources: IntArray, metric: str) -> FloatArray:
-    """How far each place is from the place whose report it gets."""
+    """Distance of each place from the place whose report it gets."""
     if metric not in METRICS:
         raise InvalidParameter(
             f"metric: {metric!r} is not known; {checks.did_you_mean(str(metric), METRICS)}"
@@ -269,7 +233,4 @@ def _people(count: float) -> str:
 
 
 def _short(value: float) -> str:
-    """Three digits, whole from a hundred on."""
-    if value >= 100 or not math.isfinite(value):
-        return f"{value:,.0f}"
-    return f"{value:.3g}"
+    return f"{value:,.0f}" if value >= 100 or not math.isfinite(value) else f"{value:.3g}"

@@ -1,4 +1,4 @@
-"""Who is in a group with whom: makers of groupings from public side information.
+"""Groupings of people, made from public side information.
 
 ========================  ======================================================================
 :func:`from_points`       everybody within a radius, Euclidean or on the earth
@@ -10,7 +10,7 @@
 :func:`load`              the last two, from a JSON file
 ========================  ======================================================================
 
-None of them takes a value: what is grouped is public.
+None of them takes a value: groups are public.
 """
 
 from __future__ import annotations

@@ -2,21 +2,22 @@
 
 The group of a person is the closed ball around their place, d ≤ r, so that people at one same
 point share one group. Distances are Euclidean in any number of dimensions, or along the surface of
-the earth (:mod:`.geo`), where points on the unit sphere and a chord say who is near.
+the earth (:mod:`.geo`), by a chord between points on the unit sphere.
 
-Nobody is ever left out of a group by rounding: the radius is enlarged by a trillionth and by a few
-units in the last place of the largest coordinate. A larger group only promises more. A radius of 0
-is kept as it is: people at the very same point.
+Nobody is left out of a group by rounding: the radius is enlarged by a trillionth and by a few units
+in the last place of the largest coordinate. A larger group only guarantees more. A radius of 0 is
+kept as it is: people at the very same point.
 
-Only places are held, sorted in rows (:mod:`.kernels`); members are found again whenever they
-are read, which takes about as long as reading them from memory would.
+Only places are held; members are found again by a k-d tree whenever they are read. A tree rounds in
+its own way, so that it is asked for a little more than the radius, and one fixed formula decides
+about places that are neither clearly inside nor clearly outside.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Any
 
@@ -33,6 +34,8 @@ from incrowd.protocols.order_shuffle.groupings.base import (
     IntArray,
     chosen,
     frozen,
+    runs,
+    spans,
 )
 from incrowd.protocols.order_shuffle.groupings.geo import chord, on_sphere
 
@@ -42,6 +45,10 @@ METRICS = ("euclidean", "haversine")
 
 _ENLARGED = 1e-12
 _ROUNDING = 8 * 2.0**-52
+_DOUBT, _TINY = 1e-9, 1e-150
+"""Margins around the radius in which the formula decides: relative, and where squares vanish."""
+_PAIRS = 2**18
+"""Pairs of places that are found at once."""
 _MOST_ROWS = 2**20
 _GREATEST = 1e150
 """Coordinates stay below this, so that squares of their differences are finite."""
@@ -67,10 +74,10 @@ class BallGroups(Grouping):
         *,
         centres: tuple[FloatArray, IntArray] | None = None,
     ) -> None:
-        """Check the places and count who is near; ``centres`` is for groups of absent people.
+        """Check the places and count who is near.
 
-        These are centres of groups, in the coordinates that are searched, and the own one of each
-        person.
+        ``centres``: those of the groups, in the coordinates that are searched, and the own one of
+        each person; for groups around absent people.
         """
         if metric not in METRICS:
             raise InvalidParameter(
@@ -78,39 +85,35 @@ class BallGroups(Grouping):
             )
         if checks.number(radius, "radius") < 0:
             raise InvalidParameter(f"radius must be at least 0, got {radius!r}", field="radius")
-        self.metric = metric
-        self.radius = float(radius)
+        self.metric, self.radius = metric, float(radius)
         self.points = checked_points(points, metric)
-        self.n = len(self.points)
-        self.words = _words(self.radius, metric)
+        self.n, self.words = len(self.points), _words(self.radius, metric)
+        searched, reach = self.points, self.radius
         if metric == "haversine":
             searched, reach = on_sphere(self.points), chord(self.radius)
-        else:
-            searched, reach = self.points, self.radius
         if reach:
             reach += _ENLARGED * reach + _ROUNDING * float(np.abs(searched).max())
-        self._grid = _Grid.of(searched, reach)
-        if centres is None:
-            centres = self._grid.places, self._grid.place_of
-        self._find(*centres)
+        self._places = _Places(searched, reach)
+        self._find(*(centres or (self._places.points, self._places.place_of)))
 
     def _find(self, centres: FloatArray, centre_of: IntArray) -> None:
-        """Keep the centres that have somebody near; all around which everybody is are one."""
-        sizes, places = self._grid.counts(centres)
+        """Keep the centres with people near; all around which everybody is are one."""
+        weights = np.diff(self._places.people_indptr)
+        sizes, near = np.empty((2, len(centres)), np.int64)
+        for first, end, centre, place in self._places.near(centres):
+            sizes[first:end] = np.bincount(centre, weights[place], end - first)
+            near[first:end] = np.bincount(centre, minlength=end - first)
         kept = sizes > 0
         everybody = np.flatnonzero(sizes == self.n)
         kept[everybody[1:]] = False
         group = np.cumsum(kept) - 1
-        if everybody.size:
-            group[everybody] = group[everybody[0]]
-        self._centres = centres[kept]
-        self._group_of = frozen(group[centre_of])
-        self._sizes = frozen(sizes[kept])
-        self._places = places[kept]
+        group[everybody] = group[everybody[:1]]
+        self._centres, self._near = centres[kept], near[kept]
+        self._group_of, self._sizes = frozen(group[centre_of]), frozen(sizes[kept])
 
     @property
     def sizes(self) -> IntArray:
-        """How many people each group has."""
+        """Number of people of each group."""
         return self._sizes
 
     @cached_property
@@ -128,10 +131,17 @@ class BallGroups(Grouping):
         return self._group_of
 
     def _members(self, first: int, end: int) -> Block:
-        indptr = np.zeros(end - first + 1, np.int64)
-        np.cumsum(self._sizes[first:end], out=indptr[1:])
-        near = self._grid.near(self._centres[first:end], int(self._places[first:end].sum()))
-        return Block(first, indptr, self._grid.people_at(near, int(indptr[-1])))
+        indptr = np.append(0, np.cumsum(self._sizes[first:end]))
+        at, people = self._places.people_indptr, self._places.people
+        members = (runs(at, people, places) for places in self._listed(first, end))
+        return Block(first, indptr, _joined(members, np.empty(indptr[-1], np.int64)))
+
+    def _listed(self, first: int, end: int) -> Iterator[IntArray]:
+        """The places of some groups, one group after another, increasing in each."""
+        found = self._places.near(self._centres[first:end], self._near[first:end])
+        for *_, centre, place in found:
+            keys = place, place >> 16, centre  # Sixteen bits at a time, which is the fastest.
+            yield place[np.lexsort([key.astype(np.uint16) for key in keys])]
 
     def subset(self, people: ArrayLike) -> BallGroups:
         """The same balls when only these people take part, also those around absent people."""
@@ -141,34 +151,38 @@ class BallGroups(Grouping):
 
     def incidence(self) -> Incidence | None:
         """Which places are in which group, or None where that is too large to hold."""
-        total = int(self._places.sum())
-        if total > MOST_HELD:
+        indptr = np.append(0, np.cumsum(self._near))
+        if indptr[-1] > MOST_HELD:
             return None
-        grid = self._grid
-        indptr = np.zeros(self.count + 1, np.int64)
-        np.cumsum(self._places, out=indptr[1:])
-        own = self._group_of[grid.people[grid.people_indptr[:-1]]]
-        near = grid.near(self._centres, total)
-        return Incidence(grid.people_indptr, grid.people, own, indptr, near)
+        atoms = _joined(self._listed(0, self.count), np.empty(indptr[-1], np.int32))
+        at, people = self._places.people_indptr, self._places.people
+        return Incidence(at, people, self._group_of[people[at[:-1]]], indptr, atoms)
 
     def breadth_first(self) -> IntArray:
         """People by a breadth-first search from the largest group, without listing any group.
 
         The same as a search over :meth:`incidence`, for groups of any size.
         """
-        from incrowd.protocols.order_shuffle.groupings.kernels import search_near
-
-        grid = self._grid
-        own = self._sizes[self._group_of[grid.people[grid.people_indptr[:-1]]]]
-        order = np.empty(own.size, np.int64)
-        _, along, rows = grid.searched(grid.places)
-        roots = np.argsort(-own, kind="stable")
-        search_near(*grid.sorted, along, rows, grid.reach, roots, order)
-        return np.argsort(np.argsort(order)[grid.place_of], kind="stable")
+        own = self._group_of[self._places.people[self._places.people_indptr[:-1]]]
+        points, reached, order = self._places.points, np.zeros(own.size, bool), []
+        for root in np.argsort(-self._sizes[own], kind="stable"):
+            level = np.array([] if reached[root] else [root], np.int64)
+            reached[level] = True
+            while level.size:
+                order.append(level)
+                found = []
+                for *_, centre, place in self._places.near(points[level], self._near[own[level]]):
+                    new = ~reached[place]
+                    place = place[new][np.lexsort((place[new], centre[new]))]
+                    found.append(place[np.sort(np.unique(place, return_index=True)[1])])
+                    reached[place] = True
+                level = np.concatenate(found)
+        rank = np.argsort(np.concatenate(order))
+        return np.argsort(rank[self._places.place_of], kind="stable")
 
     def by_place(self) -> IntArray:
         """All people, those at one place one after another."""
-        return self._grid.people
+        return self._places.people
 
     def plane(self) -> FloatArray:
         """Everybody's coordinates, those of the earth flattened around the middle of all people.
@@ -184,98 +198,74 @@ class BallGroups(Grouping):
         return np.column_stack([latitude, east * np.cos(np.radians(latitude.mean()))])
 
 
-@dataclass(frozen=True, eq=False)
-class _Grid:
-    """Distinct places, sorted by rows and along them, and who is there."""
+class _Places:
+    """Distinct places, their people, and a tree that finds the places near a point."""
 
-    reach: float
-    places: FloatArray
-    place_of: IntArray
-    people_indptr: IntArray
-    people: IntArray
-    across: int
-    """The coordinate that is cut into rows."""
-    along: int
-    """The coordinate by which rows are sorted."""
-    lowest: float
-    height: float
-    rows: IntArray
-    starts: IntArray
+    def __init__(self, points: FloatArray, reach: float) -> None:
+        """Number places row by row, rows as high as the reach: neighbours have close numbers."""
+        from scipy.spatial import cKDTree
 
-    @classmethod
-    def of(cls, points: FloatArray, reach: float) -> _Grid:
-        """Rows across the widest coordinate but one, sorted along the widest."""
         spread = np.ptp(points, axis=0)
         wide = np.argsort(-spread, kind="stable")
-        along, across = int(wide[0]), int(wide[min(1, wide.size - 1)])
-        lowest = float(points[:, across].min())
-        # A little more than the radius, so that rounding puts nobody two rows away.
-        height = max(reach * (1 + 1e-6), float(spread[across]) / _MOST_ROWS) or 1.0
-        row = ((points[:, across] - lowest) // height).astype(np.int64)
-        order = np.lexsort((*points.T, points[:, along], row))
-        ordered = points[order]
-        new = np.ones(len(points), bool)
-        new[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
-        place_of = np.empty(len(points), np.int64)
-        place_of[order] = np.cumsum(new) - 1
-        first = np.flatnonzero(new)
-        rows, starts = np.unique(row[order][first], return_index=True)
-        return cls(
-            reach,
-            np.ascontiguousarray(ordered[first]),
-            place_of,
-            np.append(first, len(points)),
-            order,
-            across,
-            along,
-            lowest,
-            height,
-            rows,
-            np.append(starts, first.size),
-        )
+        across = points[:, wide[min(1, wide.size - 1)]]
+        self.reach, self.along = reach, int(wide[0])
+        height = max(reach * (1 + 1e-6), float(np.ptp(across)) / _MOST_ROWS) or 1.0
+        row = (across - across.min()) // height
+        self.people = np.lexsort((*points.T, points[:, self.along], row))
+        ordered = points[self.people]
+        new = np.append(True, (ordered[1:] != ordered[:-1]).any(axis=1))
+        self.place_of = np.empty(len(points), np.int64)
+        self.place_of[self.people] = np.cumsum(new) - 1
+        self.people_indptr = np.append(np.flatnonzero(new), len(points))
+        self.points = ordered[new]
+        self._tree = cKDTree(self.points)
 
-    def searched(self, centres: FloatArray) -> tuple[FloatArray, FloatArray, IntArray]:
-        """Points to search around, how far along they are, and their rows."""
-        rows = ((centres[:, self.across] - self.lowest) // self.height).astype(np.int64)
-        return centres, np.ascontiguousarray(centres[:, self.along]), rows
+    def near(
+        self, centres: FloatArray, counts: IntArray | None = None
+    ) -> Iterator[tuple[int, int, IntArray, IntArray]]:
+        """Pairs of centre and place that are near, in no order, for a range of centres at a time.
 
-    @cached_property
-    def sorted(self) -> tuple[FloatArray, FloatArray, IntArray, IntArray]:
-        """What is searched: places, how far along they are, rows and where these start."""
-        return self.places, np.ascontiguousarray(self.places[:, self.along]), self.rows, self.starts
+        Yields the range, and of all pairs the centre, counted from the first, and the place; at
+        most 2^16 centres at a time. ``counts``: about how many places are near each, if known.
+        """
+        from scipy.spatial import cKDTree
 
-    def counts(self, centres: FloatArray) -> tuple[IntArray, IntArray]:
-        """How many people and how many places are near each centre."""
-        from incrowd.protocols.order_shuffle.groupings.kernels import count_near
+        wide, narrow = self.reach * (1 + _DOUBT) + _TINY, self.reach * (1 - _DOUBT) - _TINY
+        if counts is None:
+            counts = np.asarray(self._tree.query_ball_point(centres, wide, return_length=True))
+        for first, end in spans(counts + _PAIRS // 2**16, _PAIRS):
+            here = centres[first:end]
+            found = cKDTree(here).sparse_distance_matrix(self._tree, wide, output_type="ndarray")
+            centre, place = found["i"], found["j"]
+            doubtful = np.flatnonzero(found["v"] > narrow)
+            if doubtful.size:
+                near = np.ones(centre.size, bool)
+                near[doubtful] = self.within(here[centre[doubtful]], self.points[place[doubtful]])
+                centre, place = centre[near], place[near]
+            yield first, end, centre, place
 
-        people = np.empty(len(centres), np.int64)
-        places = np.empty(len(centres), np.int64)
-        weights = np.diff(self.people_indptr)
-        searched = self.searched(centres)
-        count_near(*self.sorted, weights, *searched, self.reach, people, places)
-        return people, places
+    def within(self, here: FloatArray, there: FloatArray) -> NDArray[np.bool_]:
+        """The rule that decides, row by row; squares are summed in the order of coordinates."""
+        square = np.zeros(len(here))
+        for a, b in zip(here.T, there.T, strict=True):
+            square += (a - b) ** 2
+        from_, to = here[:, self.along], there[:, self.along]
+        inside = (from_ - self.reach <= to) & (to <= from_ + self.reach)
+        return np.asarray(inside & (square <= self.reach * self.reach))
 
-    def near(self, centres: FloatArray, total: int) -> NDArray[np.int32]:
-        """The places near each centre, of which there are ``total``, increasing for each."""
-        from incrowd.protocols.order_shuffle.groupings.kernels import list_near
 
-        found = np.empty(total, np.int32)
-        list_near(*self.sorted, *self.searched(centres), self.reach, found)
-        return found
-
-    def people_at(self, places: NDArray[np.int32], total: int) -> IntArray:
-        """The people at some places, of whom there are ``total``."""
-        from incrowd.protocols.order_shuffle.groupings.kernels import list_near_people
-
-        found = np.empty(total, np.int64)
-        list_near_people(places, self.people_indptr, self.people, found)
-        return found
+def _joined(parts: Iterable[NDArray[Any]], out: NDArray[Any]) -> NDArray[Any]:
+    filled = 0
+    for part in parts:
+        out[filled : filled + part.size] = part
+        filled += part.size
+    return out
 
 
 def checked_points(points: ArrayLike, metric: str) -> FloatArray:
     """One row of finite coordinates per person, in one form for each place."""
     try:
-        found: FloatArray = np.array(points, dtype=np.float64)
+        found: FloatArray = np.array(points, dtype=np.float64, order="C")
     except (TypeError, ValueError):
         raise InvalidParameter("points must be numbers, with as many columns in each row") from None
     if found.ndim == 1:
@@ -304,11 +294,7 @@ def checked_points(points: ArrayLike, metric: str) -> FloatArray:
         found[found[:, 1] == -180, 1] = 180.0
         found[np.abs(found[:, 0]) == 90, 1] = 0.0
     found += 0.0  # No −0.
-    return _fixed(found)
-
-
-def _fixed(array: NDArray[Any]) -> NDArray[Any]:
-    return frozen(np.ascontiguousarray(array))
+    return frozen(found)
 
 
 def _words(radius: float, metric: str) -> str:

@@ -1,8 +1,8 @@
-"""Groups of people among whom order is private: what every grouping can tell.
+"""Groups of people among whom order is private: the base of all groupings.
 
 A *grouping* is a family of sets of people that may overlap, with everybody in at least one. It
 comes from public side information alone: coordinates, labels, a graph, or lists. Order privacy is
-promised for each group by itself, so that a family is known by its distinct sets; in which order
+guaranteed for each group by itself, so that a family is known by its distinct sets; in which order
 they are given, or how often, does not matter.
 
 People are 0, …, n−1 and so are groups. Families can be far larger than memory: a hundred thousand
@@ -46,7 +46,7 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Incidence:
-    """Who is in which group, by atoms: people who share all their groups."""
+    """Membership in groups, by atoms: people who share all their groups."""
 
     people_indptr: IntArray
     people: IntArray
@@ -59,14 +59,13 @@ class Incidence:
 
     @property
     def weights(self) -> IntArray:
-        """How many people each atom has."""
+        """Number of people of each atom."""
         return np.diff(self.people_indptr)
 
     def spread(self, order: NDArray[Any]) -> IntArray:
         """An order of people from one of atoms: those of an atom one after another."""
-        weights = self.weights[order]
-        starts = np.repeat(self.people_indptr[order] - np.cumsum(weights) + weights, weights)
-        return self.people[starts + np.arange(self.people.size)]
+        found: IntArray = runs(self.people_indptr, self.people, order)
+        return found
 
     def matrix(self) -> sparse.csr_array[Any]:
         """Groups by atoms, with ones where an atom is in a group."""
@@ -92,22 +91,19 @@ class Grouping(ABC):
     """
 
     n: int
-    """How many people there are."""
+    """Number of people."""
     words: str
-    """What the groups are, for readers: "everybody within 5 km"."""
+    """The groups in words, for readers: "everybody within 5 km"."""
 
     @property
     @abstractmethod
     def sizes(self) -> IntArray:
-        """How many people each group has."""
+        """Number of people of each group."""
 
     @property
     @abstractmethod
     def digest(self) -> str:
-        """A SHA-256 in hexadecimal, of how many people there are and of what makes the groups.
-
-        Groupings with the same digest have the same groups.
-        """
+        """A SHA-256 in hexadecimal: groupings with the same digest have the same groups."""
 
     @property
     @abstractmethod
@@ -115,15 +111,12 @@ class Grouping(ABC):
         """The own group of each person, or else the largest that they are in (the first such)."""
 
     def blocks(self, entries: int = 2**24) -> Iterator[Block]:
-        """All groups, about ``entries`` members at a time, and at least one group.
-
-        The members of a group come in no order.
-        """
+        """All groups, about ``entries`` members at a time; those of a group in no order."""
         for first, end in spans(self.sizes, entries):
             yield self._members(first, end)
 
     def group_of(self, person: int) -> int:
-        """The own group of a person, or else the largest that they are in (the first of such)."""
+        """The entry of :attr:`own` for a person."""
         if not 0 <= person < self.n:
             raise InvalidParameter(f"person {person} is not one of 0 to {self.n - 1}")
         return int(self.own[person])
@@ -134,11 +127,11 @@ class Grouping(ABC):
 
     @abstractmethod
     def incidence(self) -> Incidence | None:
-        """Who is in which group, or None where that is too large to hold."""
+        """Membership by atoms, or None where that is too large to hold."""
 
     @property
     def count(self) -> int:
-        """How many groups there are."""
+        """Number of groups."""
         return int(self.sizes.size)
 
     @cached_property
@@ -155,20 +148,6 @@ class Grouping(ABC):
     @abstractmethod
     def _members(self, first: int, end: int) -> Block:
         """The groups from ``first`` up to ``end``."""
-
-    def star(self) -> sparse.csr_array[Any] | None:
-        """People joined with those of their own group, or None where that is too large to hold."""
-        from scipy import sparse
-
-        found = self.incidence()
-        if found is None:
-            return None
-        weights = found.weights
-        if int(weights @ self.sizes[found.own]) > MOST_HELD // 2:
-            return None
-        ones = np.ones(self.n, bool)
-        lift = sparse.csr_array((ones, found.people, found.people_indptr), (found.own.size, self.n))
-        return sparse.csr_array(lift.T @ found.star() @ lift)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Grouping):
@@ -195,6 +174,15 @@ def spans(sizes: IntArray, entries: int) -> Iterator[tuple[int, int]]:
         first, taken = end, int(ends[end - 1])
 
 
+def runs(indptr: IntArray, values: NDArray[Any], picked: NDArray[Any]) -> Any:
+    """The runs ``values[indptr[k]:indptr[k + 1]]`` of the picked k, none of them empty, in turn."""
+    if values.size == indptr.size - 1:
+        return values[picked]
+    lengths = indptr[picked + 1] - indptr[picked]
+    ends = np.cumsum(lengths)
+    return values[np.repeat(indptr[picked] - ends + lengths, lengths) + np.arange(lengths.sum())]
+
+
 def chosen(people: ArrayLike, n: int) -> IntArray:
     """Distinct people of 0, …, n−1, at least one."""
     picked = np.asarray(people)
@@ -212,6 +200,6 @@ def chosen(people: ArrayLike, n: int) -> IntArray:
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:
-    """The same array, which nobody can write to."""
+    """The same array, read-only."""
     array.flags.writeable = False
     return array

@@ -37,7 +37,7 @@ def load(path: str | Path, n: int | None = None) -> ListedGroups:
 
 
 def read_json(path: str | Path, wanted: str) -> Any:
-    """What a JSON file holds; ``wanted`` says what to write into it instead of what is there."""
+    """Read a JSON file; errors say to write ``wanted`` into it."""
     path = Path(path)
     try:
         text = path.read_text(encoding="utf-8-sig")

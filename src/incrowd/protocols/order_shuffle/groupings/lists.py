@@ -27,6 +27,7 @@ from incrowd.protocols.order_shuffle.groupings.base import (
     IntArray,
     chosen,
     frozen,
+    runs,
 )
 
 _AT_ONCE = 2**22
@@ -71,23 +72,19 @@ class ListedGroups(Grouping):
                         f"{words}: these groups have more than {MOST_HELD:,} members in all, too"
                         " many to hold; make them smaller"
                     )
-        self._indptr = np.zeros(len(kept) + 1, np.int64)
-        np.cumsum([group.size for group in kept], out=self._indptr[1:])
+        self._indptr = np.cumsum([0, *(group.size for group in kept)], dtype=np.int64)
         self._flat: NDArray[np.int32] = np.concatenate(kept)
         self._names = list(known)
         self._owned = frozen(np.array(index, np.int64)) if owners else None
 
     @cached_property
     def sizes(self) -> IntArray:
-        """How many people each group has."""
+        """Number of people of each group."""
         return frozen(np.diff(self._indptr))
 
     @cached_property
     def digest(self) -> str:
-        """A SHA-256 of the number of people, of the groups in whatever order, and of owners.
-
-        Of groups that are lined up, the order counts.
-        """
+        """A SHA-256 of people, groups and owners; the order counts only if groups are lined up."""
         found = hashlib.sha256(f"{'lines' if self._lined_up else 'lists'} {self.n} ".encode())
         found.update(b"".join(self._names if self._lined_up else sorted(self._names)))
         if self._owned is not None:
@@ -111,10 +108,8 @@ class ListedGroups(Grouping):
         picked = chosen(people, self.n)
         number = np.full(self.n, -1, np.int64)
         number[picked] = np.arange(picked.size)
-        left: list[NDArray[Any]] = []
-        for index in range(self.count):
-            members = number[self._flat[self._indptr[index] : self._indptr[index + 1]]]
-            left.append(np.sort(members[members >= 0]))
+        renumbered = np.split(number[self._flat], self._indptr[1:-1])
+        left = [np.sort(members[members >= 0]) for members in renumbered]
         if self._owned is None:
             groups = (group for group in left if group.size)
             return ListedGroups(picked.size, groups, self.words, lined_up=self._lined_up)
@@ -126,27 +121,22 @@ class ListedGroups(Grouping):
         return found
 
     def incidence(self) -> Incidence:
-        """Who is in which group; everybody is an atom.
+        """Membership with everybody as an atom; groups in the order of their members.
 
-        Groups come in the order of their members, so that it does not matter how they were listed,
-        unless they are lined up.
+        So it does not matter in which order they were listed, unless they are lined up.
         """
         listed = range(self.count)
         order = np.array(listed if self._lined_up else sorted(listed, key=self._sorting), np.int64)
         place = np.empty(self.count, np.int64)
         place[order] = np.arange(self.count)
-        sizes = self.sizes[order]
-        indptr = np.append(0, np.cumsum(sizes))
-        entries = np.repeat(self._indptr[order] - indptr[:-1], sizes) + np.arange(self._flat.size)
-        everybody = np.arange(self.n + 1)
-        flat = self._flat[entries]
+        indptr, everybody = np.append(0, np.cumsum(self.sizes[order])), np.arange(self.n + 1)
+        flat = runs(self._indptr, self._flat, order)
         own = place[self._owned] if self._owned is not None else _largest(self.n, indptr, flat)
         return Incidence(everybody, everybody[:-1], own, indptr, flat)
 
     def _sorting(self, index: int) -> tuple[list[int], bytes]:
-        begin = self._indptr[index]
-        first = self._flat[begin : min(begin + _COMPARED, self._indptr[index + 1])]
-        return first.tolist(), self._names[index]
+        begin, end = self._indptr[index : index + 2]
+        return self._flat[begin:end][:_COMPARED].tolist(), self._names[index]
 
 
 def _largest(n: int, indptr: IntArray, members: NDArray[np.int32]) -> IntArray:
@@ -288,15 +278,11 @@ def _distinct(given: object, person: int) -> set[Any]:
 def from_graph(graph: Graph, radius: int) -> ListedGroups:
     """Everybody within ``radius`` steps in a graph: one group around each person."""
     steps = checks.integer(radius, "radius", 0)
-    if steps == 0:
-        words = "everybody alone"
-    else:
-        words = f"everybody within {steps} step{'s' if steps > 1 else ''}"
+    words = f"everybody within {steps} step{'s' * (steps > 1)}" if steps else "everybody alone"
     return ListedGroups(graph.n, _within(graph, steps), words, owners=True)
 
 
 def _within(graph: Graph, steps: int) -> Iterator[NDArray[np.int32]]:
-    """The people within some steps of each person, increasing."""
     from scipy import sparse
 
     everybody = sparse.eye_array(graph.n, dtype=bool, format="csr")

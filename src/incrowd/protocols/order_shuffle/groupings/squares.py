@@ -3,12 +3,12 @@
 Balls around people overlap, so that no line through a plane keeps them all together, and the worst
 of them decides how much has to be shuffled. Squares do not overlap: along a Hilbert curve over the
 grid each one is a run of neighbours on the line, which is the least that a group of its size can
-cost, and squares that follow each other share a side. What is hidden is who of a square said what;
-between people on two sides of a border the promise is that for other groups, stated after the fact.
+cost, and squares that follow each other share a side. Order is hidden inside a square; between
+people on two sides of a border the guarantee is that for other groups, stated after the fact.
 
-The grid is fixed by its side alone, not by who takes part: a square is the same whoever comes. On
-the earth it has rows between parallels, and each row is cut along meridians by the width of a
-degree in its middle: squares are as wide there as they are high.
+The grid is fixed by its side alone, not by the people who take part. On the earth it has rows
+between parallels, and each row is cut along meridians by the width of a degree in its middle:
+squares are as wide there as they are high.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from incrowd.protocols.order_shuffle.orders.coordinates import CURVE, along_hilb
 FloatArray = NDArray[np.float64]
 
 _NARROWEST = 1e-9
-"""How narrow a degree of longitude is taken to be at the poles, as a share."""
+"""The least width of a degree of longitude, as a share of that at the equator."""
 
 
 def from_cells(points: ArrayLike, side: float, metric: str = "euclidean") -> ListedGroups:

@@ -21,7 +21,7 @@ FloatArray = NDArray[np.float64]
 _DIRECTIONS = 16
 _LEVELS = 16
 CURVE = 2**_LEVELS
-"""A Hilbert curve passes through so many rows of as many cells."""
+"""Rows of a Hilbert curve, each of as many cells."""
 _WIDTHS = (1, 2, 4)
 
 
@@ -53,17 +53,14 @@ def hilbert(grouping: BallGroups) -> Iterator[IntArray]:
 
 
 def along_hilbert(column: IntArray, row: IntArray) -> IntArray:
-    """How far along the curve cells are: quadrant by quadrant, turned and mirrored as it goes."""
+    """Distances of cells along the curve: quadrant by quadrant, turned and mirrored as it goes."""
     x, y, far = column.copy(), row.copy(), np.zeros(column.size, np.int64)
     side = CURVE // 2
     while side:
         right, upper = (x & side) > 0, (y & side) > 0
         far += side * side * ((3 * right) ^ upper)
         mirrored = right & ~upper
-        x, y = (
-            np.where(mirrored, CURVE - 1 - x, x),
-            np.where(mirrored, CURVE - 1 - y, y),
-        )
+        x, y = (np.where(mirrored, CURVE - 1 - x, x), np.where(mirrored, CURVE - 1 - y, y))
         x, y = np.where(upper, x, y), np.where(upper, y, x)
         side //= 2
     return far

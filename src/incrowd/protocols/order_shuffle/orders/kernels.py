@@ -17,22 +17,15 @@ What ``anneal`` draws comes from a fixed seed: the same groups always give the s
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
+
+from incrowd.protocols.order_shuffle.compiled import compiled
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 SmallArray = NDArray[np.int32]
-_Loop = TypeVar("_Loop", bound=Callable[..., Any])
-
-
-def _compiled(loop: _Loop) -> _Loop:
-    return cast(_Loop, numba.njit(cache=True, nogil=True)(loop))
-
 
 _COLD = 0.05
 """By how much the sum may grow in a swap, on average, where the worst group counts as one."""
@@ -41,7 +34,7 @@ _CONTEST = 16
 _SEED = 88172645463325252
 
 
-@_compiled
+@compiled
 def breadth_first(
     roots: IntArray,
     own: IntArray,
@@ -93,7 +86,7 @@ def breadth_first(
     return end
 
 
-@_compiled
+@compiled
 def _apart(start: int, weight: int, middle: int) -> int:
     """Σ|k − middle| over k = start, …, start + weight − 1."""
     inside = middle - start
@@ -105,7 +98,7 @@ def _apart(start: int, weight: int, middle: int) -> int:
     return inside * (inside + 1) // 2 + after * (after + 1) // 2
 
 
-@_compiled
+@compiled
 def measure(
     order: IntArray,
     weights: IntArray,
@@ -147,7 +140,7 @@ def measure(
     return top
 
 
-@_compiled
+@compiled
 def pull(
     order: IntArray,
     weights: IntArray,
@@ -160,7 +153,7 @@ def pull(
     ranks: FloatArray,
     out: FloatArray,
 ) -> None:
-    """How strongly each atom is drawn up or down the order, and the rank of its middle.
+    """Put the force on each atom up or down the order into ``out``, and its middle into ``ranks``.
 
     A group draws its members towards its median with the force e^((cost − top) / temperature).
     """
@@ -179,7 +172,7 @@ def pull(
         rank += weights[atom]
 
 
-@_compiled
+@compiled
 def _uniform(state: NDArray[np.uint64]) -> float:
     """The next number of Marsaglia's xorshift generator, in [0, 1)."""
     s = state[0]
@@ -190,7 +183,7 @@ def _uniform(state: NDArray[np.uint64]) -> float:
     return float(s >> np.uint64(11)) * 2.0**-53
 
 
-@_compiled
+@compiled
 def anneal(
     order: IntArray,
     people_indptr: IntArray,

@@ -1,4 +1,4 @@
-"""Reference orders: along what reports are laid before they are shuffled.
+"""Reference orders, along which reports are laid before they are shuffled.
 
 The order is public, found from the groups alone, and any order is as private as any other: α is
 θ times the exact sensitivity of the order that is used. A less sensitive order lets θ be larger
@@ -75,7 +75,7 @@ METHODS = ("best", *_SORTED, *_SEARCHED)
 
 
 def lacking(method: str, *, axes: int, radius: float | None) -> str | None:
-    """What a method needs and these groups lack; none where it applies.
+    """Name the need of a method that these groups lack; none where it applies.
 
     ``axes``: how many coordinates places have, 0 for groups that are not balls around places.
     """
@@ -109,14 +109,14 @@ class ReferenceOrder:
         return frozen(ranks)
 
     def subset(self, people: IntArray) -> ReferenceOrder:
-        """What is left of the order among some of the people, renumbered as they are named."""
+        """Restrict the order to some of the people, renumbered as they are named."""
         return ReferenceOrder(np.argsort(self.ranks[people]), self.method)
 
 
 def reference_order(
     grouping: Grouping, method: str = "best", *, values: int | None = None
 ) -> ReferenceOrder:
-    """An order for these groups; ``values`` is how many values a report can take, if few."""
+    """Find an order for these groups; ``values`` is how many values a report can take, if few."""
     if method not in METHODS:
         raise InvalidParameter(
             f"method: {method!r} is not known; {checks.did_you_mean(str(method), METHODS)}"
@@ -152,9 +152,7 @@ def _variants(
 
 
 def _least(
-    grouping: Grouping,
-    values: int | None,
-    variants: Iterator[tuple[str, IntArray]],
+    grouping: Grouping, values: int | None, variants: Iterator[tuple[str, IntArray]]
 ) -> ReferenceOrder | None:
     """The least sensitive of some orders, the first of several; fewer where groups are vast."""
     best: ReferenceOrder | None = None
@@ -193,7 +191,7 @@ def _sensitivity(grouping: Grouping, order: ReferenceOrder, values: int | None) 
 
 
 def given_order(order: ArrayLike, n: int | None = None) -> ReferenceOrder:
-    """An order that somebody gives: all people once, the first is at rank 0."""
+    """Take an order as given: all people once, the first at rank 0."""
     found = ReferenceOrder(np.asarray(order), "given")
     if n and found.people.size != n:
         raise InvalidCrowd(
@@ -203,7 +201,7 @@ def given_order(order: ArrayLike, n: int | None = None) -> ReferenceOrder:
 
 
 def read_order(path: str | Path, n: int | None = None) -> ReferenceOrder:
-    """An order from a JSON file that holds a list of all people, the first at rank 0."""
+    """Read an order from a JSON file: a list of all people, the first at rank 0."""
     wanted = "a list of people, such as [2, 0, 1]"
     found = read_json(path, wanted)
     if not isinstance(found, list) or not found or any(type(one) is not int for one in found):

@@ -35,14 +35,14 @@ _FALLING = 0.05
 """The temperature of the descent, as a share of the largest sensitivity."""
 _HOT, _COLD = 0.03, 0.005
 _TIDY = 0.5
-"""What a group as costly as the worst adds to that sum, so that others are not scattered."""
+"""Addition of a group as costly as the worst to that sum, so that others are not scattered."""
 _FIRST_STEP, _LAST_STEP = 0.3, 0.004
 _MOMENTUM = 0.9
 _HARM = 1.3
 
 
 def floor_of(grouping: Grouping, values: int | None = None) -> int:
-    """What no order can beat: the sensitivity of the largest group, with nobody in between.
+    """Lower bound for all orders: the sensitivity of the largest group with no others in between.
 
     With two values that is ⌊m²/4⌋; with more, but not any number, that serves as well.
     """

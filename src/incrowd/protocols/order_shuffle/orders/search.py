@@ -17,7 +17,7 @@ from incrowd.protocols.order_shuffle.groupings.base import Incidence, IntArray
 _MOST_EDGES = 30_000_000
 """Of a graph that is made for reverse Cuthill–McKee."""
 _TURNS = 8
-"""How often a search for the rim starts again at most."""
+"""Most restarts of a search for the rim."""
 
 
 def breadth_first(incidence: Incidence) -> Iterator[IntArray]:
@@ -28,7 +28,7 @@ def breadth_first(incidence: Incidence) -> Iterator[IntArray]:
 
 
 def peripheral(incidence: Incidence) -> Iterator[IntArray]:
-    """In each part that hangs together, from somebody at its rim."""
+    """In each part that hangs together, from its rim."""
     search = _Search(incidence)
     begin = 0
     for root in search.roots:

@@ -1,8 +1,8 @@
 """Mallows draws without floating point: every chance is the very number of the formula.
 
-A promise of pure order privacy bounds ratios of chances, however small. Doubles realise chances to
-about 2⁻⁵³; what is rarer never comes out, and its ratio is not bounded by anything. Here only fair
-words are read and whole numbers compared.
+A guarantee of pure order privacy bounds ratios of chances, however small. Doubles realise chances
+to about 2⁻⁵³; rarer events never come out, and their ratio is not bounded by anything. Here only
+fair words are read and whole numbers compared.
 
 * Codes. With θ = s/t and t a power of 2, a whole X with chances ∝ e^(−X/t) gives ⌊X/s⌋, which is
   geometric with ratio e^−θ, after "The Discrete Gaussian for Differential Privacy" (Canonne,
@@ -92,7 +92,7 @@ def _random_words(count: int, rng: np.random.Generator) -> NDArray[np.uint64]:
 
 
 def _quantile(n: int, theta: float, drawn: int, bits: int) -> int | None:
-    """Where all numbers from drawn/2^bits to (drawn + 1)/2^bits fall; none if that is not sure."""
+    """The q of all numbers from drawn/2^bits to (drawn + 1)/2^bits; none if that is not sure."""
     low, high, scale = _growth(theta, bits + _MARGIN)
     # Weights relative to the likeliest q, as whole multiples of 2^−scale, from below and above.
     mode = min(n, low >> scale)

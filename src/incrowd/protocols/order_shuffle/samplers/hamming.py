@@ -10,11 +10,10 @@ and no derangement has to be found. Proof: ``docs/theory/mallows.md``.
 from __future__ import annotations
 
 import math
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 from incrowd import checks
 from incrowd.errors import InvalidParameter
@@ -23,14 +22,6 @@ from incrowd.protocols.order_shuffle.samplers.exact import exact_pinned
 _DEVIATIONS: Final = 13.0
 _TAIL: Final = 90.0
 """Numbers of pinned ranks beyond so many deviations, and so many more, weigh less than e^−80."""
-
-
-class _Pinned(NamedTuple):
-    """Numbers q of pinned ranks from ``lowest`` on, weighed relative to the likeliest."""
-
-    lowest: int
-    mode: int
-    weights: NDArray[np.float64]
 
 
 def hamming_permutation(
@@ -60,21 +51,9 @@ def expected_moved(n: int, theta: float) -> float:
         return 0.0
     if theta == 0:
         return n - 1.0
-    pinned = _pinned(n, theta)
-    free = n - pinned.lowest - np.arange(pinned.weights.size)
-    return float(pinned.weights @ np.maximum(free - 1, 0) / pinned.weights.sum())
-
-
-def hamming_log_psi(n: int, theta: float) -> float:
-    """The logarithm of Σ_τ e^(−θ·moved) = n!·e^(−θn)·Σ_q (e^θ − 1)^q/q!, q up to n."""
-    n, theta = checks.crowd(n), checked_theta(theta)
-    if math.isinf(theta):
-        return 0.0
-    if theta == 0:
-        return float(gammaln(n + 1))
-    _, mode, weights = _pinned(n, theta)
-    shrink = mode * math.log(-math.expm1(-theta)) - theta * (n - mode)
-    return float(gammaln(n + 1) - gammaln(mode + 1) + shrink + math.log(weights.sum()))
+    lowest, weights = _pinned(n, theta)
+    free = n - lowest - np.arange(weights.size)
+    return float(weights @ np.maximum(free - 1, 0) / weights.sum())
 
 
 def checked_theta(theta: float) -> float:
@@ -89,14 +68,14 @@ def checked_theta(theta: float) -> float:
 
 
 def _draw(n: int, theta: float, rng: np.random.Generator) -> int:
-    lowest, _, weights = _pinned(n, theta)
+    lowest, weights = _pinned(n, theta)
     upto = np.cumsum(weights)
     found = int(np.searchsorted(upto, rng.random() * upto[-1], side="right"))
     return lowest + min(found, weights.size - 1)
 
 
-def _pinned(n: int, theta: float) -> _Pinned:
-    """The law of the number of pinned ranks, for 0 < θ < ∞."""
+def _pinned(n: int, theta: float) -> tuple[int, NDArray[np.float64]]:
+    """The least number of pinned ranks, and the weights from there on, for 0 < θ < ∞."""
     log_mean = theta + math.log(-math.expm1(-theta))
     mode = n if log_mean >= math.log(n) else int(math.exp(log_mean))
     width = int(_DEVIATIONS * math.sqrt(mode) + _TAIL)
@@ -105,4 +84,4 @@ def _pinned(n: int, theta: float) -> _Pinned:
     steps = log_mean - np.log(np.arange(lowest + 1.0, highest + 1))
     below, above = steps[: mode - lowest], steps[mode - lowest :]
     logs = np.concatenate([-np.cumsum(below[::-1])[::-1], [0.0], np.cumsum(above)])
-    return _Pinned(lowest, mode, np.exp(logs))
+    return lowest, np.exp(logs)

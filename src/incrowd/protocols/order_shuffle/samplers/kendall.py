@@ -26,14 +26,11 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammaln, zeta
 
 from incrowd import checks
 from incrowd.errors import InvalidCrowd, InvalidParameter
 from incrowd.protocols.order_shuffle.samplers.exact import exact_codes
-from incrowd.protocols.order_shuffle.samplers.hamming import (
-    checked_theta,
-)
+from incrowd.protocols.order_shuffle.samplers.hamming import checked_theta
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -43,10 +40,6 @@ _UNIFORM: Final = 2.0**-60
 """Below this n·θ no chance differs from a uniform one by as much as a double can tell."""
 _FEW_MOVES: Final = 40
 """Up to this many inversions per rank, moving them in memory beats the tree."""
-_SERIES: Final = tuple(
-    -2 * (-1) ** k * float(zeta(2 * k)) / (2 * math.pi) ** (2 * k) for k in range(1, 12)
-)
-"""½·coth(t/2) − 1/t = Σ_k c_k·t^(2k − 1); these serve |t| ≤ 1 to the last digit."""
 
 
 def kendall_permutation(
@@ -113,82 +106,6 @@ def conjugated(order: ArrayLike, tau: ArrayLike) -> IntArray:
     sources = np.empty_like(people)
     sources[people] = people[ranks]
     return sources
-
-
-# Sums over the independent codes. g(t) = 1/(e^t − 1) has a pole at 0, which the difference of two
-# such terms does not have: where i·θ is small the pole is taken out before subtracting.
-
-
-def kendall_log_psi(n: int, theta: float) -> float:
-    """The logarithm of Σ_τ e^(−θ·inversions), Σ_i log((1 − e^(−iθ))/(1 − e^−θ))."""
-    n, theta = _crowd(n), checked_theta(theta)
-    if math.isinf(theta):
-        return 0.0
-    if theta < 1e-300:
-        return float(gammaln(n + 1))
-    ratios = np.expm1(-theta * np.arange(1.0, n + 1)) / math.expm1(-theta)
-    return float(np.log(ratios).sum())
-
-
-def expected_inversions(n: int, theta: float) -> float:
-    """The mean number of inversions: Σ_i (g(θ) − i·g(iθ)), g(t) = 1/(e^t − 1)."""
-    n, theta = _crowd(n), checked_theta(theta)
-    if math.isinf(theta):
-        return 0.0
-    near = _near(n, theta)
-    i = np.arange(1.0, near + 1)
-    total = float(((i - 1) / 2 - (i * _odd(i * theta) - _odd(theta))).sum()) if near else 0.0
-    if near < n:
-        i = np.arange(near + 1.0, n + 1)
-        total += float((_mean(theta) - i * _mean(i * theta)).sum())
-    return total
-
-
-def inversions_deviation(n: int, theta: float) -> float:
-    """The standard deviation of the number of inversions."""
-    n, theta = _crowd(n), checked_theta(theta)
-    if math.isinf(theta):
-        return 0.0
-    near = _near(n, theta)
-    i = np.arange(1.0, near + 1)
-    total = float((i**2 * _slope(i * theta) - _slope(theta)).sum()) if near else 0.0
-    if near < n:
-        i = np.arange(near + 1.0, n + 1)
-        total += float((_spread(theta) - i**2 * _spread(i * theta)).sum())
-    return math.sqrt(total)
-
-
-def _near(n: int, theta: float) -> int:
-    """How many i have i·θ ≤ 1."""
-    return n if n * theta <= 1 else int(1 / theta)
-
-
-def _mean(t: FloatArray | float) -> FloatArray:
-    return np.asarray(np.exp(-np.asarray(t)) / -np.expm1(-np.asarray(t)))
-
-
-def _spread(t: FloatArray | float) -> FloatArray:
-    """−g′(t) = g(t)·(1 + g(t))."""
-    mean = _mean(t)
-    return np.asarray(mean * (1 + mean))
-
-
-def _odd(t: FloatArray | float) -> FloatArray:
-    """g(t) − 1/t + ½ for |t| ≤ 1."""
-    t = np.asarray(t, dtype=np.float64)
-    total = np.zeros_like(t)
-    for factor in reversed(_SERIES):
-        total = total * t**2 + factor
-    return np.asarray(total * t)
-
-
-def _slope(t: FloatArray | float) -> FloatArray:
-    """Its derivative."""
-    t = np.asarray(t, dtype=np.float64)
-    total = np.zeros_like(t)
-    for k, factor in reversed(list(enumerate(_SERIES))):
-        total = total * t**2 + (2 * k + 1) * factor
-    return np.asarray(total)
 
 
 def _crowd(n: int) -> int:

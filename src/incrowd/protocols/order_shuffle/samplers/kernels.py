@@ -16,21 +16,13 @@ drawn again from the *same* words and more: dropping it would favour items that 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
-
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from incrowd.protocols.order_shuffle.compiled import compiled
+
 Codes = NDArray[np.int32]
 Words = NDArray[np.uint64]
-_Loop = TypeVar("_Loop", bound=Callable[..., Any])
-
-
-def _compiled(loop: _Loop) -> _Loop:
-    return cast(_Loop, numba.njit(cache=True, nogil=True)(loop))
-
 
 _EACH = np.uint64(0x0101010101010101)
 _TOPS = np.uint64(0x8080808080808080)
@@ -43,7 +35,7 @@ _LOW = np.uint64(255)
 _FULL = np.uint64(2**64 - 1)
 
 
-@_compiled
+@compiled
 def insert(codes: Codes, reverse: Codes) -> None:
     """Write the list, last place first, by insertion: time n + Σ codes."""
     n = codes.size
@@ -54,7 +46,7 @@ def insert(codes: Codes, reverse: Codes) -> None:
         reverse[begin + code] = item
 
 
-@_compiled
+@compiled
 def _bit_places() -> NDArray[np.uint8]:
     """Entry [k, byte]: where the bit of rank k stands in the byte."""
     places = np.zeros((8, 256), dtype=np.uint8)
@@ -67,7 +59,7 @@ def _bit_places() -> NDArray[np.uint8]:
     return places
 
 
-@_compiled
+@compiled
 def fill_slots(codes: Codes, reverse: Codes) -> None:
     """Write the list, last place first, by a tree of free slots: time n·log n."""
     n = codes.size
@@ -100,7 +92,7 @@ def fill_slots(codes: Codes, reverse: Codes) -> None:
             node = 2 * node + int(right)
         word = node - leaves
         bits = free[word]
-        # How many bits are set up to and with each byte: sums of pairs, fours, bytes, then all.
+        # Bits set up to and with each byte: sums of pairs, fours, bytes, then all.
         sums = bits - ((bits >> _ONE) & _PAIRS)
         sums = (sums & _FOURS) + ((sums >> _TWO) & _FOURS)
         sums = ((sums + (sums >> _FOUR)) & _BYTES) * _EACH
@@ -114,7 +106,7 @@ def fill_slots(codes: Codes, reverse: Codes) -> None:
         reverse[(word << 6) + np.int64(place)] = item
 
 
-@_compiled
+@compiled
 def _one_in(k: int, words: Words, at: int) -> tuple[bool, int]:
     """True with chance exactly 1/k; and where to read on, or −1 if words ran out."""
     if k == 1:
@@ -130,7 +122,7 @@ def _one_in(k: int, words: Words, at: int) -> tuple[bool, int]:
     return False, -1
 
 
-@_compiled
+@compiled
 def _less(words: Words, at: int, bound: Words) -> tuple[bool, int]:
     """Whether a uniform number of as many words is below ``bound``; words that decide are read."""
     for each in bound:
@@ -143,7 +135,7 @@ def _less(words: Words, at: int, bound: Words) -> tuple[bool, int]:
     return False, at
 
 
-@_compiled
+@compiled
 def _decays(words: Words, at: int, exponent: Words) -> tuple[bool, int]:
     """True with chance exactly e^−γ, for γ = 0.``exponent`` as a binary fraction; no words: γ = 1.
 
@@ -161,7 +153,7 @@ def _decays(words: Words, at: int, exponent: Words) -> tuple[bool, int]:
         k += 1
 
 
-@_compiled
+@compiled
 def exponentials(
     words: Words, first: int, fractions: NDArray[np.uint64], wholes: NDArray[np.int64]
 ) -> tuple[int, int]:

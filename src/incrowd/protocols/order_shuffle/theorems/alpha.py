@@ -1,11 +1,11 @@
-"""What is proven about the order of reports that a Mallows shuffle releases.
+"""Guarantees about the order of reports that a Mallows shuffle releases.
 
 *Order privacy* α for some groups: any two sequences of reports that differ by a permutation inside
-one group are e^α-indistinguishable to who sees the release and knows everything else. A shuffle
+one group are e^α-indistinguishable by the release and everything else. A shuffle
 around a reference order with dispersion θ has α = θ·Δ, with Δ the sensitivity of that order
 (:mod:`~incrowd.protocols.order_shuffle.theorems.sensitivity`) for those groups: for the ones it was
 made for as for any others, after the fact. Releases of the same crowd add up. The randomizer alone
-already promises something about the order of the true values, and the better of the two holds.
+already guarantees something about the order of the true values, and the better of the two holds.
 
 Proofs are on ``docs/theory/order.md``. Invariants: every α is rounded up and every θ down, in exact
 arithmetic; where all groups are of one person there is no order to hide, Δ = 0 and θ is infinite.
@@ -40,26 +40,26 @@ _SAFE = 1 + 2.0**-50
 
 
 def theta_for(alpha: float, sensitivity: int) -> float:
-    """The largest θ whose shuffle promises this α: rounded down, infinite for a Δ of zero."""
-    goal, delta = _alpha(alpha), _sensitivity(sensitivity)
+    """Return the largest θ whose shuffle guarantees this α: rounded down, infinite for Δ = 0."""
+    goal, delta = _amount(alpha, "alpha"), checks.integer(sensitivity, "sensitivity", 0)
     if delta == 0 or math.isinf(goal):
         return math.inf
     return rounded_down(Fraction(goal) / delta)
 
 
 def alpha_of(theta: float, sensitivity: int) -> float:
-    """What a shuffle with this θ promises about groups of this sensitivity: rounded up."""
-    given, delta = _amount(theta, "theta"), _sensitivity(sensitivity)
+    """Return the α of a shuffle with this θ for groups of this sensitivity: rounded up."""
+    given, delta = _amount(theta, "theta"), checks.integer(sensitivity, "sensitivity", 0)
     if delta == 0:
         return 0.0
     return math.inf if math.isinf(given) else rounded_up(Fraction(given) * delta)
 
 
 def local_alpha(epsilon0: float, size: int, values: int | None = None) -> float:
-    """What an ε0-private randomizer alone promises about the order inside a group of this size.
+    """Return the α of an ε0-private randomizer alone, inside a group of this size: rounded up.
 
     A permutation changes at most ``size`` values, and of two different ones an even number;
-    ``values`` is how many a person can have, none for any number. Rounded up.
+    ``values`` is how many a person can have, none for any number.
     """
     people, each = checks.crowd(size, "size"), _amount(epsilon0, "epsilon0")
     changed = people if people > 1 else 0
@@ -71,22 +71,18 @@ def local_alpha(epsilon0: float, size: int, values: int | None = None) -> float:
 
 
 def largest_posterior(prior: float, alpha: float) -> float:
-    """How sure an observer of the release can become of something about one person's value.
+    """Bound the posterior of an observer of the release about one person's value: rounded up.
 
-    ``prior`` is how likely it is between two values to who knows all reports outside the person's
-    group and, without their order, those inside; the log odds change by at most α. Rounded up.
+    ``prior`` is the chance of one of two values, given all reports outside the person's group and,
+    without their order, those inside; the log odds change by at most α.
     """
-    before, change = checks.probability(prior, "prior"), _alpha(alpha)
+    before, change = checks.probability(prior, "prior"), _amount(alpha, "alpha")
     if before in (0.0, 1.0) or not change:
         return before
     if math.isinf(change):
         return 1.0
     against = (1 - before) * math.exp(-change)
     return min(1.0, before / (before + against) * _SAFE)
-
-
-def _alpha(alpha: float) -> float:
-    return _amount(alpha, "alpha")
 
 
 def _amount(value: float, name: str) -> float:
@@ -96,7 +92,3 @@ def _amount(value: float, name: str) -> float:
             f"{name} must be a number ≥ 0, or infinite, got {value!r}", field=name
         )
     return float(value)
-
-
-def _sensitivity(sensitivity: int) -> int:
-    return checks.integer(sensitivity, "sensitivity", 0)

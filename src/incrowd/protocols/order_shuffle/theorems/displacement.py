@@ -1,4 +1,4 @@
-"""How far a Mallows permutation carries a rank: the law of τ(k) − k, and its mean size.
+"""Displacement of ranks by a Mallows permutation: the law of τ(k) − k, and its mean size.
 
 *Finite n, exactly.* With l larger ranks before the one at place k and r = j − k + l smaller ones
 behind it,

@@ -1,8 +1,7 @@
 """The compiled loops over groups and over losses, imported only when first used.
 
-* Members of groups: one loop selects the lower half of a group's ranks (Hoare's selection, linear
-  on average) and sums how far all lie from the median; one that needs them in order sorts them;
-  another finds the first and the last rank.
+* Members of groups: sums of distances from the median rank, found by partition in linear time, and
+  sensitivities to few values, from sorted ranks.
 * The chance to lose people of a set: both sums run over terms that are positive and log-concave, so
   that they are taken from their largest term outwards, by the ratios of neighbours, until what is
   left is below a geometric series that does not count. What that leaves out, and all rounding, is
@@ -12,20 +11,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from incrowd.protocols.order_shuffle.compiled import compiled
+
 IntArray = NDArray[np.int64]
-_Loop = TypeVar("_Loop", bound=Callable[..., Any])
-
-
-def _compiled(loop: _Loop) -> _Loop:
-    return cast(_Loop, numba.njit(cache=True, nogil=True)(loop))
-
 
 _UNIT = 2.0**-53
 _NEGLIGIBLE = 2.0**-60
@@ -33,57 +25,18 @@ _ROUNDING = 16 * _UNIT
 """More than the share by which the logarithm of a factorial, or of x, or a sum of them is off."""
 
 
-@_compiled
-def _select(values: IntArray, size: int, half: int) -> None:
-    """Order the first ``size`` values so far that the one at ``half`` is where a sort puts it."""
-    low, high = 0, size - 1
-    while low < high:
-        # The median of three: groups often come in the order of their ranks already.
-        first, middle, last = values[low], values[(low + high) >> 1], values[high]
-        pivot = max(min(first, middle), min(max(first, middle), last))
-        left, right = low, high
-        while left <= right:
-            while values[left] < pivot:
-                left += 1
-            while values[right] > pivot:
-                right -= 1
-            if left <= right:
-                values[left], values[right] = values[right], values[left]
-                left += 1
-                right -= 1
-        if half <= right:
-            high = right
-        elif half >= left:
-            low = left
-        else:
-            return
-
-
-@_compiled
+@compiled
 def spreads(indptr: IntArray, members: IntArray, ranks: IntArray, out: IntArray) -> None:
     """Put the sum of |rank − median| over the members of each group into ``out``."""
-    largest = 0
     for group in range(out.size):
-        largest = max(largest, indptr[group + 1] - indptr[group])
-    held = np.empty(largest, np.int64)
-    for group in range(out.size):
-        begin = indptr[group]
-        size = indptr[group + 1] - begin
-        for i in range(size):
-            held[i] = ranks[members[begin + i]]
+        size = indptr[group + 1] - indptr[group]
         half = size // 2
-        if half:
-            _select(held, size, half)
-        total = 0
-        for i in range(half):
-            total -= held[i]
+        held = np.partition(ranks[members[indptr[group] : indptr[group + 1]]], half)
         # Of an odd number the middle one stands at ``half``, and counts for nothing.
-        for i in range(half + size % 2, size):
-            total += held[i]
-        out[group] = total
+        out[group] = held[half + size % 2 :].sum() - held[:half].sum()
 
 
-@_compiled
+@compiled
 def few_valued(
     indptr: IntArray, members: IntArray, ranks: IntArray, values: int, out: IntArray
 ) -> None:
@@ -93,12 +46,8 @@ def few_valued(
     e grows as long as that separates more pairs than it takes away at the gaps in the middle.
     """
     for group in range(out.size):
-        begin = indptr[group]
-        size = indptr[group + 1] - begin
-        held = np.empty(size, np.int64)
-        for i in range(size):
-            held[i] = ranks[members[begin + i]]
-        held.sort()
+        held = np.sort(ranks[members[indptr[group] : indptr[group + 1]]])
+        size = held.size
         share, over = size // (values - 1), size % (values - 1)
         same = (values - 1) * (share * (share - 1) // 2) + over * share
         total = size * (size - 1) // 2 - same
@@ -116,29 +65,25 @@ def few_valued(
         out[group] = total
 
 
-@_compiled
+@compiled
 def spans(indptr: IntArray, members: IntArray, ranks: IntArray, out: IntArray) -> None:
     """Put the last rank less the first, of each group, into ``out``."""
     for group in range(out.size):
-        first, last = ranks.size, -1
-        for i in range(indptr[group], indptr[group + 1]):
-            rank = ranks[members[i]]
-            first = min(first, rank)
-            last = max(last, rank)
-        out[group] = max(last - first, 0)
+        held = ranks[members[indptr[group] : indptr[group + 1]]]
+        out[group] = held.max() - held.min()
 
 
-@_compiled
+@compiled
 def _log_factorial(n: int) -> float:
     return math.lgamma(n + 1.0)
 
 
-@_compiled
+@compiled
 def _log_ways(total: int, chosen: int) -> float:
     return _log_factorial(total) - _log_factorial(chosen) - _log_factorial(total - chosen)
 
 
-@_compiled
+@compiled
 def _log_sum(total: int, lost: int, x: float) -> tuple[float, float]:
     """The logarithm of Σ_q C(N − j, q)·x^q·(N − q)!, q = 0 … N − j, and how far it may be off.
 
@@ -179,7 +124,7 @@ def _log_sum(total: int, lost: int, x: float) -> tuple[float, float]:
     return peak + math.log(sum_), _ROUNDING * (off + steps) + 2 * _NEGLIGIBLE
 
 
-@_compiled
+@compiled
 def _log_term(n: int, size: int, lost: int, x: float) -> tuple[float, float]:
     """The logarithm of C(l, j)·C(n − l, j)·U_(l, j)·U_(n − l, j), and how far it may be off."""
     value, off = 0.0, 0.0
@@ -190,7 +135,7 @@ def _log_term(n: int, size: int, lost: int, x: float) -> tuple[float, float]:
     return value, off
 
 
-@_compiled
+@compiled
 def log_lost(n: int, size: int, least: int, x: float) -> float:
     """The logarithm of the chance to lose at least so many of a set, rounded up.
 

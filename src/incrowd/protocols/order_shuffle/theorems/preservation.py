@@ -1,4 +1,4 @@
-"""How much of a set of people stays in place: what a Hamming shuffle keeps, exactly.
+"""Preservation of sets of people by a Hamming shuffle, exactly.
 
 A shuffle *preserves* a share η of a set S up to δ if, but for a chance of δ, at least η·|S| of the
 reports that the places of S get come from S. With l = |S|, k = l − ⌈η·l⌉ may be lost. A Hamming
@@ -10,8 +10,7 @@ U_(N, j) = Σ_q C(N − j, q)·x^q·(N − q)!, exactly j are lost with the chan
 and δ is the sum over j > k: positive terms only, log-concave in q and in j, so that both sums are
 taken from their largest term outwards. Proof: ``docs/theory/preservation.md``. The count that is
 printed in "A Shuffling Framework for Local Differential Privacy" (Meehan, Roy Chowdhury, Chaudhuri,
-Jha, Theorem 5.6) is too large and tolerates one loss too many; the corrected one is
-:func:`losing_permutations`.
+Jha, Theorem 5.6) is too large and tolerates one loss too many.
 
 Invariant: δ is never below the truth. For Kendall's distance no closed form is known.
 """
@@ -21,19 +20,16 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import lru_cache
-from math import comb, factorial
 
 from incrowd import checks
 from incrowd.errors import InvalidCrowd, InvalidParameter
 
-_MOST_EXACT = 300
-"""Whole numbers of permutations are listed for crowds up to here."""
 _GREATEST_THETA = 700.0
 """From here on δ is stated for this θ: it falls with θ, and is below e^−1300 already."""
 
 
 def tolerated(size: int, eta: float | str | Fraction) -> int:
-    """How many people of a set can be lost while a share η stays; η is taken as it is written.
+    """Count the people of a set that can be lost while a share η stays, η as it is written.
 
     So 0.9 of ten are nine, although the double that is written 0.9 is a little less.
     """
@@ -48,7 +44,7 @@ def tolerated(size: int, eta: float | str | Fraction) -> int:
 
 
 def hamming_preservation(n: int, size: int, eta: float | str | Fraction, theta: float) -> float:
-    """The chance δ that a Hamming shuffle of n people keeps less than η of a set: rounded up."""
+    """Return the chance δ that a Hamming shuffle keeps less than η of a set: rounded up."""
     log_delta = log_hamming_preservation(n, size, eta, theta)
     if log_delta == -math.inf:
         return 0.0
@@ -57,7 +53,9 @@ def hamming_preservation(n: int, size: int, eta: float | str | Fraction, theta: 
 
 def log_hamming_preservation(n: int, size: int, eta: float | str | Fraction, theta: float) -> float:
     """The logarithm of that chance, rounded up; minus infinity where it is zero."""
-    people, held = _set(n, size)
+    people, held = checks.crowd(n), checks.crowd(size, "size")
+    if held > people:
+        raise InvalidCrowd(f"size must be at most n = {people}, got {held}")
     least = tolerated(held, eta) + 1
     if isinstance(theta, bool) or not theta >= 0:
         raise InvalidParameter(
@@ -73,49 +71,3 @@ def _log_lost(n: int, size: int, least: int, x: float) -> float:
     from incrowd.protocols.order_shuffle.theorems.kernels import log_lost
 
     return float(log_lost(n, size, least, x))
-
-
-def losing_permutations(n: int, size: int, losses: int) -> tuple[int, ...]:
-    """How many permutations that move h people lose more than ``losses`` of a set, for h = 0 … n.
-
-    Exact whole numbers, for the tables of small crowds.
-    """
-    people, held = _set(n, size)
-    checks.integer(losses, "losses", 0)
-    if people > _MOST_EXACT:
-        raise InvalidCrowd(
-            f"permutations are counted for at most {_MOST_EXACT} people, got {people}: use "
-            "hamming_preservation"
-        )
-    others = people - held
-    return tuple(
-        sum(
-            comb(held, lost)
-            * comb(others, lost)
-            * sum(
-                comb(held - lost, inside)
-                * _displaced(inside, lost)
-                * comb(others - lost, moved - 2 * lost - inside)
-                * _displaced(moved - 2 * lost - inside, lost)
-                for inside in range(min(held - lost, moved - 2 * lost) + 1)
-            )
-            for lost in range(losses + 1, min(held, others, moved // 2) + 1)
-        )
-        for moved in range(people + 1)
-    )
-
-
-@lru_cache(maxsize=4096)
-def _displaced(marked: int, free: int) -> int:
-    """The permutations of so many objects in which no marked one is at home."""
-    return sum(
-        (-1) ** home * comb(marked, home) * factorial(marked + free - home)
-        for home in range(marked + 1)
-    )
-
-
-def _set(n: int, size: int) -> tuple[int, int]:
-    people, held = checks.crowd(n), checks.crowd(size, "size")
-    if held > people:
-        raise InvalidCrowd(f"size must be at most n = {people}, got {held}")
-    return people, held

@@ -1,7 +1,7 @@
-"""How sensitive a distance between permutations is to the order inside each group, exactly.
+"""Sensitivity of distances between permutations to the order inside each group, exactly.
 
 A Mallows shuffle draws τ with a weight e^(−θ·d(τ)). If the reports of one group change places, the
-number d changes by at most the *sensitivity* Δ of that group, and α = θ·Δ is what is promised about
+number d changes by at most the *sensitivity* Δ of that group, and α = θ·Δ is guaranteed about
 their order. With the sorted ranks k_1 < … < k_m of the group in the reference order, and
 A = Σ|k_i − median| (the sum of distances from the middle rank):
 
@@ -20,7 +20,7 @@ here for comparison. Invariant: a group of one person, whose order cannot change
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,39 +36,39 @@ IntArray = NDArray[np.int64]
 
 
 def kendall(grouping: Grouping, ranks: NDArray[Any], values: int | None = None) -> IntArray:
-    """By how much a change of order inside each group can change the number of inversions.
+    """Return the largest change of inversions by a change of order inside each group.
 
-    ``ranks`` are the places of all people in the reference order; ``values`` is how many different
-    values a report can take, none for any number.
+    Args:
+        grouping: The groups.
+        ranks: The place of each person in the reference order.
+        values: The number of values that a report can take; none for any number.
+
     """
     from incrowd.protocols.order_shuffle.theorems.kernels import few_valued, spreads
 
     few = _values(values)
     if few is not None and few > 2:
         # More values than people are as good as any number, and any number fits the loop.
-        return _over_groups(few_valued, grouping, ranks, min(few, grouping.n + 2))[1]
-    sizes, spread = _over_groups(spreads, grouping, ranks)
-    return spread if few == 2 else 2 * spread - sizes // 2
+        return _over_groups(few_valued, grouping, ranks, min(few, grouping.n + 2))
+    spread = _over_groups(spreads, grouping, ranks)
+    return spread if few == 2 else 2 * spread - grouping.sizes // 2
 
 
 def hamming(grouping: Grouping, values: int | None = None) -> IntArray:
-    """By how much a change of order inside each group can change the number of those who moved."""
-    few = _values(values)
-    sizes = np.concatenate(
-        [np.zeros(0, np.int64), *(np.diff(indptr) for indptr, _ in _blocks(grouping))]
-    )
-    return sizes // 2 * 2 if few == 2 else np.where(sizes > 1, sizes, 0)
+    """Return the largest change in the number of moved people by a change of order in a group."""
+    sizes = grouping.sizes
+    return sizes // 2 * 2 if _values(values) == 2 else np.where(sizes > 1, sizes, 0)
 
 
 def widths(grouping: Grouping, ranks: NDArray[Any]) -> IntArray:
-    """The last rank less the first, of each group."""
+    """Return the last rank less the first, of each group."""
     from incrowd.protocols.order_shuffle.theorems.kernels import spans
 
-    return _over_groups(spans, grouping, ranks)[1]
+    return _over_groups(spans, grouping, ranks)
 
 
 def paper_sensitivity(width: int) -> int:
-    """The bound on Kendall's sensitivity by the width alone: as if all between were members."""
+    """Bound Kendall's sensitivity by the width alone: as if all between were members."""
     whole = checks.integer(width, "width", 0)
     return whole * (whole + 1) // 2
 
@@ -77,23 +77,14 @@ def _values(values: int | None) -> int | None:
     return None if values is None else checks.integer(values, "values", 2)
 
 
-def _blocks(grouping: Grouping) -> Iterator[tuple[IntArray, IntArray]]:
-    for block in grouping.blocks():
-        yield np.asarray(block.indptr, np.int64), np.asarray(block.members, np.int64)
-
-
 def _over_groups(
     loop: Callable[..., None], grouping: Grouping, ranks: NDArray[Any], *more: int
-) -> tuple[IntArray, IntArray]:
-    """The size of every group, and what the loop finds for it."""
-    places = _ranks(ranks, grouping.n)
-    sizes, found = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-    for indptr, members in _blocks(grouping):
-        here = np.empty(indptr.size - 1, np.int64)
-        loop(indptr, members, places, *more, here)
-        sizes.append(np.diff(indptr))
-        found.append(here)
-    return np.concatenate(sizes), np.concatenate(found)
+) -> IntArray:
+    """The result of the loop for every group."""
+    places, found = _ranks(ranks, grouping.n), np.empty(grouping.count, np.int64)
+    for first, indptr, members in grouping.blocks():
+        loop(indptr, members, places, *more, found[first : first + indptr.size - 1])
+    return found
 
 
 def _ranks(ranks: NDArray[Any], n: int) -> IntArray:
