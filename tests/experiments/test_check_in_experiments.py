@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from experiments import check_in
+from experiments.check_in_published import distributed_renyi
 from experiments.common import FIGURES
 from experiments.paper_check_in import (
     TABLE_2,
@@ -12,7 +13,6 @@ from experiments.paper_check_in import (
     paper_without_replacement_renyi,
 )
 from incrowd.privacy.renyi import renyi_epsilon, shuffled_gaussian_renyi
-from incrowd.protocols.check_in.theorems.secure_aggregation import distributed_renyi
 from tests.experiments.pieces import (
     assert_made_by,
     number,

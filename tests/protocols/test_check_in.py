@@ -26,6 +26,7 @@ from scipy.stats import binom, chisquare
 from incrowd.errors import NotProven, ProtocolFailed
 from incrowd.live.accounting import CELLS
 from incrowd.protocols.check_in import CheckIn, roles
+from incrowd.protocols.check_in import messages as check_in_messages
 from incrowd.protocols.check_in.cover import CheckInCover, closes
 from incrowd.protocols.check_in.simulate import CheckedIn
 from incrowd.protocols.run import make_actors
@@ -41,12 +42,13 @@ from incrowd.protocols.runtime.actor import (
 )
 from incrowd.protocols.runtime.context import ActorContext, Timing
 from incrowd.protocols.runtime.delivery import Receipt
+from incrowd.protocols.trusted_shuffle import messages as shuffle_messages
 from incrowd.randomizers import KRR, RR
 from incrowd.randomness import Seeds
 from incrowd.sim import Faults, play, run
 
-SAID = msgspec.msgpack.Decoder(wire.CheckIn)
-GATHERED = msgspec.msgpack.Decoder(wire.Gathering)
+SAID = msgspec.msgpack.Decoder(check_in_messages.CheckIn)
+GATHERED = msgspec.msgpack.Decoder(check_in_messages.Gathering)
 TIMING = Timing(round_seconds=10.0, settle=2)
 
 
@@ -54,7 +56,7 @@ class TestCheckIn(ProtocolContract):
     """With a rate of one everyone is in every round, and the shared suite applies."""
 
     kind = "check-in"
-    message = wire.CheckIn
+    message = check_in_messages.CheckIn
     begins = 50.0
 
     def make(self, randomizer, n, rounds=1, **parameters):
@@ -280,7 +282,7 @@ class TestDevice:
         assert len(drawn) == rounds
         # MessagePack writes small numbers in one byte, larger ones in two or three.
         sizes = {len(body) - (number > 127) - (number > 255) for number, body in drawn.items()}
-        assert sizes == {wire.check_in_bytes(randomizer.report_bytes, 1)}
+        assert sizes == {check_in_messages.check_in_bytes(randomizer.report_bytes, 1)}
 
     def test_the_same_bytes_with_the_seal_of_a_live_run(self):
         """What is sealed to the curator grows by what cells allow for, and so does the noise."""
@@ -289,14 +291,15 @@ class TestDevice:
         sizes = {(SAID.decode(body).void, len(body)) for _, body in found}
         report = RR(epsilon=1.0).report_bytes
         assert sizes == {
-            (void, wire.check_in_bytes(report + CELLS.seal, 6)) for void in (True, False)
+            (void, check_in_messages.check_in_bytes(report + CELLS.seal, 6))
+            for void in (True, False)
         }
 
     def test_the_bytes_of_both_kinds(self):
-        assert wire.encode(wire.CheckIn(3, bytes(range(16)), False, b"\x01")).hex() == (
-            "95a8636865636b2d696e03c410000102030405060708090a0b0c0d0e0fc2c40101"
-        )
-        assert wire.encode(wire.CheckIn(3, bytes(range(16)), True, b"\xff")).hex() == (
+        assert wire.encode(
+            check_in_messages.CheckIn(3, bytes(range(16)), False, b"\x01")
+        ).hex() == ("95a8636865636b2d696e03c410000102030405060708090a0b0c0d0e0fc2c40101")
+        assert wire.encode(check_in_messages.CheckIn(3, bytes(range(16)), True, b"\xff")).hex() == (
             "95a8636865636b2d696e03c410000102030405060708090a0b0c0d0e0fc3c401ff"
         )
 
@@ -390,7 +393,8 @@ class TestShuffler:
     def said(person, *, round_=0, void=False, id_=None):
         id_ = (bytes([person]) if id_ is None else id_) * 16
         return Message(
-            device(person), wire.encode(wire.CheckIn(round_, id_, void, bytes([person])))
+            device(person),
+            wire.encode(check_in_messages.CheckIn(round_, id_, void, bytes([person]))),
         )
 
     @staticmethod
@@ -435,7 +439,9 @@ class TestShuffler:
 
         def closed(now):
             (batch,) = self.gathered(shuffler.wake(now))
-            shuffler.receive(Message(CURATOR, wire.encode(wire.BatchAccepted(batch.round))), now)
+            shuffler.receive(
+                Message(CURATOR, wire.encode(shuffle_messages.BatchAccepted(batch.round))), now
+            )
             return batch
 
         first, second, third = closed(30.0), closed(40.0), closed(50.0)
@@ -524,7 +530,9 @@ class TestCurator:
 
     @staticmethod
     def gathering(round_, present, payloads):
-        return Message(SHUFFLER, wire.encode(wire.Gathering(round_, present, payloads)))
+        return Message(
+            SHUFFLER, wire.encode(check_in_messages.Gathering(round_, present, payloads))
+        )
 
     def test_rounds_that_were_not_held_are_left_out_and_empty_ones_are_not(self):
         curator = self.curator(3)
@@ -550,7 +558,12 @@ class TestCurator:
         curator = self.curator()
         before = curator.state()
         assert curator.receive(self.gathering(round_, present, payloads), 1.0) == []
-        assert curator.receive(Message(device(0), wire.encode(wire.Gathering(0, 1, []))), 1.0) == []
+        assert (
+            curator.receive(
+                Message(device(0), wire.encode(check_in_messages.Gathering(0, 1, []))), 1.0
+            )
+            == []
+        )
         assert curator.state() == before
 
     def test_what_is_no_report_is_dropped(self):

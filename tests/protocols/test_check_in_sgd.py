@@ -7,7 +7,7 @@ import pytest
 
 import incrowd as ic
 from incrowd.errors import BudgetInfeasible, InvalidParameter
-from incrowd.protocols.check_in.theorems.secure_aggregation import distributed_guarantee
+from incrowd.protocols.check_in.theorems.secure_aggregation import DistributedCheckIn
 from incrowd.tasks.learning import LocalSGD, Softmax
 
 RNG = np.random.default_rng(21)
@@ -52,7 +52,7 @@ def test_projected_reports_are_accounted_in_the_subspace():
 
 def test_sums_are_accounted_as_distributed_noise():
     learner = ic.CheckInSGD(**COMMON, sigma=2.0).fit(ROWS, LABELS)
-    expected = distributed_guarantee(n=800, rate=0.25, rounds=40, sigma=2.0)
+    expected = DistributedCheckIn(800, 0.25, 40, 2.0).guarantee()
     assert learner.epsilon(1e-5) == expected.epsilon(1e-5)
     assert any("floating-point" in each for each in learner.guarantee_.assumptions)
     everyone = learner.protocol_.guarantee("everyone")

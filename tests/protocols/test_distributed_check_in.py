@@ -8,6 +8,7 @@ import mpmath
 import numpy as np
 import pytest
 
+from experiments.check_in_published import distributed_renyi
 from experiments.paper_check_in import paper_distributed_renyi
 from incrowd.errors import InvalidCrowd, InvalidParameter, NumericalFloor
 from incrowd.privacy.gaussian import GaussianProfile
@@ -15,8 +16,6 @@ from incrowd.privacy.renyi import renyi_epsilon
 from incrowd.protocols.check_in.theorems.secure_aggregation import (
     DistributedCheckIn,
     SummedProfile,
-    distributed_guarantee,
-    distributed_renyi,
 )
 
 LEVELS = (-1.0, 0.0, 1.0)
@@ -182,14 +181,14 @@ def test_binomial_chances_keep_within_their_allowance(n, rate):
 @pytest.mark.parametrize("rounds", [1, 10, 100])
 def test_with_everyone_in_it_is_the_gaussian_mechanism(rounds):
     n, sigma = 100, 2.0
-    promise = distributed_guarantee(n=n, rate=1.0, rounds=rounds, sigma=sigma)
+    promise = DistributedCheckIn(n, 1.0, rounds, sigma).guarantee()
     exact = GaussianProfile(2 / (sigma * math.sqrt(n)) * math.sqrt(rounds)).epsilon(1e-6)
     assert exact * (1 - 1e-9) <= promise.epsilon(1e-6) <= 1.002 * exact
     assert 0.99 * exact <= promise.lower(1e-6) <= exact * (1 + 1e-9)
 
 
 def test_a_million_people_and_many_rounds():
-    promise = distributed_guarantee(n=10**6, rate=0.1, rounds=100_000, sigma=1.0)
+    promise = DistributedCheckIn(10**6, 0.1, 100_000, 1.0).guarantee()
     assert promise.epsilon(1e-6) == pytest.approx(0.83627, rel=1e-3)
     orders = range(2, 65)
     levels = distributed_renyi(orders, n=10**6, rate=0.1, sigma=1.0)
@@ -197,7 +196,7 @@ def test_a_million_people_and_many_rounds():
 
 
 def test_attack_and_bound_enclose_the_truth_closely():
-    promise = distributed_guarantee(n=10_000, rate=0.1, rounds=100, sigma=1.0)
+    promise = DistributedCheckIn(10_000, 0.1, 100, 1.0).guarantee()
     lower, upper = promise.lower(1e-6), promise.epsilon(1e-6)
     assert 0.97 * upper < lower < upper
 
@@ -211,14 +210,12 @@ def test_a_promise_says_what_it_is_about():
     assert alone.epsilon(1e-6) > 5 * promise.epsilon(1e-6)
     fewer = protocol.guarantee(colluders=500)
     assert promise.epsilon(1e-6) < fewer.epsilon(1e-6) < alone.epsilon(1e-6)
-    assert fewer.epsilon(1e-6) == distributed_guarantee(
-        n=500, rate=0.1, rounds=10, sigma=1.0
-    ).epsilon(1e-6)
+    assert fewer.epsilon(1e-6) == DistributedCheckIn(500, 0.1, 10, 1.0).guarantee().epsilon(1e-6)
 
 
 def test_too_many_rounds_for_a_delta_are_refused():
     with pytest.raises(NumericalFloor):
-        distributed_guarantee(n=1_000, rate=0.1, rounds=10**6, sigma=10.0).epsilon(1e-9)
+        DistributedCheckIn(1_000, 0.1, 10**6, 10.0).guarantee().epsilon(1e-9)
 
 
 @pytest.mark.parametrize(
@@ -306,7 +303,7 @@ def test_nonsense_is_refused(change):
 
 def test_colluders_must_leave_someone():
     with pytest.raises(InvalidCrowd):
-        distributed_guarantee(n=10, rate=0.5, rounds=1, sigma=1.0, colluders=10)
+        DistributedCheckIn(10, 0.5, 1, 1.0).guarantee(colluders=10)
     with pytest.raises(InvalidParameter):
         DistributedCheckIn(n=3, rate=0.5, rounds=1, sigma=1.0).simulate(np.ones((2, 2)), 1)
     with pytest.raises(InvalidParameter):

@@ -18,6 +18,7 @@ from incrowd.live import cells as live
 from incrowd.privacy import LocalProfile
 from incrowd.privacy.shifted import ShiftedProfile
 from incrowd.protocols.capabilities import covered as covered_by
+from incrowd.protocols.network_shuffle import messages as network_messages
 from incrowd.protocols.network_shuffle.cover import SHARE, Sizes, plan
 from incrowd.protocols.network_shuffle.theorems.walk import Walk
 from incrowd.protocols.run import make_actors
@@ -50,6 +51,12 @@ def walked():
 # Sizes
 
 
+def cells_of(drawn, person, settle):
+    """Cells that one device sends in all, counted from its timetable."""
+    ticks = drawn.ticks(device(person), Timing(settle=settle))
+    return sum(sum(tick.cells.values()) for tick in ticks)
+
+
 @pytest.mark.parametrize(
     "lengths",
     [(0,), (1,), (798,), (799,), (23, 23, 700), (23, 760, 5), (784, 23), (5000, 0, 1, 1595),
@@ -66,9 +73,9 @@ def test_messages_are_as_long_as_they_are_counted(rounds, report):
     sizes, id_ = Sizes(CELL, report, rounds), bytes(wire.ID_BYTES)
     payload = bytes(wire.ID_BYTES + report + CELL.seal)
     for reports in (1, 15, 16, 100):
-        hop = wire.Hop(rounds - 1, id_, [payload] * reports)
+        hop = network_messages.Hop(rounds - 1, id_, [payload] * reports)
         assert sizes.hop(reports) == len(wire.encode(hop))
-        handed = wire.HandIn(id_, list(range(rounds + SETTLE)), [payload] * reports)
+        handed = network_messages.HandIn(id_, list(range(rounds + SETTLE)), [payload] * reports)
         assert sizes.hand_in(reports) == len(wire.encode(handed))
 
 
@@ -107,7 +114,7 @@ def test_a_hub_hands_in_more_and_a_single_report_needs_no_room():
     walk = Walk((star(200),), 0.5)
     found = plan(walk, 6, "all", 1, CELL, 1e-9)
     assert found.hand_in[0] > 4 * found.hand_in[1]
-    assert found.cells_of(0, 4) == 199 * 10 * found.per_neighbour + TICKS * found.hand_in[0]
+    assert cells_of(found, 0, 4) == 199 * 10 * found.per_neighbour + TICKS * found.hand_in[0]
     single = plan(walk, 6, "single", 1, CELL, 1e-9)
     assert set(single.hand_in.tolist()) == {Sizes(CELL, 1, 6).hand_in_cells(1)}
     assert single.overflow <= 1e-9
@@ -158,7 +165,7 @@ def test_ticks_are_public_and_spread(walked):
     for window, tick in enumerate(ticks[10:], 10):
         assert tick.at == pytest.approx((window + phase(7)) * 10)
         assert tick.cells == {CURATOR: drawn.hand_in[7]}
-    assert sum(sum(tick.cells.values()) for tick in ticks) == drawn.cells_of(7, 2)
+    assert cells_of(drawn, 7, 2) == 59 * 10 * drawn.per_neighbour + TICKS * drawn.hand_in[7]
     assert drawn.ticks(CURATOR, timing) == []
     phases = np.sort([phase(person) for person in range(1000)])
     assert phases[0] >= 0.3
@@ -382,7 +389,7 @@ def test_the_hub_sees_the_same_whatever_happens(mode):
         assert collected.lost == 0
         assert collected.away is None
     assert len(transcripts) == 1
-    assert len(transcript) == sum(drawn.cells_of(person, 2) for person in range(20))
+    assert len(transcript) == sum(cells_of(drawn, person, 2) for person in range(20))
 
 
 @pytest.mark.parametrize(("settle", "harmless"), [(12, True), (1, False)])

@@ -20,6 +20,7 @@ from scipy.stats import chi2, chisquare
 from incrowd.errors import InvalidParameter, ProtocolFailed
 from incrowd.graphs import complete, from_edges, line, ring, star
 from incrowd.protocols.network_shuffle import NetworkShuffle
+from incrowd.protocols.network_shuffle import messages as network_messages
 from incrowd.protocols.network_shuffle.roles.curator import Curator
 from incrowd.protocols.network_shuffle.roles.device import Device, HandedIn
 from incrowd.protocols.network_shuffle.roles.timetable import Clock
@@ -30,15 +31,16 @@ from incrowd.protocols.network_shuffle.theorems.attendance import (
     from_record,
     on_to_the_end,
 )
+from incrowd.protocols.network_shuffle.theorems.walk import Walk
 from incrowd.protocols.run import make_actors
 from incrowd.protocols.runtime import wire
-from incrowd.protocols.runtime.actor import CURATOR, Actor, Done, Message, NullSealer, Wake, device
-from incrowd.protocols.runtime.context import ROUND_SECONDS, SETTLE, Timing
+from incrowd.protocols.runtime.actor import CURATOR, Actor, Done, Message, Wake, device
+from incrowd.protocols.runtime.context import ROUND_SECONDS, SETTLE, ActorContext, Timing
 from incrowd.randomizers import KRR, RR, Laplace
 from incrowd.randomness import Seeds
 from incrowd.sim import Faults, play, run
 
-HOP_OR_PASSED = msgspec.msgpack.Decoder(wire.Hop | wire.Passed)
+HOP_OR_PASSED = msgspec.msgpack.Decoder(network_messages.Hop | network_messages.Passed)
 LOSSY = Faults(loss=0.3, duplicate=0.3, reorder=0.5, crash=0.1, outages=60.0, downtime=0.5)
 LATE = Faults(loss=0.1, duplicate=0.2, delay=20.0)
 """Messages take nearly a round on average, so that many are late for the next."""
@@ -358,15 +360,15 @@ class TestNetworkShuffle(ProtocolContract):
         other = next(device(each) for each in (0, 2, 3, 4) if device(each) != hop.to)
         before = actor.state()
         for sender, answer in (
-            (hop.to, wire.Passed(bytes(16))),
-            (other, wire.Passed(id_)),
-            (CURATOR, wire.Passed(id_)),
+            (hop.to, network_messages.Passed(bytes(16))),
+            (other, network_messages.Passed(id_)),
+            (CURATOR, network_messages.Passed(id_)),
             (CURATOR, wire.Accepted(0, id_)),
             (CURATOR, wire.Refused(0, bytes(16))),
         ):
             assert actor.receive(Message(sender, wire.encode(answer)), 0.1) == []
         assert actor.state() == before
-        actor.receive(Message(hop.to, wire.encode(wire.Passed(id_))), 0.1)
+        actor.receive(Message(hop.to, wire.encode(network_messages.Passed(id_))), 0.1)
         assert actor.state() != before
         assert not any(hasattr(effect, "body") for effect in actor.wake(1.0))
 
@@ -414,7 +416,8 @@ class TestLaw:
         honest = Device._take_in
 
         def take_in(self, sender, hop, now):
-            level = msgspec.structs.replace(hop, round=max(hop.round, self._begun - 1))
+            begun = min(self._state.window, self._clock.rounds)
+            level = msgspec.structs.replace(hop, round=max(hop.round, begun - 1))
             return honest(self, sender, level, now)
 
         monkeypatch.setattr(Device, "_take_in", take_in)
@@ -576,19 +579,12 @@ class Labels:
 
 
 class TestDevice:
-    def device(self, person=0, *graphs, **options):
-        graphs = graphs or (star(4),)
-        settings = {"rounds": 3, "laziness": 0.0, "mode": "all", **options}
-        return Device(
-            person,
-            np.array([1]),
-            RR(epsilon=1.0),
-            neighbours=tuple(graph.neighbours(person) for graph in graphs),
-            generator=lambda draw: Seeds(1).generator("device", person, draw),
-            sealer=NullSealer(),
-            timing=Timing(),
-            **settings,
+    def device(self, person=0, *graphs, rounds=3, laziness=0.0):
+        walk = Walk(graphs or (star(4),), laziness)
+        context = ActorContext(
+            generator=lambda draw: Seeds(1).generator("device", person, draw), value=np.array([1])
         )
+        return Device(context, person, RR(epsilon=1.0), walk, rounds, "all")
 
     @staticmethod
     def hops(effects):
@@ -597,7 +593,7 @@ class TestDevice:
 
     @staticmethod
     def hop(number, payloads=(b"x" * 17,), id_=b"a" * 16):
-        return wire.encode(wire.Hop(number, id_, list(payloads)))
+        return wire.encode(network_messages.Hop(number, id_, list(payloads)))
 
     def test_one_message_per_neighbour(self):
         actor = self.device()
@@ -611,7 +607,7 @@ class TestDevice:
         assert all(hop.payloads == sorted(hop.payloads) for hop in sent)
 
     def test_a_large_parcel_is_split(self, monkeypatch):
-        monkeypatch.setattr(wire, "MOST_TOGETHER", 40)
+        monkeypatch.setattr("incrowd.protocols.network_shuffle.roles.device.MOST_TOGETHER", 40)
         actor = self.device(1)
         actor.start(0.0)
         payloads = [bytes([each]) * 17 for each in range(90)]
@@ -640,7 +636,7 @@ class TestDevice:
         actor.start(0.0)
         for _ in range(3):
             (answer,) = actor.receive(Message(device(1), self.hop(0)), 1.0)
-            assert HOP_OR_PASSED.decode(answer.body) == wire.Passed(b"a" * 16)
+            assert HOP_OR_PASSED.decode(answer.body) == network_messages.Passed(b"a" * 16)
             assert answer.to == device(1)
         # The same identifier from someone else is another hop.
         actor.receive(Message(device(2), self.hop(0)), 1.0)
@@ -679,7 +675,7 @@ class TestDevice:
             for effect in actor.wake(Clock(3).hand_in)
             if getattr(effect, "to", "") == CURATOR
         ]
-        said = msgspec.msgpack.decode(hand_in.body, type=wire.Withheld)
+        said = msgspec.msgpack.decode(hand_in.body, type=network_messages.Withheld)
         assert said.missed == list(range(1, 3 + SETTLE))
         assert actor.receive(Message(device(1), self.hop(2)), Clock(3).hand_in + 1) == []
         body = wire.encode(wire.Accepted(0, said.id))
@@ -738,19 +734,13 @@ class TestClock:
 
 class TestCurator:
     def curator(self, mode="all", n=3, **timing):
-        return Curator(
-            n,
-            wire.ReportFormat.of(KRR(categories=4, epsilon=1.0)),
-            rounds=5,
-            mode=mode,
-            dummies=None,
-            sealer=NullSealer(),
-            timing=Timing(**timing),
-        )
+        context = ActorContext(generator=Seeds(1).generator, timing=Timing(**timing))
+        reports = wire.ReportFormat.of(KRR(categories=4, epsilon=1.0))
+        return Curator(context, n, reports, rounds=5, mode=mode)
 
     @staticmethod
     def hand_in(person, payloads, missed=(), id_=None):
-        body = wire.HandIn(id_ or bytes([person]) * 16, list(missed), list(payloads))
+        body = network_messages.HandIn(id_ or bytes([person]) * 16, list(missed), list(payloads))
         return Message(device(person), wire.encode(body))
 
     @staticmethod
@@ -798,7 +788,7 @@ class TestCurator:
         """From a device whose clock is ahead: with a clean record, and yet no reports."""
         curator = self.curator(mode, n=2)
         curator.receive(self.hand_in(0, [self.payload(1, 2)]), 1.0)
-        late = wire.encode(wire.Withheld(bytes([1]) * 16, []))
+        late = wire.encode(network_messages.Withheld(bytes([1]) * 16, []))
         answer, done = curator.receive(Message(device(1), late), 1.0)
         assert isinstance(self.answer([answer]), wire.Accepted)
         assert done.output.silent.tolist() == [False, True]
@@ -810,7 +800,7 @@ class TestCurator:
     def test_who_never_began_is_not_waited_for(self):
         curator = self.curator()
         curator.start(0.0)
-        absent = Message(device(2), wire.encode(wire.Absent()))
+        absent = Message(device(2), wire.encode(network_messages.Absent()))
         assert curator.receive(absent, 1.0) == []
         restored = self.curator()
         restored.resume(curator.state())
@@ -823,7 +813,7 @@ class TestCurator:
     def test_attendance_when_somebody_says_nothing_is_unknown(self):
         curator = self.curator(patience=60.0)
         curator.start(0.0)
-        curator.receive(Message(device(2), wire.encode(wire.Absent())), 1.0)
+        curator.receive(Message(device(2), wire.encode(network_messages.Absent())), 1.0)
         curator.receive(self.hand_in(0, [self.payload(1, 2)]), 2.0)
         (done,) = curator.wake(Clock(5).hand_in + 60)
         assert done.output.silent.tolist() == [False, True, True]

@@ -16,6 +16,7 @@ from incrowd.protocols.runtime import wire
 from incrowd.protocols.runtime.actor import CURATOR, SHUFFLER, Message, device
 from incrowd.protocols.runtime.context import Timing
 from incrowd.protocols.trusted_shuffle import TrustedShuffle, TrustedShuffleParameters, roles
+from incrowd.protocols.trusted_shuffle import messages as shuffle_messages
 from incrowd.randomizers import KRR, Gaussian, Generic
 from incrowd.randomness import Seeds
 from incrowd.sim import play
@@ -230,7 +231,7 @@ class TestShuffler:
 
     @staticmethod
     def batches(effects):
-        decoder = msgspec.msgpack.Decoder(wire.Batch)
+        decoder = msgspec.msgpack.Decoder(shuffle_messages.Batch)
         return [
             decoder.decode(effect.body).payloads
             for effect in effects
@@ -288,7 +289,7 @@ class TestShuffler:
         before = shuffler.state()
         foreign = wire.encode(wire.Report(1, bytes(16), b"\x00"))
         assert shuffler.receive(Message(device(0), foreign), 1.0) == []
-        answer = wire.encode(wire.BatchAccepted(0))
+        answer = wire.encode(shuffle_messages.BatchAccepted(0))
         assert shuffler.receive(Message(CURATOR, answer), 1.0) == []
         assert shuffler.state() == before
 

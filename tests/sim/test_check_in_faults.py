@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from incrowd.protocols.check_in import CheckIn, roles
+from incrowd.protocols.check_in import messages as check_in_messages
 from incrowd.protocols.run import make_actors
 from incrowd.protocols.runtime import wire
 from incrowd.protocols.runtime.actor import CURATOR, SHUFFLER, device
@@ -26,7 +27,7 @@ from tests.sim.schedules import schedules
 
 N, ROUNDS = 7, 3
 TIMING = Timing(round_seconds=20.0, settle=3)
-SAID = msgspec.msgpack.Decoder(wire.CheckIn)
+SAID = msgspec.msgpack.Decoder(check_in_messages.CheckIn)
 
 faulty = schedules(0.9)
 
@@ -156,7 +157,9 @@ class TestBites:
         def receive(self, message, now):
             if message.sender != CURATOR:
                 said = SAID.decode(message.body)
-                body = wire.encode(wire.CheckIn(said.round, said.id, False, said.payload))
+                body = wire.encode(
+                    check_in_messages.CheckIn(said.round, said.id, False, said.payload)
+                )
                 message = type(message)(message.sender, body)
             return honest(self, message, now)
 
@@ -168,7 +171,7 @@ class TestBites:
 
         def gathering(self, number, payloads):
             made = honest(self, number, payloads)
-            return wire.Gathering(made.round, len(made.payloads), made.payloads)
+            return check_in_messages.Gathering(made.round, len(made.payloads), made.payloads)
 
         monkeypatch.setattr(roles.Shuffler, "_batch", gathering)
         assert self.caught() > 0

@@ -1,9 +1,9 @@
-"""What is proven when people check in at random.
+"""Guarantees of people who check in at random.
 
-Who stays away sends the symbol *void*, so that one round is plain shuffling of the randomizer
-R' = γ·R + (1 − γ)·void: everything that is proven of shuffling holds of R', with a blanket that the
-void symbol makes larger. The number of people in a round is part of what the curator sees. Rounds
-compose, also when what is asked in one depends on those before. See ``docs/theory/check_in.md``.
+People who stay away send the symbol *void*, so that one round is plain shuffling of the randomizer
+R' = γ·R + (1 − γ)·void: every theorem on shuffling holds of R', with a blanket that the void symbol
+makes larger. The number of people in a round is part of the curator's view. Rounds compose, also
+adaptively. See ``docs/theory/check_in.md``.
 
 A view that includes the shuffler knows who sent what. Then only the person's own coin and the
 randomizer protect: ε0 in each round in which one takes part.
@@ -69,7 +69,7 @@ def check_in_guarantee(
     counts: Sequence[int] | None = None,
     attended: bool = False,
 ) -> Guarantee:
-    """What is proven against a view, over all rounds.
+    """Return the guarantee against a view, over all rounds.
 
     ``counts`` are the numbers of reports of a run without dummies, where nothing else is known of
     the crowds; before the run all n people are taken to be there. ``attended`` says that the least
@@ -77,16 +77,20 @@ def check_in_guarantee(
     """
     adaptive = parameters.adaptive
     if view != AMPLIFIED_VIEW:
-        # Whoever comes most often is protected least.
-        rate = max(parameters.rates, default=parameters.rate)
-        alone = any_randomizer(randomizer) if adaptive else randomizer
-        local = local_guarantee(thinned(alone, rate), parameters.rounds, view, colluders)
+        alone = _alone(randomizer, parameters)
+        local = local_guarantee(alone, parameters.rounds, view, colluders)
         return replace(local, assumptions=(*local.assumptions, _OWN_COIN))
     crowd, dropped = parameters.crowd - colluders, parameters.fewest > 0
     if counts is None:
         profile = _profile(randomizer, parameters, ((crowd, parameters.rounds),))
     else:
-        profile = _counted(randomizer, parameters, crowd, [each - colluders for each in counts])
+        profile = CountedProfile(
+            counts=tuple(count - colluders for count in counts),
+            rate=max(parameters.rates, default=parameters.rate),
+            most=crowd,
+            curve=partial(_profile, randomizer, parameters),
+            alone=ComposedProfile(((LocalProfile(_alone(randomizer, parameters)), len(counts)),)),
+        )
     return Guarantee(
         profile=profile,
         view=view,
@@ -108,10 +112,16 @@ def check_in_guarantee(
     )
 
 
+def _alone(randomizer: Randomizer, parameters: CheckInParameters) -> Randomizer:
+    # The person who comes most often is protected least.
+    rate = max(parameters.rates, default=parameters.rate)
+    return thinned(any_randomizer(randomizer) if parameters.adaptive else randomizer, rate)
+
+
 def _presence(parameters: CheckInParameters, counts: Sequence[int] | None) -> tuple[str, ...]:
-    """What is taken for granted of who is there; nothing where too small a crowd is dropped."""
     if not parameters.dummies:
         return (_UNCOUNTED if counts is None else _COUNTED,)
+    # Rounds with too small a crowd are dropped where there is a least one.
     return () if parameters.fewest else (_ALL_THERE,)
 
 
@@ -127,19 +137,4 @@ def _profile(randomizer: Randomizer, parameters: CheckInParameters, crowds: Crow
     one_round = clones_profile if parameters.adaptive else blanket_profile
     return ComposedProfile(
         tuple((one_round(randomizer, crowd, parameters.rate), times) for crowd, times in crowds)
-    )
-
-
-def _counted(
-    randomizer: Randomizer, parameters: CheckInParameters, most: int, honest: Sequence[int]
-) -> CountedProfile:
-    """The curve from the numbers of honest reports, among ``most`` people at most."""
-    rate = max(parameters.rates, default=parameters.rate)
-    alone = any_randomizer(randomizer) if parameters.adaptive else randomizer
-    return CountedProfile(
-        counts=tuple(honest),
-        rate=rate,
-        most=most,
-        curve=partial(_profile, randomizer, parameters),
-        alone=ComposedProfile(((LocalProfile(thinned(alone, rate)), len(honest)),)),
     )
