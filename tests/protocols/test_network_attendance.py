@@ -50,7 +50,7 @@ def attempts(actor, until, arrivals=()):
             return sent
 
 
-class TestEachHopHasItsOwnPauses:
+class TestHopPauses:
     """The fate of a hop is a function of its own path: assumption (F)."""
 
     @staticmethod

@@ -56,7 +56,7 @@ def own_buckets(graph, rounds):
     return NetworkShuffle(graph, KRR(categories=graph.n, epsilon=30.0), rounds=rounds)
 
 
-class TestWhoComesBackLate:
+class TestLateReturn:
     """Person 1 is off from second 20 to a minute after the hand-in."""
 
     @staticmethod
@@ -93,7 +93,7 @@ class TestWhoComesBackLate:
         )
 
 
-class TestRecordOfTheCurator:
+class TestCuratorRecord:
     """What a live run states, from what its curator collected: no hub says who was connected.
 
     Person 0 knows person 1 alone, everyone else everyone.

@@ -96,17 +96,17 @@ def check(seed, faults, **parameters):
     rate=st.sampled_from([0.1, 0.5, 1.0]),
     least=st.integers(0, N),
 )
-def test_each_round_has_the_reports_of_those_who_were_heard_of(faults, seed, rate, least):
+def test_faulty_rounds_hold_reports_of_those_heard_of(faults, seed, rate, least):
     check(seed, faults, rate=rate, least=least)
 
 
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(faults=faulty, seed=st.integers(0, 2**32))
-def test_without_dummies_too(faults, seed):
+def test_faulty_rounds_without_dummies_hold_reports_of_those_heard_of(faults, seed):
     check(seed, faults, dummies=False)
 
 
-def test_trouble_costs_time_and_not_people():
+def test_faults_cost_time_and_no_reports():
     faults = Faults(loss=0.3, duplicate=0.4, reorder=0.5, crash=0.1, outages=60.0, downtime=2.0)
     for seed in range(10):
         _, _, played = survey(seed, faults)
@@ -131,7 +131,7 @@ def test_long_absences_end_with_refusals():
     assert refused > 0
 
 
-class TestBites:
+class TestFaultDetection:
     """Each of these breaks one party on purpose, and the check above must notice."""
 
     def caught(self, **faults):
@@ -143,7 +143,7 @@ class TestBites:
                 failures += 1
         return failures
 
-    def test_on_a_device_that_flips_its_coin_again_after_a_crash(self, monkeypatch):
+    def test_faults_reveal_device_that_flips_coin_again(self, monkeypatch):
         def resume(self, state):
             self._rng = np.random.default_rng(len(state))
             self.start(-1.0)
@@ -151,7 +151,7 @@ class TestBites:
         monkeypatch.setattr(roles.Device, "resume", resume)
         assert self.caught(crash=0.3, loss=0.3) > 0
 
-    def test_on_a_shuffler_that_counts_dummies_as_reports(self, monkeypatch):
+    def test_faults_reveal_shuffler_that_counts_dummies(self, monkeypatch):
         honest = roles.Shuffler.receive
 
         def receive(self, message, now):
@@ -166,7 +166,7 @@ class TestBites:
         monkeypatch.setattr(roles.Shuffler, "receive", receive)
         assert self.caught() > 0
 
-    def test_on_a_shuffler_that_counts_only_those_who_take_part(self, monkeypatch):
+    def test_faults_reveal_shuffler_that_counts_only_participants(self, monkeypatch):
         honest = roles.Shuffler._batch
 
         def gathering(self, number, payloads):
@@ -176,7 +176,7 @@ class TestBites:
         monkeypatch.setattr(roles.Shuffler, "_batch", gathering)
         assert self.caught() > 0
 
-    def test_on_a_shuffler_that_takes_what_is_late(self, monkeypatch):
+    def test_faults_reveal_shuffler_that_takes_late_reports(self, monkeypatch):
         """A report that comes after its round was handed on must not be said to be safe."""
         from incrowd.protocols.runtime.delivery import Intake
 
