@@ -14,15 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from experiments.check_in_published import distributed_renyi
 from experiments.common import BLUE, GREEN, INK, MUTED, ORANGE, PAPER, Drawing, canvas, plain_ticks
 from experiments.paper_check_in import paper_optimistic_renyi, paper_without_replacement_renyi
 from incrowd.privacy import ComposedProfile, LocalProfile
 from incrowd.privacy.mechanisms.shuffle import blanket_profile
 from incrowd.privacy.renyi import renyi_epsilon, shuffled_gaussian_renyi
-from incrowd.protocols.check_in.theorems.secure_aggregation import (
-    distributed_guarantee,
-    distributed_renyi,
-)
+from incrowd.protocols.check_in.theorems.secure_aggregation import DistributedCheckIn
 from incrowd.randomizers import Gaussian
 from incrowd.report.format import plain, round_down, round_up, up
 
@@ -95,7 +93,7 @@ def optimistic(resolution: Resolution) -> Drawing:
         one = paper_optimistic_renyi(orders, n, m, levels)
         estimates.append([renyi_epsilon(orders, t * one, delta) for t in times])
     summed, alone = (
-        [distributed_guarantee(n=n, rate=m / n, rounds=t, sigma=sigma, view=view) for t in times]
+        [DistributedCheckIn(n, m / n, t, sigma).guarantee(view) for t in times]
         for view in ("curator", "everyone")
     )
     with canvas(7.6, 5.2) as drawn:
@@ -146,7 +144,7 @@ def distributed(n: int, rate: float, sigma: float, rounds: int) -> Sums:
     """Check-in and a fixed crowd of the same mean size."""
     delta, orders = 1 / n, tuple(range(2, 257))
     fixed, random = _levels(n, rate, sigma, orders)
-    promise = distributed_guarantee(n=n, rate=rate, rounds=rounds, sigma=sigma)
+    promise = DistributedCheckIn(n, rate, rounds, sigma).guarantee()
     return Sums(
         fixed=renyi_epsilon(orders, rounds * fixed, delta),
         renyi=renyi_epsilon(orders, rounds * random, delta),

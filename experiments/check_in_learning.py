@@ -42,7 +42,7 @@ from incrowd.privacy.gaussian import GaussianProfile
 from incrowd.privacy.mechanisms.shuffle import blanket_profile
 from incrowd.privacy.renyi import renyi_epsilon, shuffled_gaussian_renyi
 from incrowd.protocols.check_in.theorems.heterogeneous_rates import RevealedProfile
-from incrowd.protocols.check_in.theorems.secure_aggregation import distributed_guarantee
+from incrowd.protocols.check_in.theorems.secure_aggregation import DistributedCheckIn
 from incrowd.randomizers.noise import Gaussian, gaussian_delta
 from incrowd.report.format import count, down, plain, up
 
@@ -134,9 +134,7 @@ def network_epsilons(rounds: int, people: int = PEOPLE) -> dict[str, float]:
     optimistic = rounds * paper_optimistic_renyi(_ORDERS, people, expected, shuffled)
     return {
         "reports": ComposedProfile(((alone, rounds),)).epsilon(delta),
-        "sums": distributed_guarantee(n=people, rate=RATE, rounds=rounds, sigma=SIGMA).epsilon(
-            delta
-        ),
+        "sums": DistributedCheckIn(people, RATE, rounds, SIGMA).guarantee().epsilon(delta),
         "estimate": renyi_epsilon(_ORDERS, optimistic, delta),
     }
 

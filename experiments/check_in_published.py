@@ -9,9 +9,11 @@ crowd, whose reports are shuffled.
 * :func:`renyi_epsilon` (its Theorem 2): the same with Rényi divergences, which add over rounds.
   They are those of the exact pair of k shuffled reports; the conversion of a point (ε, δ) into a
   Rényi divergence that is printed points the wrong way.
+* :func:`distributed_renyi`: the Rényi form of noisy sums
+  (``docs/theory/distributed_check_in.md``).
 
-Both are upper bounds for every ε0-randomizer that all use alike; ``CheckIn`` itself uses neither.
-See ``docs/theory/check_in.md``.
+The first two are upper bounds for every ε0-randomizer that all use alike; ``CheckIn`` itself uses
+neither. See ``docs/theory/check_in.md``.
 
 Invariant: no number of people is dropped. All k come in the blocks of
 :func:`~incrowd.protocols.check_in.theorems.secure_aggregation.crowds_of`, one by one near the mean:
@@ -32,11 +34,11 @@ from incrowd import checks
 from incrowd.errors import InvalidEpsilon, InvalidParameter
 from incrowd.privacy import multinomial, renyi
 from incrowd.privacy.mechanisms.shuffle import blanket_profile
-from incrowd.protocols.check_in.theorems.secure_aggregation import crowds_of
+from incrowd.protocols.check_in.theorems.secure_aggregation import SummedProfile, crowds_of
 from incrowd.randomizers import Generic
 from incrowd.randomizers.response import response_blanket
 
-__all__ = ["ORDERS", "first_cut_delta", "renyi_divergence", "renyi_epsilon"]
+__all__ = ["ORDERS", "distributed_renyi", "first_cut_delta", "renyi_divergence", "renyi_epsilon"]
 
 Doubles = NDArray[np.float64]
 
@@ -134,3 +136,26 @@ def _counted(k: Doubles) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
     grid = np.minimum(np.floor(_EVERY * _GROWTH ** np.minimum(step, 1000)), _MOST_LISTED)
     sizes, which = np.unique(np.where(k <= _EVERY, k, np.minimum(grid, k)), return_inverse=True)
     return sizes.astype(np.int64), which.ravel()
+
+
+def distributed_renyi(orders: Sequence[int], *, n: int, rate: float, sigma: float) -> Doubles:
+    """Upper bounds of one round's Rényi divergences at whole orders λ ≥ 2, rounded up.
+
+    ln E_k[1 + Σ_j C(λ, j)·(k/n)^j·ζ_k(j)]/(λ − 1), j from 2 to λ, where with x = 4/(ks²)
+    ζ_k(2) = min{4(e^x − 1), 2e^x} and ζ_k(j) = 2e^{j(j − 1)x/2} above: the bound of
+    :func:`~incrowd.privacy.renyi.sampled_excess` for each k, with k = 0 included.
+    """
+    from scipy.special import logsumexp
+
+    profile = SummedProfile(n, rate, sigma)
+    crowds = crowds_of(profile.n, profile.rate)
+    log_share, per = np.log(crowds.most / n), 4 / (crowds.fewest * sigma**2)
+    found = []
+    for order in orders:
+        top = checks.integer(order, "a Rényi order", 2)
+        if top > renyi.MOST_ORDER:
+            raise InvalidParameter(f"a Rényi order must be at most {renyi.MOST_ORDER}, got {order}")
+        excess = renyi.sampled_excess(top, log_share, lambda j: j * (j - 1) / 2 * per)
+        total = float(logsumexp(excess + crowds.chance))
+        found.append(float(np.logaddexp(0.0, total)) / (top - 1) * (1 + _ROUND))
+    return np.array(found)

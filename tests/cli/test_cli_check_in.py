@@ -18,14 +18,14 @@ def answer(incrowd: Call, *words: object) -> dict:
     return json.loads(ended.out)
 
 
-def test_what_an_account_says(incrowd: Call) -> None:
+def test_account_prints_check_in_guarantees(incrowd: Call) -> None:
     said = answer(incrowd, *ACCOUNT, "--rate", "0.01", "--rounds", "100")
     assert said["participants_expected"] == 100
     assert 0 < said["lower_bound"] <= said["epsilon"] <= 0.0737
     assert said["parameters"]["rate"] == 0.01
 
 
-def test_the_traffic_of_those_who_stay_away(incrowd: Call) -> None:
+def test_account_without_dummies_names_traffic(incrowd: Call) -> None:
     words = (*ACCOUNT, "--rate", "0.1")
     with_dummies, without = (answer(incrowd, *words, *more) for more in ((), ("--no-dummies",)))
     assert with_dummies["epsilon"] == without["epsilon"]
@@ -40,7 +40,7 @@ def test_the_traffic_of_those_who_stay_away(incrowd: Call) -> None:
         ("rounds", ("--rate", "0.05"), 1.01),
     ],
 )
-def test_what_is_solved_for_is_safe_and_most(
+def test_calibrate_solution_is_safe_and_largest(
     incrowd: Call, left_out: str, words: tuple[str, ...], worse: float
 ) -> None:
     goal = ("calibrate", *ACCOUNT[1:], "--epsilon", "0.1")
@@ -52,13 +52,13 @@ def test_what_is_solved_for_is_safe_and_most(
     assert reached <= 0.1 < beyond
 
 
-def test_no_more_than_everyone_can_take_part(incrowd: Call) -> None:
+def test_calibrate_rate_is_at_most_one(incrowd: Call) -> None:
     words = ("calibrate", *ACCOUNT[1:], "--epsilon", "1.5", "--rounds", "2")
     assert answer(incrowd, *words)["value"] == 1
 
 
 @pytest.mark.parametrize("rate", ["0", "-0.1", "1.5", "nan"])
-def test_a_rate_that_is_no_chance(incrowd: Call, rate: str) -> None:
+def test_account_rejects_invalid_rate(incrowd: Call, rate: str) -> None:
     ended = incrowd(*ACCOUNT, "--rate", rate)
     assert_fails(ended, errors.InvalidParameter, "--rate ")
 
@@ -72,7 +72,7 @@ def test_a_rate_that_is_no_chance(incrowd: Call, rate: str) -> None:
         (("--least", "0.9", "--no-dummies"), "--least needs dummies"),
     ],
 )
-def test_a_crowd_that_cannot_be_counted_on(
+def test_account_rejects_invalid_least_crowd(
     incrowd: Call, words: tuple[str, ...], said: str
 ) -> None:
     ended = incrowd(*ACCOUNT, "--rate", "0.1", *words)
@@ -81,12 +81,12 @@ def test_a_crowd_that_cannot_be_counted_on(
     assert ended.err.count("\n") == 1
 
 
-def test_a_rate_is_needed(incrowd: Call) -> None:
+def test_account_needs_rate(incrowd: Call) -> None:
     ended = incrowd(*ACCOUNT)
     assert_fails(ended, 2, "missing option --rate")
 
 
-def test_rates_from_a_file(incrowd: Call, tmp_path: Path) -> None:
+def test_account_reads_rates_from_file(incrowd: Call, tmp_path: Path) -> None:
     file = tmp_path / "rates.txt"
     file.write_text("0.01\n" * 5000 + "0.02\n" * 5000)
     said = answer(incrowd, *ACCOUNT, "--rates", file)
@@ -99,7 +99,7 @@ def test_rates_from_a_file(incrowd: Call, tmp_path: Path) -> None:
     assert_fails(missing, errors.FileUnreadable, "none.txt: cannot read the numbers")
 
 
-def test_rounds_are_solved_for_with_rates_too(incrowd: Call, tmp_path: Path) -> None:
+def test_calibrate_solves_rounds_with_rates(incrowd: Call, tmp_path: Path) -> None:
     file = tmp_path / "rates.txt"
     file.write_text("0.1\n" * 1000)
     words = ("calibrate", "check-in", "--n", 1000, "--eps0", 2, "--delta", 1e-6, "--epsilon", 0.5)
@@ -108,7 +108,7 @@ def test_rounds_are_solved_for_with_rates_too(incrowd: Call, tmp_path: Path) -> 
     assert own["value"] == same["value"]
 
 
-def test_an_answer_is_not_lost_with_its_report(incrowd: Call) -> None:
+def test_run_prints_answer_when_report_file_fails(incrowd: Call) -> None:
     if not Path("/dev/full").exists():
         pytest.skip("there is no /dev/full here to write a report to in vain")
     words = ("run", EXAMPLES / "check_in.toml", "--seed", 1, "--report", "/dev/full")
@@ -120,13 +120,13 @@ def test_an_answer_is_not_lost_with_its_report(incrowd: Call) -> None:
     assert len(said["result"]) == 6
 
 
-def test_the_expected_error_counts_who_is_in(incrowd: Call) -> None:
+def test_expected_error_counts_participants(incrowd: Call) -> None:
     said = answer(incrowd, "run", EXAMPLES / "check_in.toml", "--seed", 1, "--no-report")
     found = max(row["standard_error"] for row in said["result"])
     assert said["cost"]["expected_error"] == pytest.approx(found, rel=0.25)
 
 
-def test_a_survey_refines_its_answer_until_the_budget_is_spent(incrowd: Call) -> None:
+def test_survey_refines_answer_until_budget_is_spent(incrowd: Call) -> None:
     said = answer(incrowd, "run", EXAMPLES / "check_in.toml", "--seed", 1, "--no-report")
     refined = said["refined"]
     rounds = [each["rounds"] for each in refined]

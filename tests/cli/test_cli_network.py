@@ -56,7 +56,7 @@ def test_account_states_what_the_library_proves(incrowd: Call) -> None:
     assert found["parameters"]["rounds"] == 10
 
 
-def test_open_rounds_are_planned_and_shown(incrowd: Call) -> None:
+def test_account_plans_and_shows_open_rounds(incrowd: Call) -> None:
     befriend()
     found = answer(incrowd, *ACCOUNT)
     assert isinstance(found["parameters"]["rounds"], int)
@@ -66,7 +66,7 @@ def test_open_rounds_are_planned_and_shown(incrowd: Call) -> None:
     assert f"1 component: {PEOPLE}" in table
 
 
-def test_the_stationary_law_needs_no_graph(incrowd: Call) -> None:
+def test_account_stationary_needs_no_graph(incrowd: Call) -> None:
     words = ("account", "network-shuffle", "--stationary", *PROMISE)
     found = answer(incrowd, *words, "--n", "22470")
     trusted = answer(incrowd, "account", "shuffle", *PROMISE, "--n", "22470")
@@ -110,7 +110,7 @@ def test_calibrate_ends_where_rounds_no_longer_help(incrowd: Call) -> None:
     assert_fails(ended, errors.BudgetInfeasible, "more rounds would not help against curator")
 
 
-def test_colluders_by_number_share_and_name(incrowd: Call) -> None:
+def test_account_accepts_colluders_by_number_share_and_name(incrowd: Call) -> None:
     befriend()
     words = (*ACCOUNT, "--rounds", "6")
     share, number = (answer(incrowd, *words, "--colluders", each) for each in ("0.07", 3))
@@ -153,7 +153,7 @@ COLLUDERS = [
 
 
 @pytest.mark.parametrize(("given", "kind", "said"), COLLUDERS)
-def test_colluders_that_are_none(
+def test_account_rejects_invalid_colluders(
     incrowd: Call, given: str, kind: type[errors.IncrowdError] | int, said: str
 ) -> None:
     befriend()
@@ -178,7 +178,7 @@ PARAMETERS = [
 
 
 @pytest.mark.parametrize(("words", "kind", "said"), PARAMETERS)
-def test_bad_parameters(
+def test_account_rejects_bad_parameters(
     incrowd: Call, words: tuple[str, ...], kind: type[errors.IncrowdError] | int, said: str
 ) -> None:
     befriend()
@@ -187,12 +187,12 @@ def test_bad_parameters(
     assert_fails(incrowd(*ACCOUNT, *words), kind, said)
 
 
-def test_a_graph_is_needed_unless_perfectly_mixed(incrowd: Call) -> None:
+def test_account_needs_graph_unless_stationary(incrowd: Call) -> None:
     ended = incrowd("account", "network-shuffle", *PROMISE)
     assert_fails(ended, errors.InvalidParameter, "--graph is missing", "stationary")
 
 
-def test_no_rounds_hide_nothing(incrowd: Call) -> None:
+def test_account_of_zero_rounds_is_local(incrowd: Call) -> None:
     befriend()
     found = answer(incrowd, *ACCOUNT, "--rounds", "0")
     assert found["epsilon"] == answer(incrowd, "account", "local", *PROMISE, "--n", "9")["epsilon"]
@@ -200,7 +200,7 @@ def test_no_rounds_hide_nothing(incrowd: Call) -> None:
     assert len(found["worst_person"]["why"]) > 20
 
 
-def test_a_bipartite_graph_never_mixes(incrowd: Call) -> None:
+def test_account_explains_bipartite_graph(incrowd: Call) -> None:
     sides = np.arange(20)
     u, v = np.repeat(sides, 20), np.tile(20 + sides, 20)
     befriend(graphs.from_edges(u, v, 40))
@@ -211,7 +211,7 @@ def test_a_bipartite_graph_never_mixes(incrowd: Call) -> None:
     assert "laziness" in found["worst_person"]["why"]
 
 
-def test_a_person_alone(incrowd: Call) -> None:
+def test_account_explains_isolated_person(incrowd: Call) -> None:
     u, v = graphs.complete(40).edges()
     befriend(graphs.from_edges(u, v, 42))
     found = answer(incrowd, *ACCOUNT, "--rounds", "5")
@@ -243,9 +243,7 @@ def walking(survey: Callable[..., Path]) -> Callable[..., Path]:
     return write
 
 
-def test_run_tells_what_the_protocol_alone_knows(
-    incrowd: Call, walking: Callable[..., Path]
-) -> None:
+def test_run_prints_network_diagnostics(incrowd: Call, walking: Callable[..., Path]) -> None:
     found = answer(incrowd, "run", walking(), "--seed", "1", "--no-report")
     assert found["details"]["load"]["mean"] == 1
     assert found["details"]["lost"] == 0
@@ -282,7 +280,7 @@ def test_config_check_shows_the_planned_rounds(incrowd: Call, walking: Callable[
     assert f"rounds = {rounds}," in incrowd("config", "check", path).out
 
 
-def test_a_survey_of_other_people(incrowd: Call, walking: Callable[..., Path]) -> None:
+def test_survey_rejects_other_number_of_people(incrowd: Call, walking: Callable[..., Path]) -> None:
     path = walking()
     Path("people.csv").write_text("mode\nbus\n")
     assert_fails(
@@ -290,7 +288,7 @@ def test_a_survey_of_other_people(incrowd: Call, walking: Callable[..., Path]) -
     )
 
 
-def test_a_terminal_sees_progress(tmp_path: Path) -> None:
+def test_account_shows_progress_on_terminal(tmp_path: Path) -> None:
     """The walk of the example takes long enough to be watched."""
     pty = pytest.importorskip("pty")
     graph = EXAMPLES / "friends.npz"

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from experiments import check_in
+from experiments.check_in_published import distributed_renyi
 from experiments.common import FIGURES
 from experiments.paper_check_in import (
     TABLE_2,
@@ -12,7 +13,6 @@ from experiments.paper_check_in import (
     paper_without_replacement_renyi,
 )
 from incrowd.privacy.renyi import renyi_epsilon, shuffled_gaussian_renyi
-from incrowd.protocols.check_in.theorems.secure_aggregation import distributed_renyi
 from tests.experiments.pieces import (
     assert_made_by,
     number,
@@ -78,14 +78,14 @@ def test_three_printed_cells_are_below_what_an_attack_attains():
         assert _number(row["attack"]) < _number(row["bound"]) < _number(row["Rényi"])
 
 
-def test_the_bounds_reproduce_an_independent_computation():
+def test_bounds_reproduce_independent_computation():
     """Values of a privacy-loss computation written from the definition, for binary response."""
     known = [0.07363, 0.01918, 2.76294, 0.92406]
     found = [_number(row["bound"]) for row in published("check_in_table2.md")]
     np.testing.assert_allclose(found, known, rtol=5e-3)
 
 
-def test_the_lemma_is_below_the_true_divergence():
+def test_printed_lemma_is_below_true_divergence():
     for row in published("check_in_lemma.md"):
         assert _number(row["lemma, δ = 1e-8"]) < _number(row["true"])
     assert paper_lemma_1(1.0, 1e-8, 2) == pytest.approx(6.9e-8, rel=0.01)
@@ -93,7 +93,7 @@ def test_the_lemma_is_below_the_true_divergence():
     assert paper_lemma_1(1.0, 1e-8, 32) == pytest.approx(0.549, rel=0.01)
 
 
-def test_the_pair_is_enclosed():
+def test_pair_divergence_is_enclosed():
     for row in published("check_in_pair.md"):
         forth = _number(row["1→0, at least"])
         assert forth <= _number(row["1→0, at most"]) <= forth * 1.0003
@@ -101,7 +101,7 @@ def test_the_pair_is_enclosed():
         assert _number(row["converted"]) > forth
 
 
-def test_a_random_crowd_is_not_more_private_than_a_fixed_one():
+def test_random_crowd_is_not_more_private_than_fixed():
     """What the paper's Figure 5 claims, once the rounds that nobody attends are counted."""
     orders = [2, 3, 8]
     fixed = paper_without_replacement_renyi(orders, 1_000, 100, 1.0)
@@ -112,7 +112,7 @@ def test_a_random_crowd_is_not_more_private_than_a_fixed_one():
         assert bounds == sorted(bounds)
 
 
-def test_an_estimate_is_far_below_what_it_claims_to_bound():
+def test_optimistic_estimate_is_far_below_truth():
     """One shuffled report of the paper's σ = 0.86, replaced: the estimate forgets the factor 2."""
     orders = range(2, 40)
     estimates = []

@@ -59,7 +59,7 @@ def test_figures_are_svg(quick):
             assert_drawing(quick[0] / name)
 
 
-def test_every_learner_is_in_the_table(quick):
+def test_table_contains_all_learners(quick):
     found = read_rows(quick[0] / "check_in_learning.md")
     assert [row["who is trusted"] for row in found] == [
         "no privacy",
@@ -205,7 +205,7 @@ def test_results_are_kept(monkeypatch, tmp_path):
     assert linear.points(replace(size, saved=True, state=tmp_path / "no"), lambda: data, "") == []
 
 
-def test_no_setting_promises_more_than_was_aimed_at():
+def test_settings_never_exceed_target_epsilon():
     for setting in linear.SETTINGS:
         if setting.learner in ("central", "local"):
             promise = setting.make(0).promise((60_000, 8 * setting.cells**2))
@@ -213,7 +213,7 @@ def test_no_setting_promises_more_than_was_aimed_at():
 
 
 @pytest.mark.slow
-def test_no_check_in_promises_more_than_was_aimed_at():
+def test_check_in_settings_never_exceed_target_epsilon():
     for setting in linear.SETTINGS:
         if setting.learner in ("summed", "check-in"):
             promise = setting.make(0).promise((60_000, 8 * setting.cells**2))

@@ -75,14 +75,14 @@ def test_documentation_is_up_to_date(quick):
 
 
 @pytest.mark.parametrize("name", ["network_load.md", "network_stationary.svg"])
-def test_the_same_bytes_again(name):
+def test_experiment_repeats_same_bytes(name):
     make = network_shuffle.EXPERIMENT.pieces[name]
     once, again = (make(network_shuffle.QUICK).render("here") for _ in range(2))
     assert once == again
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_everything_is_published(name):
+def test_all_results_are_published(name):
     assert (FIGURES / name).exists()
 
 
@@ -191,7 +191,7 @@ def test_curves_never_rise_and_end_mixed():
             assert np.all(before > WITHIN * curve.trusted)
 
 
-def test_needed_rounds_of_a_curve():
+def test_curve_needed_returns_first_sufficient_rounds():
     epsilon = np.array([[1.0, 1.0, 1.0], [0.1, 0.3, 1.0], [0.1, 0.1, 0.105]])
     curve = Curve(np.array([2, 5, 9]), np.array(["exact", "exact", "spectral"]), epsilon, 0.1)
     assert curve.needed(0.0) == (5, "exact")
@@ -199,7 +199,7 @@ def test_needed_rounds_of_a_curve():
     assert Curve(curve.rounds[:2], curve.route, epsilon[:2], 0.1).needed(1.0) is None
 
 
-def test_formulas_by_hand():
+def test_formulas_match_hand_computation():
     """Closed forms at the size of the paper's Facebook graph, from independent evaluations."""
     n = 22_470
     assert network_bounds.closed_clones(1.0, n) == pytest.approx(0.14755, rel=1e-4)
@@ -214,7 +214,7 @@ def test_formulas_by_hand():
         assert formula(1.0, n) == pytest.approx(spread + x * x / (2 * n), rel=1e-3)
 
 
-def test_vectors_of_the_mean():
+def test_mean_vectors_are_unit_in_two_groups():
     values = network_mean.vectors(400, 50, np.random.default_rng(1))
     assert np.linalg.norm(values, axis=1) == pytest.approx(np.ones(400))
     diagonal = np.full(50, 1 / math.sqrt(50))

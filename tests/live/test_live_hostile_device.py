@@ -27,9 +27,11 @@ from incrowd.live.party import Party
 from incrowd.live.reasons import Reason, Rejected
 from incrowd.live.transports.base import Unreachable
 from incrowd.protocols.network_shuffle import NetworkShuffle
+from incrowd.protocols.network_shuffle import messages as network_messages
 from incrowd.protocols.runtime import wire
 from incrowd.protocols.runtime.actor import device
 from incrowd.protocols.runtime.context import ActorContext, Timing
+from incrowd.protocols.trusted_shuffle import messages as shuffle_messages
 from incrowd.randomizers import KRR
 from tests.live.crowds import ROUND, Crowd, Process, crowd, until, walk
 from tests.live.worlds import LiveHub
@@ -292,7 +294,7 @@ class Pair:
 
 def hop(**changes: object) -> bytes:
     fields = {"round": 0, "id": bytes(16), "payloads": [b"x"]} | changes
-    return wire.encode(wire.Hop(**fields))
+    return wire.encode(network_messages.Hop(**fields))
 
 
 SENSELESS = [
@@ -306,11 +308,11 @@ SENSELESS = [
     hop() + b"\0",
     hop(id=bytes(15)),
     hop(payloads=[]),
-    wire.encode(wire.Passed(os.urandom(16))),
-    wire.encode(wire.HandIn(bytes(16), [], [b"x"])),
+    wire.encode(network_messages.Passed(os.urandom(16))),
+    wire.encode(network_messages.HandIn(bytes(16), [], [b"x"])),
     wire.encode(wire.Accepted(0, bytes(16))),
     wire.encode(wire.Refused(0, bytes(16))),
-    wire.encode(wire.Batch(0, [b"x"])),
+    wire.encode(shuffle_messages.Batch(0, [b"x"])),
     wire.encode(wire.Report(0, bytes(16), b"x")),
 ]
 

@@ -90,12 +90,13 @@ def compared(seeds, environments, measure=measure_doubtful):
 def envelopes(walk, known):
     """P^min and P^max, one row for each person."""
     both, n = Envelopes(walk, known), walk.n
-    on_time = both.started(np.eye(n), np.arange(n))
+    on_time = np.where(both.dropped, 0.0, np.eye(n))
     most, late = on_time, np.zeros((n, n))
     for number in range(known.rounds):
         most = both.upper(number, most)
         on_time, late = both.lower(number, on_time, late)
-    return both.certain(on_time, late).T, both.heard(most).T
+    least = np.where(known.punctual[:, None], on_time + late, 0.0)
+    return least.T, np.where(known.heard[:, None], most, 0.0).T
 
 
 def test_laws_when_devices_are_doubtful_lie_between_the_two_that_are_propagated():
@@ -123,13 +124,9 @@ def test_claim_when_devices_are_doubtful_is_never_below_the_truth():
 def test_claim_when_the_dead_count_as_crowd_is_caught(monkeypatch):
     """What may live does not surely hide anybody."""
 
-    def everything(self, on_time, late):
-        return np.where(self.attendance.punctual[:, None], on_time + late, 0.0)
-
     def lower(self, number, on_time, late):
         return self.upper(number, on_time), np.zeros_like(late)
 
-    monkeypatch.setattr(Envelopes, "certain", everything)
     monkeypatch.setattr(Envelopes, "lower", lower)
     _, below, _, _ = compared(range(60), 8)
     assert below > 10

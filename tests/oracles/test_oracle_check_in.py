@@ -64,7 +64,7 @@ def _check_one_round(k: int, n: int, E: F, rate: F) -> list[F]:
 @pytest.mark.parametrize(("k", "n"), [(2, 1), (2, 2), (2, 3), (2, 4), (3, 2), (3, 3)])
 @pytest.mark.parametrize("E", [F(3, 2), F(5)])
 @pytest.mark.parametrize("rate", RATES)
-def test_one_round_over_all_data_sets(k, n, E, rate):
+def test_one_round_guarantee_never_below_enumeration(k, n, E, rate):
     _check_one_round(k, n, E, rate)
 
 
@@ -72,11 +72,11 @@ def test_one_round_over_all_data_sets(k, n, E, rate):
 @pytest.mark.parametrize(("k", "n"), [(2, 5), (3, 4), (4, 3)])
 @pytest.mark.parametrize("E", [F(2), F(20)])
 @pytest.mark.parametrize("rate", RATES)
-def test_one_round_sweep(k, n, E, rate):
+def test_one_round_guarantee_never_below_enumeration_in_sweep(k, n, E, rate):
     _check_one_round(k, n, E, rate)
 
 
-def test_one_round_bites():
+def test_one_round_oracle_detects_understatement():
     """Two percent less would be below the truth on these data sets."""
     assert max(_check_one_round(2, 4, F(3), F(1, 2))) > F(98, 100)
     assert max(_check_one_round(3, 3, F(3), F(9, 10))) > F(98, 100)
@@ -84,7 +84,7 @@ def test_one_round_bites():
 
 @pytest.mark.parametrize("rate", RATES)
 @pytest.mark.parametrize("k", [2, 3])
-def test_attacks_are_the_truth_of_their_data_sets(k, rate):
+def test_lower_bounds_equal_enumeration_of_their_data_sets(k, rate):
     E, n = F(3), 4
     R = thinned_matrix(krr_matrix(k, E), rate)
     xstar = k - 1
@@ -111,7 +111,7 @@ def functional_of(law, n: int, t: F) -> float:
 
 
 @pytest.mark.parametrize(("k", "n", "rate"), [(2, 3, F(1, 2)), (2, 4, F(1, 10)), (3, 2, F(1, 3))])
-def test_two_rounds_over_all_data_sets(k, n, rate):
+def test_two_round_guarantee_never_below_enumeration(k, n, rate):
     E = F(4)
     truth = worst_check_in(krr_matrix(k, E), [rate] * n, TS, rounds=2)
     for randomizer in (KRR(categories=k, epsilon=_up(E)), Generic(epsilon=_up(E))):
@@ -138,7 +138,7 @@ def _pair(k: int, n: int, E: F, rate: F) -> list[tuple[F, F]]:
 
 
 @pytest.mark.parametrize("rate", [F(1, 20), F(1, 2)])
-def test_two_rounds_are_as_tight_as_the_pair(rate):
+def test_two_round_guarantee_is_as_tight_as_pair(rate):
     """Within a percent of composing the pair by hand, never below it, and 2 % less would be."""
     k, n, E = 2, 3, F(6)
     pair = _pair(k, n, E, rate)
@@ -155,7 +155,7 @@ def test_two_rounds_are_as_tight_as_the_pair(rate):
 
 
 @pytest.mark.parametrize("rate", [F(1, 20), F(1, 2)])
-def test_attacks_over_two_rounds_stay_below_the_truth(rate):
+def test_two_round_lower_bounds_never_above_enumeration(rate):
     k, n, E = 2, 3, F(6)
     guarantee = CheckIn(
         KRR(categories=k, epsilon=_down(E)), n=n, rate=float(rate), rounds=2
@@ -195,7 +195,7 @@ def hockeys_fall(R, n, rate, t):
 
 
 @pytest.mark.parametrize("rate", RATES)
-def test_listed_losses_enclose_the_pair(rate):
+def test_enumerated_losses_enclose_pair(rate):
     k, n, E = 3, 3, F(3)
     pair = _pair(k, n, E, rate)
     law = thinned(KRR(categories=k, epsilon=math.log(E)), float(rate)).blanket()
@@ -232,7 +232,7 @@ def impure_matrix(k: int, E: F, delta0: F) -> tuple[tuple[F, ...], ...]:
 @pytest.mark.parametrize(("k", "n"), [(2, 2), (2, 3), (3, 2)])
 @pytest.mark.parametrize("delta0", [F(1, 1000), F(1, 50)])
 @pytest.mark.parametrize("rate", [F(1, 2), F(1)])
-def test_impure_randomizers(k, n, delta0, rate):
+def test_impure_guarantee_never_below_enumeration(k, n, delta0, rate):
     E = F(3)
     truth = worst_check_in(impure_matrix(k, E, delta0), [rate] * n, TS)
     randomizer = Generic(epsilon=_up(E), delta=float(delta0) * (1 + 1e-12))
@@ -249,7 +249,7 @@ def test_impure_randomizers(k, n, delta0, rate):
             assert one.delta(found) <= delta * (1 + 1e-9)
 
 
-def test_the_charge_for_a_delta0_is_needed():
+def test_guarantee_without_delta0_charge_is_below_truth():
     """Without it the bound falls below the truth."""
     E, n, delta0, rate = F(3), 2, F(1, 50), F(1)
     truth = worst_check_in(impure_matrix(2, E, delta0), [rate] * n, [F(5, 2), F(3)])
@@ -285,7 +285,7 @@ def _close_pair(P, Q, E: F):
     return P, Q
 
 
-def test_the_close_pair_of_the_proof():
+def test_close_pair_keeps_sums_and_stays_within_delta0():
     """Sums and maxima are kept, both stay within δ0/(1 + E), and others miss little of them."""
     import random
 
@@ -315,7 +315,7 @@ def test_the_close_pair_of_the_proof():
         assert missed <= 2 * delta0 / E
 
 
-def test_distance_adds_up():
+def test_distance_matches_closed_form():
     randomizer = Generic(epsilon=math.log(3), delta=1e-6)
     assert distance(randomizer, 5, adaptive=False) == pytest.approx(1e-6 * (1 / 4 + 8 / 3))
     assert distance(randomizer, 5, adaptive=True) == pytest.approx(1e-6 * (1 / 4 + 4 / 3))
@@ -335,7 +335,7 @@ UNEQUAL = [
 
 @pytest.mark.parametrize("rates", UNEQUAL, ids=str)
 @pytest.mark.parametrize("k", [2, 3])
-def test_different_rates(rates, k):
+def test_rates_guarantee_never_below_enumeration(rates, k):
     """Every person's curve against the truth of their own record, and the worst against all."""
     E = F(3)
     R = krr_matrix(k, E)
@@ -353,7 +353,7 @@ def test_different_rates(rates, k):
 
 
 @pytest.mark.parametrize("rates", UNEQUAL[:4], ids=str)
-def test_every_band_is_a_bound(rates):
+def test_band_curves_never_below_enumeration(rates):
     """Not only the band that is chosen: each is proven on its own."""
     E = F(3)
     R = krr_matrix(2, E)
@@ -367,7 +367,7 @@ def test_every_band_is_a_bound(rates):
                 assert F(one.delta(_down(t))) >= truth[t]
 
 
-def test_different_rates_over_two_rounds():
+def test_rates_guarantee_of_two_rounds_never_below_enumeration():
     E, rates = F(3), (F(1, 4), F(1, 2), F(1, 2))
     R = krr_matrix(2, E)
     profile = RatesProfile(Generic(epsilon=_up(E)), np.array([float(r) for r in rates]), 2)
@@ -377,7 +377,7 @@ def test_different_rates_over_two_rounds():
             assert F(profile.person(victim).delta(_down(t))) >= truth[t]
 
 
-def test_a_band_of_one_rate_bites():
+def test_oracle_detects_band_of_single_rate():
     """A victim who comes more often than the others: 2 % less would be below the truth."""
     E, n, t = F(20), 3, F(3)
     rates = (F(9, 10), F(1, 20), F(1, 20))
@@ -387,7 +387,7 @@ def test_a_band_of_one_rate_bites():
     assert float(truth) > 0.98 * functional_of(law, n, t)
 
 
-def test_the_worst_of_different_rates_is_not_that_of_the_mean():
+def test_worst_rate_exceeds_mean_rate_curve():
     """Taking everyone at the mean rate would promise too much."""
     E, t = F(5), F(6, 5)
     rates = (F(9, 10), F(1, 10), F(1, 10))

@@ -113,7 +113,7 @@ def name(case):
 
 
 @pytest.mark.parametrize("case", CASES, ids=name)
-def test_no_chance_of_overflow_is_above_its_bound(case):
+def test_overflow_chance_never_above_bound(case):
     graph, rounds, laziness, away = case
     walk = library_walk(graph, laziness, away)
     above, anything = defaultdict(F), defaultdict(F)
@@ -142,7 +142,7 @@ def test_no_chance_of_overflow_is_above_its_bound(case):
         assert exact <= F(cover(walk, rounds, k, h).overflow_on(walk))
 
 
-def test_two_lazy_people_meet_the_bound():
+def test_overflow_bound_is_attained_by_two_lazy_people():
     """There all chances are equal and no two overflows happen together: 2 % less is caught."""
     pair = graph_of(2, [(0, 1)])
     walk = library_walk(pair, HALF)
@@ -157,7 +157,7 @@ def test_two_lazy_people_meet_the_bound():
     assert F(98, 100) * bound < exact
 
 
-def test_three_lazy_people_meet_the_bound_at_the_end():
+def test_hand_in_bound_is_attained_by_three_lazy_people():
     triangle = graph_of(3, [(0, 1), (1, 2), (0, 2)])
     walk = library_walk(triangle, F(1, 3))
     exact = sum(
@@ -169,7 +169,7 @@ def test_three_lazy_people_meet_the_bound_at_the_end():
 
 
 @pytest.mark.parametrize("n", [3, 4])
-def test_on_a_complete_graph_each_link_is_binomial(n):
+def test_link_load_on_complete_graph_is_binomial(n):
     """With laziness 1/n a report is anywhere after one round, so that Hoeffding is an equality."""
     graph = graph_of(n, [(u, v) for u in range(n) for v in range(u)])
     walk = library_walk(graph, F(1, n))
@@ -187,7 +187,7 @@ def test_on_a_complete_graph_each_link_is_binomial(n):
     [(5, [(v, (v + 1) % 5) for v in range(5)], F(2)), (4, list(combinations(range(4), 2)), F(2))],
     ids=["cycle", "complete"],
 )
-def test_the_bound_is_not_far_above_the_truth(n, edges, most):
+def test_overflow_bound_is_near_truth(n, edges, most):
     graph = graph_of(n, edges)
     walk = library_walk(graph, NONE)
     exact = sum(
@@ -260,7 +260,7 @@ QUEUES = [
 @pytest.mark.parametrize("case", QUEUES, ids=lambda case: f"{len(case[0])}-r{case[1]}")
 @pytest.mark.parametrize("together", [1, 2])
 @pytest.mark.parametrize("settle", [0, 1, 6])
-def test_every_walk_has_the_same_transcript_and_only_overflow_is_late(case, together, settle):
+def test_transcript_is_equal_for_all_walks_and_only_overflow_is_late(case, together, settle):
     graph, rounds, laziness = case
     walk = library_walk(graph, laziness)
     transcripts, chance = set(), F(0)
@@ -288,7 +288,7 @@ def charge(t):
     return t - 1 + 2 * local_delta(E, t)
 
 
-def test_the_charge_is_attained():
+def test_overflow_charge_is_attained():
     """The example of the theory page: a bound with 2 % less charge is wrong."""
     right, wrong = E / (E + 1), 1 / (E + 1)
     bit = {1: right, 0: wrong}, {1: wrong, 0: right}
@@ -339,7 +339,7 @@ def views(graph, rounds, laziness, together, held, bits):
     ids=["pair", "triangle", "path", "lazy path"],
 )
 @pytest.mark.parametrize(("together", "held"), [(1, 3), (2, 1), (1, 2), (2, 2)])
-def test_what_curator_and_hub_see_is_within_the_guarantee(graph, rounds, laziness, together, held):
+def test_view_of_curator_and_hub_stays_within_guarantee(graph, rounds, laziness, together, held):
     n = len(graph)
     u, v = zip(*edges_of(graph), strict=True)
     protocol = incrowd.NetworkShuffle(

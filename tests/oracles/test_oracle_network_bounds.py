@@ -111,7 +111,7 @@ def _check(graph, rounds, laziness, mode, colluders=(), odds=E, ts=TS, away=(), 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("laziness", [F(0), HALF])
 @pytest.mark.parametrize("n", [2, 3, 4])
-def test_small_graphs(n, laziness, mode):
+def test_guarantee_never_below_enumeration_on_small_graphs(n, laziness, mode):
     found = [
         _check(graph, rounds, laziness, mode)
         for graph, rounds in product(connected_graphs(n), (1, 4))
@@ -124,13 +124,13 @@ def test_small_graphs(n, laziness, mode):
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("laziness", [F(0), F(1, 8), HALF])
 @pytest.mark.parametrize("rounds", [1, 2, 3, 5, 8])
-def test_sweep(rounds, laziness, mode):
+def test_guarantee_never_below_enumeration_in_sweep(rounds, laziness, mode):
     for n, odds in ((3, F(5, 2)), (4, F(5, 2)), (5, E)):
         for graph in connected_graphs(n):
             _check(graph, rounds, laziness, mode, odds=odds, ts=TS[1:5])
 
 
-def test_disconnected():
+def test_guarantee_never_below_enumeration_when_disconnected():
     """Each component is a crowd of its own; what the others send is no cover."""
     graph = graph_of(5, [(0, 1), (1, 2), (0, 2), (3, 4)])
     for laziness, mode in product((F(0), HALF), MODES):
@@ -146,7 +146,7 @@ def _absent(rng, n, chance):
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("laziness", [F(0), HALF])
-def test_people_who_are_away(laziness, mode):
+def test_guarantee_never_below_enumeration_with_absences(laziness, mode):
     rng = random.Random(5)
     found = []
     for graph in connected_graphs(4):
@@ -155,7 +155,7 @@ def test_people_who_are_away(laziness, mode):
     assert sum(tally.helps for tally in found) > 0
 
 
-def test_people_who_are_away_and_a_colluder():
+def test_guarantee_never_below_enumeration_with_absences_and_colluder():
     rng = random.Random(7)
     for graph, laziness in product(connected_graphs(4), (F(0), HALF)):
         away = [_absent(rng, 4, 0.3) for _ in range(2)]
@@ -164,7 +164,7 @@ def test_people_who_are_away_and_a_colluder():
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("laziness", [F(0), HALF])
-def test_people_who_never_hand_in(laziness, mode):
+def test_guarantee_never_below_enumeration_with_silent_people(laziness, mode):
     rng = random.Random(9)
     found = []
     for graph in connected_graphs(4):
@@ -179,7 +179,7 @@ def test_people_who_never_hand_in(laziness, mode):
 
 
 @pytest.mark.parametrize("laziness", [F(0), HALF])
-def test_attacks_stay_below_the_truth(laziness):
+def test_lower_bounds_never_above_enumeration(laziness):
     """``lower`` of a person returns an ε at which that person's δ really is as large."""
     alone = graph_of(5, [(0, 1), (1, 2), (0, 2), (3, 4)])
     for graph, rounds in product((*connected_graphs(4), alone), (1, 3)):
@@ -199,7 +199,7 @@ def test_attacks_stay_below_the_truth(laziness):
 
 @pytest.mark.parametrize("laziness", [F(0), HALF])
 @pytest.mark.parametrize("n", [2, 3, 4])
-def test_small_graphs_with_a_colluder(n, laziness):
+def test_guarantee_never_below_enumeration_with_colluder(n, laziness):
     found = [
         _check(graph, 2, laziness, "all", (colluder,))
         for graph in connected_graphs(n)
@@ -208,7 +208,7 @@ def test_small_graphs_with_a_colluder(n, laziness):
     assert n < 4 or sum(tally.helps for tally in found) > 0
 
 
-def test_small_graphs_with_a_colluder_and_one_report_each():
+def test_single_mode_guarantee_never_below_enumeration_with_colluder():
     for graph in connected_graphs(3):
         for colluder, laziness in product(orbits(graph), (F(0), HALF)):
             _check(graph, 2, laziness, "single", (colluder,))
@@ -217,7 +217,7 @@ def test_small_graphs_with_a_colluder_and_one_report_each():
 @pytest.mark.slow
 @pytest.mark.parametrize("laziness", [F(0), F(1, 8), HALF])
 @pytest.mark.parametrize("rounds", [1, 2, 3])
-def test_sweep_with_a_colluder(rounds, laziness):
+def test_guarantee_never_below_enumeration_in_sweep_with_colluder(rounds, laziness):
     for n in (2, 3, 4):
         for graph in connected_graphs(n):
             for colluder in orbits(graph):
@@ -229,7 +229,7 @@ def test_sweep_with_a_colluder(rounds, laziness):
 # The comparison bites
 
 
-def test_two_percent_less_is_caught_where_nothing_mixes():
+def test_oracle_detects_two_percent_less_without_mixing():
     """The hub of a star is alone on its side of a simple walk: its report is as good as named."""
     star = graph_of(4, [(0, 1), (0, 2), (0, 3)])
     for rounds in (1, 2, 3):
@@ -241,20 +241,20 @@ def test_two_percent_less_is_caught_where_nothing_mixes():
         assert set(_violations(profile.delta, truth, F(98, 100))) == set(TS)
 
 
-def test_two_percent_less_is_caught_where_everything_mixes():
+def test_oracle_detects_two_percent_less_when_mixed():
     """One round on a complete graph with laziness 1/n is the trusted shuffler."""
     for n in (2, 4):
         complete = graph_of(n, combinations(range(n), 2))
         assert _check(complete, 1, F(1, n), "all").bites > 0
 
 
-def test_two_percent_less_is_caught_next_to_a_colluder():
+def test_oracle_detects_two_percent_less_next_to_colluder():
     """Whoever knows only the colluder hands it her report with her name on it."""
     star = graph_of(4, [(0, 1), (0, 2), (0, 3)])
     assert _check(star, 1, F(0), "all", (0,)).bites > 0
 
 
-def test_the_trusted_shuffler_in_place_of_ours_is_caught():
+def test_oracle_detects_trusted_shuffler_claim():
     """What holds after endless rounds, claimed after two: only the complete graph is so fast."""
     own = incrowd.RR(epsilon=_up(E))
     shuffler = ShuffleProfile(own.blanket(), 4, LocalProfile(own))
@@ -272,7 +272,7 @@ def _claim_fails(epsilon, at, exact):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_pendant_victim(mode):
+def test_guarantee_never_below_enumeration_of_pendant_victim(mode):
     m, odds = 300, math.exp(0.5)
     truth = pendant_delta if mode == "all" else pendant_single_delta
     profile = _protocol(pendant(m), 1, F(0), mode, odds).guarantee("curator").profile
@@ -282,7 +282,7 @@ def test_pendant_victim(mode):
     assert exact[F(5, 4)] > F(5, 100)
 
 
-def test_printed_bounds_in_place_of_ours_are_caught():
+def test_oracle_detects_printed_bounds():
     m, odds = 300, math.exp(0.5)
     collision = paper_collision(pendant_stationary_collision(m), pendant_gap(m), 1)
     at = 0.02

@@ -33,7 +33,7 @@ STAR = graph_of(4, [(0, 1), (0, 2), (0, 3)])
 # Graphs and walks
 
 
-def test_connected_graphs():
+def test_connected_graphs_are_all_enumerated():
     assert [len(connected_graphs(n)) for n in range(1, 6)] == [1, 1, 2, 6, 21]
     for graph in connected_graphs(5):
         assert is_connected(graph)
@@ -43,14 +43,14 @@ def test_connected_graphs():
     assert [1, 1, 1, 3] in degrees  # the star
 
 
-def test_orbits():
+def test_orbits_name_one_person_each():
     assert orbits(STAR) == [0, 1]
     assert orbits(PAW) == [0, 2, 3]
     assert orbits(STAR, fixed=[1]) == [0, 2]
     assert orbits(connected_graphs(3)[-1]) == [0]  # the triangle
 
 
-def test_position_laws():
+def test_position_laws_match_known_laws():
     assert position_laws(LINE, 2)[0] == (HALF, 0, HALF)
     assert position_laws(LINE, 1, HALF)[1] == (F(1, 4), HALF, F(1, 4))
     assert position_laws(PAW, 0) == tuple(tuple(F(i == j) for j in range(4)) for i in range(4))
@@ -59,7 +59,7 @@ def test_position_laws():
         assert abs(mass - F(len(PAW[v]), 8)) < F(1, 10**6)
 
 
-def test_whoever_is_away_keeps_what_she_holds():
+def test_absent_person_keeps_reports():
     # In the first round she drops the own report.
     assert position_laws(LINE, 1, away=[{0}])[0] == (0, 0, 0)
     # Round 0 brings both ends' reports to the middle; in round 1 she is away and they wait there.
@@ -71,7 +71,7 @@ def test_whoever_is_away_keeps_what_she_holds():
 # Labels
 
 
-def test_labels_sum_to_one_and_end_at_the_final_holder():
+def test_labels_sum_to_one_and_end_at_holder():
     for rounds, lazy in product(range(4), (F(0), F(1, 3))):
         laws = position_laws(PAW, rounds, lazy)
         for j, law in enumerate(labels_of(PAW, rounds, lazy, colluders={2})):
@@ -80,7 +80,7 @@ def test_labels_sum_to_one_and_end_at_the_final_holder():
                 assert sum(mass for label, mass in law.items() if label[-1] == v) == laws[j][v]
 
 
-def test_what_colluders_see_of_a_path():
+def test_colluders_see_first_contact_of_path():
     line = graph_of(4, [(0, 1), (1, 2), (2, 3)])
     labels = labels_of(line, 3, colluders={3})
     # 0-1-2-3 is seen from the hop before; 0-1-2-1 and 0-1-0-1 only where they end.
@@ -96,7 +96,7 @@ def test_what_colluders_see_of_a_path():
 
 @pytest.mark.parametrize("mode", ["all", "single"])
 @pytest.mark.parametrize("colluders", [(), (2,)])
-def test_views_sum_to_one(mode, colluders):
+def test_view_probabilities_sum_to_one(mode, colluders):
     labels = labels_of(PAW, 1 if colluders else 2, F(1, 3), colluders=colluders)
     views = Views(labels, E, mode, colluders)
     for bits in ((0, 0, 0, 0), (0, 1, 1, 0)):
@@ -128,7 +128,7 @@ def _by_ordered_outcomes(labels, bits, mode, n):
 
 
 @pytest.mark.parametrize("mode", ["all", "single"])
-def test_views_by_ordered_outcomes(mode):
+def test_views_match_ordered_outcomes(mode):
     labels = labels_of(LINE, 2, F(1, 4))
     views = Views(labels, E, mode)
     for bits in ((0, 1, 0), (1, 1, 0)):
@@ -153,13 +153,13 @@ def test_worst_is_the_maximum_over_data_sets_and_directions(mode, colluders):
     assert worst[F(1)] > 0
 
 
-def test_a_colluder_is_no_victim():
+def test_colluder_is_rejected_as_victim():
     with pytest.raises(ValueError, match="no victim"):
         worst_delta(PAW, E, 1, F(0), "all", 2, F(1), colluders=[2])
 
 
 @pytest.mark.parametrize("mode", ["all", "single"])
-def test_what_the_silent_hold_is_not_seen(mode):
+def test_reports_of_silent_people_are_unseen(mode):
     """A report that surely ends with someone silent says nothing; and none says more for it."""
     law = Views(labels_of(LINE, 1), E, mode, silent={1}).law((0, 1, 1))
     assert sum(law.values()) == 1
@@ -178,7 +178,7 @@ def test_what_the_silent_hold_is_not_seen(mode):
 @pytest.mark.parametrize(
     "law", [(F(1, 4), F(1, 4), F(3, 8), F(1, 8)), (F(1, 10), F(1, 5), F(3, 10), F(2, 5))]
 )
-def test_equal_laws_are_the_trusted_shuffler(odds, law):
+def test_equal_laws_give_trusted_shuffler(odds, law):
     """Positions that tell nothing of the owner: the profile of the shuffler, whatever the law."""
     truth = shuffled_worst_delta(krr_matrix(2, odds), 4, TS)
     views = Views(holders([law] * 4), odds)
@@ -190,7 +190,7 @@ def test_equal_laws_are_the_trusted_shuffler(odds, law):
 
 
 @pytest.mark.parametrize("law", [(F(1, 4),) * 4, (F(1, 10), F(1, 5), F(3, 10), F(2, 5))])
-def test_single_of_equal_laws_is_a_shuffled_sample(law):
+def test_single_mode_of_equal_laws_is_shuffled_sample(law):
     """K of n reports are forwarded: (K/n)·δ_shuffle(ε; K) with e^ε' − 1 = (K/n)(e^ε − 1)."""
     n = 4
     kept = [F(0)] * (n + 1)
@@ -209,7 +209,7 @@ def test_single_of_equal_laws_is_a_shuffled_sample(law):
         assert views.worst(0, [t])[t] <= bound < every[t]
 
 
-def test_unequal_laws_are_not():
+def test_unequal_laws_differ_from_trusted_shuffler():
     truth = shuffled_worst_delta(krr_matrix(2, E), 4, TS)
     leaf = worst_deltas(PAW, E, 2, F(0), "all", 3, TS)
     assert leaf[F(6, 5)] > truth[F(6, 5)]
@@ -217,7 +217,7 @@ def test_unequal_laws_are_not():
 
 @pytest.mark.parametrize("rounds", [0, 1, 2, 3, 5])
 @pytest.mark.parametrize("mode", ["all", "single"])
-def test_nothing_is_more_than_local_and_no_rounds_are_local(rounds, mode):
+def test_enumeration_never_above_local_and_equal_at_zero_rounds(rounds, mode):
     for graph in connected_graphs(4):
         found = worst_deltas(graph, E, rounds, F(0), mode, 0, TS)
         for t in TS:
@@ -237,7 +237,7 @@ def test_hub_of_a_star_never_mixes():
 
 @pytest.mark.parametrize("lazy", [F(0), HALF])
 @pytest.mark.parametrize("rounds", [1, 2, 3])
-def test_single_is_never_more_than_all(rounds, lazy):
+def test_single_mode_never_above_all(rounds, lazy):
     for graph in connected_graphs(4):
         for victim in orbits(graph):
             every = worst_deltas(graph, E, rounds, lazy, "all", victim, TS)
@@ -248,7 +248,7 @@ def test_single_is_never_more_than_all(rounds, lazy):
 @pytest.mark.parametrize(
     ("mode", "rounds", "n"), [("all", 1, 4), ("all", 2, 4), ("single", 1, 4), ("single", 2, 3)]
 )
-def test_colluders_see_no_less(mode, rounds, n):
+def test_colluders_never_lower_epsilon(mode, rounds, n):
     strictly = 0
     for graph in connected_graphs(n):
         for victim in (v for v in orbits(graph, fixed=[0])):
@@ -271,7 +271,7 @@ def _first_sight(label, colluders):
 @pytest.mark.parametrize(
     ("n", "rounds"), [(3, 3), (4, 2), pytest.param(4, 3, marks=pytest.mark.slow)]
 )
-def test_what_follows_the_first_sight_adds_nothing(n, rounds, lazy):
+def test_view_after_first_contact_adds_nothing(n, rounds, lazy):
     """The whole observation is no better than the time and the sender of its first sight."""
     for graph in connected_graphs(n):
         labels = labels_of(graph, rounds, lazy, colluders={0})
@@ -288,5 +288,5 @@ def test_what_follows_the_first_sight_adds_nothing(n, rounds, lazy):
             assert Views(short, E, "all", {0}).worst(victim, TS) == whole
 
 
-def test_edges_of():
+def test_edges_of_inverts_graph_of():
     assert graph_of(4, edges_of(PAW)) == PAW

@@ -36,7 +36,7 @@ N, ROUNDS, DELTA = 10_000, 100, 1e-4
 
 
 @pytest.mark.parametrize(("order", "truth"), [(2, 0.7353), (8, 0.9552), (32, 0.9899)])
-def test_the_printed_conversion_understates_randomized_response(order, truth):
+def test_printed_conversion_understates_randomized_response(order, truth):
     """RR with ε0 = 1 is (1, 0)-private, hence (1, 1e-8)-private; its divergence is known."""
     yes = math.e / (1 + math.e)
     exact = math.log(
@@ -114,14 +114,14 @@ def test_published_figures_are_below_the_truth():
 # Theorem 1
 
 
-def test_the_closed_form_outside_its_range_is_below_an_attack():
+def test_closed_form_outside_range_is_below_attack():
     """Its condition asks for 472350 reports at ε0 = 8; with 140 an attack attains more."""
     formula = paper_shuffle_epsilon(8.0, 140, DELTA)
     assert formula == pytest.approx(5.674, abs=1e-3)
     assert blanket_profile(Generic(epsilon=8.0), 140).lower(DELTA) > formula
 
 
-def test_theorem_1_does_not_say_what_follows_from_its_proof():
+def test_theorem_1_differs_from_its_proof():
     """The printed denominator is only looser, the printed δ is smaller than the proof's."""
     epsilon0, people, delta0 = 2.0, 100, 1e-8
     epsilon, spent = paper_theorem_1(epsilon0, N, people, DELTA, delta0)
@@ -144,7 +144,7 @@ def test_repaired_theorem_1_is_a_bound(k, n, rate):
         assert found * (1 + 1e-9) >= float(truth[t])
 
 
-def test_repaired_theorem_1_bites():
+def test_repaired_theorem_1_oracle_detects_understatement():
     """A crowd of one: 2 % less would be below the truth."""
     E, rate, t = F(3), F(1, 2), F(3, 2)
     truth = float(worst_check_in(krr_matrix(2, E), [rate], [t])[t])
@@ -198,7 +198,7 @@ def test_theorem_2_without_the_empty_round_is_below_the_truth():
     assert math.log(whole - float((1 - rate) ** n)) < 0 < _worst_renyi(2, n, E, rate, 2)
 
 
-def test_renyi_epsilon_is_above_what_is_promised():
+def test_renyi_epsilon_never_below_guarantee():
     found = renyi_epsilon(2.0, 300, 0.05, 10, 1e-5)
     assert found > CheckIn(Generic(epsilon=2.0), n=300, rate=0.05, rounds=10).guarantee().epsilon(
         1e-5
@@ -221,14 +221,14 @@ def _k_by_k(epsilon0, n, rate, order):
 
 
 @pytest.mark.parametrize(("epsilon0", "rate"), [(0.1, 0.5), (1.0, 0.1), (3.0, 1.0)])
-def test_the_renyi_form_is_summed_as_it_stands(epsilon0, rate):
+def test_renyi_form_equals_direct_sum(epsilon0, rate):
     for order in (2, 5, 30):
         found = renyi_divergence(epsilon0, 30, rate, order)
         assert found == pytest.approx(_k_by_k(epsilon0, 30, rate, order), rel=1e-5)
         assert found >= _k_by_k(epsilon0, 30, rate, order) * (1 - 1e-10)
 
 
-def test_large_crowds_and_large_epsilons_are_no_burden():
+def test_renyi_form_handles_large_crowds_and_epsilons():
     """A million people take no more than their blocks; nothing overflows."""
     assert 0 < first_cut_delta(1.0, 10**9, 1e-3, 1e-3) < 1e-3
     assert 0 < renyi_divergence(1.0, 10**9, 1e-3, 8) < 1e-5
@@ -259,6 +259,6 @@ def test_large_crowds_and_large_epsilons_are_no_burden():
         lambda: renyi_epsilon(1.0, 10, 0.5, 2, 1e-5, orders=(1, 2)),
     ],
 )
-def test_nonsense_is_refused(call):
+def test_published_bounds_reject_invalid_parameters(call):
     with pytest.raises(InvalidParameter):
         call()

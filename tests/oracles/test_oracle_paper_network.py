@@ -68,7 +68,7 @@ def _gap(graph):
         (2.0, 168.84, 3.9524),
     ],
 )
-def test_formulas_at_the_size_of_facebook(epsilon0, every, single):
+def test_printed_formulas_at_size_of_facebook(epsilon0, every, single):
     """Values worked out by hand from the statements, n = 22,470 and Γ = 5.0064."""
     n, at = 22_470, 1e-6
     collision = paper_stationary_collision(n, 5.0064)
@@ -157,7 +157,7 @@ def test_count_norm_fails_for_a_crowd(claimed):
     assert exceeds > 0.98 > claimed
 
 
-def test_mean_and_variance_of_the_counts():
+def test_count_mean_and_variance_match_formula():
     """What the test above takes for granted, by enumeration of four walks on four places."""
     n = 4
     squares = [sum(v.count(i) ** 2 for i in range(n)) for v in product(range(n), repeat=n)]
@@ -182,7 +182,7 @@ def test_count_norm_that_holds():
 # Theorem 5.3 with equation (7): a victim who hangs on one vertex of a complete graph
 
 
-def test_pendant_is_the_enumeration():
+def test_pendant_attack_equals_enumeration():
     """m = 3 is the paw; there every number can be listed."""
     graph = pendant(3)
     assert _gap(graph) == pytest.approx(pendant_gap(3))
@@ -209,7 +209,7 @@ def _pendant_claims(m, epsilon0, at):
     ("m", "epsilon0", "claimed", "truth"),
     [(10**5, 0.5, 0.1508, 0.1261), (10**7, 1.0, 0.1085, 0.330)],
 )
-def test_all_claims_far_too_much(m, epsilon0, claimed, truth):
+def test_printed_all_mode_bound_is_below_truth(m, epsilon0, claimed, truth):
     every, single = _pendant_claims(m, epsilon0, 1e-6)
     assert every == pytest.approx(claimed, abs=1e-4)
     exact = pendant_delta(m, math.exp(epsilon0), math.exp(every))
@@ -220,7 +220,7 @@ def test_all_claims_far_too_much(m, epsilon0, claimed, truth):
 
 
 @pytest.mark.parametrize("epsilon0", [0.5, 1.0])
-def test_single_holds_with_the_true_collision(epsilon0):
+def test_printed_single_mode_bound_holds_with_true_collision(epsilon0):
     """All of the victim's walk sits at one vertex: Σ P² = 1, and the claim is weaker than ε0."""
     assert paper_single(epsilon0, 1.0, 1e-6) > epsilon0
 
@@ -228,14 +228,14 @@ def test_single_holds_with_the_true_collision(epsilon0):
 # Theorem 5.5, the short form for ε0 ≤ 1
 
 
-def test_simplified_holds_up_to_an_eighth():
+def test_simplified_bound_holds_up_to_an_eighth():
     for epsilon0, collision in product((0.01, 0.05, 0.125), (1e-5, 1e-3, 0.1)):
         short = paper_single_simplified(epsilon0, collision, 1e-6)
         assert short >= paper_single_approximate(epsilon0, collision, 1e-6)
 
 
 @pytest.mark.parametrize(("epsilon0", "factor"), [(0.2, 2.4), (0.5, 146), (1.0, 2.2e5)])
-def test_simplified_is_too_small_beyond(epsilon0, factor):
+def test_simplified_bound_fails_beyond_an_eighth(epsilon0, factor):
     for collision in (1e-7, 1e-3):
         short = paper_single_simplified(epsilon0, collision, 1e-6)
         assert paper_single_approximate(epsilon0, collision, 1e-6) > factor * short

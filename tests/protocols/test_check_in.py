@@ -26,6 +26,7 @@ from scipy.stats import binom, chisquare
 from incrowd.errors import NotProven, ProtocolFailed
 from incrowd.live.accounting import CELLS
 from incrowd.protocols.check_in import CheckIn, roles
+from incrowd.protocols.check_in import messages as check_in_messages
 from incrowd.protocols.check_in.cover import CheckInCover, closes
 from incrowd.protocols.check_in.simulate import CheckedIn
 from incrowd.protocols.run import guarantees, make_actors
@@ -41,12 +42,13 @@ from incrowd.protocols.runtime.actor import (
 )
 from incrowd.protocols.runtime.context import ActorContext, Timing
 from incrowd.protocols.runtime.delivery import Receipt
+from incrowd.protocols.trusted_shuffle import messages as shuffle_messages
 from incrowd.randomizers import KRR, RR
 from incrowd.randomness import Seeds
 from incrowd.sim import Faults, play, run
 
-SAID = msgspec.msgpack.Decoder(wire.CheckIn)
-GATHERED = msgspec.msgpack.Decoder(wire.Gathering)
+SAID = msgspec.msgpack.Decoder(check_in_messages.CheckIn)
+GATHERED = msgspec.msgpack.Decoder(check_in_messages.Gathering)
 TIMING = Timing(round_seconds=10.0, settle=2)
 
 
@@ -54,7 +56,7 @@ class TestCheckIn(ProtocolContract):
     """With a rate of one everyone is in every round, and the shared suite applies."""
 
     kind = "check-in"
-    message = wire.CheckIn
+    message = check_in_messages.CheckIn
     begins = 50.0
 
     def make(self, randomizer, n, rounds=1, **parameters):
@@ -155,7 +157,7 @@ class TestExecutionsAgree:
         return found
 
     @pytest.mark.parametrize("execution", ["simulate", "sim", "sim without dummies"])
-    def test_the_exact_law(self, execution):
+    def test_simulated_and_played_reports_follow_exact_law(self, execution):
         """Pearson's test, at the level 0.001, accepts the exact law and tells it from others."""
         found = self.outcomes(execution, dummies="without" not in execution)
         assert p_value(found, law_of_reports(self.VALUES, 0.4, 1.0).ravel()) > 1e-3
@@ -166,13 +168,13 @@ class TestExecutionsAgree:
         ):
             assert p_value(found, other.ravel()) < 1e-4
 
-    def test_the_same_guarantee_and_cost(self):
+    def test_simulated_and_played_runs_state_equal_guarantee_and_cost(self):
         protocol = CheckIn(KRR(categories=3, epsilon=1.0), n=30, rate=0.4, rounds=3)
         values = np.arange(30) % 3
         one, other = protocol.simulate(values, seed=1), run(protocol, values, seed=1)
         assert_as_planned(protocol, one, other)
 
-    def test_what_is_sent_is_what_was_priced(self):
+    def test_sent_bytes_equal_priced_bytes(self):
         protocol = CheckIn(RR(epsilon=1.0), n=40, rate=0.3, rounds=100)
         played = run(protocol, np.zeros(40, int), seed=3).played
         for person in range(40):
@@ -180,7 +182,7 @@ class TestExecutionsAgree:
             assert sent.messages == protocol.cost().messages_per_person == 100
             assert sent.bytes == protocol.cost().bytes_per_person
 
-    def test_without_dummies_a_message_per_round_in_which_one_is_in(self):
+    def test_device_without_dummies_sends_only_when_in(self):
         protocol = CheckIn(RR(epsilon=1.0), n=40, rate=0.3, rounds=100, dummies=False)
         played = run(protocol, np.zeros(40, int), seed=3).played
         sent = sum(played.traffic[device(person)].messages for person in range(40))
@@ -189,7 +191,7 @@ class TestExecutionsAgree:
         assert protocol.cost().messages_per_person == pytest.approx(30)
 
     @pytest.mark.parametrize("randomizer", CONCRETE, ids=lambda randomizer: randomizer.kind)
-    def test_every_randomizer_also_where_nobody_takes_part(self, randomizer):
+    def test_empty_rounds_work_for_all_randomizers(self, randomizer):
         protocol = CheckIn(randomizer, n=3, rate=0.3, rounds=6)
         values = values_for(randomizer, 3)
         for collected in (
@@ -200,7 +202,7 @@ class TestExecutionsAgree:
             assert min(collected.crowds) == 0
             assert len({(each.dtype, each.shape[1:]) for each in collected.rounds}) == 1
 
-    def test_everyone_has_a_rate_of_their_own(self):
+    def test_individual_rates_are_followed(self):
         rates = (1.0, 0.5, 0.01)
         protocol = CheckIn(KRR(categories=3, epsilon=30.0), n=3, rates=rates, rounds=300)
         seeds = Seeds(1)
@@ -211,7 +213,7 @@ class TestExecutionsAgree:
             assert binom.sf(count - 1, 300, rate) > 1e-3
 
     @pytest.mark.parametrize("execution", ["simulate", "sim"])
-    def test_the_order_of_a_round_says_nothing(self, execution):
+    def test_report_order_within_round_is_uniform(self, execution):
         protocol = CheckIn(KRR(categories=4, epsilon=30.0), n=4, rate=1.0)
         assert_order_says_nothing(execution, protocol)
 
@@ -250,7 +252,7 @@ class TestDevice:
             now = effects[-1].at
             effects = actor.wake(now)
 
-    def test_one_message_per_round_at_its_time(self):
+    def test_device_sends_one_message_per_round_in_time(self):
         found, receipt = self.messages(self.device())
         assert [SAID.decode(body).round for _, body in found] == list(range(6))
         shares = {round(now / 10 % 1, 9) for now, _ in found}
@@ -280,27 +282,28 @@ class TestDevice:
         assert len(drawn) == rounds
         # MessagePack writes small numbers in one byte, larger ones in two or three.
         sizes = {len(body) - (number > 127) - (number > 255) for number, body in drawn.items()}
-        assert sizes == {wire.check_in_bytes(randomizer.report_bytes, 1)}
+        assert sizes == {check_in_messages.check_in_bytes(randomizer.report_bytes, 1)}
 
-    def test_the_same_bytes_with_the_seal_of_a_live_run(self):
+    def test_sealed_messages_have_planned_length(self):
         """What is sealed to the curator grows by what cells allow for, and so does the noise."""
         sealer = HpkeLength()
         found, _ = self.messages(self.device(sealer=sealer))
         sizes = {(SAID.decode(body).void, len(body)) for _, body in found}
         report = RR(epsilon=1.0).report_bytes
         assert sizes == {
-            (void, wire.check_in_bytes(report + CELLS.seal, 6)) for void in (True, False)
+            (void, check_in_messages.check_in_bytes(report + CELLS.seal, 6))
+            for void in (True, False)
         }
 
-    def test_the_bytes_of_both_kinds(self):
-        assert wire.encode(wire.CheckIn(3, bytes(range(16)), False, b"\x01")).hex() == (
-            "95a8636865636b2d696e03c410000102030405060708090a0b0c0d0e0fc2c40101"
-        )
-        assert wire.encode(wire.CheckIn(3, bytes(range(16)), True, b"\xff")).hex() == (
+    def test_check_in_message_bytes_are_fixed(self):
+        assert wire.encode(
+            check_in_messages.CheckIn(3, bytes(range(16)), False, b"\x01")
+        ).hex() == ("95a8636865636b2d696e03c410000102030405060708090a0b0c0d0e0fc2c40101")
+        assert wire.encode(check_in_messages.CheckIn(3, bytes(range(16)), True, b"\xff")).hex() == (
             "95a8636865636b2d696e03c410000102030405060708090a0b0c0d0e0fc3c401ff"
         )
 
-    def test_noise_is_random_and_never_a_report(self):
+    def test_void_payload_is_random_and_no_report(self):
         found, _ = self.messages(self.device(rate=1e-9, rounds=50, sealer=HpkeLength()))
         noise = [SAID.decode(body).payload for _, body in found]
         assert len(set(noise)) == 50
@@ -308,7 +311,7 @@ class TestDevice:
         bits = np.unpackbits(np.frombuffer(b"".join(noise), np.uint8))
         assert 1e-3 < binom.cdf(bits.sum(), bits.size, 0.5) < 1 - 1e-3
 
-    def test_coins_and_reports_are_drawn_once(self):
+    def test_resumed_device_repeats_coins_and_reports(self):
         """From the durable state on, nothing depends on what would be drawn anew."""
         actor = self.device(seed=1)
         actor.start(0.0)
@@ -323,7 +326,7 @@ class TestDevice:
     def later(actor):
         return msgspec.msgpack.decode(actor.state())[1]
 
-    def test_what_would_be_too_late_is_not_sent(self):
+    def test_device_does_not_send_after_round_closed(self):
         actor = self.device()
         effects = actor.start(closes(2, TIMING))
         # It is round 5 by now, so that rounds 3 and 4 are late and rounds 0 to 2 over for good.
@@ -332,7 +335,7 @@ class TestDevice:
         assert refused == [0, 1, 2]
 
     @pytest.mark.parametrize("rate", [1.0, 0.3, 2.0**-53, 3e-17])
-    def test_the_coin_is_never_more_likely_than_its_rate(self, rate):
+    def test_coin_probability_never_exceeds_rate(self, rate):
         """Of the 2⁵³ numbers that the generator draws, no more than that share means yes."""
         yes = int(rate * 2**53)
 
@@ -350,7 +353,7 @@ class TestDevice:
                 actor._rng = Fixed(drawn)
                 assert (actor.reports() != [None]) == joins
 
-    def test_without_dummies_silence(self):
+    def test_device_without_dummies_is_silent_when_out(self):
         found, receipt = self.messages(self.device(dummies=False, rounds=40))
         assert all(not SAID.decode(body).void for _, body in found)
         assert len(found) == len(receipt.accepted) < 40
@@ -390,7 +393,8 @@ class TestShuffler:
     def said(person, *, round_=0, void=False, id_=None):
         id_ = (bytes([person]) if id_ is None else id_) * 16
         return Message(
-            device(person), wire.encode(wire.CheckIn(round_, id_, void, bytes([person])))
+            device(person),
+            wire.encode(check_in_messages.CheckIn(round_, id_, void, bytes([person]))),
         )
 
     @staticmethod
@@ -401,21 +405,21 @@ class TestShuffler:
             if isinstance(effect, Send) and effect.to == CURATOR
         ]
 
-    def test_drops_what_is_void_and_counts_who_was_there(self):
+    def test_shuffler_drops_void_and_counts_present(self):
         shuffler = self.shuffler()
         assert self.gathered(shuffler.receive(self.said(0, void=True), 1.0)) == []
         assert self.gathered(shuffler.receive(self.said(1), 1.0)) == []
         (batch,) = self.gathered(shuffler.receive(self.said(2, void=True), 1.0))
         assert (batch.round, batch.present, batch.payloads) == (0, 3, [b"\x01"])
 
-    def test_a_round_of_nobody_is_one_that_was_held(self):
+    def test_round_without_reports_counts_as_held(self):
         shuffler = self.shuffler()
         for person in range(3):
             effects = shuffler.receive(self.said(person, void=True), 1.0)
         (batch,) = self.gathered(effects)
         assert (batch.present, batch.payloads) == (3, [])
 
-    def test_permutes_uniformly(self):
+    def test_shuffler_permutes_uniformly(self):
         seen = Counter()
         for seed in range(1200):
             shuffler = self.shuffler(seed)
@@ -427,7 +431,7 @@ class TestShuffler:
         assert sum(counts) == 1200
         assert chisquare(counts).pvalue > 1e-3
 
-    def test_every_round_closes_at_its_own_time(self):
+    def test_shuffler_closes_each_round_at_its_deadline(self):
         shuffler = self.shuffler(rounds=3)
         shuffler.receive(self.said(0), 5.0)
         shuffler.receive(self.said(1, round_=1), 15.0)
@@ -435,7 +439,9 @@ class TestShuffler:
 
         def closed(now):
             (batch,) = self.gathered(shuffler.wake(now))
-            shuffler.receive(Message(CURATOR, wire.encode(wire.BatchAccepted(batch.round))), now)
+            shuffler.receive(
+                Message(CURATOR, wire.encode(shuffle_messages.BatchAccepted(batch.round))), now
+            )
             return batch
 
         first, second, third = closed(30.0), closed(40.0), closed(50.0)
@@ -443,7 +449,7 @@ class TestShuffler:
         assert (second.round, second.present, second.payloads) == (1, 1, [b"\x01"])
         assert (third.round, third.present, third.payloads) == (2, 0, [])
 
-    def test_asks_to_be_woken_when_a_round_is_over(self):
+    def test_shuffler_wakes_at_next_deadline(self):
         protocol = CheckIn(RR(epsilon=1.0), n=3, rate=0.5, rounds=3)
         for begins in (-5.0, 0.0, 12.0):
             shuffler = protocol.actor(SHUFFLER, context(stream=("shuffler",)))
@@ -452,7 +458,7 @@ class TestShuffler:
     @pytest.mark.parametrize(
         ("least", "heard", "held"), [(0, 1, True), (2, 1, False), (2, 2, True)]
     )
-    def test_too_few_are_dropped_unread(self, least, heard, held):
+    def test_shuffler_drops_round_with_too_few(self, least, heard, held):
         shuffler = self.shuffler(n=5, least=least)
         for person in range(heard):
             shuffler.receive(self.said(person), 1.0)
@@ -460,13 +466,13 @@ class TestShuffler:
         assert batch.present == (heard if held else 0)
         assert len(batch.payloads) == (heard if held else 0)
 
-    def test_without_dummies_silence_says_nothing_of_who_was_there(self):
+    def test_shuffler_without_dummies_counts_everyone_present(self):
         shuffler = self.shuffler(n=5, dummies=False)
         shuffler.receive(self.said(0), 1.0)
         (batch,) = self.gathered(shuffler.wake(30.0))
         assert (batch.present, len(batch.payloads)) == (5, 1)
 
-    def test_late_and_second_messages_are_refused_and_repeats_are_not(self):
+    def test_shuffler_refuses_late_and_second_messages_accepts_repeats(self):
         shuffler = self.shuffler()
 
         def answer(message, now):
@@ -482,14 +488,14 @@ class TestShuffler:
         assert isinstance(answer(self.said(0), 31.0), wire.Accepted)
         assert isinstance(answer(self.said(1), 31.0), wire.Refused)
 
-    def test_who_stayed_away_cannot_come_in_later(self):
+    def test_void_message_cannot_be_replaced_later(self):
         shuffler = self.shuffler()
         shuffler.receive(self.said(0, void=True), 1.0)
         shuffler.receive(self.said(0, id_=b"x"), 2.0)
         (batch,) = self.gathered(shuffler.wake(30.0))
         assert (batch.present, batch.payloads) == (1, [])
 
-    def test_answers_do_not_tell_void_from_real(self):
+    def test_answers_to_void_and_real_are_alike(self):
         answers = {
             shuffler.receive(self.said(1, void=void), 1.0)[0].body
             for void in (True, False)
@@ -497,7 +503,7 @@ class TestShuffler:
         }
         assert len(answers) == 1
 
-    def test_forgets_who_said_what_once_a_round_is_closed(self):
+    def test_shuffler_forgets_senders_once_closed(self):
         shuffler = self.shuffler()
         for person in range(3):
             shuffler.receive(self.said(person, void=person == 1), 1.0)
@@ -506,7 +512,7 @@ class TestShuffler:
         assert len(ids) == 3
         assert payloads == {}
 
-    def test_a_round_that_does_not_exist_and_strangers_are_ignored(self):
+    def test_shuffler_ignores_strangers_and_unknown_rounds(self):
         shuffler = self.shuffler()
         before = shuffler.state()
         assert shuffler.receive(self.said(0, round_=1), 1.0) == []
@@ -524,9 +530,11 @@ class TestCurator:
 
     @staticmethod
     def gathering(round_, present, payloads):
-        return Message(SHUFFLER, wire.encode(wire.Gathering(round_, present, payloads)))
+        return Message(
+            SHUFFLER, wire.encode(check_in_messages.Gathering(round_, present, payloads))
+        )
 
-    def test_rounds_that_were_not_held_are_left_out_and_empty_ones_are_not(self):
+    def test_curator_leaves_out_unheld_but_not_empty_rounds(self):
         curator = self.curator(3)
         curator.receive(self.gathering(2, 5, [b"\x01", b"\x02"]), 1.0)
         curator.receive(self.gathering(1, 0, []), 2.0)
@@ -535,7 +543,7 @@ class TestCurator:
         assert [each.tolist() for each in collected.rounds] == [[], [1, 2]]
         assert (collected.sent, collected.present, collected.smallest_crowd) == (2, (4, 5), 4)
 
-    def test_one_batch_per_round(self):
+    def test_curator_takes_one_batch_per_round(self):
         curator = self.curator()
         curator.receive(self.gathering(0, 5, [b"\x01"]), 1.0)
         assert len(bodies(curator.receive(self.gathering(0, 5, [b"\x02"]), 2.0))) == 1
@@ -546,22 +554,27 @@ class TestCurator:
         ("round_", "present", "payloads"),
         [(2, 5, []), (0, 6, []), (0, 1, [b"\x01", b"\x01"]), (0, 0, [b"\x01"])],
     )
-    def test_what_cannot_be_is_ignored(self, round_, present, payloads):
+    def test_curator_ignores_impossible_batches(self, round_, present, payloads):
         curator = self.curator()
         before = curator.state()
         assert curator.receive(self.gathering(round_, present, payloads), 1.0) == []
-        assert curator.receive(Message(device(0), wire.encode(wire.Gathering(0, 1, []))), 1.0) == []
+        assert (
+            curator.receive(
+                Message(device(0), wire.encode(check_in_messages.Gathering(0, 1, []))), 1.0
+            )
+            == []
+        )
         assert curator.state() == before
 
-    def test_what_is_no_report_is_dropped(self):
+    def test_curator_drops_unreadable_reports(self):
         curator = self.curator(1)
         (_, done) = curator.receive(self.gathering(0, 5, [b"\x01", b"\x07", b"ab"]), 1.0)
         assert done.output.pooled().tolist() == [1]
         assert done.output.dropped == 2
 
 
-class TestWhatHappened:
-    def test_no_round_was_held(self):
+class TestConditionalOn:
+    def test_conditional_on_no_held_round_fails(self):
         protocol = CheckIn(RR(epsilon=1.0), n=5, rate=0.5, least=3)
         with pytest.raises(ProtocolFailed, match="no round was held"):
             protocol.conditional_on(CheckedIn((), sent=0))
@@ -600,11 +613,11 @@ class TestWhatHappened:
 
 
 class TestCover:
-    def test_needs_dummies(self):
+    def test_cover_without_dummies_is_refused(self):
         with pytest.raises(NotProven, match="dummies"):
             CheckIn(RR(epsilon=1.0), n=9, rate=0.5, dummies=False).covered(DELTA, CELLS)
 
-    def test_the_hub_adds_nothing(self):
+    def test_covered_guarantee_against_hub_equals_curator(self):
         plain = CheckIn(KRR(categories=4, epsilon=1.0), n=200, rate=0.1, rounds=3)
         covered = plain.covered(DELTA, CELLS)
         plan = covered.cover
@@ -617,7 +630,7 @@ class TestCover:
         assert happened.guarantee("curator+hub").epsilon(DELTA) == curator
 
     @pytest.mark.parametrize("randomizer", CONCRETE, ids=lambda randomizer: randomizer.kind)
-    def test_everyone_sends_the_same_cells_in_every_round(self, randomizer):
+    def test_cover_sends_equal_cells_from_everyone(self, randomizer):
         protocol = CheckIn(randomizer, n=20, rate=0.5, rounds=4)
         plan = protocol.covered(DELTA, CELLS).cover
         timetables = [plan.ticks(device(person), TIMING) for person in range(20)]
@@ -627,7 +640,7 @@ class TestCover:
         assert plan.ticks(SHUFFLER, TIMING) == plan.ticks(CURATOR, TIMING) == []
 
     @pytest.mark.parametrize("randomizer", CONCRETE, ids=lambda randomizer: randomizer.kind)
-    def test_the_cells_of_a_round_hold_its_message(self, randomizer):
+    def test_cover_cells_hold_round_message(self, randomizer):
         protocol = CheckIn(randomizer, n=3, rate=0.5, rounds=300).covered(DELTA, CELLS)
         plan = protocol.cover
         (value, *_) = values_for(randomizer, 3)
@@ -637,7 +650,7 @@ class TestCover:
         later = msgspec.msgpack.decode(actor.state())[1].values()
         assert max(CELLS.needed(len(body), len(body)) for body in later) == plan.cells
 
-    def test_messages_are_there_before_their_tick(self):
+    def test_covered_messages_are_queued_before_tick(self):
         """Whatever happens at the tick itself, what is to leave with it has been handed over."""
         protocol = CheckIn(RR(epsilon=1.0), n=30, rate=0.5, rounds=3).covered(DELTA, CELLS)
         plan = protocol.cover

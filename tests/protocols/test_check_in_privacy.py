@@ -20,7 +20,7 @@ def check_in(randomizer=GENERIC, **parameters):
 
 
 class TestCurator:
-    def test_names_its_theorem_and_assumptions(self):
+    def test_guarantee_names_theorem_and_assumptions(self):
         guarantee = check_in().guarantee()
         said = "; ".join(guarantee.assumptions)
         assert guarantee.theorem == "checked-in blanket (docs/theory/check_in.md)"
@@ -28,10 +28,10 @@ class TestCurator:
             assert each in said
         assert "traffic" not in said
 
-    def test_without_dummies_traffic_is_mentioned(self):
+    def test_guarantee_without_dummies_names_traffic(self):
         assert "traffic" in "; ".join(check_in(dummies=False).guarantee().assumptions)
 
-    def test_who_must_be_there_is_said(self):
+    def test_guarantee_names_presence_assumption(self):
         said = {
             name: "; ".join(check_in(**each).guarantee().assumptions)
             for name, each in {
@@ -44,7 +44,7 @@ class TestCurator:
         assert "nobody can check" in said["uncounted"]
         assert "people are there" not in said["enforced"]
 
-    def test_adaptive_uses_thinned_clones(self):
+    def test_adaptive_guarantee_uses_thinned_clones(self):
         fixed, adaptive = (check_in(adaptive=each).guarantee() for each in (False, True))
         assert adaptive.theorem == "checked-in clones (docs/theory/check_in.md)"
         assert "not on who they are" in "; ".join(adaptive.assumptions)
@@ -54,24 +54,24 @@ class TestCurator:
             rate=1.0, adaptive=True
         ).guarantee().epsilon(DELTA)
 
-    def test_colluders_leave_a_smaller_crowd(self):
+    def test_guarantee_with_colluders_equals_smaller_crowd(self):
         found = check_in().guarantee(colluders=200)
         assert found.epsilon(DELTA) == check_in(n=800).guarantee().epsilon(DELTA)
         assert "leaving a crowd of 800" in "; ".join(found.assumptions)
 
-    def test_only_the_crowd_that_is_sure_to_be_there_counts(self):
+    def test_guarantee_counts_least_crowd_only(self):
         assert check_in(least=800).guarantee().epsilon(DELTA) == check_in(
             n=800
         ).guarantee().epsilon(DELTA)
 
-    def test_rounds_compose(self):
+    def test_guarantee_composes_rounds(self):
         few, many = (check_in(rounds=rounds).guarantee().epsilon(DELTA) for rounds in (5, 50))
         assert few < many < 10 * few
 
 
 class TestOtherViews:
     @pytest.mark.parametrize("view", ["curator+shuffler", "curator+hub", "everyone"])
-    def test_only_coin_and_randomizer_protect(self, view):
+    def test_other_views_get_thinned_local_guarantee(self, view):
         guarantee = check_in(rounds=1).guarantee(view)
         local = (math.exp(2) - math.exp(1)) / (math.exp(2) + 1)
         assert guarantee.delta(1.0) == pytest.approx(0.1 * local, rel=1e-9)
@@ -79,12 +79,12 @@ class TestOtherViews:
         assert "own coin" in "; ".join(guarantee.assumptions)
         assert "local.md" in guarantee.theorem
 
-    def test_the_highest_rate_is_protected_least(self):
+    def test_other_views_state_highest_rate(self):
         rates = (0.1,) * 999 + (0.5,)
         found = CheckIn(GENERIC, n=1000, rates=rates).guarantee("everyone").delta(1.0)
         assert found == CheckIn(GENERIC, n=1000, rate=0.5).guarantee("everyone").delta(1.0)
 
-    def test_every_view_has_a_guarantee(self):
+    def test_guarantees_cover_all_views(self):
         curator, *others = guarantees(check_in(KRR(categories=4, epsilon=1.0)))
         for other in others:
             assert other.epsilon(DELTA) > curator.epsilon(DELTA)
@@ -92,7 +92,7 @@ class TestOtherViews:
 
 
 class TestDelta0:
-    def test_is_charged_against_every_view(self):
+    def test_delta0_is_charged_against_all_views(self):
         pure, impure = check_in(), check_in(Generic(epsilon=2.0, delta=1e-11))
         for view in ("curator", "everyone"):
             charged, free = impure.guarantee(view), pure.guarantee(view)
@@ -100,13 +100,13 @@ class TestDelta0:
             assert charged.epsilon(DELTA) < 1.01 * free.epsilon(DELTA)
             assert charged.lower(DELTA) <= charged.epsilon(DELTA)
 
-    def test_is_paid_in_every_round(self):
+    def test_delta0_is_charged_per_round(self):
         # Alone and at twice ε0 only the two failures of the randomizer are left.
         twice = CheckIn(Generic(epsilon=2.5, delta=0.01), n=1, rate=1.0, rounds=2).guarantee()
         truth = 1 - 0.99**2
         assert truth <= twice.delta(5.0) <= truth * (1 + 1e-6)
 
-    def test_composes_with_other_surveys(self):
+    def test_impure_guarantee_composes_with_other_surveys(self):
         one = check_in(Generic(epsilon=2.0, delta=1e-11)).guarantee()
         both = one.compose(check_in(KRR(categories=3, epsilon=1.0)).guarantee())
         assert both.epsilon(DELTA) > one.epsilon(DELTA)
@@ -119,26 +119,26 @@ class TestDelta0:
             < 1
         )
 
-    def test_there_is_no_blanket(self):
+    def test_impure_generic_has_no_blanket(self):
         with pytest.raises(NotProven, match="pure"):
             Generic(epsilon=1.0, delta=1e-8).blanket()
 
     @pytest.mark.parametrize("delta", [-0.1, 1.0])
-    def test_refused_when_no_delta(self, delta):
+    def test_generic_rejects_invalid_delta(self, delta):
         with pytest.raises(InvalidDelta, match="delta must be 0 or more"):
             Generic(epsilon=1.0, delta=delta)
 
-    def test_no_epsilon_where_the_randomizer_alone_has_more_delta(self):
+    def test_epsilon_is_infinite_below_delta0(self):
         assert math.isinf(check_in(Generic(epsilon=1.0, delta=1e-3)).guarantee().epsilon(DELTA))
 
 
 class TestRates:
-    def test_equal_rates_are_one_rate(self):
+    def test_equal_rates_match_single_rate(self):
         same = CheckIn(GENERIC, n=1000, rates=(0.1,) * 1000, rounds=5).guarantee()
         assert same.epsilon(DELTA) == check_in().guarantee().epsilon(DELTA)
         assert "everyone's rate is public" in "; ".join(same.assumptions)
 
-    def test_everyone_has_their_own_epsilon(self):
+    def test_per_person_epsilon_grows_with_rate(self):
         rates = (0.05,) * 500 + (0.1,) * 500
         guarantee = CheckIn(GENERIC, n=1000, rates=rates, rounds=5).guarantee()
         each = guarantee.per_person(DELTA)
@@ -148,19 +148,19 @@ class TestRates:
         with pytest.raises(InvalidCrowd, match="person 1000"):
             guarantee.profile.person(1000)
 
-    def test_those_who_come_seldom_may_be_left_out_of_the_crowd(self):
+    def test_band_may_exclude_low_rates(self):
         """A few who hardly ever come must not spoil the blanket of all others."""
         rates = (1e-6,) * 10 + (0.1,) * 990
         found = CheckIn(GENERIC, n=1000, rates=rates, rounds=5).guarantee().epsilon(DELTA)
         assert found == pytest.approx(check_in(n=990).guarantee().epsilon(DELTA), rel=1e-9)
 
-    def test_whoever_always_comes_hides_among_their_like(self):
+    def test_rate_one_hides_among_rate_one(self):
         rates = (0.1,) * 500 + (1.0,) * 500
         guarantee = CheckIn(GENERIC, n=1000, rates=rates).guarantee()
         plain = CheckIn(GENERIC, n=500, rate=1.0).guarantee()
         assert guarantee.epsilon(DELTA) <= plain.epsilon(DELTA) * (1 + 1e-6)
 
-    def test_missing_people_are_the_most_useful_ones(self):
+    def test_missing_people_match_colluders_and_least_crowd(self):
         rates = (0.05,) * 500 + (0.1,) * 500
         full, fewer = (
             CheckIn(GENERIC, n=1000, rates=rates, least=least).guarantee() for least in (0, 900)
@@ -170,14 +170,14 @@ class TestRates:
         collude = CheckIn(GENERIC, n=1000, rates=rates).guarantee(colluders=100)
         assert collude.epsilon(DELTA) == fewer.epsilon(DELTA)
 
-    def test_alone_only_the_randomizer_protects(self):
+    def test_rates_profile_without_band_is_local(self):
         profile = RatesProfile(GENERIC, np.array([0.1, 0.5]), 1, missing=1)
         assert profile.bands == ()
         assert profile.delta(1.0) == check_in(n=9, rate=0.5, rounds=1).guarantee("everyone").delta(
             1.0
         )
 
-    def test_levels_round_outwards(self):
+    def test_levels_round_rates_outwards(self):
         rates = np.random.default_rng(3).uniform(0.01, 0.1, 5000)
         profile = RatesProfile(GENERIC, rates, 1)
         assert len(profile.levels) <= 16
@@ -189,7 +189,7 @@ class TestRates:
         everyone_fast = check_in(n=5000, rate=0.1, rounds=1).guarantee().epsilon(DELTA)
         assert profile.epsilon(DELTA) > everyone_fast  # others who come less hide less
 
-    def test_a_delta0_is_charged(self):
+    def test_rates_profile_charges_delta0(self):
         rates = (0.05,) * 500 + (1.0,) * 500
         pure, impure = (
             CheckIn(Generic(epsilon=2.0, delta=delta0), n=1000, rates=rates, rounds=2).guarantee()
@@ -197,7 +197,7 @@ class TestRates:
         )
         assert pure.epsilon(DELTA) < impure.epsilon(DELTA) < 1.05 * pure.epsilon(DELTA)
 
-    def test_composes_with_another_survey(self):
+    def test_rates_profile_composes_with_another_survey(self):
         rates = (0.05,) * 500 + (0.1,) * 500
         one = CheckIn(GENERIC, n=1000, rates=rates, rounds=5).guarantee()
         both = one.compose(check_in().guarantee())

@@ -7,7 +7,7 @@ import pytest
 
 import incrowd as ic
 from incrowd.errors import BudgetInfeasible, InvalidParameter
-from incrowd.protocols.check_in.theorems.secure_aggregation import distributed_guarantee
+from incrowd.protocols.check_in.theorems.secure_aggregation import DistributedCheckIn
 from incrowd.tasks.learning import LocalSGD, Softmax
 
 RNG = np.random.default_rng(21)
@@ -24,7 +24,7 @@ COMMON = {
 
 
 @pytest.mark.parametrize("noise", [{"epsilon0": 6.0}, {"sigma": 2.0}])
-def test_it_learns(noise):
+def test_check_in_sgd_learns(noise):
     learner = ic.CheckInSGD(**COMMON, **noise).fit(ROWS, LABELS)
     assert learner.score(ROWS, LABELS) > 0.85
     people = [each.participants for each in learner.history_]
@@ -52,14 +52,14 @@ def test_projected_reports_are_accounted_in_the_subspace():
 
 def test_sums_are_accounted_as_distributed_noise():
     learner = ic.CheckInSGD(**COMMON, sigma=2.0).fit(ROWS, LABELS)
-    expected = distributed_guarantee(n=800, rate=0.25, rounds=40, sigma=2.0)
+    expected = DistributedCheckIn(800, 0.25, 40, 2.0).guarantee()
     assert learner.epsilon(1e-5) == expected.epsilon(1e-5)
     assert any("floating-point" in each for each in learner.guarantee_.assumptions)
     everyone = learner.protocol_.guarantee("everyone")
     assert everyone.epsilon(1e-5) > learner.epsilon(1e-5)
 
 
-def test_the_same_reports_without_a_crowd_tell_far_more():
+def test_reports_without_crowd_have_far_larger_epsilon():
     crowd = ic.CheckInSGD(**COMMON, epsilon0=2.0).fit(ROWS, LABELS)
     alone = LocalSGD(**COMMON, epsilon0=2.0).fit(ROWS, LABELS)
     np.testing.assert_array_equal(crowd.parameters_, alone.parameters_)
@@ -67,7 +67,7 @@ def test_the_same_reports_without_a_crowd_tell_far_more():
 
 
 @pytest.mark.parametrize("noise", [{"epsilon0": 2.0}, {"sigma": 1.0}])
-def test_the_budget_holds(noise):
+def test_training_stops_within_budget(noise):
     planned = ic.CheckInSGD(**COMMON, **noise)
     epsilon = planned.promise((800, 4), rounds=11).epsilon(1e-5)
     learner = ic.CheckInSGD(**COMMON, **noise, budget=(epsilon, 1e-5)).fit(ROWS, LABELS)
@@ -100,12 +100,12 @@ def test_empty_rounds_are_accounted_and_change_nothing():
         ({"epsilon0": 1.0, "clip": 1e-320}, "clip must be above 0"),
     ],
 )
-def test_wrong_arguments_raise_one_clear_line(changes, message):
+def test_check_in_sgd_rejects_wrong_arguments(changes, message):
     with pytest.raises(InvalidParameter, match=message):
         ic.CheckInSGD(**{**COMMON, **changes})
 
 
-def test_a_subspace_larger_than_the_model_is_refused():
+def test_projection_larger_than_model_is_refused():
     learner = ic.CheckInSGD(**COMMON, epsilon0=1.0, projection=99)
     with pytest.raises(InvalidParameter, match="projection keeps 99 of 15 parameters"):
         learner.fit(ROWS, LABELS)

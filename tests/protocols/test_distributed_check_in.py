@@ -8,6 +8,7 @@ import mpmath
 import numpy as np
 import pytest
 
+from experiments.check_in_published import distributed_renyi
 from experiments.paper_check_in import paper_distributed_renyi
 from incrowd.errors import InvalidCrowd, InvalidParameter, NumericalFloor
 from incrowd.privacy.gaussian import GaussianProfile
@@ -15,8 +16,6 @@ from incrowd.privacy.renyi import renyi_epsilon
 from incrowd.protocols.check_in.theorems.secure_aggregation import (
     DistributedCheckIn,
     SummedProfile,
-    distributed_guarantee,
-    distributed_renyi,
 )
 
 LEVELS = (-1.0, 0.0, 1.0)
@@ -57,7 +56,7 @@ def neighbours(n):
 
 @pytest.mark.parametrize("n", [1, 2, 3])
 @pytest.mark.parametrize(("rate", "sigma"), [(0.3, 1.0), (0.8, 0.6), (1.0, 2.0), (0.05, 0.4)])
-def test_the_curve_is_the_worst_of_all_data_sets(n, rate, sigma):
+def test_summed_curve_equals_worst_of_all_data_sets(n, rate, sigma):
     profile = SummedProfile(n, rate, sigma)
     for epsilon in (-1.5, -0.2, 0.0, 0.1, 0.7, 2.0):
         t, bound = math.exp(epsilon), profile.delta(epsilon)
@@ -69,7 +68,7 @@ def test_the_curve_is_the_worst_of_all_data_sets(n, rate, sigma):
 
 
 @pytest.mark.parametrize("n", [2, 3])
-def test_the_attacks_are_exact(n):
+def test_summed_attacks_match_quadrature(n):
     rate, sigma = 0.4, 0.8
     profile = SummedProfile(n, rate, sigma)
     loud, quiet = (1.0,) + (-1.0,) * (n - 1), (-1.0,) * n
@@ -98,14 +97,14 @@ def exact_moment(here, there, rate, sigma, order):
 
 @pytest.mark.parametrize("n", [1, 2, 3])
 @pytest.mark.parametrize("order", [2, 3, 5])
-def test_the_renyi_form_is_never_below_the_truth(n, order):
+def test_renyi_form_never_below_quadrature(n, order):
     rate, sigma = 0.3, 2.0
     (bound,) = distributed_renyi([order], n=n, rate=rate, sigma=sigma)
     worst = max(exact_moment(*pair, rate, sigma, order) for pair in neighbours(n))
     assert worst <= bound
 
 
-def test_the_printed_renyi_form_fails():
+def test_printed_renyi_form_is_below_truth():
     """Without the rounds that nobody attends the "divergence" is negative."""
     printed = paper_distributed_renyi(2, 10, 0.01, 2.0)
     assert printed < -2
@@ -116,7 +115,7 @@ def test_the_printed_renyi_form_fails():
     assert paper_distributed_renyi(3, 10, 0.5, 1.0) > 100 * bound
 
 
-def test_the_renyi_form_of_everyone_is_a_plain_sum():
+def test_renyi_form_at_rate_one_is_gaussian():
     """At rate 1 the formula has one term; the blocks of a large crowd change it little."""
     n, sigma, order = 50, 3.0, 4
     x = 4 / (n * sigma**2)
@@ -141,7 +140,7 @@ def plain_renyi(order, n, rate, sigma):
 
 
 @pytest.mark.parametrize(("n", "rate"), [(10, 0.01), (60, 0.5), (400, 0.1)])
-def test_the_renyi_form_is_summed_as_it_stands(n, rate):
+def test_renyi_form_equals_direct_sum(n, rate):
     found = distributed_renyi([2, 3, 6], n=n, rate=rate, sigma=2.0)
     plain = np.array([plain_renyi(order, n, rate, 2.0) for order in (2, 3, 6)])
     np.testing.assert_allclose(found, plain, rtol=1e-6)
@@ -149,7 +148,7 @@ def test_the_renyi_form_is_summed_as_it_stands(n, rate):
 
 
 @pytest.mark.parametrize(("n", "rate"), [(200_000, 0.02), (1_000_000, 1e-5)])
-def test_blocks_of_crowds_cost_little(n, rate):
+def test_crowd_blocks_lose_little(n, rate):
     """The bound with all k in blocks against the one k by k, over everything that matters."""
     from scipy.special import log_ndtr
     from scipy.stats import binom
@@ -166,7 +165,7 @@ def test_blocks_of_crowds_cost_little(n, rate):
 
 
 @pytest.mark.parametrize(("n", "rate"), [(10**6, 0.1), (10**9, 0.5), (10**12, 0.1)])
-def test_binomial_chances_keep_within_their_allowance(n, rate):
+def test_binomial_chances_stay_within_allowance(n, rate):
     from scipy.stats import binom
 
     middle, spread = n * rate, math.sqrt(n * rate * (1 - rate))
@@ -180,29 +179,29 @@ def test_binomial_chances_keep_within_their_allowance(n, rate):
 
 
 @pytest.mark.parametrize("rounds", [1, 10, 100])
-def test_with_everyone_in_it_is_the_gaussian_mechanism(rounds):
+def test_guarantee_at_rate_one_equals_gaussian_mechanism(rounds):
     n, sigma = 100, 2.0
-    promise = distributed_guarantee(n=n, rate=1.0, rounds=rounds, sigma=sigma)
+    promise = DistributedCheckIn(n, 1.0, rounds, sigma).guarantee()
     exact = GaussianProfile(2 / (sigma * math.sqrt(n)) * math.sqrt(rounds)).epsilon(1e-6)
     assert exact * (1 - 1e-9) <= promise.epsilon(1e-6) <= 1.002 * exact
     assert 0.99 * exact <= promise.lower(1e-6) <= exact * (1 + 1e-9)
 
 
-def test_a_million_people_and_many_rounds():
-    promise = distributed_guarantee(n=10**6, rate=0.1, rounds=100_000, sigma=1.0)
+def test_guarantee_of_million_people_matches_known_value():
+    promise = DistributedCheckIn(10**6, 0.1, 100_000, 1.0).guarantee()
     assert promise.epsilon(1e-6) == pytest.approx(0.83627, rel=1e-3)
     orders = range(2, 65)
     levels = distributed_renyi(orders, n=10**6, rate=0.1, sigma=1.0)
     assert renyi_epsilon(orders, 100_000 * levels, 1e-6) > promise.epsilon(1e-6)
 
 
-def test_attack_and_bound_enclose_the_truth_closely():
-    promise = distributed_guarantee(n=10_000, rate=0.1, rounds=100, sigma=1.0)
+def test_lower_and_upper_bound_are_close():
+    promise = DistributedCheckIn(10_000, 0.1, 100, 1.0).guarantee()
     lower, upper = promise.lower(1e-6), promise.epsilon(1e-6)
     assert 0.97 * upper < lower < upper
 
 
-def test_a_promise_says_what_it_is_about():
+def test_guarantee_names_view_theorem_and_assumptions():
     protocol = DistributedCheckIn(n=1_000, rate=0.1, rounds=10, sigma=1.0, clip=0.5)
     promise = protocol.guarantee()
     assert promise.view == {"curator"}
@@ -211,14 +210,12 @@ def test_a_promise_says_what_it_is_about():
     assert alone.epsilon(1e-6) > 5 * promise.epsilon(1e-6)
     fewer = protocol.guarantee(colluders=500)
     assert promise.epsilon(1e-6) < fewer.epsilon(1e-6) < alone.epsilon(1e-6)
-    assert fewer.epsilon(1e-6) == distributed_guarantee(
-        n=500, rate=0.1, rounds=10, sigma=1.0
-    ).epsilon(1e-6)
+    assert fewer.epsilon(1e-6) == DistributedCheckIn(500, 0.1, 10, 1.0).guarantee().epsilon(1e-6)
 
 
-def test_too_many_rounds_for_a_delta_are_refused():
+def test_guarantee_refuses_too_many_rounds_for_delta():
     with pytest.raises(NumericalFloor):
-        distributed_guarantee(n=1_000, rate=0.1, rounds=10**6, sigma=10.0).epsilon(1e-9)
+        DistributedCheckIn(1_000, 0.1, 10**6, 10.0).guarantee().epsilon(1e-9)
 
 
 @pytest.mark.parametrize(
@@ -229,25 +226,25 @@ def test_too_many_rounds_for_a_delta_are_refused():
         (100, 0.5, 100_000, 0.01, r"need a grid of \d\d,\d+,\d+ points"),
     ],
 )
-def test_noise_that_is_too_small_for_the_rounds_is_refused(n, rate, rounds, sigma, message):
+def test_guarantee_refuses_too_small_noise_for_rounds(n, rate, rounds, sigma, message):
     promise = DistributedCheckIn(n=n, rate=rate, rounds=rounds, sigma=sigma).guarantee()
     with pytest.raises(NumericalFloor, match=message):
         promise.epsilon(1e-6)
 
 
-def test_losses_beyond_all_doubles_are_attacked_without_a_warning():
+def test_attack_on_huge_losses_raises_no_warning():
     promise = DistributedCheckIn(n=44, rate=3.28e-5, rounds=247, sigma=0.0229).guarantee()
     assert 4000 < promise.lower(2e-9) <= promise.epsilon(2e-9) == math.inf
 
 
-def test_whole_numbers_are_kept_as_such():
+def test_parameters_given_as_floats_become_integers():
     protocol = DistributedCheckIn(n=3.0, rate=1, rounds=5.0, sigma=1.0)
     assert protocol == DistributedCheckIn(n=3, rate=1.0, rounds=5, sigma=1.0)
     assert protocol.simulate(np.ones((3, 2)), seed=1).shape == (5, 2)
     assert protocol.guarantee(colluders=1.0).epsilon(1e-5) > protocol.guarantee().epsilon(1e-5)
 
 
-def test_long_vectors_are_clipped_as_others_are():
+def test_simulate_clips_long_vectors():
     protocol = DistributedCheckIn(n=2, rate=1.0, rounds=2, sigma=1.0)
     for size in (1e200, 1e-200):
         rows = np.array([[3.0, 4.0], [0.0, 1.0]]) * size
@@ -256,7 +253,7 @@ def test_long_vectors_are_clipped_as_others_are():
         np.testing.assert_allclose(means, [truth, truth], rtol=1e-12, atol=1e-12)
 
 
-def test_simulated_means_have_the_noise_that_is_promised():
+def test_simulated_means_have_stated_noise():
     rng = np.random.default_rng(5)
     vectors = rng.normal(size=(400, 3)) * 5
     protocol = DistributedCheckIn(n=400, rate=1.0, rounds=3_000, sigma=2.0, clip=1.0)
@@ -270,13 +267,13 @@ def test_simulated_means_have_the_noise_that_is_promised():
     np.testing.assert_array_equal(means, protocol.simulate(vectors, seed=7))
 
 
-def test_a_round_that_nobody_attends_has_no_mean():
+def test_empty_round_has_nan_mean():
     means = DistributedCheckIn(n=3, rate=0.01, rounds=50, sigma=1.0).simulate(np.ones((3, 2)), 1)
     assert np.isnan(means).any()
     assert means.shape == (50, 2)
 
 
-def test_what_is_priced():
+def test_cost_counts_expected_vectors():
     cost = DistributedCheckIn(n=100, rate=0.25, rounds=40, sigma=1.0).cost(16)
     assert (cost.messages_per_person, cost.bytes_per_person) == (10.0, 1280.0)
 
@@ -298,15 +295,15 @@ def test_what_is_priced():
         {"clip": 1e-320},
     ],
 )
-def test_nonsense_is_refused(change):
+def test_distributed_check_in_rejects_invalid_parameters(change):
     sound = {"n": 10, "rate": 0.5, "rounds": 2, "sigma": 1.0, "clip": 1.0}
     with pytest.raises(InvalidParameter):
         DistributedCheckIn(**(sound | change))
 
 
-def test_colluders_must_leave_someone():
+def test_guarantee_rejects_colluders_without_remainder():
     with pytest.raises(InvalidCrowd):
-        distributed_guarantee(n=10, rate=0.5, rounds=1, sigma=1.0, colluders=10)
+        DistributedCheckIn(10, 0.5, 1, 1.0).guarantee(colluders=10)
     with pytest.raises(InvalidParameter):
         DistributedCheckIn(n=3, rate=0.5, rounds=1, sigma=1.0).simulate(np.ones((2, 2)), 1)
     with pytest.raises(InvalidParameter):

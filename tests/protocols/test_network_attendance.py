@@ -7,11 +7,13 @@ import pytest
 
 from incrowd.graphs import line
 from incrowd.protocols.network_shuffle import NetworkShuffle
+from incrowd.protocols.network_shuffle import messages as network_messages
 from incrowd.protocols.network_shuffle.roles.device import Device
+from incrowd.protocols.network_shuffle.theorems.walk import Walk
 from incrowd.protocols.run import make_actors
 from incrowd.protocols.runtime import wire
-from incrowd.protocols.runtime.actor import CURATOR, Message, NullSealer, Wake, device
-from incrowd.protocols.runtime.context import ROUND_SECONDS, Timing
+from incrowd.protocols.runtime.actor import CURATOR, Message, Wake, device
+from incrowd.protocols.runtime.context import ROUND_SECONDS, ActorContext
 from incrowd.randomizers import KRR, RR
 from incrowd.randomness import Seeds
 from incrowd.sim import Faults, play
@@ -20,18 +22,10 @@ from tests.protocols.test_network_shuffle import HOP_OR_PASSED, asleep
 
 def made(person, graph, rounds=6):
     """One device on its own."""
-    return Device(
-        person,
-        np.array([1]),
-        RR(epsilon=1.0),
-        neighbours=(graph.neighbours(person),),
-        rounds=rounds,
-        laziness=0.0,
-        mode="all",
-        generator=lambda draw: Seeds(1).generator("device", person, draw),
-        sealer=NullSealer(),
-        timing=Timing(),
+    context = ActorContext(
+        generator=lambda draw: Seeds(1).generator("device", person, draw), value=np.array([1])
     )
+    return Device(context, person, RR(epsilon=1.0), Walk((graph,)), rounds, "all")
 
 
 def attempts(actor, until, arrivals=()):
@@ -43,7 +37,7 @@ def attempts(actor, until, arrivals=()):
         for effect in effects:
             if getattr(effect, "to", CURATOR) != CURATOR:
                 hop = HOP_OR_PASSED.decode(effect.body)
-                if isinstance(hop, wire.Hop):
+                if isinstance(hop, network_messages.Hop):
                     sent.setdefault(hop.round, []).append(now)
         alarms = [effect.at for effect in effects if isinstance(effect, Wake)]
         alarm = alarms[-1] if alarms else alarm
@@ -56,12 +50,12 @@ def attempts(actor, until, arrivals=()):
             return sent
 
 
-class TestEachHopHasItsOwnPauses:
+class TestHopPauses:
     """The fate of a hop is a function of its own path: assumption (F)."""
 
     @staticmethod
     def arrival(number, at):
-        body = wire.encode(wire.Hop(number, bytes([number]) * 16, [b"x" * 17]))
+        body = wire.encode(network_messages.Hop(number, bytes([number]) * 16, [b"x" * 17]))
         return at, Message(device(1), body)
 
     def test_pauses_of_a_hop_when_another_waits_are_the_same(self):
@@ -69,7 +63,7 @@ class TestEachHopHasItsOwnPauses:
         crowded = attempts(made(0, line(2)), 150.0, [self.arrival(2, 80.0)])
         first = made(0, line(2))
         (hop,) = [each for each in first.start(0.0) if hasattr(each, "body")]
-        answer = wire.Passed(HOP_OR_PASSED.decode(hop.body).id)
+        answer = network_messages.Passed(HOP_OR_PASSED.decode(hop.body).id)
         answered = (0.5, Message(device(1), wire.encode(answer)))
         relieved = attempts(made(0, line(2)), 150.0, [answered, self.arrival(2, 80.0)])
         assert len(crowded[0]) > 5

@@ -57,7 +57,7 @@ def own_buckets(graph, rounds):
     return NetworkShuffle(KRR(categories=graph.n, epsilon=30.0), graph=graph, rounds=rounds)
 
 
-class TestWhoComesBackLate:
+class TestLateReturn:
     """Person 1 is off from second 20 to a minute after the hand-in."""
 
     @staticmethod
@@ -94,7 +94,7 @@ class TestWhoComesBackLate:
         )
 
 
-class TestRecordOfTheCurator:
+class TestCuratorRecord:
     """What a live run states, from what its curator collected: no hub says who was connected.
 
     Person 0 knows person 1 alone, everyone else everyone.

@@ -56,7 +56,7 @@ def with_unknown(protocol, who, lost):
     return replace(found, attendance=table, silent=silent, away=away, lost=lost)
 
 
-class TestReportsThatWaitForSomebodyWhoIsOff:
+class TestReportsWaitingForOfflineDevice:
     """Person 0 knows person 1 alone, everyone else everyone; 1 goes off in the first round.
 
     Person 1 comes back a minute after the hand-in, and holds report 0 and those of the others that
@@ -150,7 +150,7 @@ class TestReportsThatWaitForSomebodyWhoIsOff:
         assert promise.epsilon(delta) >= stated
 
 
-class TestWhoForwardsAndVanishes:
+class TestForwardingThenVanishing:
     """0 – 1 – 2, and 2 in a crowd of 148; two rounds, person 1 is off from second 45 for ever."""
 
     N = 150
@@ -193,7 +193,7 @@ class TestWhoForwardsAndVanishes:
         assert (codes[2:] == AWAY).all()
 
 
-class TestAbsencesThatFollowTheWalk:
+class TestAbsencesFollowingWalk:
     """Person 0 talks to 1 and 2, then they to the others; exactly one of 1 and 2 misses round 1.
 
     Report 0 is with that one half of the time, and then nearly alone. When every call could switch

@@ -18,6 +18,7 @@ from incrowd.live import cells as live
 from incrowd.privacy import LocalProfile
 from incrowd.privacy.shifted import ShiftedProfile
 from incrowd.protocols.capabilities import covered as covered_by
+from incrowd.protocols.network_shuffle import messages as network_messages
 from incrowd.protocols.network_shuffle.cover import SHARE, Sizes, plan
 from incrowd.protocols.network_shuffle.theorems.walk import Walk
 from incrowd.protocols.run import guarantees, make_actors
@@ -51,29 +52,35 @@ def walked():
 # Sizes
 
 
+def cells_of(drawn, person, settle):
+    """Cells that one device sends in all, counted from its timetable."""
+    ticks = drawn.ticks(device(person), Timing(settle=settle))
+    return sum(sum(tick.cells.values()) for tick in ticks)
+
+
 @pytest.mark.parametrize(
     "lengths",
     [(0,), (1,), (798,), (799,), (23, 23, 700), (23, 760, 5), (784, 23), (5000, 0, 1, 1595),
      (783, 1), (770, 28, 14), (1596,), (1597,), (798, 0, 0), (1582, 1, 0)],
 )  # fmt: skip
-def test_cells_are_counted_as_they_are_packed(lengths):
+def test_cell_format_counts_cells_as_packed(lengths):
     messages = [(number, bytes(length)) for number, length in enumerate(lengths, 1)]
     assert CELL.needed(*lengths) == len(live.pack(messages)[0])
 
 
 @pytest.mark.parametrize("rounds", [1, 128, 129, 300, 70000])
 @pytest.mark.parametrize("report", [1, 190, 8000])
-def test_messages_are_as_long_as_they_are_counted(rounds, report):
+def test_sizes_equal_encoded_message_lengths(rounds, report):
     sizes, id_ = Sizes(CELL, report, rounds), bytes(wire.ID_BYTES)
     payload = bytes(wire.ID_BYTES + report + CELL.seal)
     for reports in (1, 15, 16, 100):
-        hop = wire.Hop(rounds - 1, id_, [payload] * reports)
+        hop = network_messages.Hop(rounds - 1, id_, [payload] * reports)
         assert sizes.hop(reports) == len(wire.encode(hop))
-        handed = wire.HandIn(id_, list(range(rounds + SETTLE)), [payload] * reports)
+        handed = network_messages.HandIn(id_, list(range(rounds + SETTLE)), [payload] * reports)
         assert sizes.hand_in(reports) == len(wire.encode(handed))
 
 
-def test_what_fits_is_the_most_that_does():
+def test_fitting_returns_most_reports_that_fit():
     sizes = Sizes(CELL, 1, 20)
     for cells in (1, 2, 7):
         fits = sizes.fitting(cells, sizes.hop_cells, 4096)
@@ -81,7 +88,7 @@ def test_what_fits_is_the_most_that_does():
     assert Sizes(CELL, 2000, 20).fitting(1, Sizes(CELL, 2000, 20).hop_cells, 10) == 0
 
 
-def test_a_cell_must_hold_something():
+def test_cell_format_rejects_empty_cell():
     with pytest.raises(InvalidParameter, match="cannot hold"):
         CellFormat(14, 14, 48)
 
@@ -89,7 +96,7 @@ def test_a_cell_must_hold_something():
 # Plans
 
 
-def test_the_plan_is_within_its_budget_and_the_least():
+def test_plan_uses_fewest_cells_within_budget():
     walk = Walk((regular(),), 0.0)
     wide = Sizes(CELL, 300, 8)
     for budget in (1e-6, 1e-12):
@@ -104,17 +111,17 @@ def test_the_plan_is_within_its_budget_and_the_least():
         assert tight.overflow_on(walk) > budget / 2
 
 
-def test_a_hub_hands_in_more_and_a_single_report_needs_no_room():
+def test_plan_on_star_gives_hub_more_hand_in_cells_except_single():
     walk = Walk((star(200),), 0.5)
     found = plan(walk, 6, "all", 1, CELL, 1e-9)
     assert found.hand_in[0] > 4 * found.hand_in[1]
-    assert found.cells_of(0, 4) == 199 * 10 * found.per_neighbour + TICKS * found.hand_in[0]
+    assert cells_of(found, 0, 4) == 199 * 10 * found.per_neighbour + TICKS * found.hand_in[0]
     single = plan(walk, 6, "single", 1, CELL, 1e-9)
     assert set(single.hand_in.tolist()) == {Sizes(CELL, 1, 6).hand_in_cells(1)}
     assert single.overflow <= 1e-9
 
 
-def test_simulated_loads_stay_within_what_was_planned_for():
+def test_simulated_loads_stay_within_plan():
     graph, rng = star(30), np.random.default_rng(0)
     walk, seen = Walk((graph,), 0.5), 0
     found = plan(walk, 5, "all", 1, CELL, 0.2)
@@ -131,7 +138,7 @@ def test_simulated_loads_stay_within_what_was_planned_for():
     assert seen / 400 <= small.overflow_on(walk)
 
 
-def test_refuses_reports_that_no_cells_can_carry():
+def test_plan_refuses_reports_too_large_for_cells():
     with pytest.raises(BudgetInfeasible, match="64 cells per neighbour"):
         plan(Walk((regular(),), 0.0), 8, "all", 60_000, CELL, 1e-9)
     with pytest.raises(BudgetInfeasible, match="cap how many neighbours"):
@@ -147,7 +154,7 @@ def test_refuses_reports_that_no_cells_can_carry():
 # Timetables
 
 
-def test_ticks_are_public_and_spread(walked):
+def test_ticks_are_public_and_spread_over_round(walked):
     _, _, drawn = walked
     timing = Timing(round_seconds=10.0, settle=2)
     ticks = drawn.ticks(device(7), timing)
@@ -159,7 +166,7 @@ def test_ticks_are_public_and_spread(walked):
     for window, tick in enumerate(ticks[10:], 10):
         assert tick.at == pytest.approx((window + phase(7)) * 10)
         assert tick.cells == {CURATOR: drawn.hand_in[7]}
-    assert sum(sum(tick.cells.values()) for tick in ticks) == drawn.cells_of(7, 2)
+    assert cells_of(drawn, 7, 2) == 59 * 10 * drawn.per_neighbour + TICKS * drawn.hand_in[7]
     assert drawn.ticks(CURATOR, timing) == []
     phases = np.sort([phase(person) for person in range(1000)])
     assert phases[0] >= 0.3
@@ -169,7 +176,7 @@ def test_ticks_are_public_and_spread(walked):
         drawn.ticks(device(7), Timing(settle=0))
 
 
-def test_nothing_is_repeated_before_hand_in(walked):
+def test_paced_timing_repeats_nothing_before_hand_in(walked):
     timing = Timing(round_seconds=5.0, settle=3)
     paced = walked[2].paced(timing)
     assert paced.backoff.first > (8 + 3 + TICKS) * 5
@@ -179,7 +186,7 @@ def test_nothing_is_repeated_before_hand_in(walked):
 # Guarantees
 
 
-def test_cover_carries_the_curators_promise_over_to_the_hub(walked):
+def test_covered_guarantee_against_hub_equals_curator_plus_overflow(walked):
     plain, covered, drawn = walked
     local = LocalProfile(plain.randomizer).epsilon(DELTA)
     assert plain.overflow is None
@@ -199,7 +206,7 @@ def test_cover_carries_the_curators_promise_over_to_the_hub(walked):
     ]  # fmt: skip
 
 
-def test_everyone_has_their_own_number_and_it_composes(walked):
+def test_covered_guarantee_is_per_person_and_composes(walked):
     _, covered, _ = walked
     curator, both = covered.guarantee(), covered.guarantee("curator+hub")
     people = both.per_person(DELTA)
@@ -211,7 +218,7 @@ def test_everyone_has_their_own_number_and_it_composes(walked):
     assert twice.epsilon(1e-5) >= curator.compose(curator).epsilon(1e-5) * (1 - 1e-9)
 
 
-def test_a_run_is_charged_for_who_was_away(walked):
+def test_covered_run_charges_overflow_of_absences(walked):
     _, covered, drawn = walked
     away = np.zeros((8, 60), bool)
     away[:7, :30] = True
@@ -225,21 +232,20 @@ def test_a_run_is_charged_for_who_was_away(walked):
     assert covered.subset(range(50)).cover is None
 
 
-def test_colluders_must_not_flood(walked):
+def test_covered_guarantee_with_colluders_assumes_forwarding(walked):
     both = walked[1].guarantee("curator+hub", colluders=[0, 1])
     assert both.colluders == 2
     assert any("pass on only what the walk" in each for each in both.assumptions)
 
 
-def test_rounds_are_chosen_before_cells_are():
-    covered = NetworkShuffle(RR(epsilon=1.0), graph=regular(200, 8), within=1.5).covered(
-        DELTA, CELL
-    )
+def test_cover_plans_open_rounds_before_cells():
+    plain = NetworkShuffle(RR(epsilon=1.0), graph=regular(200, 8), within=1.5)
+    covered = plain.covered(DELTA, CELL)
     assert covered.cover.rounds == covered.rounds > 0
 
 
 @pytest.mark.parametrize("randomizer", [RR(epsilon=1.0), KRR(categories=5, epsilon=2.0)])
-def test_the_charge_is_what_the_theorem_says(randomizer):
+def test_overflow_charge_equals_theorem(randomizer):
     local, chance = LocalProfile(randomizer), 1e-4
     base = incrowd.privacy.ShuffleProfile(randomizer.blanket(), 500, local, randomizer.attack())
     shifted, none = ShiftedProfile(base, randomizer, chance), ShiftedProfile(base, randomizer, 0.0)
@@ -269,7 +275,7 @@ def test_the_charge_is_what_the_theorem_says(randomizer):
 # A trusted shuffler
 
 
-def test_a_covered_shuffler_owes_the_hub_nothing():
+def test_covered_shuffler_guarantee_against_hub_equals_curator():
     plain = TrustedShuffle(KRR(categories=4, epsilon=1.0), n=1000, rounds=20)
     covered = plain.covered(DELTA, CELL)
     drawn = covered.cover
@@ -370,7 +376,7 @@ def covered_run(protocol, drawn, values, seed, timing):
 
 
 @pytest.mark.parametrize("mode", ["all", "single"])
-def test_the_hub_sees_the_same_whatever_happens(mode):
+def test_hub_transcript_is_independent_of_data_and_walks(mode):
     graph, timing = regular(20, 4), Timing(round_seconds=10.0, settle=2, patience=100.0)
     protocol = NetworkShuffle(KRR(categories=3, epsilon=1.0), graph=graph, rounds=5, mode=mode)
     covered = protocol.covered(DELTA, CELL)
@@ -385,11 +391,11 @@ def test_the_hub_sees_the_same_whatever_happens(mode):
         assert collected.lost == 0
         assert collected.away is None
     assert len(transcripts) == 1
-    assert len(transcript) == sum(drawn.cells_of(person, 2) for person in range(20))
+    assert len(transcript) == sum(cells_of(drawn, person, 2) for person in range(20))
 
 
 @pytest.mark.parametrize(("settle", "harmless"), [(12, True), (1, False)])
-def test_too_few_cells_delay_and_show_nothing(settle, harmless):
+def test_transcript_with_too_few_cells_shows_nothing_but_delays(settle, harmless):
     """A cell for a third of a report: messages are cut and wait, which settling may make up for."""
     graph, timing = regular(12, 4), Timing(round_seconds=10.0, settle=settle, patience=100.0)
     protocol = NetworkShuffle(incrowd.OUE(categories=16_000, epsilon=1.0), graph=graph, rounds=3)

@@ -51,7 +51,7 @@ def encoded(values, randomizer):
         (Ternary(epsilon=3.0), np.where(np.arange(1500) % 10 < 3, np.nan, NUMBERS)),
     ],
 )
-def test_unbiased(mode, randomizer, values):
+def test_estimate_is_unbiased(mode, randomizer, values):
     column, truth = encoded(values, randomizer)
     share, bias = covered(mode, randomizer, column, truth, 60)
     assert share > 0.85
@@ -64,7 +64,7 @@ def test_unbiased(mode, randomizer, values):
     ("randomizer", "values"),
     [(KRR(categories=3, epsilon=2.0), CODES), (OneBit(epsilon=2.0), NUMBERS)],
 )
-def test_intervals_cover_the_truth(mode, randomizer, values):
+def test_confidence_intervals_cover_truth(mode, randomizer, values):
     """A thousand runs: 95 % within three standard errors.
 
     They cover a little more where the variance is only bounded: that of one bit from the unknown
@@ -78,7 +78,7 @@ def test_intervals_cover_the_truth(mode, randomizer, values):
     assert np.abs(bias) == pytest.approx(0, abs=4 / np.sqrt(1000))
 
 
-def test_single_on_vectors_does_not_forget_its_dummies():
+def test_single_mode_on_vectors_corrects_for_dummies():
     vectors = np.tile(np.eye(8)[0], (1500, 1))
     protocol = NetworkShuffle(
         PrivUnit(epsilon=6.0, dimension=8), graph=GRAPH, rounds=40, mode="single"
@@ -88,7 +88,7 @@ def test_single_on_vectors_does_not_forget_its_dummies():
     assert np.abs(np.mean(values, axis=0)[1:]).max() < 0.05
 
 
-def test_load_is_what_was_held():
+def test_load_counts_reports_held_at_end():
     protocol = NetworkShuffle(KRR(categories=3, epsilon=2.0), graph=GRAPH, rounds=30, mode="single")
     run = protocol.simulate(CODES.astype(str), seed=3)
     details = values_of(protocol.run_diagnostics(run.collected, 1e-6))
@@ -101,7 +101,7 @@ def test_load_is_what_was_held():
     assert sorted(run.collected.holders.tolist()) == list(range(1500))
 
 
-def test_positions_follow_the_walk():
+def test_simulated_positions_follow_walk_law():
     """χ² of where one person's report ends, against the exact law."""
     from scipy.stats import chisquare
 

@@ -47,14 +47,14 @@ def check(mixing, members, laws, reference):
 
 @pytest.mark.parametrize("laziness", [0.0, 0.3])
 @pytest.mark.parametrize("rounds", [0, 1, 2, 7, 30])
-def test_one_graph(laziness, rounds):
+def test_measure_matches_propagated_laws_on_one_graph(laziness, rounds):
     graph = graphs.barabasi_albert(40, 3, np.random.default_rng(1))
     mixing = measure(Walk((graph,), laziness), [rounds])[rounds]
     laws = np.linalg.matrix_power(dense(graph, laziness), rounds)
     check(mixing, np.arange(40), laws, graph.stationary())
 
 
-def test_many_rounds_in_one_sweep():
+def test_measure_of_many_rounds_matches_single_measures():
     graph = graphs.barabasi_albert(70, 2, np.random.default_rng(2))
     walk = Walk((graph,), 0.1)
     together = measure(walk, range(12))
@@ -64,7 +64,7 @@ def test_many_rounds_in_one_sweep():
         assert np.array_equal(together[rounds].separation, alone.separation)
 
 
-def test_time_varying_with_absences_and_silence():
+def test_measure_matches_laws_with_changing_graphs_and_absences():
     rng = np.random.default_rng(3)
     sequence = tuple(
         graphs.erdos_renyi(30, 0.25, np.random.default_rng(seed)) for seed in (1, 2, 3)
@@ -87,7 +87,7 @@ def test_time_varying_with_absences_and_silence():
     check(mixing, np.arange(30), laws, reference)
 
 
-def test_components_and_sides_are_crowds_of_their_own():
+def test_crowds_are_components_and_bipartite_sides():
     # A triangle, a path of four (two sides of two), and someone alone.
     graph = graphs.from_edges([0, 1, 2, 3, 4, 5], [1, 2, 0, 4, 5, 6], 8)
     walk = Walk((graph,))
@@ -110,7 +110,7 @@ def test_complete_graph_with_loops_mixes_in_one_round():
 
 
 @pytest.mark.parametrize("laziness", [0.0, 0.25])
-def test_colluders_against_the_law_of_labels(laziness):
+def test_measure_colluding_matches_law_of_labels(laziness):
     graph = graphs.barabasi_albert(18, 2, np.random.default_rng(5))
     watched = np.zeros(18, bool)
     watched[[3, 11]] = True
@@ -141,7 +141,7 @@ def test_colluders_against_the_law_of_labels(laziness):
 
 @pytest.mark.parametrize("route", ["spectral", "gap"])
 @pytest.mark.parametrize("laziness", [0.0, 0.4])
-def test_other_routes_are_never_below_the_exact_one(route, laziness):
+def test_spectral_and_gap_routes_never_below_exact(route, laziness):
     graph = graphs.barabasi_albert(60, 2, np.random.default_rng(6))
     walk = Walk((graph,), laziness)
     for rounds in (64, 80, 130):
@@ -156,7 +156,7 @@ def test_other_routes_are_never_below_the_exact_one(route, laziness):
         assert (other.collision >= exact.collision - 1e-12).all()
 
 
-def test_route_follows_the_work(monkeypatch):
+def test_mix_chooses_route_by_work(monkeypatch):
     graph = graphs.barabasi_albert(60, 2, np.random.default_rng(7))
     walk = Walk((graph,))
     assert routes.mix(walk, 100).route == "exact"
@@ -170,7 +170,7 @@ def test_route_follows_the_work(monkeypatch):
     assert routes.mix(Walk((graphs.ring(8),)), 103).route == "exact"
 
 
-def test_fewest_rounds():
+def test_fewest_rounds_is_first_that_is_enough():
     graph = graphs.barabasi_albert(50, 3, np.random.default_rng(8))
     walk = Walk((graph,))
 
@@ -184,7 +184,7 @@ def test_fewest_rounds():
         routes.fewest_rounds(walk, lambda mixing: False)
 
 
-def test_refuses_walks_that_do_not_fit():
+def test_walk_rejects_mismatched_graphs_and_absences():
     with pytest.raises(GraphInvalid, match="same people"):
         Walk((graphs.ring(4), graphs.ring(5)))
     with pytest.raises(GraphInvalid, match="at least one"):

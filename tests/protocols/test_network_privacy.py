@@ -36,7 +36,7 @@ def stationary(n, randomizer, **more):
     ("eps0", "clones"),
     [(0.2, 0.004165), (0.5, 0.013147), (1.0, 0.034279), (1.5, 0.063174), (2.0, 0.100403)],
 )
-def test_stationary_is_the_trusted_shuffler_and_beats_clones(eps0, clones):
+def test_stationary_guarantee_equals_trusted_shuffler_and_beats_clones(eps0, clones):
     guarantee = stationary(22470, Generic(epsilon=eps0)).guarantee()
     epsilon = guarantee.epsilon(DELTA)
     assert epsilon == blanket_profile(Generic(epsilon=eps0), 22470).epsilon(DELTA)
@@ -47,7 +47,7 @@ def test_stationary_is_the_trusted_shuffler_and_beats_clones(eps0, clones):
     "randomizer", [GENERIC, KRR(categories=5, epsilon=1.0), Laplace(epsilon=1.0),
                    Gaussian(epsilon=1.0, delta=1e-9)],
 )  # fmt: skip
-def test_many_rounds_come_to_the_trusted_shuffler(randomizer):
+def test_guarantee_converges_to_trusted_shuffler(randomizer):
     graph = regular()
     trusted = blanket_profile(randomizer, 300).epsilon(DELTA)
     guarantee = NetworkShuffle(randomizer, graph=graph, rounds=60).guarantee()
@@ -55,7 +55,7 @@ def test_many_rounds_come_to_the_trusted_shuffler(randomizer):
     assert guarantee.per_person(DELTA).max() == pytest.approx(guarantee.epsilon(DELTA), rel=1e-6)
 
 
-def test_any_degrees_will_do():
+def test_guarantee_converges_on_irregular_graphs():
     """The limit does not depend on the degrees: hubs neither help nor hurt."""
     graph = graphs.barabasi_albert(300, 4, np.random.default_rng(1))
     assert graph.gamma > 1.5
@@ -65,7 +65,7 @@ def test_any_degrees_will_do():
     )
 
 
-def test_no_rounds_no_amplification():
+def test_guarantee_of_zero_rounds_is_local():
     guarantee = NetworkShuffle(GENERIC, graph=regular(40, 4), rounds=0).guarantee()
     assert guarantee.epsilon(DELTA) == pytest.approx(1.0, rel=1e-5)
     assert guarantee.delta(0.5) == pytest.approx((math.e - math.exp(0.5)) / (math.e + 1))
@@ -73,7 +73,7 @@ def test_no_rounds_no_amplification():
         NetworkShuffle(GENERIC, graph=regular(40, 4), rounds=-1)
 
 
-def test_more_rounds_help_and_the_worst_is_last():
+def test_guarantee_improves_with_rounds_worst_person_last():
     graph = graphs.barabasi_albert(2000, 3, np.random.default_rng(2))
     worst, median = [], []
     for rounds in (6, 12, 24, 48):
@@ -88,7 +88,7 @@ def test_more_rounds_help_and_the_worst_is_last():
 # One person.
 
 
-def test_person_agrees_with_everyone():
+def test_per_person_maximum_equals_epsilon():
     graph = graphs.barabasi_albert(200, 2, np.random.default_rng(3))
     profile = NetworkShuffle(RR(epsilon=1.0), graph=graph, rounds=14).guarantee().profile
     people = profile.per_person(1e-4)
@@ -104,7 +104,7 @@ def test_person_agrees_with_everyone():
         profile.person(200)
 
 
-def test_excess_is_charged():
+def test_mixed_profile_charges_excess():
     mixed = mixed_crowd(GENERIC, 10_000, 1.0)
     alone = MixedProfile(GENERIC, (Option(0.0, mixed),))
     leaky = MixedProfile(GENERIC, (Option(1e-7, mixed),))
@@ -119,13 +119,13 @@ def test_excess_is_charged():
     assert both.epsilon(DELTA) == mixed_crowd(GENERIC, 5000, 1.0).epsilon(DELTA)
 
 
-def test_half_joining_is_about_half_the_crowd():
+def test_mixed_crowd_at_half_share_is_near_half_crowd():
     half = mixed_crowd(GENERIC, 20_000, 0.5).epsilon(DELTA)
     assert half == pytest.approx(mixed_crowd(GENERIC, 10_000, 1.0).epsilon(DELTA), rel=0.01)
     assert half > mixed_crowd(GENERIC, 10_000, 1.0).epsilon(DELTA)
 
 
-def test_thinned_crowd_is_the_mean_over_its_size():
+def test_mixed_crowd_curve_is_mean_over_size():
     """Against the sum over how many join, each by a profile of its own."""
     people, share, epsilon = 12, 0.7, 0.2
     chances = [
@@ -142,7 +142,7 @@ def test_thinned_crowd_is_the_mean_over_its_size():
 # Graphs that do not mix.
 
 
-def test_bipartite_sides_hide_only_each_other():
+def test_bipartite_walk_hides_within_side_only():
     graph = graphs.ring(40)
     stuck = NetworkShuffle(GENERIC, graph=graph, rounds=4000)
     lazy = NetworkShuffle(GENERIC, graph=graph, rounds=4000, laziness=0.5)
@@ -156,7 +156,7 @@ def test_bipartite_sides_hide_only_each_other():
         NetworkShuffle(GENERIC, graph=graph).planned(0.01)
 
 
-def test_alone_in_a_component():
+def test_isolated_person_has_local_guarantee():
     graph = graphs.from_edges([0, 1, 2], [1, 2, 0], 4)
     protocol = NetworkShuffle(GENERIC, graph=graph, rounds=30)
     assert protocol.guarantee().epsilon(DELTA) == pytest.approx(1.0, rel=1e-5)
@@ -166,7 +166,7 @@ def test_alone_in_a_component():
     assert "alone" in told["worst_person"]["why"]
 
 
-def test_worst_component_is_reported():
+def test_guarantee_reports_smallest_component():
     big, small = regular(200, 6), regular(20, 4)
     u, v = big.edges()
     x, y = small.edges()
@@ -182,7 +182,7 @@ def test_worst_component_is_reported():
 
 
 @pytest.mark.parametrize(("within", "share"), [(1.05, 1.0), (1.05, 0.5), (1.5, 1.0)])
-def test_auto_finds_the_fewest_rounds(within, share):
+def test_planned_auto_finds_fewest_rounds(within, share):
     graph = graphs.barabasi_albert(300, 3, np.random.default_rng(4))
     protocol = NetworkShuffle(GENERIC, graph=graph, within=within, share=share)
     with pytest.raises(InvalidParameter, match="planned"):
@@ -201,7 +201,7 @@ def test_auto_finds_the_fewest_rounds(within, share):
 # Mode single.
 
 
-def test_single_is_never_worse():
+def test_single_mode_is_never_worse_than_all():
     graph = graphs.barabasi_albert(300, 3, np.random.default_rng(5))
     for rounds in (5, 20, 60):
         one = NetworkShuffle(GENERIC, graph=graph, rounds=rounds, mode="single").guarantee()
@@ -211,7 +211,7 @@ def test_single_is_never_worse():
         assert one.lower(DELTA) is None
 
 
-def test_single_keeps_a_sample_once_mixed():
+def test_single_mode_once_mixed_is_sampled_shuffle():
     graph = regular(2000, 12)
     one = NetworkShuffle(GENERIC, graph=graph, rounds=80, mode="single").guarantee().epsilon(DELTA)
     trusted = blanket_profile(GENERIC, 2000).epsilon(DELTA)
@@ -221,7 +221,7 @@ def test_single_keeps_a_sample_once_mixed():
 
 
 @pytest.mark.parametrize("collision", [1e-6, 1e-4, 1e-2])
-def test_collision_profile_is_its_closed_form(collision):
+def test_collision_profile_equals_closed_form(collision):
     profile = CollisionProfile(0.5, collision)
     a = math.exp(0.5) * math.expm1(0.5)
     closed = a * a * collision / 2 + a * math.sqrt(2 * collision * math.log(1e6))
@@ -234,7 +234,7 @@ def test_collision_profile_is_its_closed_form(collision):
 # Colluders.
 
 
-def test_colluders_expose_and_the_rest_hides():
+def test_exposures_split_colluder_neighbours_from_hidden():
     graph = regular(300, 8)
     protocol = NetworkShuffle(GENERIC, graph=graph, rounds=30)
     found = protocol.exposures(DELTA, [5, 90])
@@ -251,7 +251,7 @@ def test_colluders_expose_and_the_rest_hides():
     assert nobody < epsilon < 3 * nobody
 
 
-def test_a_share_of_colluders_is_drawn_once():
+def test_colluder_share_is_drawn_by_fixed_seed():
     protocol = NetworkShuffle(GENERIC, graph=regular(200, 6), rounds=20)
     assert protocol.guarantee(colluders=0.05).colluders == 10
     assert protocol.guarantee(colluders=10).colluders == 10
@@ -267,12 +267,12 @@ def test_a_share_of_colluders_is_drawn_once():
 
 
 @pytest.mark.parametrize("view", ["curator+hub", "everyone", "curator+network"])
-def test_other_views_are_local(view):
+def test_guarantee_against_other_views_is_local(view):
     guarantee = NetworkShuffle(GENERIC, graph=regular(), rounds=30).guarantee(view)
     assert guarantee.epsilon(DELTA) == pytest.approx(1.0, rel=1e-5)
 
 
-def test_attack_on_a_person_who_is_not_mixed():
+def test_neighbourhood_attack_bounds_unmixed_person_from_below():
     """A pendant person: soon after the start their report is still at their one neighbour."""
     u, v = np.triu_indices(100, 1)
     graph = graphs.from_edges(np.r_[u, 100], np.r_[v, 0], 101)
@@ -285,7 +285,7 @@ def test_attack_on_a_person_who_is_not_mixed():
         assert guarantee.lower(1e-3) <= guarantee.epsilon(1e-3)
 
 
-def test_neighbourhood_attack_is_exact_where_all_is_seen():
+def test_neighbourhood_attack_is_exact_for_whole_crowd():
     """With everybody in the set, one round on the complete graph with loops is a shuffle."""
     u, v = np.triu_indices(4)
     graph = graphs.from_edges(u, v, 4, self_loops=True)
@@ -294,14 +294,14 @@ def test_neighbourhood_attack_is_exact_where_all_is_seen():
     assert found == pytest.approx(blanket_profile(rr, 4).lower(0.05), rel=1e-3)
 
 
-def test_composes():
+def test_guarantee_composes_over_surveys():
     guarantee = NetworkShuffle(GENERIC, graph=regular(), rounds=40).guarantee()
     twice = guarantee.compose(guarantee)
     once = guarantee.epsilon(DELTA)
     assert once < twice.epsilon(DELTA) < 2 * once
 
 
-def test_absences_are_accounted_for():
+def test_guarantee_accounts_for_absences():
     graph = regular(200, 6)
     away = np.zeros((20, 200), bool)
     away[:, 7] = True
@@ -327,6 +327,6 @@ def test_absences_are_accounted_for():
         ({"share": 0.0}, "share"),
     ],
 )
-def test_refuses_parameters(wrong, match):
+def test_network_shuffle_refuses_parameters(wrong, match):
     with pytest.raises(InvalidParameter, match=match):
         NetworkShuffle(GENERIC, graph=graphs.ring(5), **{"rounds": 3, **wrong})

@@ -20,6 +20,7 @@ from scipy.stats import chi2, chisquare
 from incrowd.errors import InvalidParameter, ProtocolFailed
 from incrowd.graphs import complete, from_edges, line, ring, star
 from incrowd.protocols.network_shuffle import NetworkShuffle
+from incrowd.protocols.network_shuffle import messages as network_messages
 from incrowd.protocols.network_shuffle.roles.curator import Curator
 from incrowd.protocols.network_shuffle.roles.device import Device, HandedIn
 from incrowd.protocols.network_shuffle.roles.timetable import Clock
@@ -30,15 +31,16 @@ from incrowd.protocols.network_shuffle.theorems.attendance import (
     from_record,
     on_to_the_end,
 )
+from incrowd.protocols.network_shuffle.theorems.walk import Walk
 from incrowd.protocols.run import make_actors
 from incrowd.protocols.runtime import wire
-from incrowd.protocols.runtime.actor import CURATOR, Actor, Done, Message, NullSealer, Wake, device
-from incrowd.protocols.runtime.context import ROUND_SECONDS, SETTLE, Timing
+from incrowd.protocols.runtime.actor import CURATOR, Actor, Done, Message, Wake, device
+from incrowd.protocols.runtime.context import ROUND_SECONDS, SETTLE, ActorContext, Timing
 from incrowd.randomizers import KRR, RR, Laplace
 from incrowd.randomness import Seeds
 from incrowd.sim import Faults, play, run
 
-HOP_OR_PASSED = msgspec.msgpack.Decoder(wire.Hop | wire.Passed)
+HOP_OR_PASSED = msgspec.msgpack.Decoder(network_messages.Hop | network_messages.Passed)
 LOSSY = Faults(loss=0.3, duplicate=0.3, reorder=0.5, crash=0.1, outages=60.0, downtime=0.5)
 LATE = Faults(loss=0.1, duplicate=0.2, delay=20.0)
 """Messages take nearly a round on average, so that many are late for the next."""
@@ -262,7 +264,7 @@ class TestNetworkShuffle(ProtocolContract):
 
         monkeypatch.setattr(wire, "opened", opened)
 
-    def test_the_curator_counts_a_copied_report_once(self, monkeypatch):
+    def test_curator_counts_copied_report_once(self, monkeypatch):
         """The second line of defence: whatever devices do, an identifier counts once."""
         honest = Device.resume
 
@@ -358,15 +360,15 @@ class TestNetworkShuffle(ProtocolContract):
         other = next(device(each) for each in (0, 2, 3, 4) if device(each) != hop.to)
         before = actor.state()
         for sender, answer in (
-            (hop.to, wire.Passed(bytes(16))),
-            (other, wire.Passed(id_)),
-            (CURATOR, wire.Passed(id_)),
+            (hop.to, network_messages.Passed(bytes(16))),
+            (other, network_messages.Passed(id_)),
+            (CURATOR, network_messages.Passed(id_)),
             (CURATOR, wire.Accepted(0, id_)),
             (CURATOR, wire.Refused(0, bytes(16))),
         ):
             assert actor.receive(Message(sender, wire.encode(answer)), 0.1) == []
         assert actor.state() == before
-        actor.receive(Message(hop.to, wire.encode(wire.Passed(id_))), 0.1)
+        actor.receive(Message(hop.to, wire.encode(network_messages.Passed(id_))), 0.1)
         assert actor.state() != before
         assert not any(hasattr(effect, "body") for effect in actor.wake(1.0))
 
@@ -377,7 +379,7 @@ class TestLaw:
     PLAYS = 150
 
     @pytest.mark.parametrize("name", AWKWARD)
-    def test_lossy_and_late(self, name):
+    def test_positions_follow_law_with_losses_and_delays(self, name):
         graph = AWKWARD[name]
         protocol = own_buckets(graph, rounds=3)
         expected = law([graph], 3)
@@ -386,7 +388,7 @@ class TestLaw:
             assert walk_p_value(counts, expected) > 1e-3
 
     @pytest.mark.parametrize("faults", [None, LOSSY, LATE], ids=["clean", "lossy", "late"])
-    def test_lazy_and_changing(self, faults):
+    def test_positions_follow_law_of_lazy_changing_walk(self, faults):
         graphs = (AWKWARD["hub"], AWKWARD["disconnected"])
         protocol = own_buckets(graphs, rounds=3, laziness=0.3)
         counts = positions(protocol, self.PLAYS, faults)
@@ -394,12 +396,12 @@ class TestLaw:
         assert walk_p_value(counts, law(graphs, 3, 0.5)) < 1e-6
         assert walk_p_value(counts, law(graphs, 2, 0.3) + 1e-9) < 1e-6
 
-    def test_zero_rounds_hand_in_at_home(self):
+    def test_zero_rounds_hand_in_own_report(self):
         counts = positions(own_buckets(ring(4), rounds=0), 3)
         assert counts.tolist() == (3 * np.eye(4)).tolist()
 
     @pytest.mark.parametrize("faults", [None, LATE], ids=["prompt", "late"])
-    def test_who_is_away_keeps_what_is_there(self, faults):
+    def test_absent_device_keeps_its_reports(self, faults):
         """The hub of a star misses rounds 1 and 2, a leaf round 2; the hub gets all reports."""
         graph, rounds, seconds = AWKWARD["hub"], 4, ROUND_SECONDS
         outages = {0: (0.9 * seconds, 3.4 * seconds), 1: (1.5 * seconds, 3.0 * seconds)}
@@ -410,11 +412,12 @@ class TestLaw:
         assert walk_p_value(counts, law([graph], rounds, away=away)) > 1e-3
         assert walk_p_value(counts, law([graph], rounds) + 1e-9) < 1e-6
 
-    def test_bites_when_lateness_skips_rounds(self, monkeypatch):
+    def test_law_test_detects_late_hops_that_skip_rounds(self, monkeypatch):
         honest = Device._take_in
 
         def take_in(self, sender, hop, now):
-            level = msgspec.structs.replace(hop, round=max(hop.round, self._begun - 1))
+            begun = min(self._state.window, self._clock.rounds)
+            level = msgspec.structs.replace(hop, round=max(hop.round, begun - 1))
             return honest(self, sender, level, now)
 
         monkeypatch.setattr(Device, "_take_in", take_in)
@@ -422,7 +425,7 @@ class TestLaw:
         assert walk_p_value(counts, law([ring(5)], 3) + 1e-9) < 1e-6
 
     @pytest.mark.parametrize("faults", [None, LATE], ids=["clean", "late"])
-    def test_single_hands_in_a_uniform_choice_or_a_dummy(self, faults):
+    def test_single_mode_hands_in_uniform_choice_or_dummy(self, faults):
         """Whose bucket each person hands in, against the exact law of independent walks."""
         graph, n = AWKWARD["hub"], 5
         protocol = own_buckets(graph, rounds=2, mode="single")
@@ -438,7 +441,7 @@ class TestLaw:
             assert chisquare(seen, row * seen.sum()).pvalue > 1e-3 / n
 
     @pytest.mark.parametrize("mode", ["all", "single"])
-    def test_simulate_follows_the_same_law(self, mode):
+    def test_simulation_follows_law_of_devices(self, mode):
         graph, n = AWKWARD["hub"], 5
         protocol = own_buckets(graph, rounds=2, mode=mode)
         counts = np.zeros((n, n), int)
@@ -466,7 +469,7 @@ def single_law(ends):
 
 class TestRuns:
     @pytest.mark.parametrize("mode", ["all", "single"])
-    def test_absences_change_the_guarantee_of_the_run(self, mode):
+    def test_run_guarantee_reflects_absences(self, mode):
         protocol = NetworkShuffle(
             KRR(categories=3, epsilon=1.0), graph=complete(20), rounds=9, mode=mode
         )
@@ -479,7 +482,7 @@ class TestRuns:
         realised = protocol.conditional_on(happened.collected).guarantee()
         assert stated.epsilon(DELTA) == realised.epsilon(DELTA)
 
-    def test_played_and_simulated_absences_are_promised_the_same(self):
+    def test_played_and_simulated_absences_have_equal_guarantees(self):
         graph, randomizer = complete(20), KRR(categories=3, epsilon=1.0)
         protocol = NetworkShuffle(randomizer, graph=graph, rounds=5)
         outages = {device(3): [(40.0, 130.0)], device(7): [(20.0, 61.0), (80.0, 200.0)]}
@@ -498,21 +501,21 @@ class TestRuns:
             )  # fmt: skip
             assert one.epsilon(DELTA) == other.epsilon(DELTA)
 
-    def test_single_answers_without_the_dummies(self):
+    def test_single_mode_estimate_removes_dummies(self):
         protocol = NetworkShuffle(RR(epsilon=3.0), graph=complete(60), rounds=4, mode="single")
         values = (np.arange(60) < 45).astype(int)
         answers = [run(protocol, values, seed=seed).result.value[1] for seed in range(25)]
         assert np.mean(answers) == pytest.approx(0.75, abs=4 * np.std(answers) / 5)
         assert np.mean(answers) != pytest.approx(0.65, abs=0.03)
 
-    def test_single_is_no_fair_sample_before_the_walks_have_mixed(self):
+    def test_single_mode_refuses_estimate_before_mixing(self):
         protocol = NetworkShuffle(RR(epsilon=3.0), graph=near_ring(60), rounds=6, mode="single")
         values = (np.arange(60) < 45).astype(int)
         for execute in (protocol.simulate, lambda values, seed: run(protocol, values, seed=seed)):
             with pytest.raises(ProtocolFailed, match="no fair sample"):
                 execute(values, seed=1)
 
-    def test_order_and_identifiers_say_nothing(self):
+    def test_report_order_is_uniform(self):
         """Person 0's report is equally often at each place of the collected rows."""
         places = np.zeros(5, int)
         for seed in range(300):
@@ -520,7 +523,7 @@ class TestRuns:
             places[collected.pooled().tolist().index(0)] += 1
         assert chisquare(places).pvalue > 1e-3
 
-    def test_a_device_that_is_gone_holds_up_nobody(self):
+    def test_vanished_device_delays_no_other(self):
         """Its neighbours finish although their hops were never answered."""
         collected, outcome = played(
             own_buckets(complete(4), rounds=6), 2, wrap=asleep({3: (1.0, 1e9)})
@@ -532,7 +535,7 @@ class TestRuns:
         assert collected.silent.tolist() == [False, False, False, True]
         assert collected.received < 4
 
-    def test_sealed_reports_pass_unread_and_unchanged(self):
+    def test_sealed_reports_arrive_unchanged(self):
         protocol = own_buckets(ring(5), rounds=3)
         seeds, heard = Seeds(4), []
         parties = [CURATOR, *map(device, range(5))]
@@ -578,19 +581,12 @@ class Labels:
 
 
 class TestDevice:
-    def device(self, person=0, *graphs, **options):
-        graphs = graphs or (star(4),)
-        settings = {"rounds": 3, "laziness": 0.0, "mode": "all", **options}
-        return Device(
-            person,
-            np.array([1]),
-            RR(epsilon=1.0),
-            neighbours=tuple(graph.neighbours(person) for graph in graphs),
-            generator=lambda draw: Seeds(1).generator("device", person, draw),
-            sealer=NullSealer(),
-            timing=Timing(),
-            **settings,
+    def device(self, person=0, *graphs, rounds=3, laziness=0.0):
+        walk = Walk(graphs or (star(4),), laziness)
+        context = ActorContext(
+            generator=lambda draw: Seeds(1).generator("device", person, draw), value=np.array([1])
         )
+        return Device(context, person, RR(epsilon=1.0), walk, rounds, "all")
 
     @staticmethod
     def hops(effects):
@@ -599,9 +595,9 @@ class TestDevice:
 
     @staticmethod
     def hop(number, payloads=(b"x" * 17,), id_=b"a" * 16):
-        return wire.encode(wire.Hop(number, id_, list(payloads)))
+        return wire.encode(network_messages.Hop(number, id_, list(payloads)))
 
-    def test_one_message_per_neighbour(self):
+    def test_device_sends_one_message_per_neighbour(self):
         actor = self.device()
         actor.start(0.0)
         payloads = [bytes([each]) * 17 for each in range(90)]
@@ -612,8 +608,8 @@ class TestDevice:
         assert sorted(moved) == sorted(payloads)
         assert all(hop.payloads == sorted(hop.payloads) for hop in sent)
 
-    def test_a_large_parcel_is_split(self, monkeypatch):
-        monkeypatch.setattr(wire, "MOST_TOGETHER", 40)
+    def test_device_splits_large_parcel(self, monkeypatch):
+        monkeypatch.setattr("incrowd.protocols.network_shuffle.roles.device.MOST_TOGETHER", 40)
         actor = self.device(1)
         actor.start(0.0)
         payloads = [bytes([each]) * 17 for each in range(90)]
@@ -622,14 +618,14 @@ class TestDevice:
         assert [len(hop.payloads) for hop in sent] == [40, 40, 10]
         assert len({hop.id for hop in sent}) == 3
 
-    def test_a_late_hop_catches_up_at_once(self):
+    def test_late_hop_catches_up_immediately(self):
         actor = self.device()
         actor.start(0.0)
         actor.wake(ROUND_SECONDS)
         sent = self.hops(actor.receive(Message(device(1), self.hop(0)), 1.5 * ROUND_SECONDS))
         assert [(hop.round, hop.payloads) for hop in sent] == [(1, [b"x" * 17])]
 
-    def test_a_hop_that_is_late_for_a_missed_round_stays_for_it(self):
+    def test_late_hop_for_missed_round_stays(self):
         actor = self.device(laziness=0.0, rounds=5)
         actor.start(0.0)
         actor.wake(2.5 * ROUND_SECONDS)  # Round 1 was missed, round 2 is done.
@@ -637,12 +633,12 @@ class TestDevice:
         sent = self.hops(actor.receive(Message(device(1), self.hop(0)), 3.1 * ROUND_SECONDS))
         assert [hop.round for hop in sent] == [2]
 
-    def test_a_hop_is_taken_in_once_and_answered_always(self):
+    def test_repeated_hop_is_taken_in_once_and_answered(self):
         actor = self.device()
         actor.start(0.0)
         for _ in range(3):
             (answer,) = actor.receive(Message(device(1), self.hop(0)), 1.0)
-            assert HOP_OR_PASSED.decode(answer.body) == wire.Passed(b"a" * 16)
+            assert HOP_OR_PASSED.decode(answer.body) == network_messages.Passed(b"a" * 16)
             assert answer.to == device(1)
         # The same identifier from someone else is another hop.
         actor.receive(Message(device(2), self.hop(0)), 1.0)
@@ -660,20 +656,20 @@ class TestDevice:
             (device(1), 0, []),
         ],
     )
-    def test_refuses_a_hop_that_nobody_would_send(self, sender, number, payloads):
+    def test_device_refuses_impossible_hop(self, sender, number, payloads):
         actor = self.device()
         actor.start(0.0)
         before = actor.state()
         assert actor.receive(Message(sender, self.hop(number, payloads)), 1.0) == []
         assert actor.state() == before
 
-    def test_a_neighbour_of_another_round_is_a_stranger(self):
+    def test_hop_from_neighbour_of_other_round_is_ignored(self):
         actor = self.device(0, graph_of([(0, 1)], 3), graph_of([(0, 2)], 3))
         actor.start(0.0)
         assert actor.receive(Message(device(2), self.hop(0)), 1.0) == []
         assert actor.receive(Message(device(2), self.hop(1)), 1.0) != []
 
-    def test_after_handing_in_reports_are_neither_taken_nor_answered(self):
+    def test_hop_after_hand_in_is_neither_taken_nor_answered(self):
         actor = self.device()
         actor.start(0.0)
         (hand_in,) = [
@@ -681,7 +677,7 @@ class TestDevice:
             for effect in actor.wake(Clock(3).hand_in)
             if getattr(effect, "to", "") == CURATOR
         ]
-        said = msgspec.msgpack.decode(hand_in.body, type=wire.Withheld)
+        said = msgspec.msgpack.decode(hand_in.body, type=network_messages.Withheld)
         assert said.missed == list(range(1, 3 + SETTLE))
         assert actor.receive(Message(device(1), self.hop(2)), Clock(3).hand_in + 1) == []
         body = wire.encode(wire.Accepted(0, said.id))
@@ -691,12 +687,12 @@ class TestDevice:
         assert actor.wake(1e6) == []
         assert actor.receive(Message(device(1), self.hop(2)), 1e6) == []
 
-    def test_a_round_without_neighbours_keeps_everything(self):
+    def test_device_without_neighbours_keeps_reports(self):
         actor = self.device(0, from_edges(np.array([], int), np.array([], int), 2))
         assert self.hops(actor.start(0.0)) == []
         assert self.hops(actor.wake(ROUND_SECONDS)) == []
 
-    def test_draws_are_never_repeated(self):
+    def test_resumed_device_never_repeats_draws(self):
         """Each call of the generator has its own number, across restarts."""
         asked = []
 
@@ -718,13 +714,13 @@ class TestDevice:
 
 class TestClock:
     @pytest.mark.parametrize("seconds", [30.0, 0.1, 1 / 3, 1e-3])
-    def test_a_round_has_begun_when_it_opens(self, seconds):
+    def test_clock_round_begins_when_it_opens(self, seconds):
         clock = Clock(10_000, seconds)
         for number in range(10_000):
             assert clock.current(clock.opens(number)) == number
             assert clock.current(np.nextafter(clock.opens(number), -1)) == number - 1
 
-    def test_ends(self):
+    def test_clock_current_before_first_and_after_last_window(self):
         clock = Clock(3, 10.0, settle=2)
         assert (clock.current(-1.0), clock.current(29.9), clock.current(30.0)) == (-1, 2, 3)
         assert (clock.current(49.9), clock.current(50.0), clock.current(59.9)) == (4, 5, 5)
@@ -733,26 +729,20 @@ class TestClock:
         assert Clock(3).hand_in == (3 + SETTLE) * ROUND_SECONDS
 
     @pytest.mark.parametrize("wrong", [{"seconds": 0.0}, {"seconds": np.inf}, {"settle": -1}])
-    def test_refuses(self, wrong):
+    def test_clock_rejects_invalid_durations(self, wrong):
         with pytest.raises(InvalidParameter):
             Clock(3, **wrong)
 
 
 class TestCurator:
     def curator(self, mode="all", n=3, **timing):
-        return Curator(
-            n,
-            wire.ReportFormat.of(KRR(categories=4, epsilon=1.0)),
-            rounds=5,
-            mode=mode,
-            dummies=None,
-            sealer=NullSealer(),
-            timing=Timing(**timing),
-        )
+        context = ActorContext(generator=Seeds(1).generator, timing=Timing(**timing))
+        reports = wire.ReportFormat.of(KRR(categories=4, epsilon=1.0))
+        return Curator(context, n, reports, rounds=5, mode=mode)
 
     @staticmethod
     def hand_in(person, payloads, missed=(), id_=None):
-        body = wire.HandIn(id_ or bytes([person]) * 16, list(missed), list(payloads))
+        body = network_messages.HandIn(id_ or bytes([person]) * 16, list(missed), list(payloads))
         return Message(device(person), wire.encode(body))
 
     @staticmethod
@@ -763,7 +753,7 @@ class TestCurator:
     def answer(effects):
         return msgspec.msgpack.decode(effects[0].body, type=wire.Accepted | wire.Refused)
 
-    def test_first_wins_and_repeats_are_answered_the_same(self):
+    def test_curator_keeps_first_hand_in_and_repeats_answer(self):
         curator = self.curator()
         curator.start(0.0)
         first = self.hand_in(0, [self.payload(1, 2)])
@@ -781,7 +771,7 @@ class TestCurator:
         assert curator.wake(1e9) == []
         assert isinstance(self.answer(curator.receive(first, 1e9)), wire.Accepted)
 
-    def test_the_deadline_closes(self):
+    def test_curator_closes_at_deadline(self):
         curator = self.curator(patience=60.0)
         (wake,) = curator.start(0.0)
         assert wake.at == Clock(5).hand_in + 60
@@ -796,11 +786,11 @@ class TestCurator:
         assert collected.lost == 2
 
     @pytest.mark.parametrize("mode", ["all", "single"])
-    def test_record_without_reports_counts_as_doubtful_before_the_deadline(self, mode):
+    def test_withheld_record_before_deadline_is_doubtful(self, mode):
         """From a device whose clock is ahead: with a clean record, and yet no reports."""
         curator = self.curator(mode, n=2)
         curator.receive(self.hand_in(0, [self.payload(1, 2)]), 1.0)
-        late = wire.encode(wire.Withheld(bytes([1]) * 16, []))
+        late = wire.encode(network_messages.Withheld(bytes([1]) * 16, []))
         answer, done = curator.receive(Message(device(1), late), 1.0)
         assert isinstance(self.answer([answer]), wire.Accepted)
         assert done.output.silent.tolist() == [False, True]
@@ -809,10 +799,10 @@ class TestCurator:
         again = curator.receive(self.hand_in(1, [self.payload(2, 2)]), 2.0)
         assert isinstance(self.answer(again), wire.Accepted)
 
-    def test_who_never_began_is_not_waited_for(self):
+    def test_curator_does_not_wait_for_absent_device(self):
         curator = self.curator()
         curator.start(0.0)
-        absent = Message(device(2), wire.encode(wire.Absent()))
+        absent = Message(device(2), wire.encode(network_messages.Absent()))
         assert curator.receive(absent, 1.0) == []
         restored = self.curator()
         restored.resume(curator.state())
@@ -822,17 +812,17 @@ class TestCurator:
         assert (done.output.attendance[:, 2] == AWAY).all()
         assert restored.receive(absent, 3.0) == []
 
-    def test_attendance_when_somebody_says_nothing_is_unknown(self):
+    def test_attendance_of_silent_device_is_unknown(self):
         curator = self.curator(patience=60.0)
         curator.start(0.0)
-        curator.receive(Message(device(2), wire.encode(wire.Absent())), 1.0)
+        curator.receive(Message(device(2), wire.encode(network_messages.Absent())), 1.0)
         curator.receive(self.hand_in(0, [self.payload(1, 2)]), 2.0)
         (done,) = curator.wake(Clock(5).hand_in + 60)
         assert done.output.silent.tolist() == [False, True, True]
         assert (done.output.attendance[:, 1] == UNKNOWN).all()
         assert (done.output.attendance[:, 2] == AWAY).all()
 
-    def test_what_is_no_report_is_left_out_with_its_holder(self):
+    def test_curator_drops_unreadable_report_with_holder(self):
         curator = self.curator(n=2)
         good, twice, large, short = (
             self.payload(1, 3), self.payload(1, 3), self.payload(2, 77), b"short",
@@ -855,21 +845,21 @@ class TestCurator:
             ("single", 1, [14]),
         ],
     )
-    def test_refuses_what_nobody_would_hand_in(self, mode, count, missed):
+    def test_curator_refuses_impossible_hand_in(self, mode, count, missed):
         curator = self.curator(mode)
         before = curator.state()
         payloads = [self.payload(each, 0) for each in range(count)]
         assert curator.receive(self.hand_in(0, payloads, missed), 1.0) == []
         assert curator.state() == before
 
-    def test_forgets_what_was_handed_in_once_closed(self):
+    def test_curator_forgets_hand_ins_once_closed(self):
         curator = self.curator(n=1)
         curator.receive(self.hand_in(0, [self.payload(1, 2)]), 1.0)
         handed_in, _, closed = msgspec.msgpack.decode(curator.state(), strict=False)
         assert closed
         assert handed_in[0][2] == []
 
-    def test_a_large_report_fits(self):
+    def test_hand_in_of_large_report_is_accepted(self):
         """Reports of many bytes pass every limit."""
         protocol = NetworkShuffle(Laplace(epsilon=1.0), graph=complete(3), rounds=2)
         assert run(protocol, np.linspace(0, 1, 3), seed=1).collected.received == 3

@@ -22,6 +22,7 @@ from incrowd.protocols.run import guarantees, make_actors
 from incrowd.protocols.runtime import wire
 from incrowd.protocols.runtime.actor import CURATOR, SHUFFLER, Message, device
 from incrowd.protocols.runtime.context import ActorContext, Timing
+from incrowd.protocols.trusted_shuffle import messages as shuffle_messages
 from incrowd.randomizers import KRR, RR
 from incrowd.randomness import Seeds
 from incrowd.sim import Faults, run
@@ -236,7 +237,9 @@ def test_shuffler_forgets_senders_on_shuffle_and_reports_once_safe(kind):
     (intake, outbox) = msgspec.msgpack.decode(closed)
     assert Marked.SIGN not in wire.encode(intake)
     assert msgspec.msgpack.decode(outbox[0][0][1]) == msgspec.msgpack.decode(wire.encode(batch))
-    effects = shuffler.receive(Message(CURATOR, wire.encode(wire.BatchAccepted(0))), 2.0)
+    effects = shuffler.receive(
+        Message(CURATOR, wire.encode(shuffle_messages.BatchAccepted(0))), 2.0
+    )
     after = shuffler.state()
     assert Marked.SIGN not in after
     assert not any(Marked.payload(person) in after for person in range(7))
@@ -347,7 +350,7 @@ def test_curator_takes_batch_once_and_answers_every_time(kind):
     made = curator(kind)
     batch = PlacedBatch([0, 1, 2], PLACES[kind], [b"\x02", b"\x00", b"\x01"])
     accepted, done = hand(made, batch)
-    assert accepted.body == wire.encode(wire.BatchAccepted(0))
+    assert accepted.body == wire.encode(shuffle_messages.BatchAccepted(0))
     found = done.output
     assert found.pooled().tolist() == [2, 0, 1]
     assert (found.who.tolist(), found.at.tolist(), found.sent) == ([0, 1, 2], [0, 1, 2], 3)

@@ -17,6 +17,7 @@ from incrowd.protocols.runtime import wire
 from incrowd.protocols.runtime.actor import CURATOR, SHUFFLER, Message, device
 from incrowd.protocols.runtime.context import Timing
 from incrowd.protocols.trusted_shuffle import TrustedShuffle, roles
+from incrowd.protocols.trusted_shuffle import messages as shuffle_messages
 from incrowd.randomizers import KRR, Gaussian, Generic
 from incrowd.randomness import Seeds
 from incrowd.sim import play
@@ -45,7 +46,7 @@ class TestTrustedShuffle(ProtocolContract):
 
 
 class TestGuarantee:
-    def test_the_crowd_hides(self):
+    def test_guarantee_against_curator_is_amplified(self):
         epsilons = [
             TrustedShuffle(KRR4, n=n).guarantee().epsilon(DELTA) for n in (1, 100, 1000, 10_000)
         ]
@@ -56,19 +57,19 @@ class TestGuarantee:
     @pytest.mark.parametrize(
         "view", ["shuffler", "curator+shuffler", "everyone", "curator+network"]
     )
-    def test_other_views_are_local(self, view):
+    def test_guarantee_against_other_views_is_local(self, view):
         guarantee = TrustedShuffle(KRR4, n=10_000).guarantee(view)
         assert guarantee.epsilon(DELTA) == pytest.approx(1.0, rel=1e-4)
         assert "docs/theory/local.md" in guarantee.theorem
 
-    def test_assumptions_are_named(self):
+    def test_guarantee_names_assumptions(self):
         guarantee = TrustedShuffle(KRR4, n=100).guarantee()
         assert "docs/theory/blanket.md" in guarantee.theorem
         said = " ".join(guarantee.assumptions)
         for part in ("shuffler", "same randomizer", "does not depend on the data"):
             assert part in said
 
-    def test_colluders_leave_a_smaller_crowd(self):
+    def test_guarantee_with_colluders_equals_smaller_crowd(self):
         colluding = TrustedShuffle(KRR4, n=1000).guarantee(colluders=400)
         assert colluding.epsilon(DELTA) == TrustedShuffle(KRR4, n=600).guarantee().epsilon(DELTA)
         assert colluding.colluders == 400
@@ -78,7 +79,7 @@ class TestGuarantee:
         with pytest.raises(InvalidCrowd, match="colluders"):
             TrustedShuffle(KRR4, n=1000).guarantee(colluders=1000)
 
-    def test_adaptive_is_the_published_bound(self):
+    def test_adaptive_guarantee_equals_published_bound(self):
         fixed, adaptive = (
             TrustedShuffle(Generic(epsilon=2.0), n=1000, adaptive=adaptive).guarantee()
             for adaptive in (False, True)
@@ -87,7 +88,7 @@ class TestGuarantee:
         assert "docs/theory/clones.md" in adaptive.theorem
         assert "not on who they are" in " ".join(adaptive.assumptions)
 
-    def test_adaptive_covers_the_worst_randomizer_of_the_same_epsilon(self):
+    def test_adaptive_guarantee_covers_worst_randomizer(self):
         """The law of the named randomizer must not matter, nor its own local curve."""
         worst, named = (
             TrustedShuffle(randomizer, n=500, adaptive=True)
@@ -96,23 +97,23 @@ class TestGuarantee:
         for view in ("curator", "everyone"):
             assert named.guarantee(view).epsilon(DELTA) == worst.guarantee(view).epsilon(DELTA)
 
-    def test_adaptive_needs_a_pure_randomizer(self):
+    def test_adaptive_refuses_impure_randomizer(self):
         protocol = TrustedShuffle(Gaussian(epsilon=1.0, delta=1e-6), n=100, adaptive=True)
         for view in ("curator", "everyone"):
             with pytest.raises(NotProven, match="pure"):
                 protocol.guarantee(view)
 
-    def test_rounds_compose(self):
+    def test_guarantee_composes_rounds(self):
         one, ten = (TrustedShuffle(KRR4, n=1000, rounds=rounds).guarantee() for rounds in (1, 10))
         assert one.epsilon(DELTA) < ten.epsilon(DELTA) < 10 * one.epsilon(DELTA)
 
-    def test_lower_bound_lies_below(self):
+    def test_lower_bound_never_above_epsilon(self):
         guarantee = TrustedShuffle(KRR4, n=1000).guarantee()
         lower = guarantee.lower(DELTA)
         assert lower is not None
         assert 0 < lower <= guarantee.epsilon(DELTA)
 
-    def test_parameters_from_a_table(self):
+    def test_parameters_are_read_from_table(self):
         built = build(TrustedShuffle, {"n": 50, "rounds": 2}, KRR4)
         assert built == TrustedShuffle(KRR4, n=50, rounds=2)
         with pytest.raises(msgspec.ValidationError):
@@ -135,7 +136,7 @@ class LabelSealer:
         return bytes(byte ^ 0x5A for byte in sealed[len(label) :])
 
 
-class TestWhoSeesWhat:
+class TestViews:
     N = 6
 
     def overheard(self):
@@ -165,7 +166,7 @@ class TestWhoSeesWhat:
         played = play({party: listen(party, make) for party, make in makers.items()}, seeds)
         return heard, played
 
-    def test_the_shuffler_holds_sealed_reports_only(self):
+    def test_shuffler_holds_sealed_reports_only(self):
         heard, played = self.overheard()
         assert played.finished
         decoder = msgspec.msgpack.Decoder(wire.Report)
@@ -178,7 +179,7 @@ class TestWhoSeesWhat:
         assert all(report.payload.startswith(b"sealed/curator|") for report in reports)
         assert len({report.id for report in reports}) == 2 * self.N
 
-    def test_the_curator_gets_neither_ids_nor_senders(self):
+    def test_curator_receives_neither_ids_nor_senders(self):
         heard, _ = self.overheard()
         ids = {
             msgspec.msgpack.Decoder(wire.Report).decode(m.body).id
@@ -192,7 +193,7 @@ class TestWhoSeesWhat:
             assert b"device" not in message.body
             assert not any(id_ in message.body for id_ in ids)
 
-    def test_what_is_not_sealed_to_the_curator_is_no_report(self):
+    def test_curator_ignores_reports_sealed_to_others(self):
         protocol = TrustedShuffle(KRR(categories=self.N, epsilon=30.0), n=self.N)
         seeds = Seeds(2)
         parties = [CURATOR, SHUFFLER, *map(device, range(self.N))]
@@ -231,14 +232,14 @@ class TestShuffler:
 
     @staticmethod
     def batches(effects):
-        decoder = msgspec.msgpack.Decoder(wire.Batch)
+        decoder = msgspec.msgpack.Decoder(shuffle_messages.Batch)
         return [
             decoder.decode(effect.body).payloads
             for effect in effects
             if getattr(effect, "to", None) == CURATOR
         ]
 
-    def test_permutes_uniformly(self):
+    def test_shuffler_permutes_uniformly(self):
         seen = Counter()
         for seed in range(1200):
             shuffler = self.shuffler(seed)
@@ -251,14 +252,14 @@ class TestShuffler:
         assert sum(counts) == 1200
         assert chisquare(counts).pvalue > 1e-3
 
-    def test_waits_for_the_roster_or_the_deadline(self):
+    def test_shuffler_waits_for_roster_or_deadline(self):
         shuffler = self.shuffler(patience=60.0)
         assert shuffler.start(10.0)[-1].at == 70.0
         assert self.batches(shuffler.receive(self.report(0), 20.0)) == []
         assert self.batches(shuffler.wake(69.0)) == []
         assert self.batches(shuffler.wake(70.0)) == [[b"\x00"]]
 
-    def test_late_and_second_reports_are_refused_and_repeats_are_not(self):
+    def test_shuffler_refuses_late_and_second_reports_accepts_repeats(self):
         shuffler = self.shuffler(patience=60.0)
         shuffler.start(0.0)
 
@@ -273,7 +274,7 @@ class TestShuffler:
         assert isinstance(answer(self.report(0), 61.0), wire.Accepted)
         assert isinstance(answer(self.report(1), 61.0), wire.Refused)
 
-    def test_forgets_who_sent_what_once_a_round_is_closed(self):
+    def test_shuffler_forgets_senders_once_closed(self):
         shuffler = self.shuffler()
         shuffler.start(0.0)
         for person in range(3):
@@ -283,29 +284,29 @@ class TestShuffler:
         assert len(ids) == 3
         assert payloads == {}
 
-    def test_a_round_that_does_not_exist_is_ignored(self):
+    def test_shuffler_ignores_unknown_round(self):
         shuffler = self.shuffler()
         shuffler.start(0.0)
         before = shuffler.state()
         foreign = wire.encode(wire.Report(1, bytes(16), b"\x00"))
         assert shuffler.receive(Message(device(0), foreign), 1.0) == []
-        answer = wire.encode(wire.BatchAccepted(0))
+        answer = wire.encode(shuffle_messages.BatchAccepted(0))
         assert shuffler.receive(Message(CURATOR, answer), 1.0) == []
         assert shuffler.state() == before
 
     @pytest.mark.parametrize("patience", [0, -1, np.inf, np.nan])
-    def test_patience_is_checked(self, patience):
+    def test_timing_rejects_invalid_patience(self, patience):
         with pytest.raises(ValueError, match="patience"):
             self.shuffler(patience=patience)
 
 
 @pytest.mark.parametrize("execution", ["simulate", "sim"])
-def test_the_order_of_a_round_says_nothing(execution):
+def test_report_order_within_round_is_uniform(execution):
     protocol = TrustedShuffle(KRR(categories=5, epsilon=30.0), n=5)
     assert_order_says_nothing(execution, protocol)
 
 
-def test_large_crowds_are_randomized_in_slices(monkeypatch):
+def test_draw_of_large_crowd_is_sliced(monkeypatch):
     """Slicing loses nobody."""
     monkeypatch.setattr(simulate, "_SLICE", 64)
     values = np.arange(1000) % 4

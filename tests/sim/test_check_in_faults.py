@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from incrowd.protocols.check_in import CheckIn, roles
+from incrowd.protocols.check_in import messages as check_in_messages
 from incrowd.protocols.run import make_actors
 from incrowd.protocols.runtime import wire
 from incrowd.protocols.runtime.actor import CURATOR, SHUFFLER, device
@@ -26,7 +27,7 @@ from tests.sim.schedules import schedules
 
 N, ROUNDS = 7, 3
 TIMING = Timing(round_seconds=20.0, settle=3)
-SAID = msgspec.msgpack.Decoder(wire.CheckIn)
+SAID = msgspec.msgpack.Decoder(check_in_messages.CheckIn)
 
 faulty = schedules(0.9)
 
@@ -95,17 +96,17 @@ def check(seed, faults, **parameters):
     rate=st.sampled_from([0.1, 0.5, 1.0]),
     least=st.integers(0, N),
 )
-def test_each_round_has_the_reports_of_those_who_were_heard_of(faults, seed, rate, least):
+def test_faulty_rounds_hold_reports_of_those_heard_of(faults, seed, rate, least):
     check(seed, faults, rate=rate, least=least)
 
 
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(faults=faulty, seed=st.integers(0, 2**32))
-def test_without_dummies_too(faults, seed):
+def test_faulty_rounds_without_dummies_hold_reports_of_those_heard_of(faults, seed):
     check(seed, faults, dummies=False)
 
 
-def test_trouble_costs_time_and_not_people():
+def test_faults_cost_time_and_no_reports():
     faults = Faults(loss=0.3, duplicate=0.4, reorder=0.5, crash=0.1, outages=60.0, downtime=2.0)
     for seed in range(10):
         _, _, played = survey(seed, faults)
@@ -130,7 +131,7 @@ def test_long_absences_end_with_refusals():
     assert refused > 0
 
 
-class TestBites:
+class TestFaultDetection:
     """Each of these breaks one party on purpose, and the check above must notice."""
 
     def caught(self, **faults):
@@ -142,7 +143,7 @@ class TestBites:
                 failures += 1
         return failures
 
-    def test_on_a_device_that_flips_its_coin_again_after_a_crash(self, monkeypatch):
+    def test_faults_reveal_device_that_flips_coin_again(self, monkeypatch):
         def resume(self, state):
             self._rng = np.random.default_rng(len(state))
             self.start(-1.0)
@@ -150,30 +151,32 @@ class TestBites:
         monkeypatch.setattr(roles.Device, "resume", resume)
         assert self.caught(crash=0.3, loss=0.3) > 0
 
-    def test_on_a_shuffler_that_counts_dummies_as_reports(self, monkeypatch):
+    def test_faults_reveal_shuffler_that_counts_dummies(self, monkeypatch):
         honest = roles.Shuffler.receive
 
         def receive(self, message, now):
             if message.sender != CURATOR:
                 said = SAID.decode(message.body)
-                body = wire.encode(wire.CheckIn(said.round, said.id, False, said.payload))
+                body = wire.encode(
+                    check_in_messages.CheckIn(said.round, said.id, False, said.payload)
+                )
                 message = type(message)(message.sender, body)
             return honest(self, message, now)
 
         monkeypatch.setattr(roles.Shuffler, "receive", receive)
         assert self.caught() > 0
 
-    def test_on_a_shuffler_that_counts_only_those_who_take_part(self, monkeypatch):
+    def test_faults_reveal_shuffler_that_counts_only_participants(self, monkeypatch):
         honest = roles.Shuffler._batch
 
         def gathering(self, number, payloads):
             made = honest(self, number, payloads)
-            return wire.Gathering(made.round, len(made.payloads), made.payloads)
+            return check_in_messages.Gathering(made.round, len(made.payloads), made.payloads)
 
         monkeypatch.setattr(roles.Shuffler, "_batch", gathering)
         assert self.caught() > 0
 
-    def test_on_a_shuffler_that_takes_what_is_late(self, monkeypatch):
+    def test_faults_reveal_shuffler_that_takes_late_reports(self, monkeypatch):
         """A report that comes after its round was handed on must not be said to be safe."""
         from incrowd.protocols.runtime.delivery import Intake
 

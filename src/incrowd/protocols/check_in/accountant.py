@@ -1,9 +1,9 @@
-"""What is proven when people check in at random.
+"""Guarantees of people who check in at random.
 
-Who stays away sends the symbol *void*, so that one round is plain shuffling of the randomizer
-R' = γ·R + (1 − γ)·void: everything that is proven of shuffling holds of R', with a blanket that the
-void symbol makes larger. The number of people in a round is part of what the curator sees. Rounds
-compose, also when what is asked in one depends on those before. See ``docs/theory/check_in.md``.
+People who stay away send the symbol *void*, so that one round is plain shuffling of the randomizer
+R' = γ·R + (1 − γ)·void: every theorem on shuffling holds of R', with a blanket that the void symbol
+makes larger. The number of people in a round is part of the curator's view. Rounds compose, also
+adaptively. See ``docs/theory/check_in.md``.
 
 A view that includes the shuffler knows who sent what. Then only the person's own coin and the
 randomizer protect: ε0 in each round in which one takes part.
@@ -11,7 +11,6 @@ randomizer protect: ε0 in each round in which one takes part.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -35,6 +34,7 @@ from incrowd.privacy.mechanisms.shuffle import (
 from incrowd.privacy.thinned import thinned
 from incrowd.protocols.check_in.theorems.counted_reports import CountedProfile, Crowds
 from incrowd.protocols.check_in.theorems.heterogeneous_rates import RatesProfile
+from incrowd.randomizers.base import Randomizer
 
 if TYPE_CHECKING:
     from incrowd.protocols.check_in.spec import CheckIn
@@ -71,17 +71,20 @@ def check_in_guarantee(protocol: CheckIn, view: frozenset[str], colluders: int) 
     randomizer, counts = protocol.randomizer, protocol.counts
     adaptive = protocol.adaptive
     if view != AMPLIFIED_VIEW:
-        # Whoever comes most often is protected least.
-        rate = max(protocol.rates, default=protocol.rate)
-        alone = any_randomizer(randomizer) if adaptive else randomizer
-        local = local_guarantee(thinned(alone, rate), protocol.rounds, view, colluders)
+        local = local_guarantee(_alone(protocol), protocol.rounds, view, colluders)
         return replace(local, assumptions=(*local.assumptions, _OWN_COIN))
     crowd = protocol.crowd - colluders
     insisted = protocol.fewest > 0 and not protocol.attended
     if counts is None:
         profile = _profile(protocol, ((crowd, protocol.rounds),))
     else:
-        profile = _counted(protocol, crowd, [each - colluders for each in counts])
+        profile = CountedProfile(
+            counts=tuple(count - colluders for count in counts),
+            rate=max(protocol.rates, default=protocol.rate),
+            most=crowd,
+            curve=partial(_profile, protocol),
+            alone=ComposedProfile(((LocalProfile(_alone(protocol)), len(counts)),)),
+        )
     return Guarantee(
         profile=profile,
         view=view,
@@ -103,6 +106,13 @@ def check_in_guarantee(protocol: CheckIn, view: frozenset[str], colluders: int) 
     )
 
 
+def _alone(protocol: CheckIn) -> Randomizer:
+    # The person who comes most often is protected least.
+    rate = max(protocol.rates, default=protocol.rate)
+    drawn = protocol.randomizer
+    return thinned(any_randomizer(drawn) if protocol.adaptive else drawn, rate)
+
+
 def _presence(protocol: CheckIn) -> tuple[str, ...]:
     """What is taken for granted of who is there; nothing where too small a crowd is dropped."""
     if not protocol.dummies:
@@ -122,16 +132,3 @@ def _profile(protocol: CheckIn, crowds: Crowds) -> Profile:
     one_round = clones_profile if protocol.adaptive else blanket_profile
     drawn, rate = protocol.randomizer, protocol.rate
     return ComposedProfile(tuple((one_round(drawn, crowd, rate), times) for crowd, times in crowds))
-
-
-def _counted(protocol: CheckIn, most: int, honest: Sequence[int]) -> CountedProfile:
-    """The curve from the numbers of honest reports, among ``most`` people at most."""
-    rate = max(protocol.rates, default=protocol.rate)
-    alone = any_randomizer(protocol.randomizer) if protocol.adaptive else protocol.randomizer
-    return CountedProfile(
-        counts=tuple(honest),
-        rate=rate,
-        most=most,
-        curve=partial(_profile, protocol),
-        alone=ComposedProfile(((LocalProfile(thinned(alone, rate)), len(honest)),)),
-    )

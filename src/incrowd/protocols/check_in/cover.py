@@ -1,48 +1,44 @@
-"""The timetable of a check-in, and its cover traffic: the same cells from everyone in each round.
+"""Timetable of a check-in, and its cover traffic: the same cells from everyone in each round.
 
-With dummies a device sends one message per round, void or not, and all are of one length. So
-nothing is ever drawn about how many cells a round takes, and nothing can overflow: which round a
-message travels in depends on the clock and on who was away, and never on a coin or a report. See
-``docs/theory/cover.md``.
+With dummies a device sends one message per round, void or not, and all are of one length. So the
+cells of a round involve no chance, and nothing can overflow: which round a message travels in
+depends on the clock and on absences, and never on a coin or a report. See ``docs/theory/cover.md``.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from incrowd.protocols.check_in.messages import check_in_bytes
 from incrowd.protocols.runtime.actor import SHUFFLER, Address
 from incrowd.protocols.runtime.context import Timing
 from incrowd.protocols.runtime.cover import CellFormat, CoverPlan, Tick, ticks_per_round, with_pause
-from incrowd.protocols.runtime.wire import check_in_bytes
 
 
 def closes(number: int, timing: Timing) -> float:
-    """When a round is over for good: what comes later is refused."""
+    """Return the time at which a round is over for good: later messages are refused."""
     return (number + 1 + timing.settle) * timing.round_seconds
 
 
 @dataclass(frozen=True)
 class CheckInCover(CoverPlan):
-    """A tick in every round and as long as the last is open, each with room for two messages.
-
-    So a device that was away catches up with what is late, instead of being late for ever.
-    """
+    """A tick in every round while the last is open, with room for two messages to catch up."""
 
     rounds: int
     cells: int
     overflow: float = 0.0
 
     def ticks(self, address: Address, timing: Timing) -> list[Tick]:
-        """The ticks of a device."""
+        """Return the ticks of a device."""
         rounds = self.rounds + timing.settle
         return ticks_per_round(address, timing, rounds, {SHUFFLER: self.cells})
 
     def paced(self, timing: Timing) -> Timing:
-        """A message is repeated only when its round is over, to learn what became of it."""
+        """Repeat a message only when its round is over, to learn what became of it."""
         return with_pause(timing, closes(0, timing))
 
 
 def check_in_cover(payload: int, rounds: int, cells: CellFormat) -> CheckInCover:
-    """The plan for reports of this size, sealed."""
+    """Plan the cells for reports of this size, sealed."""
     message = check_in_bytes(payload + cells.seal, rounds)
     return CheckInCover(rounds, cells.needed(message, message))

@@ -3,11 +3,10 @@
 Two ways for the gradients to travel, both after each person's own coin with probability ``rate``:
 
 * **Reports.** Each person's clipped gradient is put on a sphere and randomized by PrivUnit with
-  ``epsilon0``; a shuffler forwards the reports of the round in random order. The record of a person
-  enters a round only through the input of the randomizer, and everybody uses the same one, so one
-  round is a round of :class:`~incrowd.protocols.check_in.CheckIn`, whose curve holds for every
-  pair of inputs and so for every pair of records, whatever the parameters are. That they depend on
-  earlier rounds is what adaptive composition allows.
+  ``epsilon0``; a shuffler forwards the reports of the round in random order. A record enters a
+  round only through the input of the common randomizer, so this is a round of
+  :class:`~incrowd.protocols.check_in.CheckIn`, whose curve holds for every pair of inputs, whatever
+  the parameters are; adaptive composition lets these depend on earlier rounds.
 * **Sums.** Each person adds Gaussian noise of σ·clip to the clipped gradient, and only the sum of
   the round and the number of people in it arrive: the noise in a sum of k is √k·σ·clip.
 
@@ -36,11 +35,11 @@ class CheckInReports(VectorReports):
     """PrivUnit reports of those who checked in, in random order."""
 
     def protocol(self, crowd: Crowd, rounds: int) -> CheckIn:
-        """The check-in whose rounds carry the gradients."""
+        """Return the check-in whose rounds carry the gradients."""
         return CheckIn(self.randomizer(crowd.size), n=crowd.people, rate=crowd.rate, rounds=rounds)
 
     def guarantee(self, crowd: Crowd, rounds: int) -> Guarantee:
-        """That of the protocol, against the curator."""
+        """Return that of the protocol, against the curator."""
         return self.protocol(crowd, rounds).guarantee()
 
 
@@ -53,25 +52,23 @@ class SummedNoise(Channel):
     counted: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Refuse lengths and noise that are none."""
         check_clip(self.clip)
         self.protocol(Crowd(people=1, rate=1.0, size=1), rounds=1)
 
-    def average(self, batch: Batch, crowd: Crowd, seeds: Seeds, number: int) -> FloatArray | None:
-        """The sum of the noisy gradients over their number; the noises are drawn as their sum."""
-        del crowd
+    def average(self, batch: Batch, _crowd: Crowd, seeds: Seeds, number: int) -> FloatArray | None:
+        """Average the noisy gradients; their noises are drawn as one sum."""
         return noisy_mean(batch, self.clip, self.sigma, seeds.generator("noise", number))
 
     def protocol(self, crowd: Crowd, rounds: int) -> DistributedCheckIn:
-        """The sums that carry the gradients."""
+        """Return the sums that carry the gradients."""
         return DistributedCheckIn(crowd.people, crowd.rate, rounds, self.sigma, self.clip)
 
     def guarantee(self, crowd: Crowd, rounds: int) -> Guarantee:
-        """That of the sums, with the number of people in view."""
+        """Return that of the sums, with the number of people in view."""
         return self.protocol(crowd, rounds).guarantee()
 
     def describe(self) -> dict[str, Any]:
-        """Clipping length and noise."""
+        """Return the clipping length and the noise."""
         return {"channel": "summed", "clip": self.clip, "sigma": self.sigma}
 
 
@@ -88,7 +85,7 @@ class CheckInSGD(SGD):
     projection: int | None = None
 
     def channel(self) -> CheckInReports | SummedNoise:
-        """Reports through a shuffler, or sums of noisy gradients."""
+        """Return reports through a shuffler, or sums of noisy gradients."""
         if self.epsilon0 is not None and self.sigma is None:
             return CheckInReports(self.clip, self.epsilon0, self.projection)
         if self.sigma is not None and self.epsilon0 is None:
@@ -102,6 +99,6 @@ class CheckInSGD(SGD):
 
     @property
     def protocol_(self) -> CheckIn | DistributedCheckIn:
-        """The check-in of the planned rounds: its other views, and what it costs."""
+        """Check-in of the planned rounds, with its other views and its cost."""
         _, crowd = self._held()
         return cast(CheckInReports | SummedNoise, self._channel).protocol(crowd, self._planned)

@@ -1,4 +1,4 @@
-"""The participants of a shuffled check-in.
+"""Actors of a shuffled check-in.
 
     device ── CheckIn(round, id, void?, [report sealed to the curator]) ──▶ shuffler
     device ◀── Accepted | Refused ───────────────────────────────────────── shuffler
@@ -10,9 +10,8 @@ every round at the start, and draws a report where it is in; coins and reports a
 on, and only bytes are repeated. In each round it sends one message: with dummies, void ones look
 the same on the way, and only the shuffler, who sees nothing but sealed reports, can tell.
 
-The shuffler closes a round when everyone was heard of, or when it has been over for the time in
-which what is late comes in. With dummies it knows how many people were there, and a round with
-fewer than it must have is dropped unread.
+The shuffler closes a round when everyone was heard of, or when the time for late messages is over.
+With dummies it knows how many people were there, and drops a round with too few unread.
 """
 
 from __future__ import annotations
@@ -25,30 +24,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from incrowd.protocols.check_in.cover import closes
+from incrowd.protocols.check_in.messages import CheckIn, Gathering
 from incrowd.protocols.check_in.simulate import CheckedIn
 from incrowd.protocols.runtime import wire
-from incrowd.protocols.runtime.actor import (
-    CURATOR,
-    SHUFFLER,
-    Address,
-    Effect,
-    Message,
-    Sealer,
-    owned,
-)
+from incrowd.protocols.runtime.actor import Address, Effect, Sealer, owned
 from incrowd.protocols.runtime.context import Timing
-from incrowd.protocols.runtime.delivery import Reporter, wake_at
+from incrowd.protocols.runtime.delivery import wake_at
 from incrowd.protocols.trusted_shuffle import roles as shuffle
 from incrowd.randomizers.base import Randomizer
 
-_TO_SHUFFLER = msgspec.msgpack.Decoder(wire.CheckIn)
+_TO_SHUFFLER = msgspec.msgpack.Decoder(CheckIn)
 _STEP = 2.0**-53
 
 
-class Device(Reporter):
-    """Sends one message per round to the shuffler: a report, or a dummy when it stays away."""
-
-    collector: ClassVar[Address] = SHUFFLER
+class Device(shuffle.Device):
+    """Device that sends one message per round: a report, or a dummy when its owner stays away."""
 
     def __init__(
         self,
@@ -64,7 +54,7 @@ class Device(Reporter):
         sealer: Sealer,
         timing: Timing,
     ) -> None:
-        """``share`` of a round has passed when this device sends in it."""
+        """``share``: the part of a round after which this device sends."""
         super().__init__(value, randomizer, rounds, rng=rng, sealer=sealer, backoff=timing.backoff)
         self._report_bytes = report_bytes
         self._rate = rate
@@ -73,34 +63,30 @@ class Device(Reporter):
         self._timing = timing
 
     def reports(self) -> Sequence[bytes | None]:
-        """One for each round in which the coin says so."""
-        # The generator draws multiples of its step: so compared, nobody is in more often than said.
+        """Draw a report for each round in which the coin says so."""
+        # The generator draws multiples of its step: so compared, the rate is never exceeded.
         joins = self._rng.random(self._rounds) + _STEP <= self._rate
         values = np.repeat(owned(self._value), np.count_nonzero(joins), axis=0)
         drawn = iter(wire.pack(self._randomizer.randomize_exactly(values, self._rng)))
         return [next(drawn) if joined else None for joined in joins]
 
-    def payload(self, report: bytes) -> bytes:
-        """The report, sealed so that the shuffler cannot read it."""
-        return self.sealer.seal(CURATOR, report)
-
     def message(self, number: int, id_: bytes, report: bytes | None) -> bytes | None:
-        """A report, or noise of the same length."""
+        """Return a report, or noise of the same length."""
         if report is None and not self._dummies:
             return None
         payload = self.payload(bytes(self._report_bytes) if report is None else report)
         if report is None:
             payload = self._rng.bytes(len(payload))
-        return wire.encode(wire.CheckIn(number, id_, report is None, payload))
+        return wire.encode(CheckIn(number, id_, report is None, payload))
 
     def window(self, number: int) -> tuple[float, float]:
-        """From its time in the round until the round is over for good."""
+        """Return the time from the device's turn in the round to the end of it for good."""
         opens = (number + self._share) * self._timing.round_seconds
         return opens, closes(number, self._timing)
 
 
 class Shuffler(shuffle.Shuffler):
-    """Hands each round on, permuted and without the dummies, with the number of people in it."""
+    """Party that hands each round on, permuted, without dummies, with the number of people."""
 
     def __init__(
         self,
@@ -121,29 +107,23 @@ class Shuffler(shuffle.Shuffler):
         self._dummies = dummies
         self._deadlines = [closes(number, timing) for number in range(rounds)]
 
-    def start(self, now: float) -> list[Effect]:
+    def start(self, _now: float) -> list[Effect]:
         """Open every round; the clock is the public one, whenever this party begins."""
-        del now
         self._intake.begin(self._deadlines)
         return wake_at(self._intake.due)
 
-    def receive(self, message: Message, now: float) -> list[Effect]:
-        """What somebody has to say in a round, or the curator's word that a batch is safe."""
-        if message.sender == CURATOR:
-            return super().receive(message, now)
-        said = wire.decode(_TO_SHUFFLER, message.body, self._limit)
+    def _report(self, body: bytes) -> wire.Report | None:
+        said = wire.decode(_TO_SHUFFLER, body, self._limit)
         if said is None:
-            return []
-        report = wire.Report(said.round, said.id, b"" if said.void else said.payload)
-        effects = self._intake.offer(message.sender, report)
-        return effects + self._forward(now) if effects else []
+            return None
+        return wire.Report(said.round, said.id, b"" if said.void else said.payload)
 
-    def _batch(self, number: int, payloads: list[bytes]) -> wire.Gathering:
-        # Without dummies nobody can tell who stayed away from who was not there.
+    def _batch(self, number: int, payloads: list[bytes]) -> Gathering:
+        # Without dummies, staying away by a coin cannot be told from not being there.
         present = self._intake.heard(number) if self._dummies else self._asked
         if present < self._least:
-            return wire.Gathering(number, 0, [])
-        return wire.Gathering(number, present, self._permuted(number, payloads))
+            return Gathering(number, 0, [])
+        return Gathering(number, present, self._permuted(number, payloads))
 
 
 class _Came(msgspec.Struct, array_like=True):
@@ -153,21 +133,21 @@ class _Came(msgspec.Struct, array_like=True):
 
 
 class Curator(shuffle.Curator):
-    """Accepts what came of each round, once, and is done after the last."""
+    """Party that accepts the gathering of each round, once, and is done after the last."""
 
-    batches: ClassVar[msgspec.msgpack.Decoder[Any]] = msgspec.msgpack.Decoder(wire.Gathering)
+    batches: ClassVar[msgspec.msgpack.Decoder[Any]] = msgspec.msgpack.Decoder(Gathering)
     kept: ClassVar[Any] = _Came
 
-    def possible(self, batch: wire.Gathering) -> bool:
-        """Whether so many people can have been there."""
+    def possible(self, batch: Gathering) -> bool:
+        """Whether this many people can have been there."""
         return len(batch.payloads) <= batch.present <= self._people
 
-    def taken(self, batch: wire.Gathering) -> _Came:
-        """The reports, of how many there were, and how many people were there."""
+    def taken(self, batch: Gathering) -> _Came:
+        """Return the reports, and how many reports and people there were."""
         return _Came(batch.present, len(batch.payloads), super().taken(batch))
 
     def collected(self, came: Sequence[_Came]) -> CheckedIn:
-        """What the rounds that were held have brought."""
+        """Return the reports of the rounds that were held."""
         held = [each for each in came if each.present > 0]
         return CheckedIn(
             rounds=tuple(self._reports.unpack(each.payloads) for each in held),

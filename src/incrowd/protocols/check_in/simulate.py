@@ -17,12 +17,11 @@ from incrowd.tasks.base import Collected
 
 @dataclass(frozen=True, repr=False)
 class CheckedIn(Collected):
-    """What came of the rounds that were held; an empty one is part of what is seen.
+    """Reports of the rounds that were held; an empty round is part of what is seen.
 
-    ``present`` counts, for each of them, the people who were heard of, those who stayed away by
-    their coin included; without dummies these cannot be told from people who were not there, and
-    everyone counts. ``sent`` counts the reports that reached the shuffler, and ``unheld`` the
-    rounds that it closed without enough people.
+    ``present`` counts the people of each who were heard of, also those who stayed away by their
+    coin; without dummies, everyone. ``sent`` counts the reports that reached the shuffler,
+    ``unheld`` the rounds that it closed without enough people.
     """
 
     sampled: ClassVar[bool] = True
@@ -32,23 +31,23 @@ class CheckedIn(Collected):
 
     @property
     def smallest_crowd(self) -> int:
-        """The number of people in the round that had the fewest, whatever their coins said."""
+        """Number of people in the round that had the fewest, whatever their coins said."""
         return min(self.present, default=0)
 
     @property
     def people(self) -> int:
-        """How many people were there, in a round or not."""
+        """Number of people who were there, in a round or not."""
         return max(self.present, default=0)
 
     def first(self, rounds: int) -> Self:
-        """What the first rounds alone brought."""
+        """Return the reports of the first rounds alone."""
         kept = self.rounds[:rounds]
         return replace(
             self, rounds=kept, sent=sum(map(len, kept)), present=self.present[:rounds], unheld=0
         )
 
     def pooled(self) -> Reports:
-        """The reports of all rounds together; refuses when there is none."""
+        """Return the reports of all rounds together; refuse when there is none."""
         if self.received == 0:
             raise ProtocolFailed(
                 f"nobody took part in any of {len(self.rounds)} rounds, so there is nothing to "
@@ -64,15 +63,11 @@ def collect(
     rounds: int,
     seeds: Seeds,
 ) -> CheckedIn:
-    """The reports of those who were in, round by round, each in uniformly random order."""
+    """Return the reports of those who were in, round by round, each in uniformly random order."""
     found = []
     for number in range(rounds):
         joins = np.nonzero(seeds.generator("coin", number).random(len(values)) < rates)[0]
         order = seeds.generator("shuffler", number).permutation(joins)
         # Randomizing in a random order is as good as permuting the reports.
         found.append(draw(randomizer, values[order], seeds.generator("device", number)))
-    return CheckedIn(
-        rounds=tuple(found),
-        sent=sum(map(len, found)),
-        present=(len(values),) * rounds,
-    )
+    return CheckedIn(tuple(found), sum(map(len, found)), present=(len(values),) * rounds)

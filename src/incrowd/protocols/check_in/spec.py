@@ -24,13 +24,14 @@ from incrowd.protocols.api import Colluders, Cost, check_colluders
 from incrowd.protocols.capabilities import Anytime, Coverable, RunDiagnostics
 from incrowd.protocols.check_in import accountant, simulate
 from incrowd.protocols.check_in.cover import check_in_cover, closes
+from incrowd.protocols.check_in.messages import check_in_bytes
 from incrowd.protocols.expected_error import expected_error
 from incrowd.protocols.families import ShufflerProtocol
 from incrowd.protocols.run import check_crowd
 from incrowd.protocols.runtime.actor import CURATOR, SHUFFLER, Actor, Address, devices, person_of
 from incrowd.protocols.runtime.context import ActorContext, Timing
 from incrowd.protocols.runtime.cover import CellFormat, phase
-from incrowd.protocols.runtime.wire import ReportFormat, check_in_bytes
+from incrowd.protocols.runtime.wire import ReportFormat
 from incrowd.protocols.settings import setting
 from incrowd.randomness import Seeds
 from incrowd.tasks.base import Collected

@@ -1,4 +1,4 @@
-"""The participants without a shuffler: devices, and a curator who hears each of them.
+"""Actors without a shuffler: devices, and a curator who hears each of them.
 
     device ── Report(round, id, report) ──▶ curator
     device ◀── Accepted | Refused ───────── curator
@@ -16,24 +16,19 @@ import msgspec
 from incrowd.protocols.runtime import wire
 from incrowd.protocols.runtime.actor import CURATOR, Actor, Address, Done, Effect, Message
 from incrowd.protocols.runtime.context import Timing
-from incrowd.protocols.runtime.delivery import (
-    Intake,
-    IntakeState,
-    Reporter,
-    wake_at,
-)
+from incrowd.protocols.runtime.delivery import Intake, IntakeState, Reporter, wake_at
 from incrowd.tasks.base import Collected
 
 _REPORTS = msgspec.msgpack.Decoder(wire.Report)
 
 
 class Device(Reporter):
-    """Sends its reports to the curator."""
+    """Device that sends its reports to the curator."""
 
     collector: ClassVar[Address] = CURATOR
 
     def payload(self, report: bytes) -> bytes:
-        """The report itself: the curator is to read it, and nobody else carries it."""
+        """Return the report itself: the curator is to read it, and no other party carries it."""
         return report
 
 
@@ -43,15 +38,10 @@ class _State(msgspec.Struct, array_like=True):
 
 
 class Curator(Actor):
-    """Takes in every person's reports until each round is full or over."""
+    """Party that takes in everyone's reports until each round is full or over."""
 
     def __init__(
-        self,
-        roster: Iterable[Address],
-        reports: wire.ReportFormat,
-        rounds: int,
-        *,
-        timing: Timing,
+        self, roster: Iterable[Address], reports: wire.ReportFormat, rounds: int, *, timing: Timing
     ) -> None:
         """Patience counts from the start."""
         people = frozenset(roster)
@@ -69,40 +59,25 @@ class Curator(Actor):
 
     def receive(self, message: Message, now: float) -> list[Effect]:
         """Take in one report and answer."""
-        limit = wire.report_limit(self._reports.nbytes)
-        report = wire.decode(_REPORTS, message.body, limit)
-        if report is None:
-            return []
-        effects = self._intake.offer(message.sender, report)
-        return effects + self._close(now) if effects else []
+        report = wire.decode(_REPORTS, message.body, wire.report_limit(self._reports.nbytes))
+        effects = [] if report is None else self._intake.offer(message.sender, report)
+        return effects + self.wake(now) if effects else []
 
     def wake(self, now: float) -> list[Effect]:
-        """Close what is over."""
-        return self._close(now)
-
-    def _close(self, now: float) -> list[Effect]:
+        """Close the rounds that are over; finish with the last."""
         ready = self._intake.close(now)
         self._closed.update(ready)
-        if ready and len(self._closed) == self._rounds:
-            return [
-                Done(
-                    Collected(
-                        rounds=tuple(
-                            self._reports.unpack(self._closed[number])
-                            for number in range(self._rounds)
-                        ),
-                        sent=self._asked,
-                    )
-                )
-            ]
-        return wake_at(self._intake.due)
+        if not ready or len(self._closed) < self._rounds:
+            return wake_at(self._intake.due)
+        rounds = (self._reports.unpack(self._closed[number]) for number in range(self._rounds))
+        return [Done(Collected(rounds=tuple(rounds), sent=self._asked))]
 
     def state(self) -> bytes:
-        """The open rounds, and the reports of the closed ones."""
+        """Encode the open rounds, and the reports of the closed ones."""
         return wire.encode(_State(self._intake.state(), self._closed))
 
     def resume(self, state: bytes) -> None:
-        """Continue with what was taken in."""
+        """Continue with the reports taken in."""
         stored = msgspec.msgpack.decode(state, type=_State)
         self._intake.resume(stored.intake)
         self._closed = stored.closed

@@ -19,23 +19,19 @@ _SLICE = 1 << 18
 
 
 def draw(randomizer: Randomizer, values: NDArray[Any], rng: np.random.Generator) -> Reports:
-    """One report per value. The result depends on the stream alone, not on the machine."""
+    """Draw one report per value; the result depends on the stream alone, not on the machine."""
     first = randomizer.randomize(values[:_SLICE], rng)
     if len(values) <= _SLICE:
         return first
     reports = np.empty((len(values), *first.shape[1:]), first.dtype)
     reports[:_SLICE] = first
     for start in range(_SLICE, len(values), _SLICE):
-        stop = start + _SLICE
-        reports[start:stop] = randomizer.randomize(values[start:stop], rng)
+        reports[start : start + _SLICE] = randomizer.randomize(values[start : start + _SLICE], rng)
     return reports
 
 
 def collect(randomizer: Randomizer, values: NDArray[Any], rounds: int, seeds: Seeds) -> Collected:
-    """Everyone's reports of all rounds; nothing is lost in memory."""
-    return Collected(
-        rounds=tuple(
-            draw(randomizer, values, seeds.generator("device", number)) for number in range(rounds)
-        ),
-        sent=len(values) * rounds,
-    )
+    """Return everyone's reports of all rounds; nothing is lost in memory."""
+    streams = (seeds.generator("device", number) for number in range(rounds))
+    found = tuple(draw(randomizer, values, stream) for stream in streams)
+    return Collected(rounds=found, sent=len(values) * rounds)

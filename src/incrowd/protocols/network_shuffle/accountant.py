@@ -1,4 +1,4 @@
-"""What is proven when reports walk from person to person before the curator sees them.
+"""Guarantees of reports that walk from person to person before the curator sees them.
 
 One function per theorem (``docs/theory/network_shuffle.md``, ``network_single.md``,
 ``network_collusion.md``):
@@ -8,10 +8,10 @@ One function per theorem (``docs/theory/network_shuffle.md``, ``network_single.m
   shuffler of the crowd, on any graph;
 * :class:`CollisionProfile`: mode ``single``, from the chance that two copies of a walk meet;
 * :class:`SampledProfile`: mode ``single`` once the walks have mixed: only some reports are kept;
-* :func:`exposures`: colluders: with what probability a person is exposed, and the ε otherwise.
+* :func:`exposures`: colluders: the chance that a person is exposed, and the ε otherwise.
 
-None is ever above what the randomizer promises alone. A view that includes the hub sees who sends
-to whom: there only the randomizer protects.
+None is ever above the guarantee of the randomizer alone, which is all that protects against a view
+that includes the hub: it sees who sends to whom.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ NO_TRAFFIC = "the view does not see who sends to whom"
 
 _STICKS_OUT = int(np.searchsorted(SLACKS, 0.5))
 _TAIL = 1e-12
-"""What is charged for a number of kept reports above its bound."""
+"""Charge for a number of kept reports above its bound."""
 _TIERS = (0.01, 0.03, 0.1, 0.3, 0.6, 0.9)
 _HIDDEN = 0.99
 _NEARLY = 1.1
@@ -81,14 +81,14 @@ def people_profile(
     attacked: Walk | None = None,
     doubtful: bool = False,
 ) -> PeopleProfile:
-    """Everyone's curve against the curator, from how well the walks have mixed.
+    """Return everyone's curve against the curator, from the mixing of the walks.
 
     ``kept`` is the expected number of reports that mode ``single`` keeps once the walks have mixed,
     where that is known. ``attacked`` is the walk when the curator has everyone's reports in mode
-    ``all``. Then the view tells the crowds apart and holds the multiset of each, so that every
-    attack behind a trusted shuffler works; and the person whose report sticks out most can be
-    looked for where it is likely to be. ``doubtful``: the numbers are bounds over all that may have
-    happened, so that only the theorem made for those applies; mode ``single`` is a post-processing.
+    ``all``: the view then tells the crowds apart and holds the multiset of each, so that every
+    attack behind a trusted shuffler works, and the report that sticks out most can be looked for
+    where it is likely to be. ``doubtful``: the numbers are bounds over all that may have happened,
+    and only the theorem made for those applies; mode ``single`` is a post-processing.
     """
     found = []
     absent = np.zeros(mixing.n, bool) if mixing.absent is None else mixing.absent
@@ -97,13 +97,7 @@ def people_profile(
         members = crowd[~absent[crowd]]
         if not members.size:
             continue
-        sizes, shares, rows = [], [], []
-        for cut in range(len(mixing.cuts)):
-            size, share = _largest_crowd(1 - mixing.separation[crowd, cut])
-            for level, slack in enumerate(SLACKS):
-                sizes.append(size)
-                shares.append(share / (1 + slack))
-                rows.append(mixing.excess[members, cut, level])
+        largest = [_largest_crowd(1 - cut) for cut in mixing.separation[crowd].T]
         others: tuple[Profile, ...] = ()
         if single and kept is not None and members.size == mixing.n:
             slip = float(mixing.variation[members].sum())
@@ -113,9 +107,9 @@ def people_profile(
         found.append(
             Crowd(
                 members=members,
-                excess=np.column_stack(rows),
-                sizes=tuple(sizes),
-                shares=tuple(shares),
+                excess=mixing.excess[members].reshape(members.size, -1),
+                sizes=tuple(size for size, _ in largest for _ in SLACKS),
+                shares=tuple(share / (1 + slack) for _, share in largest for slack in SLACKS),
                 others=others,
                 alone=partial(CollisionProfile, randomizer.epsilon) if closed else None,
                 levels=mixing.collision[members] if closed else None,
@@ -132,7 +126,7 @@ def people_profile(
 
 
 def _largest_crowd(provided: Doubles) -> tuple[int, float]:
-    """The people to count on, and the share that each of them provides at least.
+    """Return the number of people to count on, and the share that each provides at least.
 
     Of the people with the largest shares, as many as make the expected number of mixed reports
     largest; the others are given up.
@@ -162,13 +156,13 @@ class CollisionProfile(Profile):
         return self._scale**2 * self.collision / 2
 
     def epsilon(self, delta: float) -> float:
-        """The closed form, or ε0 where that is less."""
+        """Return the closed form, or ε0 where that is less."""
         checks.delta(delta)
         spread = self._scale * math.sqrt(2 * self.collision * math.log(1 / delta))
         return min(self.local_epsilon, (self._drift + spread) * (1 + 2.0**-48))
 
     def delta(self, epsilon: float) -> float:
-        """The closed form solved for δ."""
+        """Return the closed form solved for δ."""
         if epsilon >= self.local_epsilon or (self.collision == 0 and epsilon >= 0):
             return 0.0
         if epsilon <= self._drift:
@@ -177,7 +171,7 @@ class CollisionProfile(Profile):
 
     @property
     def interval(self) -> float:
-        """A share of the standard deviation of the loss."""
+        """Share of the standard deviation of the loss."""
         return min(self.local_epsilon, math.sqrt(2 * self._drift) or self.local_epsilon) / 40
 
     @property
@@ -203,12 +197,12 @@ class SampledProfile(Profile):
 
     @property
     def _most(self) -> int:
-        """More reports than this are kept with a probability below the tail that is charged."""
+        # More reports than this are kept with a probability below the tail that is charged.
         room = math.sqrt(self.n * math.log(1 / _TAIL) / 2)
         return min(self.n, math.ceil(self.kept + room) + 1)
 
     def delta(self, epsilon: float) -> float:
-        """The bound; below zero the mirrored one, as it holds in both directions."""
+        """Return the bound; below zero the mirrored one, as it holds in both directions."""
         if epsilon < 0:
             mirrored = -math.expm1(epsilon) + math.exp(epsilon) * self.delta(-epsilon)
             return min(1.0, mirrored * (1 + 2.0**-40))
@@ -222,7 +216,7 @@ class SampledProfile(Profile):
         return min(1.0, (sampled + tail + slipped) * (1 + 2.0**-40))
 
     def epsilon(self, delta: float) -> float:
-        """Where the bound falls to δ, or what the randomizer promises where it does not."""
+        """Return the point where the bound falls to δ, or else ε of the randomizer."""
         ceiling = LocalProfile(self.randomizer).epsilon(delta)
         guess = blanket_profile(self.randomizer, self._most).epsilon(delta)
         if self.delta(ceiling * (1 - 1e-6)) > delta:
@@ -231,21 +225,21 @@ class SampledProfile(Profile):
 
     @property
     def interval(self) -> float:
-        """That of the shuffled sample."""
+        """Interval of the shuffled sample."""
         return blanket_profile(self.randomizer, self._most).interval
 
     @property
     def greatest_loss(self) -> float:
-        """No loss is above that of a report seen alone."""
+        """Greatest loss of a report seen alone."""
         return LocalProfile(self.randomizer).greatest_loss
 
 
 @dataclass(frozen=True, eq=False)
 class Exposures:
-    """With colluders: each person's chance of being exposed, and the ε of those who are not.
+    """Each person's chance of being exposed by colluders, and the ε of those who are not.
 
-    Colluders themselves have exposure 1 and are not counted in ``worst`` and ``median``, nor are
-    people whose reports are surely never seen.
+    Colluders have exposure 1 and are not counted in ``worst`` and ``median``, nor are people whose
+    reports are surely never seen.
     """
 
     exposure: Doubles
@@ -254,22 +248,21 @@ class Exposures:
 
     @property
     def worst(self) -> int:
-        """The honest person with the largest exposure, of those the one with the largest ε."""
+        """Honest person with the largest exposure, of those the one with the largest ε."""
         people = np.flatnonzero(self.honest)
         order = np.lexsort((self.epsilon[people], self.exposure[people]))
         return int(people[order[-1]])
 
     @property
     def median(self) -> tuple[float, float]:
-        """The median exposure and the median ε."""
-        return tuple(
-            float(np.quantile(each[self.honest], 0.5, method="higher"))
-            for each in (self.exposure, self.epsilon)
-        )  # type: ignore[return-value]
+        """Median exposure and median ε."""
+        found = np.stack([self.exposure, self.epsilon])[:, self.honest]
+        exposure, epsilon = np.quantile(found, 0.5, axis=1, method="higher").tolist()
+        return exposure, epsilon
 
 
 def exposures(mixing: Mixing, randomizer: Randomizer, delta: float) -> Exposures:
-    """Per person: the least exposure whose conditional ε is close to the least there is."""
+    """Return, per person, the least exposure whose conditional ε is close to the least."""
     ceiling = LocalProfile(randomizer).epsilon(delta)
     exposure, epsilon = np.ones(mixing.n), np.full(mixing.n, ceiling)
     honest = mixing.crowds >= 0
@@ -277,15 +270,15 @@ def exposures(mixing: Mixing, randomizer: Randomizer, delta: float) -> Exposures
         honest &= ~mixing.absent
     for number in np.unique(mixing.crowds[honest]):
         members = np.flatnonzero(honest & (mixing.crowds == number))
-        chances, bounds = [], []
-        for cut in range(len(mixing.cuts)):
-            size, share = _largest_crowd(1 - mixing.separation[members, cut])
-            for level, slack in enumerate(SLACKS):
-                chance = mixing.excess[members, cut, level]
-                chances.append(chance)
-                missing = chance if mixing.unseen is None else chance + mixing.unseen[members]
-                bounds.append(_conditional(randomizer, size, share / (1 + slack), missing, delta))
-        chance, bound = np.column_stack(chances), np.minimum(np.column_stack(bounds), ceiling)
+        chance = mixing.excess[members].reshape(members.size, -1)
+        missing = chance if mixing.unseen is None else chance + mixing.unseen[members, None]
+        largest = [_largest_crowd(1 - cut) for cut in mixing.separation[members].T]
+        options = [(size, share / (1 + slack)) for size, share in largest for slack in SLACKS]
+        bounds = [
+            _conditional(randomizer, *option, column, delta)
+            for option, column in zip(options, missing.T, strict=True)
+        ]
+        bound = np.minimum(np.column_stack(bounds), ceiling)
         near = bound <= _NEARLY * bound.min(axis=1, keepdims=True)
         at = np.where(near, chance, np.inf).argmin(axis=1)
         rows = np.arange(members.size)
@@ -299,15 +292,12 @@ def exposures(mixing: Mixing, randomizer: Randomizer, delta: float) -> Exposures
 def _conditional(
     randomizer: Randomizer, size: int, share: float, missing: Doubles, delta: float
 ) -> Doubles:
-    """The ε of those who are mixed; people with a similar chance of that are taken together."""
+    # People with a similar chance of being mixed are taken together.
     found = np.full(missing.size, math.inf)
-    low = -1.0
-    for tier in _TIERS:
-        inside = (missing > low) & (missing <= tier)
-        if inside.any():
-            joined = (1 - tier) * share * (1 - 2.0**-40)
-            found[inside] = mixed_crowd(randomizer, size, joined).epsilon(delta)
-        low = tier
+    tiers = np.searchsorted(_TIERS, missing)
+    for at in np.unique(tiers[tiers < len(_TIERS)]).tolist():
+        joined = (1 - _TIERS[at]) * share * (1 - 2.0**-40)
+        found[tiers == at] = mixed_crowd(randomizer, size, joined).epsilon(delta)
     return found
 
 
@@ -322,26 +312,25 @@ def network_guarantee(
     single: bool = False,
     stationary: bool = False,
 ) -> Guarantee:
-    """A curve together with what it rests on; ``assumptions`` are those of the route.
+    """Join a curve with its assumptions, those of the route included.
 
     People see what passes through them, so that the curve holds for this ``coalition`` alone.
     """
-    named = [_HONEST_PEERS, _INDEPENDENT_WALKS, _SAME_RANDOMIZER, NO_TRAFFIC]
-    if coalition:
-        named[0] = _HONEST_OTHERS
-    if doubtful:
-        named.extend(_DOUBTS)
-    elif absent:
-        named.append(_ABSENCES)
-    if single:
-        named.append(_ARRIVED)
-    if stationary:
-        named.append(_MIXED)
     return Guarantee(
         profile=profile,
         view=frozenset({"curator"}),
         theorem=_COLLUSION if coalition else ATTENDANCE if doubtful else THEOREM,
-        assumptions=(*named, *assumptions, *drawing(randomizer)),
+        assumptions=(
+            _HONEST_OTHERS if coalition else _HONEST_PEERS,
+            _INDEPENDENT_WALKS,
+            _SAME_RANDOMIZER,
+            NO_TRAFFIC,
+            *(_DOUBTS if doubtful else (_ABSENCES,) if absent else ()),
+            *((_ARRIVED,) if single else ()),
+            *((_MIXED,) if stationary else ()),
+            *assumptions,
+            *drawing(randomizer),
+        ),
         colluders=len(coalition),
         coalition=coalition or None,
     )

@@ -1,12 +1,12 @@
 """Cover traffic for a walk: as many cells to every neighbour in every round, whatever moves.
 
 The cells of the plan depend on the graph, the rounds and the size of a report, never on where
-reports go; so what a hub sees is public. What could go wrong is that more reports move from one
-person to another in one round, or are held by one person at the end, than the cells have room for.
-They then wait, which nobody sees, but may come too late. How many move from i to j in round r is a
-sum of independent indicators, one per report, whose mean comes from propagating a vector of ones;
-by Hoeffding's theorem of 1956 its tail beyond mean + 1 is at most that of the binomial law with the
-same mean. The sum over all edges, rounds and people bounds the chance that anything ever waits.
+reports go; so a hub's view is public. It fails where more reports move from one person to another
+in one round, or are held by one person at the end, than the cells have room for: they then wait,
+unseen, and may come too late. The number that move from i to j in round r is a sum of independent
+indicators, one per report, whose mean comes from propagating a vector of ones; by Hoeffding's
+theorem of 1956 its tail beyond mean + 1 is at most that of the binomial law with the same mean. The
+sum over all edges, rounds and people bounds the chance that anything ever waits.
 Proofs: ``docs/theory/cover.md``.
 
 Invariant: every probability here is rounded up.
@@ -14,9 +14,10 @@ Invariant: every probability here is rounded up.
 
 from __future__ import annotations
 
+import bisect
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, NamedTuple
 
@@ -24,13 +25,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from incrowd.errors import BudgetInfeasible, InvalidParameter
+from incrowd.graphs.graph import Graph
 from incrowd.graphs.propagate import relative_error
 from incrowd.privacy.guarantee import Guarantee
 from incrowd.privacy.shifted import ShiftedProfile
 from incrowd.protocols.network_shuffle import accountant
+from incrowd.protocols.network_shuffle.messages import MOST_TOGETHER, HandIn, Hop, Passed
 from incrowd.protocols.network_shuffle.roles.timetable import Clock
 from incrowd.protocols.network_shuffle.simulate import Mode
-from incrowd.protocols.network_shuffle.theorems.walk import Doubles, Walk
+from incrowd.protocols.network_shuffle.theorems.walk import Bools, Doubles, Walk
 from incrowd.protocols.runtime import wire
 from incrowd.protocols.runtime.actor import CURATOR, Address, device, is_device, person_of
 from incrowd.protocols.runtime.context import SETTLE, Timing
@@ -49,7 +52,7 @@ MOST_CELLS: Final = 64
 """More cells than this per neighbour and round are refused; a power of two."""
 _MOST_HANDED_IN = 4096
 SHARE: Final = 1e-3
-"""The share of δ that the chance of running out of room may be."""
+"""Share of δ that the chance of running out of room may be."""
 
 _COLLUDERS_FORWARD = "colluders tell all they see, but pass on only what the walk brings them"
 _ANSWERS = 2
@@ -63,20 +66,17 @@ class Loads(NamedTuple):
     """Random numbers of reports, one per entry: sums of independent indicators."""
 
     most: Doubles
-    """How many indicators there are at most that can be one."""
+    """Most indicators that can be one."""
     mean: Doubles
-    """The expected number, rounded up."""
+    """Expected number, rounded up."""
     times: Doubles
-    """For how many links this load stands."""
+    """Number of links with this load."""
 
 
 def hop_loads(walk: Walk, rounds: int) -> Iterator[Loads]:
-    """Round by round: how many reports go from each person to each one of their neighbours."""
-    for number, (law, reach) in enumerate(_before(walk, rounds)):
-        if number == rounds:
-            return
-        graph, away = walk.graphs[number % len(walk.graphs)], walk.away_in(number)
-        moving = graph.degrees > 0 if away is None else (graph.degrees > 0) & ~away
+    """Return the reports from each person to each one of their neighbours, round by round."""
+    for number, (law, reach) in zip(range(rounds), _before(walk, rounds), strict=False):
+        graph, moving = _moving(walk, number)
         share = np.where(moving, (1 - walk.laziness) / np.maximum(graph.degrees, 1), 0.0)
         rows = np.repeat(np.arange(walk.n), graph.degrees)
         loops = np.bincount(rows[rows == graph.indices], minlength=walk.n)
@@ -85,24 +85,29 @@ def hop_loads(walk: Walk, rounds: int) -> Iterator[Loads]:
 
 
 def hand_in_loads(walk: Walk, rounds: int) -> Loads:
-    """How many reports everyone holds at the end."""
+    """Return the reports that everyone holds at the end."""
     *_, (law, reach) = _before(walk, rounds)
     return Loads(reach, law * _up(walk, rounds), np.ones(walk.n))
 
 
 def _before(walk: Walk, rounds: int) -> Iterator[tuple[Doubles, Doubles]]:
-    """Before each round, and after the last: expected reports, and how many can be there at all."""
+    # Before each round, and after the last: expected reports, and how many can be there at all.
     law, reach = np.ones((walk.n, 1)), np.ones(walk.n)
     for number in range(rounds):
         yield law[:, 0], reach
         law = walk.after(number, law)
         if reach.min() < walk.n:
-            graph, away = walk.graphs[number % len(walk.graphs)], walk.away_in(number)
-            still = graph.degrees == 0 if away is None else (graph.degrees == 0) | away
-            kept = np.where(still | (walk.laziness > 0), reach, 0.0)
-            reach = kept + graph.adjacency() @ np.where(still, 0.0, reach)
-            reach = np.minimum(reach, walk.n)
+            graph, moving = _moving(walk, number)
+            kept = np.where(moving & (walk.laziness == 0), 0.0, reach)
+            arrived = graph.adjacency() @ np.where(moving, reach, 0.0)
+            reach = np.minimum(kept + arrived, walk.n)
     yield law[:, 0], reach
+
+
+def _moving(walk: Walk, number: int) -> tuple[Graph, Bools]:
+    graph, away = walk.graphs[number % len(walk.graphs)], walk.away_in(number)
+    able = graph.degrees > 0
+    return graph, able if away is None else able & ~away
 
 
 def _up(walk: Walk, rounds: int) -> float:
@@ -110,12 +115,11 @@ def _up(walk: Walk, rounds: int) -> float:
 
 
 def tail(least: int | NDArray[np.int64], loads: Loads) -> Doubles:
-    """A bound on the chance of at least so many reports, for each load."""
+    """Bound the chance of at least this many reports, for each load."""
     at_least = np.broadcast_to(np.asarray(least, np.int64), loads.mean.shape)
-    found = np.where(at_least < loads.mean + 1, 1.0, 0.0)
-    found[at_least > loads.most] = 0.0
-    # Beyond the mean by one or more, and within what is possible.
-    inside = (at_least >= loads.mean + 1) & (at_least <= loads.most) & (loads.mean > 0)
+    possible, near = at_least <= loads.most, at_least < loads.mean + 1
+    found = np.where(near & possible, 1.0, 0.0)
+    inside = ~near & possible & (loads.mean > 0)
     if inside.any():
         found[inside] = _binomial(at_least[inside], loads.most[inside], loads.mean[inside])
     return found
@@ -124,8 +128,8 @@ def tail(least: int | NDArray[np.int64], loads: Loads) -> Doubles:
 def _binomial(least: NDArray[np.int64], trials: Doubles, mean: Doubles) -> Doubles:
     """P(Binomial(trials, mean/trials) ≥ least), rounded up; ``least`` is above the mean.
 
-    The first term by logarithms, the others by their ratios, which fall; what is left out is at
-    most a geometric series.
+    The first term by logarithms, the others by their falling ratios; the rest is at most a
+    geometric series.
     """
     chance = mean / trials
     # One number stands for both, as few pairs are different.
@@ -146,9 +150,13 @@ def _binomial(least: NDArray[np.int64], trials: Doubles, mean: Doubles) -> Doubl
 
 
 def _log_choose(n: int, k: int) -> float:
-    """The logarithm of a binomial coefficient; a sum of logarithms keeps more digits than Γ."""
+    # A sum of logarithms keeps more digits than Γ.
     few = np.arange(min(k, n - k), dtype=np.float64)
     return math.fsum(np.log((n - few) / (few + 1)).tolist())
+
+
+def _overfull(together: int, walk: Walk, rounds: int) -> float:
+    return sum(_summed(together + 1, loads) for loads in hop_loads(walk, rounds))
 
 
 def _summed(at_least: int | NDArray[np.int64], loads: Loads) -> float:
@@ -157,7 +165,7 @@ def _summed(at_least: int | NDArray[np.int64], loads: Loads) -> float:
 
 @dataclass(frozen=True)
 class Sizes:
-    """How many reports fit into so many cells, by the exact sizes of messages."""
+    """Cells that messages take, and reports that fit into cells, by exact sizes."""
 
     cells: CellFormat
     report_bytes: int
@@ -165,53 +173,43 @@ class Sizes:
 
     @cached_property
     def _one(self) -> tuple[int, int, int]:
-        """A payload as it is written, and a hop and a hand-in with one."""
-        id_, payload = (
-            bytes(wire.ID_BYTES),
-            bytes(wire.ID_BYTES + self.report_bytes + self.cells.seal),
-        )
-        hop = wire.Hop(max(0, self.rounds - 1), id_, [payload])
-        hand_in = wire.HandIn(id_, list(range(self.rounds + SETTLE)), [payload])
-        return tuple(len(wire.encode(each)) for each in (payload, hop, hand_in))  # type: ignore[return-value]
+        """Bytes of a payload as it is written, and of a hop and a hand-in with one."""
+        id_, sealed = bytes(wire.ID_BYTES), wire.ID_BYTES + self.report_bytes + self.cells.seal
+        hop = Hop(max(0, self.rounds - 1), id_, [bytes(sealed)])
+        hand_in = HandIn(id_, list(range(self.rounds + SETTLE)), [bytes(sealed)])
+        return tuple(len(wire.encode(each)) for each in (bytes(sealed), hop, hand_in))  # type: ignore[return-value]
 
     def hop(self, reports: int) -> int:
-        """The bytes of a hop with so many reports, in the last round."""
+        """Return the bytes of a hop with these reports, in the last round."""
         return self._one[1] + self._more(reports)
 
     def hand_in(self, reports: int) -> int:
-        """The bytes of handing in so many reports after missing every round, and as long again."""
+        """Return the bytes of handing in these reports after missing every round and settle one."""
         return self._one[2] + self._more(reports)
 
     def _more(self, reports: int) -> int:
-        """What other numbers of reports than one add; longer lists begin with more bytes."""
+        # Longer lists begin with more bytes.
         head = 0 if reports < 2**4 else 2 if reports < 2**16 else 4
         return (reports - 1) * self._one[0] + head
 
     def hop_cells(self, reports: int) -> int:
-        """The cells of a tick: the hop, and the answers that go the same way, in any order."""
-        hop, answer = self.hop(reports), len(wire.encode(wire.Passed(bytes(wire.ID_BYTES))))
-        rows = [
-            [answer] * before + [hop] + [answer] * (_ANSWERS - before)
-            for before in range(_ANSWERS + 1)
-        ]
-        return max(self.cells.needed(*row) for row in rows)
+        """Return the cells of a tick: the hop, and answers that go the same way, in any order."""
+        answers = [len(wire.encode(Passed(bytes(wire.ID_BYTES))))] * _ANSWERS
+        orders = ([*answers[:at], self.hop(reports), *answers[at:]] for at in range(_ANSWERS + 1))
+        return max(self.cells.needed(*order) for order in orders)
 
     def hand_in_cells(self, reports: int) -> int:
-        """The cells of handing in."""
+        """Return the cells of handing in."""
         return self.cells.needed(self.hand_in(reports))
 
     def fitting(self, cells: int, needed: Callable[[int], int], most: int) -> int:
-        """The most reports whose message needs no more than these cells; may be 0."""
-        low, high = 0, most + 1
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if needed(middle) <= cells else (low, middle)
-        return low
+        """Return the most reports whose message needs no more than these cells; may be 0."""
+        return bisect.bisect_right(range(1, most + 1), cells, key=needed)
 
 
 @dataclass(frozen=True, eq=False)
 class NetworkCover(CoverPlan):
-    """So many cells to every neighbour in every window, and to the curator at the end."""
+    """Cells to every neighbour in every window, and to the curator at the end."""
 
     walk: Walk
     rounds: int
@@ -219,25 +217,22 @@ class NetworkCover(CoverPlan):
     per_neighbour: int
     """Cells from anyone to each of their neighbours, in every window."""
     together: int
-    """How many reports fit into those."""
+    """Reports that fit into those."""
     hand_in: NDArray[np.int64]
     """Cells from each person to the curator, at each of the hand-in ticks."""
     held: NDArray[np.int64]
-    """How many reports fit into those."""
+    """Reports that fit into those."""
     overflow: float
 
     def overflow_on(self, walk: Walk) -> float:
-        """The same bound with these cells for another walk, such as one with people away."""
-        moving = sum(_summed(self.together + 1, each) for each in hop_loads(walk, self.rounds))
-        return min(1.0, (moving + self._overfull(walk)) * (1 + _ROUND))
-
-    def _overfull(self, walk: Walk) -> float:
-        if self.mode == "single":
-            return 0.0  # Everyone hands in one report.
-        return _summed(self.held + 1, hand_in_loads(walk, self.rounds))
+        """Return the same bound with these cells for another walk, such as one with absences."""
+        waiting = _overfull(self.together, walk, self.rounds)
+        if self.mode == "all":  # In mode ``single`` everyone hands in one report.
+            waiting += _summed(self.held + 1, hand_in_loads(walk, self.rounds))
+        return min(1.0, waiting * (1 + _ROUND))
 
     def ticks(self, address: Address, timing: Timing) -> list[Tick]:
-        """A device's ticks: one per window to all neighbours, then to the curator."""
+        """Return a device's ticks: one per window to all neighbours, then to the curator."""
         if not is_device(address):
             return []
         if timing.settle < 1:
@@ -258,37 +253,27 @@ class NetworkCover(CoverPlan):
         ]  # fmt: skip
 
     def paced(self, timing: Timing) -> Timing:
-        """Nothing is repeated before everyone has handed in: transports repeat cells."""
+        """Repeat nothing before everyone has handed in: transports repeat cells."""
         windows = self.rounds + timing.settle + TICKS + 1
         return with_pause(timing, windows * timing.round_seconds)
-
-    def cells_of(self, person: int, settle: int) -> int:
-        """How many cells one device sends in all."""
-        near = self.walk.together.neighbours(person)
-        contacts = int(np.count_nonzero(near != person))
-        windows = self.rounds + settle
-        return self.per_neighbour * contacts * windows + TICKS * int(self.hand_in[person])
 
 
 def plan(
     walk: Walk, rounds: int, mode: Mode, report_bytes: int, cells: CellFormat, budget: float
 ) -> NetworkCover:
-    """The fewest cells with which the chance of overflow is within the budget.
+    """Find the fewest cells with which the chance of overflow is within the budget.
 
     Half of the budget is for reports on their way, an equal part of the other half for what each
     person holds at the end.
     """
     sizes = Sizes(cells, report_bytes, rounds)
-    most = min(walk.n, wire.MOST_TOGETHER)
 
     def together(count: int) -> int:
-        return sizes.fitting(count, sizes.hop_cells, most)
+        return sizes.fitting(count, sizes.hop_cells, min(walk.n, MOST_TOGETHER))
 
     def enough(count: int) -> bool:
-        if not (fits := together(count)):
-            return False
-        moving = sum(_summed(fits + 1, each) for each in hop_loads(walk, rounds))
-        return moving * (1 + _ROUND) <= budget / 2
+        fits = together(count)
+        return fits > 0 and _overfull(fits, walk, rounds) * (1 + _ROUND) <= budget / 2
 
     low, high = 0, 1
     while not enough(high):
@@ -300,20 +285,17 @@ def plan(
                 field="cover",
             )
         low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
+    # The last doubling is enough, so that only the numbers before it are tried.
+    count = low + 1 + bisect.bisect_left(range(low + 1, high), True, key=enough)
     hand_in, held = _hand_in_cells(walk, rounds, mode, sizes, budget / 2)
-    drawn = NetworkCover(walk, rounds, mode, high, together(high), hand_in, held, 0.0)
-    return NetworkCover(
-        walk, rounds, mode, high, drawn.together, hand_in, held, drawn.overflow_on(walk)
-    )
+    drawn = NetworkCover(walk, rounds, mode, count, together(count), hand_in, held, 0.0)
+    return replace(drawn, overflow=drawn.overflow_on(walk))
 
 
 def _hand_in_cells(
     walk: Walk, rounds: int, mode: Mode, sizes: Sizes, budget: float
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """For each person: the fewest cells that are enough, and the reports that fit into them."""
+    # For each person: the fewest cells that are enough, and the reports that fit into them.
     cells = np.full(walk.n, sizes.hand_in_cells(1), np.int64)
     held = np.ones(walk.n, np.int64)
     if mode == "single":
@@ -321,7 +303,7 @@ def _hand_in_cells(
     loads, each, count = hand_in_loads(walk, rounds), budget / walk.n, int(cells[0])
 
     def over(people: NDArray[np.intp], fits: int) -> NDArray[np.intp]:
-        """For whom that is not enough. A little of the budget is kept for rounding up the sum."""
+        # A little of the budget is kept for rounding up the sum.
         chances = tail(fits + 1, Loads(*(row[people] for row in loads)))
         return people[chances * (1 + 4 * _ROUND) > each]
 
@@ -340,7 +322,7 @@ def _hand_in_cells(
 
 
 def covered_guarantee(curator: Guarantee, randomizer: Randomizer, overflow: float) -> Guarantee:
-    """What is proven against curator and hub together, from what is against the curator alone."""
+    """Return the guarantee against curator and hub together, from that against the curator."""
     more = (_COLLUDERS_FORWARD,) if curator.colluders else ()
     profile = ShiftedProfile(curator.profile, randomizer, overflow)
     return against_hub(curator, profile, *more, without=accountant.NO_TRAFFIC)

@@ -1,4 +1,4 @@
-"""What network shuffling alone has to say: who is worst off and why, exposure, and load.
+"""Diagnostics of network shuffling: the worst person and why, exposure, and load.
 
 Plain data for tables and JSON; every ε is a proven one, rounded up.
 """
@@ -28,13 +28,13 @@ UPPER = (
 """Diagnostics that bound something from above."""
 UNITS = {"component_sizes": "component"}
 _CLOSE = 1.05
-"""Within this factor of the trusted shuffler a person counts as mixed."""
+"""Factor of the trusted shuffler's ε up to which a person counts as mixed."""
 
 
 def diagnostics(
     protocol: NetworkShuffle, delta: float, guarantee: Guarantee, colluders: Colluders = 0
 ) -> dict[str, Any]:
-    """The keys that ``account`` adds to the common ones."""
+    """Return the keys that ``account`` adds to the common ones."""
     n, walk = protocol.n, protocol.walk
     trusted = blanket_profile(protocol.randomizer, n).epsilon(delta)
     found: dict[str, Any] = {"trusted_shuffler_epsilon": trusted}
@@ -45,29 +45,28 @@ def diagnostics(
     sizes = np.sort(np.bincount(component))[::-1]
     mixing = protocol.mixing(colluders)
     found["route"] = "none" if mixing is None else mixing.route
-    found["gap"] = walk.gap
-    found["component_sizes"] = sizes.tolist()
+    found |= {"gap": walk.gap, "component_sizes": sizes.tolist()}
     epsilon = guarantee.per_person(delta)
     if epsilon is None:
         return found
     honest = np.arange(n) if mixing is None else np.flatnonzero(mixing.crowds >= 0)
-    found["median_epsilon"] = upper_quantile(epsilon[honest], 0.5)
-    found["p99_epsilon"] = upper_quantile(epsilon[honest], 0.99)
-    found["mixed_share"] = float(np.mean(epsilon[honest] <= _CLOSE * trusted))
     worst = _worst(epsilon, honest, walk)
-    found["worst_person"] = {
-        "person": worst,
-        "degree": int(walk.together.degrees[worst]),
-        "component": int(sizes_of(component)[worst]),
-        "why": _why(protocol, worst, float(epsilon[worst]), trusted, colluders),
+    found |= {
+        "median_epsilon": upper_quantile(epsilon[honest], 0.5),
+        "p99_epsilon": upper_quantile(epsilon[honest], 0.99),
+        "mixed_share": float(np.mean(epsilon[honest] <= _CLOSE * trusted)),
+        "worst_person": {
+            "person": worst,
+            "degree": int(walk.together.degrees[worst]),
+            "component": int(sizes_of(component)[worst]),
+            "why": _why(protocol, worst, float(epsilon[worst]), trusted, colluders),
+        },
     }
-    if check_colluders(colluders, n):
-        found |= _exposed(protocol, delta, colluders)
-    return found
+    return found | (_exposed(protocol, delta, colluders) if check_colluders(colluders, n) else {})
 
 
 def _worst(epsilon: NDArray[np.float64], honest: NDArray[np.intp], walk: Walk) -> int:
-    """Who has the largest ε; of several, the one with the fewest people to hide among."""
+    # Of several with the largest ε, the one with the fewest people to hide among.
     last = honest[epsilon[honest] >= epsilon[honest].max() * (1 - 1e-5)]
     graph = walk.together
     order = np.lexsort((graph.degrees[last], sizes_of(graph.components()[1])[last]))
@@ -75,7 +74,6 @@ def _worst(epsilon: NDArray[np.float64], honest: NDArray[np.intp], walk: Walk) -
 
 
 def _exposed(protocol: NetworkShuffle, delta: float, colluders: Colluders) -> dict[str, Any]:
-    """The chance of exposure and the ε otherwise, for the worst and the median person."""
     found = protocol.exposures(delta, colluders)
     exposure, epsilon = found.median
     return {
@@ -90,7 +88,6 @@ def _exposed(protocol: NetworkShuffle, delta: float, colluders: Colluders) -> di
 def _why(
     protocol: NetworkShuffle, person: int, epsilon: float, trusted: float, colluders: Colluders
 ) -> str:
-    """Why this person is worse off than behind a trusted shuffler, in one sentence."""
     walk = protocol.walk
     if walk is None:
         return "all are alike"
@@ -121,29 +118,24 @@ def _why(
 
 
 def sizes_of(labels: NDArray[np.int32]) -> NDArray[np.int64]:
-    """For each person, how many have the same label."""
+    """Return, for each person, how many have the same label."""
     return np.asarray(np.bincount(labels)[labels])
 
 
 def upper_quantile(values: NDArray[Any], share: float) -> float:
-    """A value that at least this share of the values does not exceed."""
+    """Return a value that at least this share of the values does not exceed."""
     return float(np.quantile(values, share, method="higher"))
 
 
 def load_summary(collected: Walked, mode: Mode) -> dict[str, Any]:
-    """How many reports people held at the end, and what became of the reports."""
+    """Summarise the reports that people held at the end, and the fate of all reports."""
     found: dict[str, Any] = {}
-    if collected.load is not None:
-        load = collected.load
-        found["load"] = {
-            "mean": float(load.mean()),
-            "max": int(load.max()),
-            **{f"p{int(100 * q)}": int(upper_quantile(load, q)) for q in _QUANTILES},
-        }
+    if (load := collected.load) is not None:
+        quantiles = {f"p{int(100 * q)}": int(upper_quantile(load, q)) for q in _QUANTILES}
+        found["load"] = {"mean": float(load.mean()), "max": int(load.max()), **quantiles}
         if mode == "single":
-            empty = int(np.count_nonzero(load == 0))
-            found["dummies"] = empty
-            found["dropped"] = int(load.sum()) - (load.size - empty)
+            found["dummies"] = int(np.count_nonzero(load == 0))
+            found["dropped"] = int(load.sum()) - (load.size - found["dummies"])
     if collected.dummies is not None:
         found["expected_dummies"] = collected.dummies.share * collected.received
     if collected.away is not None:
@@ -157,14 +149,14 @@ def load_summary(collected: Walked, mode: Mode) -> dict[str, Any]:
 
 
 def attendance_summary(happened: NetworkShuffle, delta: float) -> dict[str, Any]:
-    """The worst ε against the curator of those who handed in, and of the doubtful."""
+    """Return the worst ε against the curator of those who handed in, and of the doubtful."""
     seen = happened.attendance
     if seen is None or not seen.doubtful.any():
         return {}
-    promised = happened.guarantee("curator")
-    epsilon = promised.per_person(delta)
+    guarantee = happened.guarantee("curator")
+    epsilon = guarantee.per_person(delta)
     if epsilon is None:
-        epsilon = np.full(seen.doubtful.size, promised.epsilon(delta))
+        epsilon = np.full(seen.doubtful.size, guarantee.epsilon(delta))
     groups = {"handed_in": seen.punctual, "doubtful": seen.doubtful}
     return {
         name: {"people": int(who.sum()), "epsilon": float(epsilon[who].max(initial=0.0))}

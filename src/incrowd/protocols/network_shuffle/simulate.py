@@ -1,7 +1,4 @@
-"""A whole population at once: everyone randomizes, all reports walk, everyone hands in.
-
-The curator learns who handed in which reports, and nothing of the order inside a set.
-"""
+"""A whole population at once: everyone randomizes, all reports walk, everyone hands in."""
 
 from __future__ import annotations
 
@@ -21,20 +18,18 @@ from incrowd.randomness import Seeds
 from incrowd.tasks.base import Collected, Dummies
 
 Mode = Literal["all", "single"]
-"""Everyone hands in all the reports they hold, or one of them, or a dummy when they hold none."""
+"""Hand in all reports held, or a single one of them, or a dummy instead of none."""
 
 
 @dataclass(frozen=True, repr=False)
 class Walked(Collected):
-    """What was handed in, by whom, and who was away.
+    """Reports handed in, their holders, and absences.
 
-    ``holders[i]`` handed in report i. ``away[r, v]``: v missed round r; none when nobody missed
-    any. ``silent`` people handed in no reports. ``attendance`` has a row for every window and a
-    column for everybody, as far as that is known; none when all were on from first to last, and
-    where the walk itself says who was away. ``load`` counts what everyone held at the end, where
-    that is known: in mode ``single`` only a simulation knows. ``lost`` reports of a run by
-    devices never arrived, those that their owners dropped included; in mode ``single`` nobody can
-    tell.
+    ``holders[i]`` handed in report i. ``away[r, v]``: v missed round r; none without absences.
+    ``silent`` people handed in no reports. ``attendance`` has a row for every window and a column
+    for everyone; none when all were on from first to last, and in a simulated walk. ``load`` counts
+    the reports that everyone held at the end, and ``lost`` those that never arrived, dropped ones
+    included: in mode ``single`` unknown but to a simulation.
     """
 
     holders: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
@@ -46,26 +41,23 @@ class Walked(Collected):
 
     @property
     def vanished(self) -> bool:
-        """Whether the record of a device is missing."""
+        """Whether a device's record is missing."""
         return self.attendance is not None and bool((self.attendance == UNKNOWN).any())
 
 
 def collect(
     randomizer: Randomizer, values: NDArray[Any], walk: Walk, rounds: int, mode: Mode, seeds: Seeds
 ) -> Walked:
-    """Everyone's reports, walked and handed in."""
-    n = walk.n
+    """Return everyone's reports, walked and handed in."""
+    n, away = walk.n, walk.away_table(rounds)
     reports = draw(randomizer, values, seeds.generator("device", 0))
     ends = np.arange(n, dtype=np.int32)
-    # Whoever has nobody to talk to keeps what they hold.
+    # People without neighbours keep what they hold.
     moving = np.flatnonzero(walk.together.degrees)
     if rounds and moving.size:
-        ends[moving] = move(
-            walk.sequence(rounds), moving, rounds, seeds.generator("walk"), walk.laziness,
-            away=walk.away_table(rounds),
-        )  # fmt: skip
-    rng = seeds.generator("order")
-    begun = walk.begun(rounds)
+        graphs, rng = walk.sequence(rounds), seeds.generator("walk")
+        ends[moving] = move(graphs, moving, rounds, rng, walk.laziness, away=away)
+    rng, begun = seeds.generator("order"), walk.begun(rounds)
     order = rng.permutation(n)
     order = order[begun[order]]
     holders, handed_in = ends[order], reports[order]
@@ -83,32 +75,29 @@ def collect(
     if walk.silent is not None:
         heard = ~walk.silent[holders]
         holders, handed_in = holders[heard], handed_in[heard]
-    return Walked(
-        rounds=(handed_in,), sent=n, dummies=dummies, holders=holders, away=walk.away_table(rounds),
-        silent=walk.silent, load=load,
-    )  # fmt: skip
+    return Walked((handed_in,), n, dummies, holders, away, walk.silent, load=load)
 
 
 def make_dummies(randomizer: Randomizer, count: int, rng: np.random.Generator) -> Reports:
-    """Reports of uniformly random public values, which look like anyone's."""
-    public = public_values(randomizer, max(1, _support(randomizer)))
+    """Draw reports of uniformly random public values, which look like anyone's."""
+    public = _public(randomizer)
     return randomizer.randomize(public[rng.integers(len(public), size=count)], rng)
 
 
 def expected_dummies(randomizer: Randomizer, walk: Walk, rounds: int) -> Dummies:
-    """What the curator knows of the dummies among the reports: how many to expect, and their mean.
+    """Return the expected share of dummies among the reports, and their mean.
 
-    Someone who is expected to hold λ of n reports holds none with probability (1 − λ/n)ⁿ: exactly
-    so once the walks have mixed.
+    A person with λ of n expected reports holds none with probability (1 − λ/n)ⁿ: exactly so once
+    the walks have mixed.
     """
-    public = public_values(randomizer, max(1, _support(randomizer)))
     share = walk.load(rounds) / walk.n
     empty = np.exp(walk.n * np.log1p(-np.minimum(share, 1 - 1e-15)))
     if walk.silent is not None:
         empty = empty[~walk.silent]
-    return Dummies(share=float(empty.mean()), center=randomizer.estimand(public))
+    return Dummies(share=float(empty.mean()), center=randomizer.estimand(_public(randomizer)))
 
 
-def _support(randomizer: Randomizer) -> int:
-    """How many public values there are to choose from; one, the middle, of an interval."""
-    return int(getattr(randomizer, "categories", getattr(randomizer, "dimension", 1)))
+def _public(randomizer: Randomizer) -> NDArray[Any]:
+    # All values to choose from; one, the middle, of an interval.
+    support = int(getattr(randomizer, "categories", getattr(randomizer, "dimension", 1)))
+    return public_values(randomizer, max(1, support))

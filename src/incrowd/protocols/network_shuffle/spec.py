@@ -59,6 +59,7 @@ from incrowd.protocols.network_shuffle.diagnostics import (
     diagnostics,
     load_summary,
 )
+from incrowd.protocols.network_shuffle.messages import Absent
 from incrowd.protocols.network_shuffle.roles.timetable import Clock
 from incrowd.protocols.network_shuffle.simulate import Mode, Walked
 from incrowd.protocols.network_shuffle.theorems import routes
@@ -75,7 +76,7 @@ from incrowd.protocols.run import check_crowd
 from incrowd.protocols.runtime.actor import Actor, Address, device
 from incrowd.protocols.runtime.context import ActorContext, Connections, Timing
 from incrowd.protocols.runtime.cover import COVERED, CellFormat
-from incrowd.protocols.runtime.wire import Absent, encode
+from incrowd.protocols.runtime.wire import encode
 from incrowd.protocols.settings import setting, source
 from incrowd.randomness import Seeds
 from incrowd.tasks.base import Collected

@@ -1,19 +1,18 @@
-"""One participant as a state machine that does no input or output of its own.
+"""Actors: participants as state machines that do no input or output of their own.
 
 An actor is told the time, handed messages, and answers with effects; a runtime carries them out.
 It never touches a socket, a clock or a global generator: randomness and the sealer are given to it
-at construction. What it sends is sealed on its way by the runtime, which also vouches for who sent
-what; an actor itself seals only what others are to carry unread. The contract with every runtime,
-in memory or live:
+at construction. The runtime seals messages on their way and vouches for their senders; an actor
+itself seals only what others are to carry unread. The contract with every runtime, in memory or
+live:
 
 * after each call the runtime makes ``state()`` and the returned effects durable **together**, and
   only then carries out any effect. A crash before that point undoes the call; a crash after it
   repeats the effects. That alone gives crash safety, so an actor must accept a repeated message.
 * a message may be lost, late, duplicated or overtaken. An actor that needs an answer asks again
   with the same bytes until it has one.
-* ``resume(state)`` on a newly made actor continues where ``state()`` was taken. A newly made actor
-  is the work of a :data:`Maker`; whatever it draws after a ``resume`` must not depend on how much
-  its predecessor had drawn before the crash.
+* ``resume(state)`` on an actor newly made by a :data:`Maker` continues where ``state()`` was taken;
+  its draws after that must not depend on how much was drawn before the crash.
 * a device needs its owner's value in ``start`` alone: what later calls need of it is part of
   ``state()``, so that a runtime reads an answer once and resumes without it.
 * bytes that do not decode, or that come from a party with no business sending them, change nothing.
@@ -40,17 +39,17 @@ _DEVICE, _SPARE = "device/", "spare/"
 
 
 def devices(people: int) -> tuple[Address, ...]:
-    """Addresses of everyone's device."""
+    """Return the addresses of everyone's device."""
     return tuple(map(device, range(people)))
 
 
 def device(person: int) -> Address:
-    """The address of one person's device."""
+    """Return the address of one person's device."""
     return f"{_DEVICE}{person}"
 
 
 def person_of(address: Address) -> int:
-    """Whose device this is."""
+    """Return the person whose device this is."""
     return int(address.removeprefix(_DEVICE))
 
 
@@ -60,7 +59,7 @@ def is_device(address: Address) -> bool:
 
 
 def owned(value: NDArray[Any] | None) -> NDArray[Any]:
-    """The owner's value, which a device has when it starts and not when it resumes."""
+    """Return the owner's value, which a device has when it starts and not when it resumes."""
     if value is None:
         raise InvalidParameter("a device needs its owner's value to start")
     return value
@@ -96,10 +95,7 @@ class Wake:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The actor has finished; ``output`` is what it learned, or none.
-
-    It may say so again, and it must go on answering repeated messages.
-    """
+    """Finish with an output; the actor may say so again, and goes on answering repeats."""
 
     output: Any = None
 
@@ -110,51 +106,38 @@ Effect = Send | Wake | Done
 class Sealer(Protocol):
     """Seals bytes that others carry, so that only one party can open them.
 
-    Nothing of who sealed them is inside. Bytes can also be sealed to a one-time key, of which
-    nobody but its owner knows whose it is: a secret of 32 random bytes, and its public half.
+    Nothing of who sealed them is inside. Bytes can also be sealed to a one-time key, known only to
+    its owner: a secret of 32 random bytes, and its public half.
     """
 
     def seal(self, to: Address, plain: bytes) -> bytes:
-        """Bytes that only ``to`` can open."""
+        """Seal bytes so that only ``to`` can open them."""
 
     def open(self, sealed: bytes) -> bytes:
-        """The bytes that were sealed to this party; ``ValueError`` when they were not."""
+        """Open bytes sealed to this party; ``ValueError`` when they were not."""
 
     def public_of(self, secret: bytes) -> bytes:
-        """The public half of a one-time key, of as many bytes."""
+        """Return the public half of a one-time key, of as many bytes."""
 
     def seal_to(self, public: bytes, plain: bytes) -> bytes:
-        """Bytes that only the owner of this one-time key can open; ``ValueError`` if it is none."""
+        """Seal bytes to the owner of a one-time key; ``ValueError`` if it is none."""
 
     def open_with(self, secret: bytes, sealed: bytes) -> bytes:
-        """The bytes that were sealed to a one-time key; ``ValueError`` when they were not."""
+        """Open bytes sealed to a one-time key; ``ValueError`` when they were not."""
 
 
 class NullSealer:
     """No cryptography: simulations study the protocol, not the ciphers."""
 
-    def seal(self, to: Address, plain: bytes) -> bytes:
-        """The bytes themselves."""
-        del to
-        return plain
-
     def open(self, sealed: bytes) -> bytes:
-        """The bytes themselves."""
+        """Return the bytes themselves."""
         return sealed
 
-    def public_of(self, secret: bytes) -> bytes:
-        """The secret itself."""
-        return secret
-
-    def seal_to(self, public: bytes, plain: bytes) -> bytes:
-        """The bytes themselves."""
-        del public
+    def seal(self, _to: Address | bytes, plain: bytes) -> bytes:
+        """Return the bytes themselves."""
         return plain
 
-    def open_with(self, secret: bytes, sealed: bytes) -> bytes:
-        """The bytes themselves."""
-        del secret
-        return sealed
+    public_of, seal_to, open_with = open, seal, seal
 
 
 class Actor(ABC):
@@ -170,11 +153,11 @@ class Actor(ABC):
 
     @abstractmethod
     def wake(self, now: float) -> list[Effect]:
-        """The time asked for by the last ``Wake`` has come."""
+        """Act at the time asked for by the last ``Wake``, or soon after."""
 
     @abstractmethod
     def state(self) -> bytes:
-        """Everything needed to continue after a crash."""
+        """Encode everything needed to continue after a crash."""
 
     @abstractmethod
     def resume(self, state: bytes) -> None:

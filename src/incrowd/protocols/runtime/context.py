@@ -1,7 +1,7 @@
 """Per-actor context: value, generator, sealer, timing.
 
-The same protocol makes the same actor from a context in memory, where randomness comes from a seed
-and time is virtual, and live, where it comes from the operating system and seconds are seconds.
+In memory randomness comes from a seed and time is virtual; live it comes from the operating system
+and seconds are seconds. The actor is the same.
 """
 
 from __future__ import annotations
@@ -36,8 +36,7 @@ class Connections:
 
     of: Mapping[Address, Sequence[Connection]]
     certain: bool = False
-    """Whether a party without a connection is off. Over a network it may go on, and send what it
-    did meanwhile once it is connected again."""
+    """Whether a party without a connection is off. Over a network it may go on, and send later."""
 
 
 ROUND_SECONDS: Final = 30.0
@@ -46,23 +45,22 @@ PATIENCE: Final = 3600.0
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How long things take, the same for everyone and public."""
+    """Public durations, the same for everyone."""
 
     round_seconds: float = ROUND_SECONDS
-    """A round: long enough for several attempts at one hop, and for a restart."""
+    """Length of a round: enough for several attempts at one hop, and for a restart."""
     settle: int = SETTLE
-    """So many rounds after the last one, what is late has come in."""
+    """Rounds after the last one, in which late messages come in."""
     patience: float = PATIENCE
-    """How long a party that collects waits for the last ones, in seconds."""
+    """Seconds for which a collector waits for the last reports."""
     backoff: Backoff = Backoff()
-    """The pauses after which an unanswered message is sent again."""
+    """Pauses after which an unanswered message is sent again."""
 
     def __post_init__(self) -> None:
-        """Refuse rounds that take no time."""
         for name in ("round_seconds", "patience"):
-            if checks.number(getattr(self, name), name) <= 0:
+            if checks.number(value := getattr(self, name), name) <= 0:
                 raise InvalidParameter(
-                    f"{name} must be a positive number of seconds, got {getattr(self, name)!r}"
+                    f"{name} must be a positive number of seconds, got {value!r}"
                 )
         checks.integer(self.settle, "settle", 0)
 
@@ -74,6 +72,6 @@ class ActorContext:
     generator: Callable[..., np.random.Generator]
     """The stream of one draw, by its numbers; the same numbers are never used twice."""
     value: NDArray[Any] | None = None
-    """One row, encoded as the randomizer wants it; none for a party that is nobody's device."""
+    """One row, encoded as the randomizer wants it; none for a party that is no device."""
     sealer: Sealer = field(default_factory=NullSealer)
     timing: Timing = field(default_factory=Timing)

@@ -1,9 +1,9 @@
 """Cover traffic: a public timetable of who sends how many cells to whom, whatever is in them.
 
 A runtime that follows a plan sends, at each tick, exactly the cells the tick names: queued messages
-as far as they fit, dummies for the rest. What does not fit waits for the next tick, and a message
-may be cut there. So sizes, counts, times and addressees are a function of the plan alone, and the
-plan is a function of public facts: ``docs/theory/cover.md``.
+as far as they fit, dummies for the rest; a message may be cut and go on in the next tick. So sizes,
+counts, times and addressees are a function of the plan, and that of public facts:
+``docs/theory/cover.md``.
 
 Repeats would fill the cells of others, and transports repeat by themselves until a cell is safe, so
 that actors under cover are given :meth:`CoverPlan.paced` timing.
@@ -29,7 +29,7 @@ COVERED: Final = frozenset({"curator", "hub"})
 """The view against which cover is proven."""
 
 TICKS: Final = 3
-"""How often the way to whoever collects is open, one round apart: who misses one has two more."""
+"""Ticks to the collector, one round apart: a device that misses one has two more."""
 
 ASSUMPTIONS: Final = (
     "the hub may read all traffic and delivers it; cells are sealed, and all alike without the key",
@@ -37,7 +37,7 @@ ASSUMPTIONS: Final = (
     "acknowledgements, does not depend on what is inside",
     "who is there does not depend on the data",
 )
-"""What every covered guarantee rests on besides those of the curator's view."""
+"""Assumptions of every covered guarantee, besides those of the curator's view."""
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
 _EARLIEST, _LATEST = 0.3, 0.6
@@ -45,7 +45,7 @@ _EARLIEST, _LATEST = 0.3, 0.6
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """At this time, seconds after the start, so many cells go to each of these parties."""
+    """Numbers of cells to send to parties at one time, in seconds after the start."""
 
     at: float
     cells: Mapping[Address, int]
@@ -53,24 +53,20 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class CellFormat:
-    """How much fits into one cell, in bytes."""
+    """Sizes in bytes: of a cell, added by each part of a message, and added by sealing."""
 
     capacity: int
-    """What a cell holds."""
     record: int
-    """What each part of a message costs besides its own bytes."""
     seal: int
-    """What sealing adds to a payload that others carry."""
 
     def __post_init__(self) -> None:
-        """Refuse cells that can hold nothing."""
         if not 0 <= self.record < self.capacity or self.seal < 0:
             raise InvalidParameter(
                 f"a cell of {self.capacity} bytes cannot hold records that cost {self.record} each"
             )
 
     def needed(self, *lengths: int) -> int:
-        """How many cells messages of these lengths take, one after the other.
+        """Count the cells that messages of these lengths take, one after the other.
 
         A message goes on in the next cell where it does not end, and begins in a new one where not
         even a byte of it would fit.
@@ -87,45 +83,42 @@ class CellFormat:
 
 
 class CoverPlan(ABC):
-    """Who sends how many cells to whom and when."""
+    """Plan of who sends how many cells to whom and when."""
 
     overflow: float
-    """A bound on the chance that a message ever waits for a later tick than the plan means it to.
+    """Upper bound on the chance that a message ever waits for a later tick than planned.
 
-    What is charged for it is a multiple: :class:`incrowd.privacy.shifted.ShiftedProfile`.
+    A multiple of it is charged: :class:`incrowd.privacy.shifted.ShiftedProfile`.
     """
 
     @abstractmethod
     def ticks(self, address: Address, timing: Timing) -> list[Tick]:
-        """The timetable of one party, in order; empty for a party that needs no cover."""
+        """Return the timetable of one party, in order; empty for a party that needs no cover."""
 
     @abstractmethod
     def paced(self, timing: Timing) -> Timing:
-        """The same timing with pauses so long that nothing is queued twice."""
+        """Return the same timing with pauses so long that nothing is queued twice."""
 
 
 @dataclass(frozen=True)
 class ReportCover(CoverPlan):
-    """Everyone sends all their reports to one collector, at the start: nothing can overflow.
-
-    There are :data:`TICKS` ticks, each with room for everything, one round apart.
-    """
+    """All reports to one collector at the start, with room in each tick: nothing can overflow."""
 
     collector: Address
     cells: int
     overflow: float = 0.0
 
     def ticks(self, address: Address, timing: Timing) -> list[Tick]:
-        """The ticks of a device."""
+        """Return the ticks of a device."""
         return ticks_per_round(address, timing, TICKS, {self.collector: self.cells})
 
     def paced(self, timing: Timing) -> Timing:
-        """A repeat, with the same bytes, never shares a tick with what it repeats."""
+        """Return pauses such that a repeat never shares a tick with what it repeats."""
         return with_pause(timing, timing.round_seconds)
 
 
 def against_hub(curator: Guarantee, profile: Profile, *more: str, without: str = "") -> Guarantee:
-    """The guarantee against the curator, restated with this profile against curator and hub.
+    """Restate the guarantee against the curator, with this profile, against curator and hub.
 
     ``without`` is an assumption that cover makes needless.
     """
@@ -142,7 +135,7 @@ def against_hub(curator: Guarantee, profile: Profile, *more: str, without: str =
 def ticks_per_round(
     address: Address, timing: Timing, rounds: int, cells: Mapping[Address, int]
 ) -> list[Tick]:
-    """One tick in each of the first rounds for a device, at its own time; none for others."""
+    """Return one tick in each of the first rounds for a device, at its own time, or none."""
     if not is_device(address):
         return []
     first = phase(person_of(address))
@@ -150,7 +143,7 @@ def ticks_per_round(
 
 
 def with_pause(timing: Timing, least: float) -> Timing:
-    """With a first pause of at least so many seconds between attempts."""
+    """Return the timing with a first pause of at least this many seconds between attempts."""
     old = timing.backoff
     if old.first >= least:
         return timing
@@ -159,9 +152,8 @@ def with_pause(timing: Timing, least: float) -> Timing:
 
 
 def phase(person: int) -> float:
-    """When in a round this person's device sends, as a share of the round.
+    """Return the share of a round after which this person's device sends: public, and even.
 
-    It is public and spreads devices evenly. Not before what arrived in the last round has been
-    moved, and early enough that what is sent arrives in the same round.
+    Not before what arrived in the last round has been moved, and early enough to arrive in time.
     """
     return _EARLIEST + (_LATEST - _EARLIEST) * (person * _GOLDEN % 1.0)

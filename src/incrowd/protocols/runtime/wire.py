@@ -1,4 +1,4 @@
-"""The messages of the protocols that collect reports, and how one report becomes bytes.
+"""Messages shared by the protocols that collect reports, and the bytes of one report.
 
 Messages are tagged MessagePack arrays, decoded strictly: a wrong tag, type, length or a trailing
 field makes ``decode`` answer none, and the actor that got them changes nothing. Identifiers are
@@ -25,133 +25,36 @@ from incrowd.protocols.runtime.actor import Sealer
 from incrowd.randomizers.base import Randomizer, Reports
 
 ID_BYTES = 16
-MOST_TOGETHER = 4096
-"""How many reports travel from one device to another in one message at most."""
 _ROOM = 1024
 
-_Id = Annotated[bytes, msgspec.Meta(min_length=ID_BYTES, max_length=ID_BYTES)]
-_Round = Annotated[int, msgspec.Meta(ge=0, lt=2**32)]
-_Count = Annotated[int, msgspec.Meta(ge=0, lt=2**32)]
+Id = Annotated[bytes, msgspec.Meta(min_length=ID_BYTES, max_length=ID_BYTES)]
+Count = Annotated[int, msgspec.Meta(ge=0, lt=2**32)]
 
 
-class Report(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="report"
-):
-    """From a device to the party that collects: one report of one round."""
+class Body(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Base of messages, each with a tag of its own."""
 
-    round: _Round
-    id: _Id
+
+class Report(Body, frozen=True, tag="report"):
+    """From a device to the collector: one report of one round."""
+
+    round: Count
+    id: Id
     payload: bytes
 
 
-class Accepted(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="accepted"
-):
+class Accepted(Body, frozen=True, tag="accepted"):
     """To a device: this report is safe and will be counted; stop sending it."""
 
-    round: _Round
-    id: _Id
+    round: Count
+    id: Id
 
 
-class Refused(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="refused"
-):
+class Refused(Body, frozen=True, tag="refused"):
     """To a device: this report came too late, or is not the first; stop sending it."""
 
-    round: _Round
-    id: _Id
-
-
-class Batch(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="batch"):
-    """From the shuffler to the curator: the reports of one round, permuted, and nothing else."""
-
-    round: _Round
-    payloads: list[bytes]
-
-
-class CheckIn(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="check-in"
-):
-    """From a device to the shuffler: what it has to say in one round.
-
-    ``void``: its owner stays away, and the payload is noise. Neither changes the length.
-    """
-
-    round: _Round
-    id: _Id
-    void: bool
-    payload: bytes
-
-
-class Gathering(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="gathering"
-):
-    """From the shuffler to the curator: the reports of one round, permuted.
-
-    ``present`` counts the people who were there, also those who stayed away by their coin; none
-    means that the round was not held, and then there are no reports.
-    """
-
-    round: _Round
-    present: _Count
-    payloads: list[bytes]
-
-
-class BatchAccepted(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="batch-accepted"
-):
-    """From the curator to the shuffler: the batch of this round is safe."""
-
-    round: _Round
-
-
-class Hop(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="hop"):
-    """From a device to a neighbour: the reports that move there in this round, in no order."""
-
-    round: _Round
-    id: _Id
-    payloads: Annotated[list[bytes], msgspec.Meta(min_length=1, max_length=MOST_TOGETHER)]
-
-
-class Passed(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="passed"
-):
-    """From a neighbour to a device: the reports of this hop are safe; stop sending it."""
-
-    id: _Id
-
-
-class HandIn(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="hand-in"
-):
-    """From a device to the curator: what it holds at the end, in no order, and when it was away.
-
-    ``missed`` are the windows of the clock, of rounds and after them, in which it was off from the
-    first moment to the last.
-    """
-
-    id: _Id
-    missed: list[_Round]
-    payloads: list[bytes]
-
-
-class Withheld(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="withheld"
-):
-    """From a device to the curator in place of a hand-in: when it was away, and no reports.
-
-    Sent by a device that was not on to the end, or for which it is too late. That there are no
-    reports is said, not left to be seen: a device that holds none hands in none as well.
-    """
-
-    id: _Id
-    missed: list[_Round]
-
-
-class Absent(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="absent"
-):
-    """From a device to the curator: it never began, and nothing of it is on its way."""
+    round: Count
+    id: Id
 
 
 encode = msgspec.msgpack.Encoder().encode
@@ -160,17 +63,15 @@ _T = TypeVar("_T")
 
 
 def decode(decoder: msgspec.msgpack.Decoder[_T], body: bytes, limit: int) -> _T | None:
-    """The message in a body, or none when it is too long or malformed."""
-    if len(body) > limit:
-        return None
+    """Return the message in a body, or none when it is too long or malformed."""
     try:
-        return decoder.decode(body)
+        return decoder.decode(body) if len(body) <= limit else None
     except ValueError:  # msgspec.DecodeError and ValidationError are ValueErrors too.
         return None
 
 
 def opened(sealer: Sealer, payloads: Iterable[bytes]) -> list[bytes]:
-    """What was sealed to this party; what was not is left out."""
+    """Open the payloads that were sealed to this party; leave out the others."""
     found = []
     for payload in payloads:
         try:
@@ -181,14 +82,14 @@ def opened(sealer: Sealer, payloads: Iterable[bytes]) -> list[bytes]:
 
 
 def pack(reports: Reports) -> list[bytes]:
-    """The bytes of each row."""
+    """Return the bytes of each row."""
     rows = np.ascontiguousarray(reports, reports.dtype.newbyteorder("<"))
     return [row.tobytes() for row in rows]
 
 
 @dataclass(frozen=True)
 class ReportFormat:
-    """The row type of a randomizer's reports: how the bytes of rows are read back."""
+    """Row type of a randomizer's reports, by which bytes are read back."""
 
     randomizer: Randomizer
     dtype: np.dtype[Any]
@@ -196,7 +97,7 @@ class ReportFormat:
 
     @staticmethod
     def of(randomizer: Randomizer) -> ReportFormat:
-        """The format, read off one report of a public value; refuses what cannot randomize."""
+        """Read the format off one report of a public value; refuse what cannot randomize."""
         example = randomizer.randomize(public_values(randomizer, 1), np.random.default_rng(0))
         if example.dtype.hasobject:
             raise InvalidParameter(f"reports of {randomizer.kind} cannot be written as bytes")
@@ -204,14 +105,14 @@ class ReportFormat:
 
     @property
     def nbytes(self) -> int:
-        """The size of one report."""
+        """Size of one report."""
         return self.dtype.itemsize * math.prod(self.shape)
 
     def unpack(self, payloads: Iterable[bytes]) -> Reports:
-        """The rows, with the report on the first axis; what the randomizer cannot read is left out.
+        """Read the rows, reports on the first axis; leave out what the randomizer cannot read.
 
-        One person must not be able to spoil the answer of all with a report that no randomizer
-        draws. Checking them one by one is slow, so it is done only when the whole does not pass.
+        No single report may spoil the answer of all. Checking reports one by one is slow, so it is
+        done only when the whole does not pass.
         """
         fitting = [payload for payload in payloads if len(payload) == self.nbytes]
         rows = np.frombuffer(b"".join(fitting), self.dtype.newbyteorder("<"))
@@ -231,34 +132,25 @@ class ReportFormat:
 
 
 def public_values(randomizer: Randomizer, people: int) -> NDArray[Any]:
-    """Values that say nothing about anyone, spread evenly over what the randomizer takes."""
+    """Return values independent of all data, spread evenly over the randomizer's domain."""
     if randomizer.domain == "category":
         return np.arange(people) % int(getattr(randomizer, "categories", 1))
     if randomizer.domain == "interval":
         return (np.arange(people) + 0.5) / people
-    return np.eye(int(getattr(randomizer, "dimension", 1)))[
-        np.arange(people) % int(getattr(randomizer, "dimension", 1))
-    ]
+    dimension = int(getattr(randomizer, "dimension", 1))
+    return np.eye(dimension)[np.arange(people) % dimension]
 
 
 def report_limit(nbytes: int) -> int:
-    """The longest body that can hold one report of this size, with room for two seals."""
+    """Longest body that can hold one report of this size, with room for two seals."""
     return nbytes + _ROOM
 
 
 def batch_limit(nbytes: int, people: int) -> int:
-    """The longest body that can hold one report from each of so many people."""
+    """Longest body that can hold one report from each of these people."""
     return _ROOM + people * report_limit(nbytes)
 
 
 def envelope_bytes(payload: int, rounds: int) -> int:
-    """The size of a :class:`Report` with a payload of this size, in the last of the rounds.
-
-    No report of an earlier round is larger. Sealing is not counted.
-    """
+    """Size of a :class:`Report` with this payload in the last, largest round, unsealed."""
     return len(encode(Report(rounds - 1, bytes(ID_BYTES), bytes(payload))))
-
-
-def check_in_bytes(payload: int, rounds: int) -> int:
-    """The size of a :class:`CheckIn`, void or not, likewise."""
-    return len(encode(CheckIn(rounds - 1, bytes(ID_BYTES), False, bytes(payload))))

@@ -1,4 +1,4 @@
-"""The participants with one trusted shuffler.
+"""Actors of shuffling by one trusted shuffler.
 
     device ── Report(round, id, [report sealed to the curator]) ──▶ shuffler
     device ◀── Accepted | Refused ───────────────────────────────── shuffler
@@ -39,19 +39,20 @@ from incrowd.protocols.runtime.delivery import (
     Reporter,
     wake_at,
 )
+from incrowd.protocols.trusted_shuffle.messages import Batch, BatchAccepted
 from incrowd.tasks.base import Collected
 
 _TO_SHUFFLER = msgspec.msgpack.Decoder(wire.Report)
-_FROM_CURATOR = msgspec.msgpack.Decoder(wire.BatchAccepted)
+_FROM_CURATOR = msgspec.msgpack.Decoder(BatchAccepted)
 
 
 class Device(Reporter):
-    """Sends its reports to the shuffler, each sealed to the curator inside."""
+    """Device that sends its reports to the shuffler, each sealed to the curator inside."""
 
     collector: ClassVar[Address] = SHUFFLER
 
     def payload(self, report: bytes) -> bytes:
-        """The report, sealed so that the shuffler cannot read it."""
+        """Seal the report, so that the shuffler cannot read it."""
         return self.sealer.seal(CURATOR, report)
 
 
@@ -61,7 +62,7 @@ class _ShufflerState(msgspec.Struct, array_like=True):
 
 
 class Shuffler(Actor):
-    """Takes in every person's reports and hands each round on, permuted."""
+    """Party that takes in everyone's reports and hands each round on, permuted."""
 
     def __init__(
         self,
@@ -72,9 +73,9 @@ class Shuffler(Actor):
         generator: Callable[[int], np.random.Generator],
         timing: Timing,
     ) -> None:
-        """``generator`` gives the stream of one round; patience counts from the start.
+        """Patience counts from the start.
 
-        A stream per round, rather than one for all, so that a restart cannot reuse randomness.
+        ``generator`` gives a stream per round, so that a restart cannot reuse randomness.
         """
         self._limit = wire.report_limit(report_bytes)
         self._generator = generator
@@ -88,59 +89,56 @@ class Shuffler(Actor):
         return wake_at(self._intake.due)
 
     def receive(self, message: Message, now: float) -> list[Effect]:
-        """A report to take in, or the curator's word that a batch is safe."""
+        """Take in a report, or the curator's word that a batch is safe."""
         if message.sender == CURATOR:
             answer = wire.decode(_FROM_CURATOR, message.body, self._limit)
-            if answer is None or not self._outbox.settle(answer.round):
-                return []
-            return self._what_next()
-        report = wire.decode(_TO_SHUFFLER, message.body, self._limit)
-        if report is None:
-            return []
-        effects = self._intake.offer(message.sender, report)
+            settled = answer is not None and self._outbox.settle(answer.round)
+            return self._next() if settled else []
+        report = self._report(message.body)
+        effects = [] if report is None else self._intake.offer(message.sender, report)
         return effects + self._forward(now) if effects else []
 
     def wake(self, now: float) -> list[Effect]:
-        """Close what is over; send again what the curator has not answered."""
+        """Close the rounds that are over; send again what the curator has not answered."""
         return self._outbox.retry(now) + self._forward(now)
 
+    def _report(self, body: bytes) -> wire.Report | None:
+        return wire.decode(_TO_SHUFFLER, body, self._limit)
+
     def _forward(self, now: float) -> list[Effect]:
-        effects: list[Effect] = []
-        for number, payloads in self._intake.close(now):
-            batch = wire.encode(self._batch(number, payloads))
-            effects.append(self._outbox.put(number, CURATOR, batch, now))
-        return effects + self._what_next()
+        effects: list[Effect] = [
+            self._outbox.put(number, CURATOR, wire.encode(self._batch(number, payloads)), now)
+            for number, payloads in self._intake.close(now)
+        ]
+        return effects + self._next()
 
     def _batch(self, number: int, payloads: list[bytes]) -> msgspec.Struct:
-        """What the curator gets of a round."""
-        return wire.Batch(number, self._permuted(number, payloads))
+        return Batch(number, self._permuted(number, payloads))
 
     def _permuted(self, number: int, payloads: list[bytes]) -> list[bytes]:
-        order = self._generator(number).permutation(len(payloads))
-        return [payloads[place] for place in order]
+        return [payloads[at] for at in self._generator(number).permutation(len(payloads))]
 
-    def _what_next(self) -> list[Effect]:
-        due = wake_at(self._intake.due, self._outbox.due)
-        return due or [Done()]
+    def _next(self) -> list[Effect]:
+        return wake_at(self._intake.due, self._outbox.due) or [Done()]
 
     def state(self) -> bytes:
-        """The open rounds, and the batches that wait for an answer."""
+        """Encode the open rounds, and the batches that wait for an answer."""
         return wire.encode(_ShufflerState(self._intake.state(), self._outbox.state()))
 
     def resume(self, state: bytes) -> None:
-        """Continue with what was taken in and the same batches."""
+        """Continue with the reports taken in and the same batches."""
         stored = msgspec.msgpack.decode(state, type=_ShufflerState)
         self._intake.resume(stored.intake)
         self._outbox.resume(stored.outbox)
 
 
 class Curator(Actor):
-    """Accepts one batch per round, and is done after the last."""
+    """Party that accepts one batch per round, and is done after the last."""
 
-    batches: ClassVar[msgspec.msgpack.Decoder[Any]] = msgspec.msgpack.Decoder(wire.Batch)
-    """What the shuffler sends."""
+    batches: ClassVar[msgspec.msgpack.Decoder[Any]] = msgspec.msgpack.Decoder(Batch)
+    """Decoder of the shuffler's messages."""
     kept: ClassVar[Any] = list[bytes]
-    """What is remembered of a batch."""
+    """Type of the part of a batch that is stored."""
 
     def __init__(
         self, people: int, reports: wire.ReportFormat, rounds: int, *, sealer: Sealer
@@ -151,22 +149,19 @@ class Curator(Actor):
         self._sealer = sealer
         self._came: dict[int, Any] = {}
 
-    def start(self, now: float) -> list[Effect]:
+    def start(self, _now: float) -> list[Effect]:
         """Wait for the shuffler."""
-        del now
         return []
 
-    def receive(self, message: Message, now: float) -> list[Effect]:
+    def receive(self, message: Message, _now: float) -> list[Effect]:
         """Take in the batch of a round, once, and answer every time."""
-        del now
         limit = wire.batch_limit(self._reports.nbytes, self._people)
         if message.sender != SHUFFLER:
             return []
         batch = wire.decode(self.batches, message.body, limit)
         if batch is None or batch.round >= self._rounds or not self.possible(batch):
             return []
-        answer = wire.BatchAccepted(batch.round)
-        effects: list[Effect] = [Send(SHUFFLER, wire.encode(answer))]
+        effects: list[Effect] = [Send(SHUFFLER, wire.encode(BatchAccepted(batch.round)))]
         if batch.round not in self._came:
             self._came[batch.round] = self.taken(batch)
             if len(self._came) == self._rounds:
@@ -174,27 +169,25 @@ class Curator(Actor):
                 effects.append(Done(self.collected(came)))
         return effects
 
-    def wake(self, now: float) -> list[Effect]:
-        """Nothing to do: the shuffler is the one to ask again."""
-        del now
+    def wake(self, _now: float) -> list[Effect]:
+        """Do nothing: the shuffler is the one to ask again."""
         return []
 
     def possible(self, batch: Any) -> bool:
-        """Whether so many people can have sent it."""
+        """Whether the people of the roster can have sent this batch."""
         return len(batch.payloads) <= self._people
 
     def taken(self, batch: Any) -> Any:
-        """What to remember of a batch: the reports that were sealed to this party."""
+        """Return the part of a batch to store: the reports that were sealed to this party."""
         return wire.opened(self._sealer, batch.payloads)
 
     def collected(self, came: Sequence[Any]) -> Collected:
-        """What all rounds brought."""
-        return Collected(
-            rounds=tuple(map(self._reports.unpack, came)), sent=self._people * self._rounds
-        )
+        """Return the reports of all rounds."""
+        rounds = tuple(map(self._reports.unpack, came))
+        return Collected(rounds=rounds, sent=self._people * self._rounds)
 
     def state(self) -> bytes:
-        """What the rounds that came have brought."""
+        """Encode the rounds that came."""
         return wire.encode(self._came)
 
     def resume(self, state: bytes) -> None:

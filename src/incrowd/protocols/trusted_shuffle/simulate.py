@@ -7,19 +7,16 @@ from typing import Any
 from numpy.typing import NDArray
 
 from incrowd.protocols.local.simulate import draw
-from incrowd.randomizers.base import Randomizer
+from incrowd.randomizers.base import Randomizer, Reports
 from incrowd.randomness import Seeds
 from incrowd.tasks.base import Collected
 
 
 def collect(randomizer: Randomizer, values: NDArray[Any], rounds: int, seeds: Seeds) -> Collected:
-    """Everyone's reports of all rounds, each round in uniformly random order."""
-    return Collected(
-        rounds=tuple(
-            seeds.generator("shuffler", number).permutation(
-                draw(randomizer, values, seeds.generator("device", number))
-            )
-            for number in range(rounds)
-        ),
-        sent=len(values) * rounds,
-    )
+    """Return everyone's reports of all rounds, each round in uniformly random order."""
+
+    def permuted(number: int) -> Reports:
+        reports = draw(randomizer, values, seeds.generator("device", number))
+        return seeds.generator("shuffler", number).permutation(reports)
+
+    return Collected(rounds=tuple(map(permuted, range(rounds))), sent=len(values) * rounds)

@@ -1,8 +1,8 @@
-"""The curve of a check-in without dummies, from the number of reports of each round.
+"""Curve of a check-in without dummies, from the number of reports of each round.
 
 Without dummies a person who stays away by the coin looks like one who is not there at all: the
-number M of people of a round is unknown, and only the number k of reports is. If k honest reports
-came, then for β > 0 the crowd is counted as
+number M of people of a round is unknown. If k honest reports came, then for β > 0 the crowd is
+counted as
 
     m(k) = the least m ≥ max(k, 1) with Pr[Bin(m, γ) ≥ k] > β.
 
@@ -17,7 +17,7 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,10 +41,7 @@ _SAFE = 1 - 1e-9
 
 @lru_cache(maxsize=4096)
 def fewest_people(count: int, rate: float, beta: float, most: int) -> int:
-    """The least crowd from which so many reports come with a probability above β.
-
-    ``most`` people were asked: a crowd is never larger.
-    """
+    """Return the least crowd, of ``most`` people, giving this count with probability above β."""
     from scipy.stats import binom
 
     below, enough = max(count, 1) - 1, most
@@ -59,8 +56,8 @@ def fewest_people(count: int, rate: float, beta: float, most: int) -> int:
 class CountedProfile(Profile):
     """All rounds, of which the numbers of honest reports are known and the crowds are not.
 
-    ``curve`` makes the curve of given crowds, of at most ``most`` people; ``alone`` is what holds
-    without any crowd. ``rate`` is the largest of anyone.
+    ``curve`` makes the curve of given crowds, of at most ``most`` people; ``alone`` is that without
+    any crowd. ``rate`` is the largest of anyone.
     """
 
     counts: tuple[int, ...]
@@ -71,7 +68,7 @@ class CountedProfile(Profile):
 
     @cached_property
     def levels(self) -> tuple[tuple[int, int], ...]:
-        """Counts, each with the number of rounds that had it or somewhat more."""
+        """Counts, each with the number of rounds that had it or slightly more."""
         known = Counter(max(0, min(each, self.most)) for each in self.counts)
         if len(known) > _LEVELS:
             ordered = np.sort(list(known.elements()))
@@ -81,59 +78,51 @@ class CountedProfile(Profile):
         return tuple(sorted(known.items()))
 
     def crowds(self, beta: float) -> Crowds:
-        """The crowds that the rounds are counted as, at this β per round."""
+        """Return the crowds that the rounds are counted as, at this β per round."""
         found: Counter[int] = Counter()
         for count, rounds in self.levels:
             found[fewest_people(count, self.rate, beta, self.most)] += rounds
         return tuple(sorted(found.items()))
 
     @cached_property
-    def _curves(self) -> dict[Crowds, Profile]:
-        return {}
-
-    def _counted(self, beta: float) -> Profile:
-        crowds = self.crowds(beta)
-        if crowds not in self._curves:
-            self._curves[crowds] = self.curve(crowds)
-        return self._curves[crowds]
+    def _curve(self) -> Callable[[Crowds], Profile]:
+        return cache(self.curve)
 
     def _step(self, delta: float) -> int:
-        """The j of β = 10^−j: the largest β that all rounds together can be charged."""
+        # The j of β = 10^−j: the largest β that all rounds together can be charged.
         return min(_SMALLEST, math.ceil(math.log10(_SHARE * len(self.counts) / delta) - 1e-9))
 
     def _charge(self, step: int) -> float:
         return len(self.counts) * 10.0**-step * (1 + _ROUND)
 
     def _stated(self, delta: float) -> tuple[Profile, float]:
-        """The curve that is stated at δ, and what it may use of δ."""
         step = self._step(checks.delta(delta))
         left = delta - self._charge(step)
-        return (self._counted(10.0**-step), left) if left > 0 else (self.alone, delta)
+        return (self._curve(self.crowds(10.0**-step)), left) if left > 0 else (self.alone, delta)
 
     def epsilon(self, delta: float) -> float:
-        """ε of the crowds at what β leaves of δ, or that of the reports seen alone."""
+        """Return ε of the crowds at what β leaves of δ, or that of the reports seen alone."""
         curve, left = self._stated(delta)
         return min(self.alone.epsilon(delta), curve.epsilon(left))
 
     def delta(self, epsilon: float) -> float:
-        """The least δ at which this ε may be stated, rounded up."""
+        """Return the least δ at which this ε may be stated, rounded up."""
         found = self.alone.delta(checks.number(epsilon, "epsilon"))
         for step in range(self._step(1.0), _SMALLEST + 1):
             charge = self._charge(step)
-            bound = (self._counted(10.0**-step).delta(epsilon) + charge) * (1 + _ROUND)
-            # This β belongs to values of δ from here on.
-            start = _SHARE * charge
+            bound = (self._curve(self.crowds(10.0**-step)).delta(epsilon) + charge) * (1 + _ROUND)
+            start = _SHARE * charge  # This β belongs to values of δ from here on.
             found = min(found, max(bound, start))
             if bound >= start:
                 break
         return found
 
     def lower(self, delta: float) -> float | None:
-        """An attack on as many people as were asked: fewer hide nobody better."""
+        """Return the lower bound for all people asked: a smaller crowd hides no better."""
         return self._asked.lower(delta)
 
     def per_person(self, delta: float) -> NDArray[np.float64] | None:
-        """The ε of each person, where people differ."""
+        """Return the ε of each person, where people differ."""
         curve, left = self._stated(delta)
         return curve.per_person(left)
 
@@ -143,10 +132,10 @@ class CountedProfile(Profile):
 
     @property
     def greatest_loss(self) -> float:
-        """No loss is above that of the reports seen alone."""
+        """Greatest loss of the reports seen alone."""
         return self.alone.greatest_loss
 
     @property
     def interval(self) -> float:
-        """That of the largest crowd, whose losses are the smallest."""
+        """Interval of the largest crowd, whose losses are the smallest."""
         return self._asked.interval

@@ -1,4 +1,4 @@
-"""What is proven when people check in at different, known rates.
+"""Curves of people who check in at different, known rates.
 
 Take the others whose rates lie in a band [g, G]. Whatever they hold, their law in a round is at
 least g·w + (1 − G)·void, where w is the blanket of the randomizer: a common blanket. A victim of
@@ -9,8 +9,8 @@ rate r is then shuffled among them with
 
 everyone outside the band is taken as revealed. If G = 1 there is no void to hide behind: whether
 the victim takes part is given away, and δ = r·δ' for ε ≥ 0 with δ' that of a victim who does. Every
-band is proven on its own, so each victim is given a good one. A victim's rate may be rounded up:
-one who comes less often is now and then one who never does. See ``docs/theory/check_in.md``.
+band is proven on its own, so each victim is given a good one. A victim's rate may be rounded up.
+See ``docs/theory/check_in.md``.
 
 Cost: rates are put in at most sixteen levels, whose victims are rounded up and whose bands are
 rounded outwards, so that a hundred thousand people take sixteen curves at most.
@@ -29,12 +29,7 @@ from incrowd import checks
 from incrowd.errors import InvalidCrowd
 from incrowd.privacy import ComposedProfile, LocalProfile, LossDistribution, ShuffleProfile
 from incrowd.privacy.guarantee import Profile
-from incrowd.privacy.mechanisms.shuffle import (
-    any_randomizer,
-    distance,
-    near_pure,
-    victim_law,
-)
+from incrowd.privacy.mechanisms.shuffle import any_randomizer, distance, near_pure, victim_law
 from incrowd.privacy.thinned import thinned
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomizers.law import PairLaw
@@ -43,7 +38,7 @@ Doubles = NDArray[np.float64]
 
 _LEVELS = 16
 _TRIED = 3
-"""How many bands are looked at for each level of victims."""
+"""Bands compared for each level of victims."""
 _LOOK = 1e-8
 """The δ at which they are compared."""
 _ROUND = 2.0**-40
@@ -59,9 +54,8 @@ class Band:
 
 
 def banded_law(law: PairLaw, rate: float, band: Band) -> PairLaw:
-    """The law of a victim of this rate under the common blanket of a band below 1."""
-    void = (1 - rate) / (1 - band.high)
-    scaled = rate / band.low
+    """Return the law of a victim of this rate under the common blanket of a band below 1."""
+    void, scaled = (1 - rate) / (1 - band.high), rate / band.low
     return PairLaw.of(
         np.append(law.a * scaled, void),
         np.append(law.b * scaled, void),
@@ -72,24 +66,24 @@ def banded_law(law: PairLaw, rate: float, band: Band) -> PairLaw:
 
 @dataclass(frozen=True)
 class RevealedProfile(Profile):
-    """A victim who takes part at a rate, when whether they do is given away."""
+    """Curve of a victim who takes part at a rate, when whether they do is given away."""
 
     taking_part: Profile
     rate: float
 
     def delta(self, epsilon: float) -> float:
-        """The share of the rounds with the victim; those without tell nothing."""
+        """Return the share of the rounds with the victim; those without tell nothing."""
         nothing = -math.expm1(min(checks.number(epsilon, "epsilon"), 0.0))
         share = self.rate * self.taking_part.delta(epsilon)
         return min(1.0, (share + (1 - self.rate) * nothing) * (1 + _ROUND))
 
     def epsilon(self, delta: float) -> float:
-        """Where the victim's own curve falls to δ over the rate."""
+        """Return the point where the victim's own curve falls to δ over the rate."""
         needed = checks.delta(delta) / self.rate * (1 - _ROUND)
         return self.taking_part.epsilon(needed) if needed < 1 else 0.0
 
     def losses(self, interval: float) -> LossDistribution:
-        """Those of the victim, and none in all other rounds."""
+        """Return those of the victim, and none in all other rounds."""
         found = self.taking_part.losses(interval)
         first = min(found.first, 0)
         mass = np.zeros(max(found.first + found.mass.size, 1) - first)
@@ -100,12 +94,12 @@ class RevealedProfile(Profile):
 
     @property
     def greatest_loss(self) -> float:
-        """That of the victim."""
+        """Same as the victim's."""
         return self.taking_part.greatest_loss
 
     @property
     def interval(self) -> float:
-        """That of the victim."""
+        """Same as the victim's."""
         return self.taking_part.interval
 
 
@@ -113,7 +107,7 @@ class RevealedProfile(Profile):
 class RatesProfile(Profile):
     """Everyone's curve over all rounds; that of the crowd is the one of the highest rate.
 
-    ``missing`` people, the most useful ones, are not there or take part in the attack.
+    ``missing`` people, the most useful ones, are absent or collude.
     """
 
     randomizer: Randomizer
@@ -125,7 +119,7 @@ class RatesProfile(Profile):
 
     @cached_property
     def levels(self) -> tuple[tuple[float, float, int], ...]:
-        """At most sixteen levels: the lowest and highest rate in each, and how many people."""
+        """At most sixteen levels: the lowest and highest rate in each, and the people."""
         rates = np.sort(self.rates)
         if np.unique(rates).size <= _LEVELS:
             low, count = np.unique(rates, return_counts=True)
@@ -138,13 +132,12 @@ class RatesProfile(Profile):
     def bands(self) -> tuple[Band, ...]:
         """All bands that leave a crowd, those that hide best first: by the reports they make."""
         found = []
-        for start in range(len(self.levels)):
-            people = 0
-            for low, high, count in self.levels[start:]:
-                del low
-                people += count
-                if people - self.missing > 1:
-                    found.append(Band(self.levels[start][0], high, people - self.missing))
+        for start, (low, _, _) in enumerate(self.levels):
+            crowd = -self.missing
+            for _, high, count in self.levels[start:]:
+                crowd += count
+                if crowd > 1:
+                    found.append(Band(low, high, crowd))
         return tuple(sorted(found, key=lambda band: (-band.low * band.crowd, band.high)))
 
     @cached_property
@@ -152,7 +145,7 @@ class RatesProfile(Profile):
         return any_randomizer(self.randomizer) if self.adaptive else self.randomizer
 
     def at_rate(self, rate: float) -> Profile:
-        """The curve over all rounds of a victim of this rate."""
+        """Return the curve over all rounds of a victim of this rate."""
         if rate not in self._found:
             tried = [band for band in self.bands if band.high < 1][:_TRIED]
             tried += [band for band in self.bands if band.high == 1][:1]
@@ -163,7 +156,6 @@ class RatesProfile(Profile):
         return self._found[rate]
 
     def _one_round(self, rate: float, band: Band) -> Profile:
-        """One round of a victim among the people of a band."""
         law = victim_law(self.randomizer, self.adaptive)
         if band.high == 1:
             return RevealedProfile(self._among(1.0, band, law.partially_mixed(band.low)), rate)
@@ -179,29 +171,26 @@ class RatesProfile(Profile):
         )
 
     def person(self, who: int) -> Profile:
-        """The curve of one person."""
+        """Return the curve of one person."""
         if not 0 <= who < self.rates.size:
             raise InvalidCrowd(f"person {who} is not one of 0 to {self.rates.size - 1}")
-        return self.at_rate(self._rounded(float(self.rates[who])))
-
-    def _rounded(self, rate: float) -> float:
-        return next(high for _, high, _ in self.levels if rate <= high)
+        return self.at_rate(next(high for _, high, _ in self.levels if self.rates[who] <= high))
 
     @cached_property
     def worst(self) -> Profile:
-        """The curve of the highest rate: no other rate does worse in the same crowd."""
+        """Curve of the highest rate: no other rate does worse in the same crowd."""
         return self.at_rate(self.levels[-1][1])
 
     def delta(self, epsilon: float) -> float:
-        """The largest δ of anyone."""
+        """Return the largest δ of anyone."""
         return self.worst.delta(epsilon)
 
     def epsilon(self, delta: float) -> float:
-        """The largest ε of anyone, rounded up."""
+        """Return the largest ε of anyone, rounded up."""
         return self.worst.epsilon(delta)
 
     def per_person(self, delta: float) -> Doubles:
-        """The ε of each person, that of the next higher level of rates."""
+        """Return the ε of each person, that of the next higher level of rates."""
         most = self.worst.epsilon(delta)
         high = np.array([level[1] for level in self.levels])
         each = np.array([min(most, self.at_rate(rate).epsilon(delta)) for rate in high.tolist()])
@@ -209,10 +198,10 @@ class RatesProfile(Profile):
 
     @property
     def greatest_loss(self) -> float:
-        """No loss is above that of all reports seen alone."""
+        """Same as the worst person's."""
         return self.worst.greatest_loss
 
     @property
     def interval(self) -> float:
-        """That of the worst person."""
+        """Same as the worst person's."""
         return self.worst.interval

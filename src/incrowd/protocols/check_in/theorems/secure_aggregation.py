@@ -1,6 +1,6 @@
-"""Check-in without a shuffler: the server sees only the noisy sum of whoever is in.
+"""Check-in without a shuffler: the server sees only the noisy sum of the people who are in.
 
-In each round everyone joins with probability ``rate``. Who is in clips a vector to norm C, adds
+In each round everyone joins with probability ``rate``; those in clip a vector to norm C and add
 N(0, s²C²·I), and a secure aggregation shows the server the sum of the k noisy vectors, and k.
 Given k, the crowd is a uniform k-subset and the noise of the sum has variance k·s²·C². Replacing
 one person's vector moves the sum by at most 2C, and only if that person is in: with q = k/n and δ_G
@@ -10,8 +10,7 @@ the curve of a Gaussian shift by 2/(s√k),
 
 which is attained (all others at one end, the victim at either). The curve of a round is its mean
 over k ~ Bin(n, rate), with k = 0 included, where nothing is seen. Rounds compose as losses, and
-what is sent in one may depend on those before. Proofs, and the Rényi form with which it is
-compared: ``docs/theory/distributed_check_in.md``.
+may be adaptive. Proofs: ``docs/theory/distributed_check_in.md``.
 
 Invariant: no k is dropped. Far from its mean, k is taken in blocks: the noise of the smallest and
 the share q of the largest k of a block, weighed with a Chernoff bound.
@@ -40,7 +39,6 @@ from incrowd.privacy import (
     view_of,
 )
 from incrowd.privacy.guarantee import Profile
-from incrowd.privacy.renyi import MOST_ORDER, sampled_excess
 from incrowd.privacy.search import crossing
 from incrowd.protocols.api import Cost
 from incrowd.randomizers.noise import REAL_NOISE, gaussian_deltas
@@ -66,7 +64,7 @@ _GROWTH = 10
 _LEAST = 1e-290
 _LEAST_NOISE = 1e-3
 _SLIP = 1e-9
-"""A relative allowance for rounding in binomial chances: up to 10^12 people it is below half."""
+"""Relative allowance for rounding in binomial chances: up to 10^12 people it is below half."""
 _MOST_PEOPLE = 10**12
 _ULPS = 2.0**-48
 _CELLS = 1 << 20
@@ -86,19 +84,14 @@ _Kernel = Callable[[FloatArray, FloatArray, FloatArray, bool], FloatArray]
 class Crowds:
     """All possible numbers of people in a round, in blocks from ``fewest`` to ``most``.
 
-    ``chance`` is the log of an upper bound of each block's probability; those marked ``sure`` are
-    exact up to rounding, and the only ones that may be counted on from below.
+    ``chance`` is the log of an upper bound of each block's probability; only blocks marked ``sure``
+    are exact up to rounding, and may be counted on from below.
     """
 
     fewest: FloatArray
     most: FloatArray
     chance: FloatArray
     sure: NDArray[np.bool_]
-
-
-def crowds_of(n: int, rate: float) -> Crowds:
-    """K = 1 … n; that nobody comes tells nothing, and is left to the callers."""
-    return _crowds(_people(n), checks.rate(rate))
 
 
 def _people(n: int) -> int:
@@ -108,10 +101,12 @@ def _people(n: int) -> int:
 
 
 @lru_cache(maxsize=16)
-def _crowds(n: int, rate: float) -> Crowds:
+def crowds_of(n: int, rate: float) -> Crowds:
+    """Return the blocks of K = 1 … n; the empty round tells nothing, and is left to the callers."""
     from scipy.special import rel_entr
     from scipy.stats import binom  # imported late: it takes longer than most answers
 
+    n, rate = _people(n), checks.rate(rate)
     if rate == 1:
         everyone = np.array([float(n)])
         return Crowds(everyone, everyone, np.zeros(1), np.array([True]))
@@ -134,7 +129,6 @@ def _crowds(n: int, rate: float) -> Crowds:
 
 
 def _outwards(first: int, last: int) -> NDArray[np.int64]:
-    """Edges from ``first`` to ``last``, up or down, in steps of a tenth and at least one."""
     edges = [first]
     while edges[-1] != last:
         step = max(1, edges[-1] // _GROWTH)
@@ -147,7 +141,7 @@ class SummedProfile(Profile):
     """One round with ``n`` people, each in with probability ``rate``, noise ``sigma`` times C each.
 
     The curve is exact at ε ≥ 0 up to the blocks, and mirrored below: both directions are covered.
-    ``lower`` and ``attained`` are what the worst data set gives away.
+    ``lower`` and ``attained`` belong to the worst data set.
     """
 
     n: int
@@ -155,7 +149,6 @@ class SummedProfile(Profile):
     sigma: float
 
     def __post_init__(self) -> None:
-        """Refuse an empty crowd, a rate that is no chance, and noise that is none."""
         object.__setattr__(self, "n", _people(self.n))
         object.__setattr__(self, "rate", checks.rate(self.rate))
         if not _LEAST_NOISE <= checks.number(self.sigma, "sigma") <= 1 / _LEAST_NOISE:
@@ -166,32 +159,31 @@ class SummedProfile(Profile):
             )
 
     def delta(self, epsilon: float) -> float:
-        """The curve at any real ε, rounded up."""
+        """Return the curve at any real ε, rounded up."""
         return float(self.deltas(np.array([checks.number(epsilon, "epsilon")]))[0])
 
     def deltas(self, epsilons: FloatArray) -> FloatArray:
-        """Many points of the curve at once."""
+        """Return many points of the curve at once."""
         size = np.abs(epsilons)
         found = self._mean(_joined, size, up=True)
         mirrored = (-np.expm1(-size) + np.exp(-size) * found) * (1 + 2.0**-50)
         return np.minimum(np.where(epsilons < 0, mirrored, found), 1.0)
 
     def epsilon(self, delta: float) -> float:
-        """The smallest ε on the curve, rounded up."""
+        """Return the smallest ε on the curve, rounded up."""
         return crossing(self.delta, checks.delta(delta), self.deviation).within
 
     def lower(self, delta: float) -> float | None:
-        """The same for the worst data set, rounded down."""
-        return crossing(
-            lambda epsilon: self.forth(epsilon).lower, checks.delta(delta), self.deviation
-        ).above
+        """Return the same for the worst data set, rounded down."""
+        attack = crossing(lambda at: self.forth(at).lower, checks.delta(delta), self.deviation)
+        return attack.above
 
     def forth(self, epsilon: float) -> Bracket:
-        """The exact curve from "all hold −u but the victim, who holds u" to "all hold −u"."""
+        """Bracket the curve from "all hold −u but the victim, who holds u" to "all hold −u"."""
         return self._attack(epsilon, _joined, _left)
 
     def back(self, epsilon: float) -> Bracket:
-        """The exact curve of the opposite direction; it is the smaller one at ε > 0."""
+        """Bracket the curve of the opposite direction; it is the smaller one at ε > 0."""
         return self._attack(epsilon, _left, _joined)
 
     def _attack(self, epsilon: float, ahead: _Kernel, behind: _Kernel) -> Bracket:
@@ -200,57 +192,48 @@ class SummedProfile(Profile):
         low, high = (float(self._mean(kernel, size, up=up)[0]) for up in (False, True))
         if epsilon >= 0:
             return Bracket(low, high)
-        certain, t = -math.expm1(epsilon), math.exp(epsilon)
-        slip = 2.0**-50
+        certain, t, slip = -math.expm1(epsilon), math.exp(epsilon), 2.0**-50
         return Bracket((certain + t * low) * (1 - slip), (certain + t * high) * (1 + slip))
 
     def _mean(self, kernel: _Kernel, epsilons: FloatArray, *, up: bool) -> FloatArray:
-        """The mean of a curve over the number of people, at ε ≥ 0, rounded up or down.
-
-        A curve grows with the share q and falls with the noise, so a block's ends enclose it.
-        """
-        crowds = _crowds(self.n, self.rate)
+        # A curve grows with the share q and falls with the noise, so a block's ends enclose it.
+        crowds = crowds_of(self.n, self.rate)
         kept = slice(None) if up else crowds.sure
         share, noisy = (crowds.most, crowds.fewest) if up else (crowds.fewest, crowds.most)
         share, sigma = share[kept] / self.n, self.sigma / 2 * np.sqrt(noisy[kept])
         weight = np.exp(crowds.chance[kept] - (0.0 if up else 3 * _SLIP))
         height = max(1, _CELLS // share.size)
-        found = [
-            kernel(epsilons[start : start + height, None], share, sigma, up) @ weight
-            for start in range(0, epsilons.size, height)
-        ]
-        return np.concatenate(found)
+        parts = (epsilons[at : at + height, None] for at in range(0, epsilons.size, height))
+        return np.concatenate([kernel(part, share, sigma, up) @ weight for part in parts])
 
     @cached_property
     def deviation(self) -> float:
-        """The scale of one round's privacy loss: q·2/(s√k), with the shift taken as at most 1."""
-        crowds = _crowds(self.n, self.rate)
+        """Scale of one round's privacy loss: q·2/(s√k), with the shift taken as at most 1."""
+        crowds = crowds_of(self.n, self.rate)
         shift = np.minimum(2 / (self.sigma * np.sqrt(crowds.fewest)), 1.0)
         return math.sqrt(float(np.exp(crowds.chance) @ (crowds.most / self.n * shift) ** 2))
 
     @cached_property
     def interval(self) -> float:
-        """A share of the deviation, unless the tail of the losses is too long for such a grid."""
+        """Share of the deviation, unless the tail of the losses is too long for such a grid."""
         return max(self.deviation / 40, self.reach / _MOST_POINTS)
 
     @cached_property
     def reach(self) -> float:
-        """A loss beyond which the curve is negligible."""
+        """Loss beyond which the curve is negligible."""
         return crossing(self.delta, _NEGLIGIBLE, 8 * self.deviation, tolerance=0.1).within
 
     def losses(self, interval: float) -> LossDistribution:
-        """Losses that dominate, from a curve that is worked out for many points at once."""
+        """Return dominating losses, from many points of the curve at once."""
         return _dominating(self, interval)
 
     def attained(self) -> Sequence[LossDistribution]:
-        """What the worst data set attains, in both directions."""
+        """Return the losses of the worst data set, in both directions."""
         return _attained(self)
 
 
 @lru_cache(maxsize=8)
 def _dominating(profile: SummedProfile, interval: float) -> LossDistribution:
-    """Connect the dots of the curve; kept, since solving for rounds asks again."""
-
     @cache
     def chunk(number: int) -> FloatArray:
         return profile.deltas(interval * (number * _CHUNK + np.arange(_CHUNK, dtype=np.float64)))
@@ -273,7 +256,7 @@ class _Rounds(ComposedProfile):
 
     @cached_property
     def distribution(self) -> Any:
-        """The composed losses."""
+        """Composed losses."""
         from dp_accounting.pld import common
 
         for part, rounds in self.parts:
@@ -307,71 +290,11 @@ def _joined(epsilon: FloatArray, share: FloatArray, sigma: FloatArray, up: bool)
 def _left(epsilon: FloatArray, share: FloatArray, sigma: FloatArray, up: bool) -> FloatArray:
     """From Q to q·P + (1 − q)·Q: r·δ_G(ln(q·e^ε/r)) with r = 1 − (1 − q)·e^ε, if positive."""
     grown = np.expm1(np.minimum(epsilon, _GREATEST)) * (1 - share)
-    rest = share - grown + (1 if up else -1) * _ULPS * (share + grown)
-    rest = np.maximum(rest, 0.0)
+    rest = np.maximum(share - grown + (1 if up else -1) * _ULPS * (share + grown), 0.0)
     inner = epsilon + np.log(share) - np.log(np.maximum(rest, sys.float_info.min))
     inner = np.maximum(inner * (1 - _ULPS if up else 1 + _ULPS), 0.0)
     found: FloatArray = rest * gaussian_deltas(inner, sigma)[int(up)]
     return found
-
-
-def distributed_renyi(orders: Sequence[int], *, n: int, rate: float, sigma: float) -> FloatArray:
-    """Upper bounds of one round's Rényi divergences at whole orders λ ≥ 2, rounded up.
-
-    ln E_k[1 + Σ_j C(λ, j)·(k/n)^j·ζ_k(j)]/(λ − 1), j from 2 to λ, where with x = 4/(ks²)
-    ζ_k(2) = min{4(e^x − 1), 2e^x} and ζ_k(j) = 2e^{j(j − 1)x/2} above: the bound of
-    :func:`~incrowd.privacy.renyi.sampled_excess` for each k, with k = 0 included.
-    """
-    from scipy.special import logsumexp
-
-    profile = SummedProfile(n, rate, sigma)
-    crowds = _crowds(profile.n, profile.rate)
-    log_share, per = np.log(crowds.most / n), 4 / (crowds.fewest * sigma**2)
-    found = []
-    for order in orders:
-        top = checks.integer(order, "a Rényi order", 2)
-        if top > MOST_ORDER:
-            raise InvalidParameter(f"a Rényi order must be at most {MOST_ORDER}, got {order}")
-        excess = sampled_excess(top, log_share, lambda j: j * (j - 1) / 2 * per)
-        total = float(logsumexp(excess + crowds.chance))
-        found.append(float(np.logaddexp(0.0, total)) / (top - 1) * (1 + _SLIP))
-    return np.array(found)
-
-
-def distributed_guarantee(
-    *,
-    n: int,
-    rate: float,
-    rounds: int,
-    sigma: float,
-    view: str | Iterable[str] = "curator",
-    colluders: int = 0,
-) -> Guarantee:
-    """What is proven of ``rounds`` sums, against a view.
-
-    ``sigma`` is each person's noise over the clipping norm. Whoever sees single noisy vectors sees
-    a crowd of one. A colluder knows and subtracts their own vector and noise.
-    """
-    parties, n, colluders = (
-        view_of(view),
-        checks.crowd(n),
-        checks.integer(colluders, "colluders", 0),
-    )
-    if colluders >= n:
-        raise InvalidCrowd(f"colluders must leave someone of n = {n} people, got {colluders}")
-    crowd = n - colluders if parties == _AMPLIFIED_VIEW else 1
-    assumptions: tuple[str, ...] = _ASSUMPTIONS if parties == _AMPLIFIED_VIEW else _ASSUMPTIONS[1:]
-    if colluders:
-        assumptions += (
-            f"{colluders} colluding people reveal their own vectors and noise, leaving {crowd}",
-        )
-    return Guarantee(
-        profile=_Rounds(((SummedProfile(crowd, rate, sigma), rounds),)),
-        view=parties,
-        theorem=_THEOREM,
-        assumptions=assumptions,
-        colluders=colluders,
-    )
 
 
 @dataclass(frozen=True)
@@ -385,29 +308,38 @@ class DistributedCheckIn:
     rate: float
     rounds: int
     sigma: float
-    """The standard deviation of each person's noise, as a multiple of ``clip``."""
+    """Standard deviation of each person's noise, as a multiple of ``clip``."""
     clip: float = 1.0
 
     def __post_init__(self) -> None:
-        """Refuse what describes no mechanism."""
         one = SummedProfile(self.n, self.rate, self.sigma)
         rounds, clip = checks.integer(self.rounds, "rounds", 1), check_clip(self.clip)
         for name, value in (("n", one.n), ("rate", one.rate), ("rounds", rounds), ("clip", clip)):
             object.__setattr__(self, name, value)
 
     def guarantee(self, view: str | Iterable[str] = "curator", colluders: int = 0) -> Guarantee:
-        """Amplified against the curator; a crowd of one against whoever sees single vectors."""
-        return distributed_guarantee(
-            n=self.n,
-            rate=self.rate,
-            rounds=self.rounds,
-            sigma=self.sigma,
-            view=view,
+        """Return the guarantee, amplified against the curator; other views see a crowd of one.
+
+        A colluder knows and subtracts their own vector and noise.
+        """
+        parties, colluders = view_of(view), checks.integer(colluders, "colluders", 0)
+        if colluders >= self.n:
+            raise InvalidCrowd(
+                f"colluders must leave someone of n = {self.n} people, got {colluders}"
+            )
+        summed = parties == _AMPLIFIED_VIEW
+        crowd = self.n - colluders if summed else 1
+        told = f"{colluders} colluding people reveal their own vectors and noise, leaving {crowd}"
+        return Guarantee(
+            profile=_Rounds(((SummedProfile(crowd, self.rate, self.sigma), self.rounds),)),
+            view=parties,
+            theorem=_THEOREM,
+            assumptions=(*_ASSUMPTIONS[0 if summed else 1 :], *((told,) if colluders else ())),
             colluders=colluders,
         )
 
     def cost(self, dimension: int) -> Cost:
-        """One vector of doubles per round in which the person is in; the error is of one round."""
+        """Price one vector of doubles per round joined; the error is that of one round."""
         messages = self.rate * self.rounds
         return Cost(
             rounds=self.rounds,
@@ -417,7 +349,7 @@ class DistributedCheckIn:
         )
 
     def simulate(self, vectors: NDArray[np.floating[Any]], seed: int | None = None) -> FloatArray:
-        """The mean of the rows of ``vectors``, as each round gives it; NaN if nobody came."""
+        """Return each round's mean of the rows of ``vectors``; NaN for an empty round."""
         rows = np.asarray(vectors, np.float64)
         if rows.ndim != 2 or rows.shape[0] != self.n or not np.isfinite(rows).all():
             raise InvalidParameter(

@@ -1,18 +1,20 @@
-"""The curator of a walk: takes in once what each person holds at the end, and who was away when.
+"""Curator of a walk: takes in, once, what each person holds at the end, and everyone's absences.
 
-It learns who handed in which reports, and nothing of where they had been. Who was not on to the end
-hands in the record of the windows missed and no reports; who hands in nothing by the deadline may
-have said that they never began, and of the others this curator knows nothing: a hub may.
+It learns who handed in which reports, and nothing of where they had been. A device that was not on
+to the end hands in the record of the windows missed and no reports; one that hands in nothing by
+the deadline may have said that it never began, and of the others only a hub may know anything.
 """
 
 from __future__ import annotations
 
+import bisect
 from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from incrowd.protocols.network_shuffle.messages import Absent, HandIn, Withheld
 from incrowd.protocols.network_shuffle.roles.timetable import Clock
 from incrowd.protocols.network_shuffle.simulate import Mode, Walked
 from incrowd.protocols.network_shuffle.theorems.attendance import (
@@ -23,12 +25,12 @@ from incrowd.protocols.network_shuffle.theorems.attendance import (
     on_to_the_end,
 )
 from incrowd.protocols.runtime import wire
-from incrowd.protocols.runtime.actor import Actor, Done, Effect, Message, Sealer, Send, device
-from incrowd.protocols.runtime.context import Timing
+from incrowd.protocols.runtime.actor import Actor, Done, Effect, Message, Send, device
+from incrowd.protocols.runtime.context import ActorContext
 from incrowd.protocols.runtime.delivery import wake_at
 from incrowd.tasks.base import Dummies
 
-_TO_CURATOR = msgspec.msgpack.Decoder(wire.HandIn | wire.Withheld | wire.Absent)
+_TO_CURATOR = msgspec.msgpack.Decoder(HandIn | Withheld | Absent)
 
 
 class _Held(msgspec.Struct, array_like=True):
@@ -39,112 +41,102 @@ class _Held(msgspec.Struct, array_like=True):
 
 
 class _CuratorState(msgspec.Struct, array_like=True):
-    handed_in: dict[int, _Held]
-    excused: list[int]
-    closed: bool
+    handed_in: dict[int, _Held] = {}
+    excused: list[int] = []
+    """People who never began, in order."""
+    closed: bool = False
 
 
 class Curator(Actor):
-    """Takes in what each person holds at the end, once; done when all have, or at the deadline."""
+    """Party that takes in everyone's hand-in, once; done with the last, or at the deadline."""
 
     def __init__(
         self,
+        context: ActorContext,
         people: int,
         reports: wire.ReportFormat,
-        *,
         rounds: int,
         mode: Mode,
-        dummies: Dummies | None,
-        sealer: Sealer,
-        timing: Timing,
+        dummies: Dummies | None = None,
     ) -> None:
         """Patience counts from the time at which everyone hands in."""
+        self._sealer, timing = context.sealer, context.timing
         self._people = people
         self._roster = {device(person): person for person in range(people)}
         self._reports = reports
         self._rounds = rounds
         self._mode = mode
         self._dummies = dummies
-        self._sealer = sealer
         clock = Clock.of(rounds, timing)
         self._windows = clock.windows
         self._limit = wire.batch_limit(wire.ID_BYTES + reports.nbytes, people) + 5 * clock.windows
         self._deadline = clock.hand_in + timing.patience
-        self._handed_in: dict[int, _Held] = {}
-        self._excused: set[int] = set()
-        self._closed = False
+        self._state = _CuratorState()
 
-    def start(self, now: float) -> list[Effect]:
+    def start(self, _now: float) -> list[Effect]:
         """Wait until people hand in."""
-        del now
         return wake_at(self._deadline)
 
     def receive(self, message: Message, now: float) -> list[Effect]:
         """Take in what one person hands in, once, and answer every time."""
-        person = self._roster.get(message.sender)
+        person, state = self._roster.get(message.sender), self._state
         if person is None:
             return []
         heard = wire.decode(_TO_CURATOR, message.body, self._limit)
-        if isinstance(heard, wire.Absent):
-            if not self._closed:
-                self._excused.add(person)
+        if isinstance(heard, Absent):
+            if not state.closed and person not in state.excused:
+                bisect.insort(state.excused, person)
             return self._close(now)
         if heard is None or not self._makes_sense(heard):
             return []
         closing = self._close(now)
-        if not self._closed and person not in self._handed_in:
-            payloads = heard.payloads if isinstance(heard, wire.HandIn) else None
+        if not state.closed and person not in state.handed_in:
+            payloads = heard.payloads if isinstance(heard, HandIn) else None
             reports = wire.opened(self._sealer, payloads or [])
-            self._handed_in[person] = _Held(heard.id, heard.missed, reports, payloads is None)
-        known = self._handed_in.get(person)
+            state.handed_in[person] = _Held(heard.id, heard.missed, reports, payloads is None)
+        known = state.handed_in.get(person)
         taken = known is not None and known.id == heard.id
         answer = (wire.Accepted if taken else wire.Refused)(0, heard.id)
         return [Send(message.sender, wire.encode(answer)), *closing, *self._close(now)]
 
     def wake(self, now: float) -> list[Effect]:
         """Close when the time is up."""
-        return self._close(now) or ([] if self._closed else wake_at(self._deadline))
+        return self._close(now) or ([] if self._state.closed else wake_at(self._deadline))
 
-    def _makes_sense(self, heard: wire.HandIn | wire.Withheld) -> bool:
-        """Windows that there are, and as many reports as may be handed in by who missed those."""
+    def _makes_sense(self, heard: HandIn | Withheld) -> bool:
         if any(number >= self._windows for number in heard.missed):
             return False
-        if isinstance(heard, wire.Withheld):
+        if isinstance(heard, Withheld):
             return True
         count = len(heard.payloads)
         right = count == 1 if self._mode == "single" else count <= self._people
         return right and on_to_the_end(heard.missed, self._windows)
 
     def _close(self, now: float) -> list[Effect]:
-        """Finish if everyone handed in, or the time is up; what was handed in is then forgotten."""
-        heard_of = len(self._handed_in.keys() | self._excused)
-        if self._closed or (now < self._deadline and heard_of < self._people):
+        state = self._state
+        heard_of = len(state.handed_in.keys() | set(state.excused))
+        if state.closed or (now < self._deadline and heard_of < self._people):
             return []
-        self._closed = True
+        state.closed = True
         collected = self._collected()
-        for held in self._handed_in.values():
+        for held in state.handed_in.values():
             held.reports = []
         return [Done(collected)]
 
     def _collected(self) -> Walked:
+        state = self._state
         # An identifier counts once; sorting by these random bytes gives an order that says nothing.
         found: dict[bytes, tuple[bytes, int]] = {}
-        for person in sorted(self._handed_in):
-            for opened in self._handed_in[person].reports:
-                id_, report = opened[: wire.ID_BYTES], opened[wire.ID_BYTES :]
-                found.setdefault(id_, (report, person))
-        rows, holders = [], []
-        for id_ in sorted(found):
-            report, person = found[id_]
-            rows.append(report)
-            holders.append(person)
-        reports, kept = self._readable(rows)
-        held_by = np.array(holders, np.int32)[kept]
+        for person, held in sorted(state.handed_in.items()):
+            for opened in held.reports:
+                found.setdefault(opened[: wire.ID_BYTES], (opened[wire.ID_BYTES :], person))
+        ordered = [found[id_] for id_ in sorted(found)]
+        reports, kept = self._readable([report for report, _ in ordered])
+        held_by = np.array([person for _, person in ordered], np.int32)[kept]
         table = np.full((self._windows, self._people), UNKNOWN, np.int8)
         reported = np.zeros(self._people, bool)
-        for person in self._excused:
-            table[:, person] = AWAY
-        for person, held in self._handed_in.items():
+        table[:, state.excused] = AWAY
+        for person, held in state.handed_in.items():
             table[:, person] = from_record(held.missed, self._windows)
             reported[person] = not held.withheld
         everything = self._mode == "all"
@@ -162,19 +154,15 @@ class Curator(Actor):
         )
 
     def _readable(self, rows: list[bytes]) -> tuple[NDArray[Any], NDArray[np.intp]]:
-        """The rows that are reports, and which they are."""
-        reports = self._reports.unpack(rows)
-        if len(reports) == len(rows):
-            return reports, np.arange(len(rows))
-        kept = [at for at, row in enumerate(rows) if len(self._reports.unpack([row]))]
-        return reports, np.array(kept, np.intp)
+        reports, places = self._reports.unpack(rows), np.arange(len(rows))
+        if len(reports) < len(rows):
+            places = places[[len(self._reports.unpack([row])) > 0 for row in rows]]
+        return reports, places
 
     def state(self) -> bytes:
-        """What was handed in, and whether that is all."""
-        return wire.encode(_CuratorState(self._handed_in, sorted(self._excused), self._closed))
+        """Encode what was handed in, and whether that is all."""
+        return wire.encode(self._state)
 
     def resume(self, state: bytes) -> None:
         """Continue with what was handed in."""
-        stored = msgspec.msgpack.decode(state, type=_CuratorState)
-        self._handed_in, self._closed = stored.handed_in, stored.closed
-        self._excused = set(stored.excused)
+        self._state = msgspec.msgpack.decode(state, type=_CuratorState)

@@ -1,8 +1,4 @@
-"""The public timetable of a walk, the same for everyone.
-
-Nobody waits for anybody: a round begins and ends with the clock, so that who was away shows, and a
-device that is gone holds up no one.
-"""
+"""Public timetable of a walk: the clock decides, and no device waits for another."""
 
 from __future__ import annotations
 
@@ -16,7 +12,7 @@ from incrowd.protocols.runtime.context import ROUND_SECONDS, SETTLE, Timing
 
 @dataclass(frozen=True)
 class Clock:
-    """The public timetable: round r is the window [r·L, (r + 1)·L) of seconds since the start.
+    """Public timetable: round r is the window [r·L, (r + 1)·L) of seconds since the start.
 
     After the rounds come the settle windows, and then the one in which everyone hands in.
     """
@@ -26,7 +22,6 @@ class Clock:
     settle: int = SETTLE
 
     def __post_init__(self) -> None:
-        """Refuse rounds that take no time."""
         if checks.number(self.seconds, "round_seconds") <= 0:
             raise InvalidParameter(
                 f"round_seconds must be a positive number of seconds, got {self.seconds!r}",
@@ -37,15 +32,15 @@ class Clock:
 
     @classmethod
     def of(cls, rounds: int, timing: Timing) -> Clock:
-        """The timetable of so many rounds."""
+        """Make the timetable of these rounds."""
         return cls(rounds, timing.round_seconds, timing.settle)
 
     def opens(self, number: int) -> float:
-        """When a round begins."""
+        """Return the time at which a round begins."""
         return number * self.seconds
 
     def current(self, now: float) -> int:
-        """Which window it is; −1 before the first, and the number of windows after the last."""
+        """Return the window; −1 before the first, and the number of windows after the last."""
         number = min(self.windows, math.floor(now / self.seconds))
         # A quotient may round to the other side of a boundary; ``opens`` is what decides.
         if number < self.windows and self.opens(number + 1) <= now:
@@ -54,10 +49,10 @@ class Clock:
 
     @property
     def windows(self) -> int:
-        """One for each round, those in which what is late comes in, and that of the hand-in."""
+        """Number of windows: one per round, the settle windows, and that of the hand-in."""
         return self.rounds + self.settle + 1
 
     @property
     def hand_in(self) -> float:
-        """When everyone hands in what they hold."""
+        """Time at which everyone hands in."""
         return self.opens(self.rounds + self.settle)

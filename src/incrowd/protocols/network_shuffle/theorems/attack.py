@@ -1,4 +1,4 @@
-"""An attack on one person: look only where their report is likely to be.
+"""Attack on one person: look only where their report is likely to be.
 
 Until the walks have mixed, a report is found near its owner more often than others are. Let A be a
 set of people, p the chance that the victim's report ends with one of them, and q the law of how
@@ -17,6 +17,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,16 +33,16 @@ from incrowd.randomizers.law import PairLaw
 
 _SETS = (1, 2, 4, 8, 16, 32, 64)
 _MOST_OTHERS = 40.0
-"""Sets in which more other reports are expected than this hide the victim about as well as all."""
+"""Expected other reports beyond which a set hides the victim about as well as all."""
 _MOST_ATOMS = 4
 _MOST_SEEN = 80
 _ROUNDING = 1e-11
-"""Far more than the relative rounding of chances that are sums of products of chances."""
+"""Far more than the relative rounding of sums of products of chances."""
 
 
 @dataclass(frozen=True, eq=False)
 class NeighbourhoodAttack:
-    """The attack on ``victim`` after so many rounds, for the best of several sets A."""
+    """Attack on ``victim`` after these rounds, for the best of several sets A."""
 
     walk: Walk
     rounds: int
@@ -49,7 +50,7 @@ class NeighbourhoodAttack:
     randomizer: Randomizer
 
     def lower(self, delta: float) -> float | None:
-        """The largest ε that is attained at this δ, rounded down; none when nothing is."""
+        """Return the largest ε that is attained at this δ, rounded down; none when none is."""
         checks.delta(delta)
         ceiling = LocalProfile(self.randomizer).epsilon(delta)
         best: float | None = None
@@ -62,24 +63,24 @@ class NeighbourhoodAttack:
         return best
 
     def attained(self) -> tuple[()]:
-        """The losses of a repeated attack are not computed."""
+        """Return nothing: the losses of a repeated attack are not computed."""
         return ()
 
     @cached_property
     def _curves(self) -> tuple[_Curve, ...]:
         laws = [law for law in self.randomizer.attack() if law.mass.size <= _MOST_ATOMS]
-        if not laws:
-            return ()
-        found = []
-        for inside, others in self._sets():
-            for law in laws:
-                ways = (law,) if law.symmetric else (law, law.swapped())
-                found += [_Curve.of(way, inside, others) for way in ways]
-        return tuple(found)
+        ways = [way for law in laws for way in ((law,) if law.symmetric else (law, law.swapped()))]
+        sets = self._sets() if ways else ()
+        return tuple(_Curve.of(way, inside, others) for inside, others in sets for way in ways)
 
     def _sets(self) -> Iterator[tuple[float, Doubles]]:
         """For each set: the victim's chance to be inside, and the law of how many others are."""
-        law, common = self._victim_law()
+        # Where the victim's report ends, and where a random one does.
+        block = np.zeros((self.walk.n, 2))
+        block[self.victim, 0], block[:, 1] = 1.0, 1 / self.walk.n
+        for number in range(self.rounds):
+            block = self.walk.after(number, block)
+        law, common = block.T
         ratio = np.divide(law, common, out=np.zeros_like(law), where=common > 0)
         nearest = np.argsort(-ratio, kind="stable")
         for size in _SETS:
@@ -92,20 +93,10 @@ class NeighbourhoodAttack:
                 return
             yield min(1.0, inside), _how_many(chance)
 
-    def _victim_law(self) -> tuple[Doubles, Doubles]:
-        """Where the victim's report ends, and where a random one does."""
-        block = np.zeros((self.walk.n, 2))
-        block[self.victim, 0] = 1.0
-        block[:, 1] = 1 / self.walk.n
-        for number in range(self.rounds):
-            block = self.walk.after(number, block)
-        return block[:, 0], block[:, 1]
-
     def _chance_to_end_in(self, chosen: NDArray[np.intp]) -> Doubles:
-        """For everyone, the chance that their report ends with one of these: backwards in time."""
-        chance = np.zeros(self.walk.n)
+        # Backwards in time, for everyone's report.
+        chance, graphs = np.zeros(self.walk.n), self.walk.graphs
         chance[chosen] = 1.0
-        graphs = self.walk.graphs
         for number in reversed(range(self.rounds)):
             moved = _mean_of_neighbours(graphs[number % len(graphs)], chance, self.walk.laziness)
             away = self.walk.away_in(number)
@@ -115,7 +106,7 @@ class NeighbourhoodAttack:
 
 @dataclass(frozen=True, eq=False)
 class _Curve:
-    """All outcomes in A that are counted: their weight, and what they say of the victim."""
+    """Outcomes in A that are counted: their weight, and their densities."""
 
     weight: Doubles
     first: Doubles
@@ -124,21 +115,16 @@ class _Curve:
 
     @staticmethod
     def of(law: PairLaw, inside: float, others: Doubles) -> _Curve:
-        weights, firsts, seconds, rests = [], [], [], []
+        found = []
         # Beyond the last chance that is known, nothing may be left out of a term.
-        for count in range(others.size):
-            before = others[count - 1] if count > 0 else 0.0
-            now = others[count]
+        for count, (before, now) in enumerate(pairwise([0.0, *others])):
             counts, chance = listing(law.mass, count)
             scale = inside * before / max(count, 1)
-            weights.append(chance)
-            firsts.append(scale * (counts @ law.a))
-            seconds.append(scale * (counts @ law.b))
-            rests.append(np.full(chance.size, (1 - inside) * now))
-        return _Curve(*(np.concatenate(each) for each in (weights, firsts, seconds, rests)))
+            rest = np.full(chance.size, (1 - inside) * now)
+            found.append((chance, scale * (counts @ law.a), scale * (counts @ law.b), rest))
+        return _Curve(*map(np.concatenate, zip(*found, strict=True)))
 
     def delta(self, epsilon: float) -> float:
-        """The sum over the outcomes, rounded down."""
         t = math.exp(epsilon)
         said = self.first - t * self.second + self.rest * (1 - t)
         doubt = _ROUNDING * (self.first + t * self.second + self.rest * (1 + t))
@@ -151,7 +137,6 @@ def _mean_of_neighbours(graph: Graph, chance: Doubles, laziness: float) -> Doubl
 
 
 def _how_many(chance: Doubles) -> Doubles:
-    """The law of the number of successes, up to the largest that matters."""
     mean = float(chance.sum())
     size = min(_MOST_SEEN, math.ceil(mean + 12 * math.sqrt(mean) + 12))
     law = np.zeros(size + 1)

@@ -1,13 +1,13 @@
-"""Who was there in which window, as far as a curator may know it.
+"""Attendance of devices in windows, as far as a curator may know it.
 
 A *window* is the length of a round on the public clock: one for each round, then the settle
-windows, then the one that begins with the hand-in. Three parties know attendance: a device, which
-notes the windows that it missed altogether and hands in that record; the hub, which knows from when
-to when it was connected to whom, whatever was sent; and for those who vanished the hub alone.
+windows, then the one that begins with the hand-in. A device notes the windows that it missed
+altogether and hands in that record; the hub knows its connections, and alone knows anything of
+devices that vanished.
 
-*Punctual* is who was on throughout the last two settle windows and handed in; everyone else is
-*doubtful*, hands in nothing but the record, and what became of reports that met them is bounded
-from both sides (``docs/theory/network_attendance.md``).
+A device that was on throughout the last two settle windows and handed in is *punctual*; every other
+is *doubtful*, hands in nothing but the record, and the fate of reports that met it is bounded from
+both sides (``docs/theory/network_attendance.md``).
 """
 
 from __future__ import annotations
@@ -36,28 +36,25 @@ THERE: Final = 2
 ON: Final = 3
 """On throughout."""
 LEFT: Final = -1
-"""On until it left for good, nobody knows when."""
+"""On until it left for good, at an unknown time."""
 UNKNOWN: Final = -2
 """Nothing is known."""
 
 _LAST: Final = 4
 """A device that misses one of this many last windows was not on in the last two before hand-in.
 
-They are those two, the one before, as somebody who missed it came back during the next, and the one
-of the hand-in, as somebody who missed it left during the one before.
+They are those two, the one before, as an absence from it ends during the next, and the one of the
+hand-in, as an absence from it begins during the one before.
 """
 
 
 def on_to_the_end(missed: Iterable[int], windows: int) -> bool:
-    """Whether who missed these windows may hand in reports: the rule of devices and curators."""
+    """Whether a device that missed these windows may hand in: the rule of devices and curators."""
     return all(number < windows - _LAST for number in missed)
 
 
 def from_record(missed: Sequence[int], windows: int) -> Codes:
-    """One device's codes, from the windows that it missed altogether.
-
-    An outage of whole windows begins and ends in their neighbours.
-    """
+    """Return a device's codes from the windows missed; absences end in neighbouring windows."""
     away = np.zeros(windows + 2, bool)
     away[np.asarray(missed, np.intp) + 1] = True
     beside = away[:-2] | away[2:]
@@ -67,11 +64,11 @@ def from_record(missed: Sequence[int], windows: int) -> Codes:
 def from_connections(
     connections: Sequence[Connection], clock: Clock, *, certain: bool = False
 ) -> Codes:
-    """Codes of one device, from its connections with a hub.
+    """Return the codes of one device, from its connections with a hub.
 
-    On in windows that lie between the begin of a connection and the last word heard on it. Away
-    after the end of the last one, as nothing that the device did later reached anybody; where
-    there is no connection otherwise, only if that is ``certain``.
+    On in windows between the begin of a connection and the last frame heard on it. Away after the
+    end of the last one, as nothing that the device did later reached anyone; where there is no
+    connection otherwise, only if that is ``certain``.
     """
     edges = np.array([clock.opens(number) for number in range(clock.windows + 1)])
     on, open_ = np.zeros(clock.windows), np.zeros(clock.windows)
@@ -95,12 +92,12 @@ class Attendance:
 
     @property
     def settle(self) -> int:
-        """How many settle windows there are."""
+        """Number of settle windows."""
         return len(self.table) - 1 - self.rounds
 
     @cached_property
     def punctual(self) -> Bools:
-        """Who was on throughout the last two settle windows, and handed in."""
+        """People on throughout the last two settle windows, who handed in."""
         return np.asarray(self.reported & (self.table[-3:-1] == ON).all(axis=0))
 
     @property
@@ -110,22 +107,22 @@ class Attendance:
 
     @cached_property
     def heard(self) -> Bools:
-        """Where a report that ends may be seen by the curator.
+        """People whose reports at the end may be seen by the curator.
 
-        Of those who handed in nothing, surely not where a window was missed that forbids it; a
-        hand-in that is refused is seen.
+        Not those who handed in nothing and missed a window that forbids it; a refused hand-in is
+        seen.
         """
         return np.asarray(self.reported | (self.table[-_LAST:] != AWAY).all(axis=0))
 
     def merged(self, person: int, seen: Codes) -> Codes:
-        """What is known of somebody from their own record, if there is one, and from the hub."""
+        """Merge a person's own record, if there is one, with the hub's."""
         own = self.table[:, person]
         if own[0] in (LEFT, UNKNOWN):
             return seen
         return np.where((own == ON) & (seen != ON), THERE, own).astype(np.int8)
 
     def with_connections(self, connections: Connections, clock: Clock) -> Attendance:
-        """With what the hub knows of each person, where it knows anything."""
+        """Add the hub's record of each person, where there is one."""
         table = self.table.copy()
         for person in range(table.shape[1]):
             seen = connections.of.get(device(person))

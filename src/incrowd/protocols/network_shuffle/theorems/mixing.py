@@ -1,14 +1,14 @@
-"""How well the walks have hidden each person: the numbers that the theorem needs.
+"""Mixing of each person's walk: the numbers that the theorems need.
 
 Let P_j be the law of where j's report ends, and σ a reference law for j's *crowd* (the people of
 one component, or of one side of a bipartite component when the walk is never lazy). Per person:
 
 * ``excess(κ) = Σ_v (P_j(v) − (1 + κ)·σ(v))₊``: the chance that the report is where too few others
-  are, a real leak rather than slack;
-* ``separation = 1 − min_v P_j(v)/σ(v)``: how much of σ the person does not provide for others;
+  are, a real leak;
+* ``separation = 1 − min_v P_j(v)/σ(v)``: the share of σ the person does not provide for others;
 * ``collision = Σ_v P_j(v)²``, which the theorem for mode ``single`` uses.
 
-Nobody's data enters. Three routes, named in every result (``docs/theory/network_shuffle.md``):
+No data enters. Three routes, named in every result (``docs/theory/network_shuffle.md``):
 
 * ``exact``: the laws of all walks are propagated, round by round. Any walk: lazy, time-varying,
   with people away, with colluders who watch what passes;
@@ -41,17 +41,17 @@ Route = Literal["exact", "spectral", "gap", "stationary"]
 SLACKS: Final[Doubles] = np.array(
     [0, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1, 0.2, 0.5, 1, 2, 5, 20]
 )
-"""The values of κ that are tried; κ = 0 gives the total variation distance."""
+"""Values of κ that are tried; κ = 0 gives the total variation distance."""
 _CUTS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 
 
 @dataclass(frozen=True, eq=False)
 class Mixing:
-    """What is known of all people's walks after a number of rounds.
+    """Mixing of all people's walks after a number of rounds.
 
     ``excess[j, c, k]`` belongs to cut c and slack κ_k, ``separation[j, c]`` to cut c. Without
     colluders there is one cut, at round 0. ``unseen[j]`` is the chance that j's report is never
-    handed in, and ``absent[j]`` says that it surely is not. Someone with crowd −1 is a colluder.
+    handed in, and ``absent[j]`` says that it surely is not. Colluders have crowd −1.
     """
 
     route: Route
@@ -67,68 +67,60 @@ class Mixing:
 
     @property
     def n(self) -> int:
-        """How many people there are."""
+        """Number of people."""
         return self.crowds.size
 
     @property
     def variation(self) -> Doubles:
-        """The total variation distance of each person's law from the reference."""
+        """Total variation distance of each person's law from the reference."""
         return self.excess[:, 0, 0]
 
 
 def work(walk: Walk, rounds: int) -> float:
-    """How many multiplications the exact route takes."""
-    edges = max(graph.indices.size for graph in walk.graphs)
-    return float(walk.n) * edges * rounds
+    """Return the number of multiplications of the exact route."""
+    return float(walk.n) * max(graph.indices.size for graph in walk.graphs) * rounds
 
 
 def measure(
     walk: Walk, rounds: Sequence[int], progress: Progress | None = None
 ) -> dict[int, Mixing]:
-    """The exact route, at each of these numbers of rounds."""
-    wanted = sorted(set(rounds))
-    found = {number: _blank(walk.n, number, walk.crowds, 1) for number in wanted}
+    """Take the exact route, at each of these numbers of rounds."""
+    found = {number: _Draft(walk.n, number, walk.crowds) for number in sorted(set(rounds))}
     meter = _Meter(progress, walk.n)
     for people in _components(walk):
         part = walk.of(people)
-        sides = part.crowds
-        for side in np.unique(sides):
-            own = np.flatnonzero(sides == side)
-            _measure_crowd(part, own, people, found, meter)
-    return {number: mixing.freeze() for number, mixing in found.items()}
+        for side in np.unique(part.crowds):
+            _measure_crowd(part, np.flatnonzero(part.crowds == side), people, found, meter)
+    return {number: draft.freeze() for number, draft in found.items()}
 
 
 def measure_colluding(
     walk: Walk, rounds: int, colluders: NDArray[np.intp], progress: Progress | None = None
 ) -> Mixing:
-    """The exact route when these people tell the curator what passes through them."""
+    """Take the exact route when these people tell the curator what passes through them."""
     colluding = np.zeros(walk.n, dtype=bool)
     colluding[colluders] = True
     crowds = walk.crowds_without(colluding)
     cuts = (*(cut for cut in _CUTS if cut < rounds), rounds)
-    found = _blank(walk.n, rounds, crowds, len(cuts), cuts)
-    meter = _Meter(progress, walk.n)
+    found, meter = _Draft(walk.n, rounds, crowds, cuts), _Meter(progress, walk.n)
     for people in _components(walk):
-        part, watched = walk.of(people), colluding[people]
-        labels = crowds[people]
+        part, watched, labels = walk.of(people), colluding[people], crowds[people]
         for label in np.unique(labels[labels >= 0]):
             own = np.flatnonzero(labels == label)
             _measure_watched(part, own, watched, people, found, meter)
     return found.freeze()
 
 
-@dataclass(eq=False)
 class _Draft:
-    """A :class:`Mixing` that is being filled in."""
+    """A :class:`Mixing` that is being filled in: nobody is hidden until it is shown."""
 
-    rounds: int
-    crowds: NDArray[np.int32]
-    excess: Doubles
-    separation: Doubles
-    collision: Doubles
-    unseen: Doubles
-    absent: Bools
-    cuts: tuple[int, ...]
+    def __init__(
+        self, n: int, rounds: int, crowds: NDArray[np.int32], cuts: tuple[int, ...] = (0,)
+    ) -> None:
+        self.rounds, self.crowds, self.cuts = rounds, crowds, cuts
+        self.excess = np.ones((n, len(cuts), SLACKS.size))
+        self.separation, self.collision = np.ones((n, len(cuts))), np.ones(n)
+        self.unseen, self.absent = np.zeros(n), np.zeros(n, bool)
 
     def freeze(self) -> Mixing:
         return Mixing(
@@ -144,32 +136,13 @@ class _Draft:
         )
 
 
-def _blank(
-    n: int, rounds: int, crowds: NDArray[np.int32], levels: int, cuts: tuple[int, ...] = (0,)
-) -> _Draft:
-    """Nobody is hidden until it is shown."""
-    return _Draft(
-        rounds,
-        crowds,
-        excess=np.ones((n, levels, SLACKS.size)),
-        separation=np.ones((n, levels)),
-        collision=np.ones(n),
-        unseen=np.zeros(n),
-        absent=np.zeros(n, bool),
-        cuts=cuts,
-    )
-
-
 class _Meter:
-    """Tells how many people of how many are done, over all crowds."""
+    """Progress over all crowds, in people."""
 
     def __init__(self, progress: Progress | None, total: int) -> None:
-        self._progress = progress
-        self._total = total
-        self._before = 0
+        self._progress, self._total, self._before = progress, total, 0
 
     def of(self, people: int) -> Progress:
-        """What to tell of one crowd of so many people."""
         before, self._before = self._before, self._before + people
 
         def tell(done: int, total: int) -> None:
@@ -180,7 +153,7 @@ class _Meter:
 
 
 def _components(walk: Walk) -> list[NDArray[np.intp]]:
-    """The people of each component in which anyone can meet anyone else."""
+    """Return the people of each component of more than one."""
     count, label = walk.together.components()
     order = np.argsort(label, kind="stable")
     edges = np.searchsorted(label[order], np.arange(count + 1))
@@ -197,24 +170,20 @@ def _measure_crowd(
 ) -> None:
     """Fill in the people of one crowd; ``people[own]`` are their names outside."""
     last = max(found)
-    reference = {0: start(walk, own)}
+    reference = [start(walk, own)]
     for number in range(last):
-        reference[number + 1] = walk.after(number, reference[number])
-
+        reference.append(walk.after(number, reference[number]))
     begun = walk.begun(last)
 
     def follow(part: slice, block: Doubles) -> None:
         who = people[own[part]]
         block = np.where(begun[own[part]], block, 0.0)
         for number in range(last + 1):
-            if number in found:
+            if (draft := found.get(number)) is not None:
                 doubt = relative_error(walk.together, number)
                 seen, base = walk.heard(block), walk.heard(reference[number])
-                excess, least, collision = overhang(seen, base, doubt)
-                draft = found[number]
-                draft.excess[who, 0] = excess
+                draft.excess[who, 0], least, draft.collision[who] = overhang(seen, base, doubt)
                 draft.separation[who, 0] = separation_of(least, doubt)
-                draft.collision[who] = collision
                 draft.unseen[who] = walk.unheard(block, doubt)
                 draft.absent[who] = ~seen.any(axis=0)
             if number < last:
@@ -239,12 +208,11 @@ def _measure_watched(
     last = found.rounds
     doubt = relative_error(walk.together, last)
     caught = [_chance_of_meeting(graph, watched, walk.laziness) for graph in walk.graphs]
-    # Whoever can be the last honest holder, in some round.
+    # People who can be the last honest holder, in some round.
     border = np.flatnonzero(np.any(caught, axis=0))
     weights = [each[border, None] for each in caught]
 
     def leaving(number: int, block: Doubles) -> Doubles:
-        """The chance of each label of this round, and nothing for those who are away."""
         away = walk.away_in(number)
         seen = block[border] * weights[number % len(weights)]
         return seen if away is None else np.where(away[border, None], 0.0, seen)
@@ -258,22 +226,19 @@ def _measure_watched(
     for number in range(last):
         labels.append(leaving(number, reference))
         reference = after(number, reference)
-
     begun = walk.begun(last)
 
     def follow(part: slice, block: Doubles) -> None:
         who = people[own[part]]
         block = np.where(begun[own[part]], block, 0.0)
         columns = block.shape[1]
-        passed = np.empty((last + 1, columns))
+        passed, least = np.zeros((last + 1, columns)), np.empty((last + 1, columns))
         excess = np.empty((last + 1, columns, SLACKS.size))
-        least = np.empty((last + 1, columns))
         for number in range(last):
             seen = leaving(number, block)
             passed[number] = seen.sum(axis=0) * (1 + doubt)
             excess[number], least[number], _ = overhang(seen, labels[number], doubt)
             block = after(number, block)
-        passed[last] = 0.0
         seen, base = walk.heard(block), walk.heard(reference)
         excess[last], least[last], found.collision[who] = overhang(seen, base, doubt)
         found.unseen[who] = walk.unheard(block, doubt)
@@ -290,13 +255,12 @@ def _measure_watched(
 
 
 def _chance_of_meeting(graph: Graph, watched: Bools, laziness: float) -> Doubles:
-    """The chance that a report moves from each honest person to a colluder in one round."""
     share = graph.adjacency() @ watched.astype(np.float64) / np.maximum(graph.degrees, 1)
     return np.where(watched, 0.0, (1 - laziness) * share)
 
 
 def overhang(block: Doubles, reference: Doubles, doubt: float) -> tuple[Doubles, Doubles, Doubles]:
-    """Each law against a reference: the excess at every slack, the least ratio, the collision."""
+    """Compare laws with a reference: the excess at every slack, the least ratio, the collision."""
     from incrowd.graphs._kernels import overhang as compare
 
     columns = block.shape[1]
@@ -310,5 +274,5 @@ def overhang(block: Doubles, reference: Doubles, doubt: float) -> tuple[Doubles,
 
 
 def separation_of(least: Doubles, doubt: float) -> Doubles:
-    """1 − the least ratio, rounded up; where there is nothing to compare with, nothing is lost."""
+    """Return 1 − the least ratio, rounded up; 0 where there is nothing to compare with."""
     return np.where(np.isinf(least), 0.0, 1 - least * (1 - 2 * doubt))

@@ -1,9 +1,8 @@
-"""Which route measures a walk, and how many rounds are enough.
+"""Routes that measure a walk, and the fewest rounds that are enough.
 
 The exact route is taken while its cost is bearable, then, for a walk whose rounds are all alike,
 the spectral one, and on graphs too large for its certificate the one that needs only the spectral
-gap.
-All are rigorous; what the last one takes for granted is named. Measured walks are kept, because
+gap. All are rigorous; the assumption of the last one is named. Measured walks are kept, because
 planning asks for the same walk many times. See ``docs/theory/network_shuffle.md``.
 """
 
@@ -11,6 +10,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,17 +34,17 @@ if TYPE_CHECKING:
     from incrowd.protocols.network_shuffle.theorems.attendance import Attendance
 
 _BEARABLE = 1e12
-"""Multiplications that the exact route may take: some minutes on two cores."""
+"""Multiplications of the exact route: some minutes on two cores."""
 _CERTIFIED = 32
 """Exact rounds behind the spectral certificate, which then covers twice as many and more."""
 _FOLLOWED = 512
-"""Beyond so many rounds the spectral route says the same as following every one of them."""
+"""Rounds beyond which the spectral route says the same as following every one of them."""
 _KEPT = 24
 _WINDOWS_KEPT = 1 << 22
 """People times rounds whose mixing is kept: about half a gigabyte."""
 _MOST_ROUNDS = 1 << 24
 _MOST_EXACT = 1 << 12
-"""A walk that has not mixed after so many rounds is not followed further round by round."""
+"""Rounds after which a walk that has not mixed is not followed further round by round."""
 _FIRST_WINDOW = 16
 
 _GAP = (
@@ -58,39 +58,33 @@ _modes: dict[Graph, Modes] = {}
 
 
 def mix(walk: Walk, rounds: int, progress: Progress | None = None) -> Mixing:
-    """How well a walk of so many rounds has mixed, by the best route that is bearable."""
-    key = (walk.key(), rounds)
-    if key in _measured:
-        _measured.move_to_end(key)
-        return _measured[key]
-    followed = rounds <= _FOLLOWED and work(walk, rounds) <= _BEARABLE
-    if followed or not _reversible(walk):
-        return _keep(key, measure(walk, [rounds], progress)[rounds])
-    graph = walk.graphs[0]
-    if work(walk, _CERTIFIED) <= _BEARABLE and rounds >= 2 * _CERTIFIED:
-        found = _certified(graph, progress)
-        return _keep(key, _from_modes(found, walk, rounds))
-    return _keep(key, _from_gap(walk, rounds))
+    """Return the mixing of a walk after these rounds, by the best route that is bearable."""
+
+    def measured() -> Mixing:
+        followed = rounds <= _FOLLOWED and bearable(walk, rounds)
+        if followed or not _reversible(walk):
+            return measure(walk, [rounds], progress)[rounds]
+        if bearable(walk, _CERTIFIED) and rounds >= 2 * _CERTIFIED:
+            return _from_modes(_certified(walk.graphs[0], progress), walk, rounds)
+        return _from_gap(walk, rounds)
+
+    return _kept((walk.key(), rounds), measured)
 
 
 def mix_colluding(
     walk: Walk, rounds: int, colluders: NDArray[np.intp], progress: Progress | None = None
 ) -> Mixing:
-    """The exact route when these people collude."""
+    """Return the mixing when these people collude, by the exact route."""
     key = (walk.key(), rounds, colluders.tobytes())
-    if key in _measured:
-        return _measured[key]
-    return _keep(key, measure_colluding(walk, rounds, colluders, progress))
+    return _kept(key, lambda: measure_colluding(walk, rounds, colluders, progress))
 
 
 def mix_doubtful(walk: Walk, rounds: int, attendance: Attendance) -> Mixing:
-    """The exact route when some devices were not on to the end."""
+    """Return the mixing when some devices were not on to the end, by the exact route."""
     from incrowd.protocols.network_shuffle.theorems.sandwich import measure_doubtful
 
     key = (walk.key(), rounds, attendance.table.tobytes(), attendance.reported.tobytes())
-    if key in _measured:
-        return _measured[key]
-    return _keep(key, measure_doubtful(walk, rounds, attendance))
+    return _kept(key, lambda: measure_doubtful(walk, rounds, attendance))
 
 
 def bearable(walk: Walk, rounds: int) -> bool:
@@ -98,18 +92,19 @@ def bearable(walk: Walk, rounds: int) -> bool:
     return work(walk, rounds) <= _BEARABLE
 
 
-def _keep(key: Any, mixing: Mixing) -> Mixing:
-    _measured[key] = mixing
+def _kept(key: Any, make: Callable[[], Mixing]) -> Mixing:
+    """Return the mixing of this key, made unless it is one of the latest."""
+    mixing = _measured.pop(key, None)
+    _measured[key] = make() if mixing is None else mixing
     while len(_measured) > _KEPT:
         _measured.popitem(last=False)
-    return mixing
+    return _measured[key]
 
 
 def _reversible(walk: Walk) -> bool:
     """Whether one reversible walk on one connected graph tends to its stationary law."""
-    if not walk.steady or not walk.graphs[0].is_connected:
-        return False
-    return walk.laziness > 0 or not walk.graphs[0].is_bipartite
+    steady = walk.steady and walk.graphs[0].is_connected
+    return steady and (walk.laziness > 0 or not walk.graphs[0].is_bipartite)
 
 
 def _certified(graph: Graph, progress: Progress | None = None) -> Modes:
@@ -122,17 +117,12 @@ def _certified(graph: Graph, progress: Progress | None = None) -> Modes:
 
 
 def _from_modes(found: Modes, walk: Walk, rounds: int) -> Mixing:
-    return _from_spread(
-        "spectral",
-        walk,
-        rounds,
-        found.spread(rounds, walk.laziness),
-        found.spread(2 * rounds, walk.laziness),
-    )
+    once, twice = (found.spread(times * rounds, walk.laziness) for times in (1, 2))
+    return _from_spread("spectral", walk, rounds, once, twice)
 
 
 def _from_gap(walk: Walk, rounds: int) -> Mixing:
-    """|P(v)/π(v) − 1| ≤ (1 − gap)^t/√(π(j)π(v))."""
+    # |P(v)/π(v) − 1| ≤ (1 − gap)^t/√(π(j)π(v)).
     graph = walk.graphs[0]
     slowest = 1 - graph.spectral_gap(walk.laziness)
     root = np.sqrt(1 / graph.stationary())
@@ -185,18 +175,19 @@ def _from_spread(
 def fewest_rounds(
     walk: Walk, enough: Callable[[Mixing], bool], progress: Progress | None = None
 ) -> int:
-    """The fewest rounds that are ``enough``, in windows that double; raises when none are.
+    """Return the fewest rounds that are ``enough``, in windows that double; raise when none are.
 
     Mixing is taken to improve from one round to the next inside the window where it becomes enough.
     """
     if enough(stationary(walk)):
         low, width = 0, _FIRST_WINDOW
-        while work(walk, low + width) <= _BEARABLE and low < _MOST_EXACT:
+        while bearable(walk, low + width) and low < _MOST_EXACT:
             window = range(low + 1, low + width + 1)
-            best = _first_in(_window(walk, window, progress), enough)
-            if best is not None:
-                _keep((walk.key(), best.rounds), best)
-                return best.rounds
+            found = _window(walk, window, progress)
+            if enough(found[window[-1]]):
+                best = _first(found.__getitem__, enough, low, window[-1])
+                _kept((walk.key(), best), partial(found.__getitem__, best))
+                return best
             low, width = low + width, 2 * width
         if _reversible(walk):
             return _search(walk, enough, low, progress)
@@ -207,31 +198,19 @@ def fewest_rounds(
 
 
 def _window(walk: Walk, window: range, progress: Progress | None) -> dict[int, Mixing]:
-    """All rounds of a window; kept, since planning for another ε0 asks for the same ones."""
-    key = (walk.key(), window)
+    # Kept, since planning for another ε0 asks for the same ones.
+    key, room = (walk.key(), window), max(0, _WINDOWS_KEPT - len(window) * walk.n)
     if key not in _windows:
-        while _windows and len(window) * walk.n + _kept_rows() > _WINDOWS_KEPT:
+        while sum(each.n for kept in _windows.values() for each in kept.values()) > room:
             _windows.popitem(last=False)
         _windows[key] = measure(walk, window, progress)
     return _windows[key]
 
 
-def _kept_rows() -> int:
-    return sum(mixing.n for window in _windows.values() for mixing in window.values())
-
-
-def _first_in(found: dict[int, Mixing], enough: Callable[[Mixing], bool]) -> Mixing | None:
-    """The first of a window that is enough, if its last one is."""
-    last = max(found)
-    if not enough(found[last]):
-        return None
-    return found[_first(lambda number: enough(found[number]), min(found) - 1, last)]
-
-
 def _search(
     walk: Walk, enough: Callable[[Mixing], bool], low: int, progress: Progress | None
 ) -> int:
-    """Beyond the exact route: double until it is enough, then close in."""
+    # Beyond the exact route: double until it is enough, then close in.
     high = max(2 * _CERTIFIED, low)
     while not enough(mix(walk, high, progress)):
         low, high = high, 2 * high
@@ -239,22 +218,21 @@ def _search(
             raise NumericalFloor(
                 f"more than {_MOST_ROUNDS} rounds would be needed: give everyone random peers"
             )
-    return _first(lambda number: enough(mix(walk, number, progress)), low, high)
+    return _first(lambda number: mix(walk, number, progress), enough, low, high)
 
 
-def _first(holds: Callable[[int], bool], low: int, high: int) -> int:
-    """The first number above ``low`` that holds, given that ``high`` does."""
+def _first(
+    mixing: Callable[[int], Mixing], enough: Callable[[Mixing], bool], low: int, high: int
+) -> int:
+    """Return the first number of rounds above ``low`` that is enough, given that ``high`` is."""
     while high - low > 1:
         middle = (low + high) // 2
-        if holds(middle):
-            high = middle
-        else:
-            low = middle
+        low, high = (low, middle) if enough(mixing(middle)) else (middle, high)
     return high
 
 
 def stationary(walk: Walk) -> Mixing:
-    """What endless rounds would give: everyone perfectly mixed inside their crowd."""
+    """Return the mixing of endless rounds: everyone perfectly mixed inside their crowd."""
     graph, crowds = walk.graphs[0], walk.crowds
     weight = np.bincount(crowds, weights=graph.degrees).clip(min=1)
     law = graph.degrees / weight[crowds]

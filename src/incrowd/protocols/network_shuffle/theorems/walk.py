@@ -1,13 +1,14 @@
-"""How reports move: who can talk to whom in each round, who was away, and who never handed in.
+"""Walks of reports: the graph of each round, absences, and people who never handed in.
 
-Everything here is public. A walk also says who can be mixed with whom at all, its *crowds*: the
-people of one component, or of one side of a bipartite component when reports never stay.
+Everything here is public. A walk mixes reports within *crowds* only: the people of one component,
+or of one side of a bipartite component when reports never stay.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import cycle, islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,11 +23,11 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Walk:
-    """How reports move: the graph of each round, the laziness, and who was away when.
+    """Movement of reports: the graph of each round, the laziness, and absences.
 
     ``graphs`` are used in turn, again from the first after the last. ``away[r, v]`` says that v
     kept what it held in round r, and in the first round dropped the own report; ``silent[v]`` that
-    v never handed in what it held at the end.
+    v never handed in.
     """
 
     graphs: tuple[Graph, ...]
@@ -35,7 +36,6 @@ class Walk:
     silent: Bools | None = None
 
     def __post_init__(self) -> None:
-        """Refuse graphs of different people, and a table of absences that does not fit."""
         if not self.graphs:
             raise GraphInvalid("a walk needs at least one graph")
         sizes = {graph.n for graph in self.graphs}
@@ -56,7 +56,7 @@ class Walk:
 
     @property
     def n(self) -> int:
-        """How many people there are."""
+        """Number of people."""
         return self.graphs[0].n
 
     @property
@@ -71,24 +71,22 @@ class Walk:
 
     @cached_property
     def gap(self) -> float | None:
-        """The spectral gap of a walk whose rounds are all alike; else there is none."""
+        """Spectral gap of a walk whose rounds are all alike; else none."""
         graph = self.graphs[0]
-        if not self.steady or (graph.degrees == 0).any():
-            return None
-        return graph.spectral_gap(self.laziness)
+        mixes = self.steady and (graph.degrees > 0).all()
+        return graph.spectral_gap(self.laziness) if mixes else None
 
     @cached_property
     def together(self) -> Graph:
-        """Everyone who can ever talk to whom."""
+        """Union of the graphs."""
         if len(self.graphs) == 1:
             return self.graphs[0]
-        ends = [graph.edges() for graph in self.graphs]
-        u, v = (np.concatenate([pair[side] for pair in ends]) for side in (0, 1))
+        u, v = np.concatenate([graph.edges() for graph in self.graphs], axis=1)
         return from_edges(u, v, self.n, self_loops=True)
 
     @cached_property
     def crowds(self) -> NDArray[np.int32]:
-        """The crowd of each person: the component, or a side of it where walks keep to sides."""
+        """Crowd of each person: the component, or a side of it where walks keep to sides."""
         graph = self.together
         _, component = graph.components()
         if self.laziness > 0 or len(self.graphs) > 1 or not graph.bipartite_components.any():
@@ -96,7 +94,7 @@ class Walk:
         return _renumbered(2 * component + graph.sides)
 
     def crowds_without(self, colluding: Bools) -> NDArray[np.int32]:
-        """The crowds of honest people, who meet only where no colluder is between; others −1."""
+        """Return the crowds of honest people, cut where colluders are between; others −1."""
         u, v = self.together.edges()
         open_ = ~(colluding[u] | colluding[v])
         _, component = from_edges(u[open_], v[open_], self.n).components()
@@ -108,39 +106,39 @@ class Walk:
         return tuple(Step(graph, self.laziness) for graph in self.graphs)
 
     def after(self, number: int, block: Doubles) -> Doubles:
-        """The laws after round ``number``, from those before it, one per column."""
+        """Return the laws after round ``number``, from those before it, one per column."""
         return self._steps[number % len(self._steps)](block, self.away_in(number))
 
     def away_in(self, number: int) -> Bools | None:
-        """Who keeps what they hold in this round."""
+        """Return the people who are away in this round; none if all are there."""
         if self.away is None or number >= len(self.away):
             return None
         return np.asarray(self.away[number])
 
     def away_table(self, rounds: int) -> Bools | None:
-        """Who is away, one row for each of so many rounds."""
+        """Return who is away, one row for each of these rounds."""
         if self.away is None:
             return None
         missing = max(0, rounds - len(self.away))
         return np.concatenate([self.away[:rounds], np.zeros((missing, self.n), bool)])
 
     def sequence(self, rounds: int) -> Graph | list[Graph]:
-        """The graph of all rounds, or the list of the graphs of so many."""
+        """Return the graph of all rounds, or the list of the graphs of each."""
         if len(self.graphs) == 1:
             return self.graphs[0]
-        return [self.graphs[number % len(self.graphs)] for number in range(rounds)]
+        return list(islice(cycle(self.graphs), rounds))
 
     def load(self, rounds: int) -> Doubles:
-        """How many reports everyone is expected to hold after so many rounds."""
+        """Return the expected number of reports with everyone after these rounds."""
         return self._moved(self.begun(rounds)[:, None].astype(np.float64), rounds)
 
     def begun(self, rounds: int) -> Bools:
-        """Whose report there is: those of people who were away in the first round are dropped."""
+        """Return whose report there is: people away in the first round drop theirs."""
         away = self.away_in(0) if rounds else None
         return np.ones(self.n, bool) if away is None else ~away
 
     def reference(self, rounds: int) -> Doubles:
-        """The law with which everyone's is compared after so many rounds, if all are one crowd."""
+        """Return the law with which everyone's is compared after these rounds, in one crowd."""
         return self._moved(start(self, np.arange(self.n)), rounds)
 
     def _moved(self, law: Doubles, rounds: int) -> Doubles:
@@ -149,17 +147,17 @@ class Walk:
         return law[:, 0]
 
     def heard(self, block: Doubles) -> Doubles:
-        """The laws of what the curator hears of at the end."""
+        """Restrict the laws to reports that are handed in."""
         return block if self.silent is None else np.where(self.silent[:, None], 0.0, block)
 
     def unheard(self, block: Doubles, doubt: float) -> Doubles | float:
-        """The chance, rounded up, that the curator never hears of a report."""
+        """Return the chance, rounded up, that a report is never handed in."""
         if self.silent is None:
             return 0.0
         return np.asarray(block[self.silent].sum(axis=0) * (1 + doubt))
 
     def of(self, people: NDArray[np.intp]) -> Walk:
-        """The same walk among some people, who talk to nobody else."""
+        """Return the same walk among some people alone."""
         return Walk(
             tuple(graph.subgraph(people) for graph in self.graphs),
             self.laziness,
@@ -168,16 +166,16 @@ class Walk:
         )
 
     def key(self) -> tuple[object, ...]:
-        """What tells this walk from another one."""
+        """Return a hashable value that tells this walk from another one."""
         tables = (self.away, self.silent)
         bits = tuple(None if each is None else (each.shape, each.tobytes()) for each in tables)
         return self.graphs, self.laziness, bits
 
 
 def start(walk: Walk, own: NDArray[np.intp]) -> Doubles:
-    """Where the reference begins: at a member of the crowd, chosen by degree.
+    """Return the reference's first law: a member of the crowd, chosen by degree.
 
-    Rounds that are all alike keep this law. It is that of someone who hands in, if anyone does.
+    Rounds that are all alike keep it. The member hands in, if anyone does.
     """
     for gone in (walk.silent, None if walk.away is None else ~walk.begun(1)):
         if gone is not None and not gone[own].all():
