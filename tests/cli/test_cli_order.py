@@ -45,7 +45,7 @@ class TestCalibrate:
         assert (found["solved"], found["delta"], found["alpha"]) == ("eps0", 0, 2)
         assert 0.999 < found["value"] <= found["epsilon"] <= 1
 
-    def test_alpha_is_solved_for_like_other_parameters(self, incrowd: Call) -> None:
+    def test_delta_is_solved_for_if_all_else_is_given(self, incrowd: Call) -> None:
         found = told(incrowd(*self.ASKED, "--epsilon", 1, "--eps0", 1, "--format", "json"))
         assert (found["solved"], found["value"]) == ("delta", 0)
 
@@ -125,7 +125,7 @@ class TestAccount:
         table = account(incrowd, [[0, 1, 2]], *silent[:-2]).out
         assert "Nothing is promised about who in a group said what" in table
 
-    def test_order_without_people_has_no_guarantee(self, incrowd: Call) -> None:
+    def test_order_without_people_has_planned_alpha_and_no_lower_bound(self, incrowd: Call) -> None:
         words = ("account", "order-shuffle", "--alpha", 1, "--eps0", 1, "--format", "json")
         assert told(incrowd(*words))["alpha"] == 1.0
         assert told(incrowd(*words, "--view", "everyone"))["alpha"] is None
