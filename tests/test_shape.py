@@ -172,3 +172,22 @@ def test_abstract_bases_and_constructors_are_allowed(code):
     module = types.ModuleType("sample")
     vars(module).update(KRR=randomizers.KRR, Randomizer=Randomizer)
     assert not _recognised(ast.parse(code), module)
+
+
+def _public_methods() -> Iterator[tuple[type, str, Any]]:
+    for name in _modules():
+        for kind in vars(importlib.import_module(name)).values():
+            if isinstance(kind, type) and kind.__module__ == name and kind.__name__[0] != "_":
+                for member, value in vars(kind).items():
+                    function = getattr(value, "__func__", getattr(value, "fget", value))
+                    if inspect.isfunction(function) and not member.startswith("_"):
+                        yield kind, member, function
+
+
+def test_public_method_has_docstring_or_overrides_described_method():
+    bare = [
+        f"{kind.__module__}.{kind.__name__}.{member}"
+        for kind, member, function in _public_methods()
+        if function.__module__ == kind.__module__ and not inspect.getdoc(getattr(kind, member))
+    ]
+    assert not bare

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
-
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
-_Loop = TypeVar("_Loop", bound=Callable[..., Any])
+from incrowd.compiled import compiled
+
 _Ints = NDArray[np.int64]
 _Floats = NDArray[np.float64]
 
 _LANES = 128  # observers that are followed together: their view of everyone stays in the cache
 
 
-def _compiled(loop: _Loop) -> _Loop:
-    return cast(_Loop, numba.njit(cache=True, nogil=True)(loop))
-
-
-@_compiled
+@compiled()
 def accumulate(indptr: _Ints, weights: _Floats) -> _Floats:
     """Return the running sums of weights within each row."""
     upto = np.empty_like(weights)
@@ -32,7 +25,7 @@ def accumulate(indptr: _Ints, weights: _Floats) -> _Floats:
     return upto
 
 
-@_compiled
+@compiled()
 def follow(
     indptr: _Ints, indices: _Ints, upto: _Floats, at: int, draws: _Floats, path: _Ints
 ) -> int:
@@ -54,7 +47,7 @@ def follow(
     return at
 
 
-@_compiled
+@compiled()
 def first_visits(path: _Ints, visits: _Ints, cap: int) -> NDArray[np.bool_]:
     """Tell which visits are among the first ``cap`` of their person; ``visits`` counts on."""
     among = np.empty(path.size, dtype=np.bool_)
@@ -64,7 +57,7 @@ def first_visits(path: _Ints, visits: _Ints, cap: int) -> NDArray[np.bool_]:
     return among
 
 
-@_compiled
+@compiled()
 def _share(
     order: _Ints, first: _Ints, observer: int, place: int, begun: int, steps: int, published: bool
 ) -> float:
@@ -78,7 +71,7 @@ def _share(
     return 1.0 / max((order[place] if visited else steps) - begun - 1, 1)
 
 
-@_compiled
+@compiled()
 def observe_all(
     path: NDArray[np.int32], order: _Ints, first: _Ints, published: bool, out: _Floats
 ) -> None:

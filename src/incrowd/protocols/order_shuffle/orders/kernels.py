@@ -21,7 +21,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from incrowd.protocols.order_shuffle.compiled import compiled
+from incrowd.compiled import compiled
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -34,7 +34,7 @@ _CONTEST = 16
 _SEED = 88172645463325252
 
 
-@compiled
+@compiled()
 def breadth_first(
     roots: IntArray,
     own: IntArray,
@@ -86,7 +86,7 @@ def breadth_first(
     return end
 
 
-@compiled
+@compiled()
 def _apart(start: int, weight: int, middle: int) -> int:
     """Σ|k − middle| over k = start, …, start + weight − 1."""
     inside = middle - start
@@ -98,7 +98,7 @@ def _apart(start: int, weight: int, middle: int) -> int:
     return inside * (inside + 1) // 2 + after * (after + 1) // 2
 
 
-@compiled
+@compiled()
 def measure(
     order: IntArray,
     weights: IntArray,
@@ -140,7 +140,7 @@ def measure(
     return top
 
 
-@compiled
+@compiled()
 def pull(
     order: IntArray,
     weights: IntArray,
@@ -172,7 +172,7 @@ def pull(
         rank += weights[atom]
 
 
-@compiled
+@compiled()
 def _uniform(state: NDArray[np.uint64]) -> float:
     """The next number of Marsaglia's xorshift generator, in [0, 1)."""
     s = state[0]
@@ -183,7 +183,7 @@ def _uniform(state: NDArray[np.uint64]) -> float:
     return float(s >> np.uint64(11)) * 2.0**-53
 
 
-@compiled
+@compiled()
 def anneal(
     order: IntArray,
     people_indptr: IntArray,

@@ -19,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from incrowd.protocols.order_shuffle.compiled import compiled
+from incrowd.compiled import compiled
 
 Codes = NDArray[np.int32]
 Words = NDArray[np.uint64]
@@ -35,7 +35,7 @@ _LOW = np.uint64(255)
 _FULL = np.uint64(2**64 - 1)
 
 
-@compiled
+@compiled()
 def insert(codes: Codes, reverse: Codes) -> None:
     """Write the list, last place first, by insertion: time n + Σ codes."""
     n = codes.size
@@ -46,7 +46,7 @@ def insert(codes: Codes, reverse: Codes) -> None:
         reverse[begin + code] = item
 
 
-@compiled
+@compiled()
 def _bit_places() -> NDArray[np.uint8]:
     """Entry [k, byte]: where the bit of rank k stands in the byte."""
     places = np.zeros((8, 256), dtype=np.uint8)
@@ -59,7 +59,7 @@ def _bit_places() -> NDArray[np.uint8]:
     return places
 
 
-@compiled
+@compiled()
 def fill_slots(codes: Codes, reverse: Codes) -> None:
     """Write the list, last place first, by a tree of free slots: time n·log n."""
     n = codes.size
@@ -106,7 +106,7 @@ def fill_slots(codes: Codes, reverse: Codes) -> None:
         reverse[(word << 6) + np.int64(place)] = item
 
 
-@compiled
+@compiled()
 def _one_in(k: int, words: Words, at: int) -> tuple[bool, int]:
     """True with chance exactly 1/k; and where to read on, or −1 if words ran out."""
     if k == 1:
@@ -122,7 +122,7 @@ def _one_in(k: int, words: Words, at: int) -> tuple[bool, int]:
     return False, -1
 
 
-@compiled
+@compiled()
 def _less(words: Words, at: int, bound: Words) -> tuple[bool, int]:
     """Whether a uniform number of as many words is below ``bound``; words that decide are read."""
     for each in bound:
@@ -135,7 +135,7 @@ def _less(words: Words, at: int, bound: Words) -> tuple[bool, int]:
     return False, at
 
 
-@compiled
+@compiled()
 def _decays(words: Words, at: int, exponent: Words) -> tuple[bool, int]:
     """True with chance exactly e^−γ, for γ = 0.``exponent`` as a binary fraction; no words: γ = 1.
 
@@ -153,7 +153,7 @@ def _decays(words: Words, at: int, exponent: Words) -> tuple[bool, int]:
         k += 1
 
 
-@compiled
+@compiled()
 def exponentials(
     words: Words, first: int, fractions: NDArray[np.uint64], wholes: NDArray[np.int64]
 ) -> tuple[int, int]:

@@ -15,7 +15,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from incrowd.protocols.order_shuffle.compiled import compiled
+from incrowd.compiled import compiled
 
 IntArray = NDArray[np.int64]
 
@@ -25,7 +25,7 @@ _ROUNDING = 16 * _UNIT
 """More than the share by which the logarithm of a factorial, or of x, or a sum of them is off."""
 
 
-@compiled
+@compiled()
 def spreads(indptr: IntArray, members: IntArray, ranks: IntArray, out: IntArray) -> None:
     """Put the sum of |rank − median| over the members of each group into ``out``."""
     for group in range(out.size):
@@ -36,7 +36,7 @@ def spreads(indptr: IntArray, members: IntArray, ranks: IntArray, out: IntArray)
         out[group] = held[half + size % 2 :].sum() - held[:half].sum()
 
 
-@compiled
+@compiled()
 def few_valued(
     indptr: IntArray, members: IntArray, ranks: IntArray, values: int, out: IntArray
 ) -> None:
@@ -65,7 +65,7 @@ def few_valued(
         out[group] = total
 
 
-@compiled
+@compiled()
 def spans(indptr: IntArray, members: IntArray, ranks: IntArray, out: IntArray) -> None:
     """Put the last rank less the first, of each group, into ``out``."""
     for group in range(out.size):
@@ -73,17 +73,17 @@ def spans(indptr: IntArray, members: IntArray, ranks: IntArray, out: IntArray) -
         out[group] = held.max() - held.min()
 
 
-@compiled
+@compiled()
 def _log_factorial(n: int) -> float:
     return math.lgamma(n + 1.0)
 
 
-@compiled
+@compiled()
 def _log_ways(total: int, chosen: int) -> float:
     return _log_factorial(total) - _log_factorial(chosen) - _log_factorial(total - chosen)
 
 
-@compiled
+@compiled()
 def _log_sum(total: int, lost: int, x: float) -> tuple[float, float]:
     """The logarithm of Σ_q C(N − j, q)·x^q·(N − q)!, q = 0 … N − j, and how far it may be off.
 
@@ -124,7 +124,7 @@ def _log_sum(total: int, lost: int, x: float) -> tuple[float, float]:
     return peak + math.log(sum_), _ROUNDING * (off + steps) + 2 * _NEGLIGIBLE
 
 
-@compiled
+@compiled()
 def _log_term(n: int, size: int, lost: int, x: float) -> tuple[float, float]:
     """The logarithm of C(l, j)·C(n − l, j)·U_(l, j)·U_(n − l, j), and how far it may be off."""
     value, off = 0.0, 0.0
@@ -135,7 +135,7 @@ def _log_term(n: int, size: int, lost: int, x: float) -> tuple[float, float]:
     return value, off
 
 
-@compiled
+@compiled()
 def log_lost(n: int, size: int, least: int, x: float) -> float:
     """The logarithm of the chance to lose at least so many of a set, rounded up.
 

@@ -16,20 +16,14 @@ above it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from incrowd.compiled import compiled
+
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
-_Loop = TypeVar("_Loop", bound=Callable[..., Any])
-
-
-def _compiled(loop: _Loop) -> _Loop:
-    return cast(_Loop, numba.njit(cache=True, nogil=True)(loop))
 
 
 _CARRIED = 64
@@ -41,14 +35,14 @@ _DOUBT = 16 * 2.0**-53
 _NEGLIGIBLE = 1e-18
 
 
-@_compiled
+@compiled()
 def _log_chance(total: int, count: int) -> float:
     """The logarithm of Pr[Bin(total, ½) = count]."""
     ways = math.lgamma(total + 1.0) - math.lgamma(count + 1.0) - math.lgamma(total - count + 1.0)
     return ways - total * math.log(2.0)
 
 
-@_compiled
+@compiled()
 def _anchor(total: int, top: int) -> int:
     """The largest count up to ``top`` whose chance is no smaller than a double can hold."""
     if _log_chance(total, top) >= _LEAST_LOG:
@@ -63,7 +57,7 @@ def _anchor(total: int, top: int) -> int:
     return low
 
 
-@_compiled
+@compiled()
 def _list_tails(total: int, low: int, high: int, first: FloatArray, second: FloatArray) -> None:
     """Put G₁ and G₂ of Bin(total, ½) at low…high into the tables, from ``first[0]`` on."""
     top = min(high, total)
@@ -97,7 +91,7 @@ def _list_tails(total: int, low: int, high: int, first: FloatArray, second: Floa
         first[k - low], second[k - low] = tail, tails
 
 
-@_compiled
+@compiled()
 def _carry(first: FloatArray, second: FloatArray, spare: FloatArray, size: int) -> None:
     """Tables of S + 1 from those of S; the lowest entry is lost."""
     for table in (first, second):
@@ -107,7 +101,7 @@ def _carry(first: FloatArray, second: FloatArray, spare: FloatArray, size: int) 
             table[k] = spare[k]
 
 
-@_compiled
+@compiled()
 def curve(
     t: FloatArray,
     growth: FloatArray,
@@ -188,7 +182,7 @@ def curve(
         total += 1
 
 
-@_compiled
+@compiled()
 def attacks(
     begin: int, weight: FloatArray, lost: FloatArray, alpha: float, beta: float, doubt: float
 ) -> tuple[float, float]:
