@@ -8,16 +8,21 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 from pieces import ROOT, first_line, piece, table
 
+from incrowd import survey
 from incrowd.protocols import capabilities
 from incrowd.protocols.api import Protocol
 from incrowd.protocols.registry import PROTOCOLS
 
 SOURCE = ROOT / "src" / "incrowd"
+_SURVEY = ("prepared", "parse", "questions", "people", "pipeline")
 OUTSIDE = ROOT / "tests" / "plugins" / "outside"
 
 
@@ -48,6 +53,34 @@ def protocol_rooms() -> str:
         ("room of a protocol", "had by"),
         [(f"`{name}`", f"{len(homes)}") for name, homes in sorted(shared.items())],
     )
+
+
+@piece
+def survey_pipeline() -> str:
+    """The functions that a survey goes through, in the order in which an example calls them."""
+    called: dict[Callable[..., Any], None] = {}
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        module, name = frame.f_globals.get("__name__", ""), frame.f_code.co_name
+        function = frame.f_globals.get(name)
+        room = module.removeprefix("incrowd.survey.")
+        own = getattr(function, "__code__", None) is frame.f_code
+        if event == "call" and own and room in _SURVEY and not name.startswith("_"):
+            called[function] = None
+
+    sys.setprofile(note)
+    try:
+        survey.load(ROOT / "examples" / "commute.toml")
+    finally:
+        sys.setprofile(None)
+    wide = max(len(each.__name__) for each in called)
+    lines = ["survey.toml"]
+    for each in called:
+        returned = str(each.__annotations__["return"])
+        told = f"{each.__name__:<{wide}}  {each.__module__.removeprefix('incrowd.survey.'):<9}"
+        lines.append(f"  │ {told}  → {returned}")
+    drawn = "\n".join(lines)
+    return f"```text\n{drawn}\n```"
 
 
 @piece

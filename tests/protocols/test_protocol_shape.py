@@ -33,6 +33,7 @@ from incrowd.protocols.check_in import CheckIn
 from incrowd.protocols.local import Local
 from incrowd.protocols.network_shuffle import NetworkShuffle
 from incrowd.protocols.order_shuffle import OrderShuffle, groupings
+from incrowd.protocols.registry import build
 from incrowd.protocols.run import guarantees, make_actors, resolve_task
 from incrowd.protocols.runtime.actor import CURATOR, Message, device, devices
 from incrowd.protocols.runtime.context import Connections, Timing
@@ -80,6 +81,36 @@ every = pytest.mark.parametrize("protocol", BUILT.values(), ids=BUILT)
 def test_protocols_built_here_are_all_that_are_registered():
     assert set(BUILT) == set(PROTOCOLS)
     assert all(type(each) is load(kind) for kind, each in BUILT.items())
+
+
+MEMBERS = {
+    "kind", "collected_type", "randomizer", "n", "views", "helpers", "guarantee", "cost", "collect",
+    "actor", "duration", "subset", "conditional_on", "diagnostics", "simulate",
+}  # fmt: skip
+
+
+def test_interface_has_fifteen_members():
+    named = {*vars(Protocol), *Protocol.__annotations__}
+    assert {each for each in named if not each.startswith("_")} == MEMBERS
+    assert len(MEMBERS) == 15
+
+
+def test_protocol_fields_are_assigned_in_one_place():
+    """A protocol is copied by replace: only the base fills in fields, after their checks."""
+    bases = {
+        base for kind in PROTOCOLS for base in load(kind).__mro__ if issubclass(base, Protocol)
+    }
+    places = [base for base in bases if "__setattr__" in inspect.getsource(base)]
+    assert places == [Protocol]
+    assert inspect.getsource(Protocol).count("__setattr__") == 1
+
+
+@pytest.mark.parametrize("kind", ["local", "shuffle", "check-in", "token-walk"])
+def test_settings_and_randomizer_make_the_same_protocol_again(kind):
+    protocol = BUILT[kind]
+    again = build(kind, settings_of(protocol), protocol.randomizer)
+    assert settings_of(again) == settings_of(protocol)
+    assert again.cost() == protocol.cost()
 
 
 def test_members_are_overridden_by_more_than_one_protocol():

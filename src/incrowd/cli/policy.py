@@ -172,7 +172,7 @@ def _suggested(source: Path) -> _Suggested:
     """Return columns and costs by a schema or a survey file; no data is read."""
     from incrowd.live.policy_write import column_rule, question_columns
     from incrowd.survey.parse import read
-    from incrowd.survey.pipeline import located, protocol_kind
+    from incrowd.survey.pipeline import completed, protocol_kind
     from incrowd.survey.questions import questions_of
     from incrowd.tasks import Schema
     from incrowd.tasks.registry import QUERY
@@ -183,7 +183,7 @@ def _suggested(source: Path) -> _Suggested:
     document = read(source)
     (question,) = questions_of(document, data=False)
     task, kind = question.task, protocol_kind(document, question)
-    budget, usual = located(document, kind).budget, _Suggested({})
+    budget, usual = completed(document, kind).budget, _Suggested({})
     return _Suggested(
         question_columns(task, question.column),
         (kind.kind,),

@@ -75,8 +75,6 @@ class Randomizer(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", om
     epsilon: float
 
     domain: ClassVar[Domain]
-    unknown: ClassVar[str] = "epsilon"
-    """The field that calibration solves for."""
     drawable: ClassVar[bool] = True
     """Whether reports can be drawn; otherwise the randomizer is for accounting only."""
     report_domain: ClassVar[Domain | None] = None

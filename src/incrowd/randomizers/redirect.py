@@ -41,7 +41,6 @@ class Redirect(Randomizer, frozen=True, kw_only=True, tag="redirect"):
     sampling: float
 
     domain: ClassVar[Domain] = "target"
-    unknown: ClassVar[str] = "sampling"
     report_domain: ClassVar[Domain | None] = "target"
     uniform_blanket: ClassVar[bool] = True
 

@@ -99,7 +99,7 @@ def protocol_kind(document: SurveyDocument, question: Question) -> type[Protocol
     return kind
 
 
-def located(document: SurveyDocument, kind: type[Protocol]) -> SurveyDocument:
+def completed(document: SurveyDocument, kind: type[Protocol]) -> SurveyDocument:
     """Return the survey with files named from where they are, and a budget that names its view."""
     settings = document.protocol.without("kind")
     view = document.budget.view or plugin_of(kind).default_view

@@ -42,8 +42,8 @@ from incrowd.survey.people import People, part_of, read_people
 from incrowd.survey.pipeline import (
     PreparedRun,
     Progress,
+    completed,
     goal_of,
-    located,
     prepare,
     protocol_kind,
 )
@@ -229,7 +229,7 @@ def build(document: SurveyDocument, say: Progress, *, people: int | None = None)
     say(f"reading {Path(questions[0].data).name}")
     everyone = read_people(document.folder, questions)
     kind = protocol_kind(document, questions[0])
-    document = located(document, kind)
+    document = completed(document, kind)
     if people is not None:
         with document.origin.located():
             everyone = part_of(everyone, people, document.protocol, settings_type(kind))
@@ -243,7 +243,7 @@ def load_question(path: str | Path, people: int, progress: Progress | None = Non
     document = read(Path(path))
     questions = questions_of(document, data=False)
     kind = protocol_kind(document, questions[0])
-    document, everyone = located(document, kind), People(people)
+    document, everyone = completed(document, kind), People(people)
     return Survey(document, everyone, prepare(document, kind, questions, everyone, say))
 
 
