@@ -38,13 +38,11 @@ class ReportingProtocol(Protocol):
 
     _: KW_ONLY
     n: Annotated[
-        int,
-        setting("people who take part, the victim included", solve="min", check=checks.crowd),
+        int, setting("people who take part, the victim included", solve="min", check=checks.crowd)
     ]
     rounds: Annotated[int, setting("fresh reports from every person", solve="max", least=1)] = 1
 
     def cost(self) -> Cost:
-        """One message per round."""
         rounds = self.rounds
         return Cost(
             rounds=rounds,
@@ -76,7 +74,6 @@ class ReportingProtocol(Protocol):
         return replace(self, n=crowd, rounds=max(1, self.rounds - empty))
 
     def subset(self, people: Sequence[int]) -> Self:
-        """A smaller crowd."""
         return replace(self, n=len(people))
 
     def device(self, kind: type[Reporter], context: ActorContext) -> Reporter:
@@ -100,7 +97,6 @@ class ShufflerProtocol(Protocol):
 
     @property
     def helpers(self) -> tuple[Address, ...]:
-        """The shuffler, and the curator."""
         return (SHUFFLER, CURATOR)
 
     def guarantee(self, view: str = "curator", colluders: Colluders = 0) -> Guarantee:

@@ -52,7 +52,6 @@ class Run:
     """Answers after fewer rounds, where a protocol has them."""
 
     def __repr__(self) -> str:
-        """The result in short, the seed that repeats it, and how many guarantees cover it."""
         return f"Run({self.result!r}, seed = {self.seed}, {len(self.guarantees)} guarantees)"
 
     @property

@@ -91,7 +91,6 @@ class ScrambledKMeans:
     release: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what describes no clustering."""
         for name in ("clusters", "iterations", "dimension", "sources"):
             checks.integer(getattr(self, name), name, 1)
         checks.integer(self.dummies, "dummies", 0)
@@ -214,7 +213,6 @@ class ScrambledKMeans:
         return self._projected(ball * signs)
 
     def _projected(self, points: FloatArray) -> FloatArray:
-        """Points clipped into the box, and scaled to the radius."""
         inside = np.clip(points, self.low, self.high)
         length = np.abs(inside).sum(axis=1, keepdims=True)
         return np.asarray(inside * np.minimum(1.0, self.radius / np.maximum(length, self.radius)))

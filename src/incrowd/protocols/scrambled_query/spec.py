@@ -86,8 +86,7 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable, NoiseStated
         int, setting("people who have a tuple", default="as many as one scrambler takes")
     ] = 0
     targets: Annotated[
-        int,
-        setting("compute nodes that share the cells of each grouping set", default=""),
+        int, setting("compute nodes that share the cells of each grouping set", default="")
     ] = 0
     sampling: Annotated[
         float,
@@ -179,7 +178,6 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable, NoiseStated
         _check_enough(self.n, self.sources)
 
     def _redirected(self) -> Redirect:
-        """The redirected messages of these settings."""
         if not self.targets:
             raise InvalidParameter(
                 "targets must be at least 1: a query needs compute nodes", field="targets"
@@ -242,7 +240,6 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable, NoiseStated
         view: str,
         limits: Any,
     ) -> dict[str, Any]:
-        """Lies, groups and dummies for the budget, unless some of them are given."""
         if "grouping_sets" in given:
             raise InvalidParameter(
                 "grouping_sets follow from the query: leave the key out", field="grouping_sets"
@@ -267,11 +264,7 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable, NoiseStated
             release=given.get("release", 0.0) if "curator" in view_of(view) else 0.0,
             **travel,
         )
-        chosen = {
-            "sampling": found.sampling,
-            "sources": found.sources,
-            "dummies": found.dummies,
-        }
+        chosen = {"sampling": found.sampling, "sources": found.sources, "dummies": found.dummies}
         return {name: value for name, value in chosen.items() if name not in travel}
 
     @property
@@ -336,14 +329,12 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable, NoiseStated
         return aggregate(self.routings, self.people, answers=self.answers, release=self.release)
 
     def drawing(self) -> Drawing:
-        """The plan."""
         plan = self.plan
         return Drawing(plan.svg(), plan.text(), tuple(plan.explain()))
 
     # What is promised.
 
     def guarantee(self, view: str = "network", colluders: Colluders = 0) -> Guarantee:
-        """Against whoever watches the network; see :mod:`.accountant`."""
         from incrowd.protocols.scrambled_query.accountant import query_guarantee
 
         count = check_colluders(colluders, self.people)
@@ -351,7 +342,6 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable, NoiseStated
 
     @property
     def views(self) -> tuple[str, ...]:
-        """An observer; and whoever is shown the result, where it has noise."""
         shown = ("curator", "curator+network") if self.release else ()
         return ("network", *shown)
 
@@ -359,36 +349,30 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable, NoiseStated
 
     @property
     def helpers(self) -> tuple[Address, ...]:
-        """Scramblers and those that stand by, compute nodes, and the curator."""
         from incrowd.protocols.scrambled_query import topology
 
         return (*topology.helpers(self), CURATOR)
 
     def contacts(self, person: int) -> tuple[Address, ...]:
-        """The scramblers that mix a person's messages, or the compute nodes."""
         from incrowd.protocols.scrambled_query import topology
 
         return topology.contacts(self, person)
 
     def default_task(self) -> Task:
-        """The query that the protocol was made for."""
         return self.asked
 
     def collect(self, values: NDArray[Any], seeds: Seeds) -> Collected:
-        """All tuples at once, in memory."""
         from incrowd.protocols.scrambled_query.simulate import collect
 
         check_crowd(self, values)
         return collect(self, values, seeds)
 
     def actor(self, address: Address, context: ActorContext) -> Actor:
-        """One person's device, a scrambler, a compute node, or the curator."""
         from incrowd.protocols.scrambled_query.roles.source import make_actor
 
         return make_actor(self, address, context)
 
     def duration(self, timing: Timing) -> float:
-        """Until the compute nodes have stopped waiting for the last scrambler."""
         from incrowd.protocols.scrambled_query.topology import deadlines
 
         return deadlines(timing).result
@@ -417,7 +401,6 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable, NoiseStated
         )
 
     def cost(self) -> Cost:
-        """What one person sends, and who must help besides."""
         from incrowd.protocols.scrambled_query.cost import cost_of
 
         return cost_of(self)
@@ -425,14 +408,12 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable, NoiseStated
     def diagnostics(
         self, delta: float, guarantee: Guarantee, colluders: Colluders = 0
     ) -> tuple[Fact, ...]:
-        """What a message reveals alone, how many tuples arrive, the load, and older bounds."""
         from incrowd.protocols.scrambled_query.accountant import compared
 
         del guarantee, colluders
         return facts_from(compared(self, delta) | {"unprotected": self.unprotected}, _UPPER)
 
     def run_diagnostics(self, collected: Collected, delta: float) -> tuple[Fact, ...]:
-        """How many tuples stand behind the answer."""
         del delta
         from incrowd.protocols.scrambled_query.cost import Load
 
@@ -466,7 +447,6 @@ def _check_enough(people: int, sources: int) -> None:
 
 
 def _as_query(task: Task) -> Query:
-    """The task, which must say where people's tuples go."""
     if getattr(task, "domain", None) != "target":
         raise InvalidParameter(
             f"task must be a Query such as Query(sql=…, columns=…), got {task!r}"

@@ -75,7 +75,6 @@ class TokenNoise(Channel):
 
     @property
     def most_rounds(self) -> int | None:
-        """The cap."""
         return self.cap
 
     @property
@@ -89,7 +88,6 @@ class TokenNoise(Channel):
         return noise_apart(self.sigma)
 
     def average(self, batch: Batch, crowd: Crowd, seeds: Seeds, number: int) -> FloatArray:
-        """The holder's gradient, if it may still be added, and always the noise."""
         noise = seeds.generator("noise", number).standard_normal(crowd.size)
         return np.asarray(batch.summed(self.clip) + 2 * self.noise.sigma * self.clip * noise)
 
@@ -103,7 +101,6 @@ class TokenNoise(Channel):
         )  # fmt: skip
 
     def guarantee(self, crowd: Crowd, rounds: int) -> Guarantee:
-        """Return the guarantee of the walk against a peer."""
         return self.protocol(crowd, rounds).guarantee("peer")
 
     def stopped(self, crowd: Crowd, rounds: int) -> Guarantee:
@@ -111,7 +108,6 @@ class TokenNoise(Channel):
         return self.protocol(crowd, rounds).cut_short().guarantee("peer")
 
     def describe(self) -> dict[str, Any]:
-        """Clipping length, noise, path and cap."""
         return {"channel": "token"} | asdict(self)
 
 
@@ -136,7 +132,6 @@ class TokenSGD(SGD):
     published: bool = True
 
     def channel(self) -> TokenNoise:
-        """The holder's noisy gradient."""
         return TokenNoise(self.clip, self.sigma, self.path, self.cap, self.published)
 
     def _check(self) -> None:

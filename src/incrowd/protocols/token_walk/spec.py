@@ -23,13 +23,7 @@ from incrowd.blocks import Fact
 from incrowd.errors import InvalidCrowd, InvalidParameter, ProtocolFailed
 from incrowd.graphs.graph import Graph
 from incrowd.privacy.guarantee import Guarantee
-from incrowd.protocols.api import (
-    VIEWS,
-    Colluders,
-    Cost,
-    Protocol,
-    check_colluders,
-)
+from incrowd.protocols.api import VIEWS, Colluders, Cost, Protocol, check_colluders
 from incrowd.protocols.capabilities import NoiseStated, OnGraph, RunDiagnostics, TaskBound
 from incrowd.protocols.expected_error import expected_error
 from incrowd.protocols.named_graph import load_graph
@@ -129,8 +123,7 @@ class TokenWalk(Protocol, OnGraph, TaskBound, NoiseStated, RunDiagnostics):
     ] = "auto"
     published: Annotated[bool, setting("whether everybody is shown the result")] = False
     spread: Annotated[
-        bool,
-        setting("on a ring: everyone adds a little noise, rather than one in n − 1 all of it"),
+        bool, setting("on a ring: everyone adds a little noise, rather than one in n − 1 all of it")
     ] = False
     cap: Annotated[
         int,
@@ -365,23 +358,19 @@ class TokenWalk(Protocol, OnGraph, TaskBound, NoiseStated, RunDiagnostics):
 
     @property
     def views(self) -> tuple[str, ...]:
-        """Those of every protocol, and another participant, alone or helped."""
         return (*VIEWS, "peer", "peer+hub")
 
     @property
     def helpers(self) -> tuple[Address, ...]:
-        """The courier, and the curator."""
         return (COURIER, CURATOR)
 
     def guarantee(self, view: str = "peer", colluders: Colluders = 0) -> Guarantee:
-        """By who looks and what they know; see :mod:`incrowd.protocols.token_walk.accountant`."""
         count = check_colluders(colluders, self.n)
         return accountant.token_guarantee(self, view_of(view), count)
 
     def diagnostics(
         self, delta: float, guarantee: Guarantee, colluders: Colluders = 0
     ) -> tuple[Fact, ...]:
-        """The noise of a contribution, what it reveals alone, and how often one contributes."""
         del guarantee, colluders
         noise = getattr(self.randomizer, "sigma", None)
         alone = accountant.contribution(self.randomizer).epsilon(delta)
@@ -398,7 +387,6 @@ class TokenWalk(Protocol, OnGraph, TaskBound, NoiseStated, RunDiagnostics):
         return min(mean, self.cap) if self.cap else mean
 
     def run_diagnostics(self, collected: Collected, delta: float) -> tuple[Fact, ...]:
-        """How many contributions came home, of how many steps."""
         del delta
         if not isinstance(collected, Carried):
             return ()
@@ -407,7 +395,6 @@ class TokenWalk(Protocol, OnGraph, TaskBound, NoiseStated, RunDiagnostics):
     # What it costs.
 
     def cost(self) -> Cost:
-        """One message per turn, with the whole token in it."""
         turns = self.length * self.tokens
         # Whoever is away is asked in vain.
         asked = turns / self.available
@@ -454,7 +441,6 @@ class TokenWalk(Protocol, OnGraph, TaskBound, NoiseStated, RunDiagnostics):
         return self
 
     def collect(self, values: NDArray[Any], seeds: Seeds) -> Collected:
-        """Walk every token at once, in memory."""
         from incrowd.protocols.token_walk.simulate import collect
 
         check_crowd(self, values)
@@ -504,13 +490,11 @@ class TokenWalk(Protocol, OnGraph, TaskBound, NoiseStated, RunDiagnostics):
         )
 
     def duration(self, timing: Timing) -> float:
-        """Until the walk is over for good, however often somebody was away."""
         from incrowd.protocols.token_walk.roles.relay import walk_seconds
 
         return walk_seconds(self.length, timing) + super().duration(timing)
 
     def actor(self, address: Address, context: ActorContext) -> Actor:
-        """One person's device, the courier, or the curator."""
         from incrowd.protocols.token_walk.roles.device import make_actor
 
         return make_actor(self, address, context)

@@ -54,7 +54,6 @@ class Stage:
     release: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse what is no stage."""
         if self.kind not in get_args(Kind):
             raise InvalidParameter(
                 f"stage {self.name!r}: {checks.did_you_mean(str(self.kind), get_args(Kind))}"

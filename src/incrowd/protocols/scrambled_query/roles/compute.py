@@ -72,7 +72,6 @@ class Compute(QueryActor):
         self._set_state(_ComputeState(_OPEN, {}, OutboxState({})))
 
     def receive(self, message: Message, now: float) -> list[Effect]:
-        """Take in tuples, or the curator's word."""
         if message.sender == CURATOR:
             limit = SHORT + self._places.units
             return self._told(wire.decode(_FROM_CURATOR, message.body, limit), now)

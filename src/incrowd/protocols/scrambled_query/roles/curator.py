@@ -84,7 +84,6 @@ class Curator(QueryActor):
         self._set_state(_CuratorState(clusters))
 
     def receive(self, message: Message, now: float) -> list[Effect]:
-        """Take in a question, an answer, or numbers."""
         sender, places = message.sender, self._places
         person, node = places.person_of(sender), places.node_of(sender)
         if person is not None:
@@ -304,7 +303,6 @@ class Curator(QueryActor):
         return Folded.joined(found)
 
     def _present(self, index: int) -> int:
-        """The number of people in the units that count."""
         units = self._decoded(self._state.counted.get(index, b""))
         if self._places.local:
             return len(units)

@@ -115,7 +115,6 @@ class Scrambler(QueryActor):
         return self._places.compute(self._index, target)
 
     def receive(self, message: Message, now: float) -> list[Effect]:
-        """Take in a message to mix, the curator's word, or that of a compute node."""
         if message.sender == CURATOR:
             return self._told(wire.decode(_FROM_CURATOR, message.body, SHORT), now)
         node = self._places.node_of(message.sender)
@@ -207,7 +206,6 @@ class Scrambler(QueryActor):
         return [Done()]
 
     def state(self) -> bytes:
-        """Received messages, and the parcels that wait for an answer."""
         self._state.intake = None if self._intake is None else self._intake.state()
         return super().state()
 

@@ -86,7 +86,6 @@ class Source(QueryActor):
         self._set_state(_SourceState([], [], OutboxState({})))
 
     def start(self, now: float) -> list[Effect]:
-        """Draw everything, and send it."""
         value = owned(self._value)
         for index in self._places.sets(self._person):
             self._state.posts += self._drawn(index, value)
@@ -95,7 +94,6 @@ class Source(QueryActor):
         return [*sent, *self._go_on(now)]
 
     def receive(self, message: Message, now: float) -> list[Effect]:
-        """Take in an answer, or the curator's word that another scrambler is to have it."""
         if message.sender == CURATOR:
             told = wire.decode(_FROM_CURATOR, message.body, SHORT)
             if isinstance(told, messages.Divert):

@@ -224,7 +224,6 @@ class BlanketProfile(Profile):
     cap: Profile
 
     def delta(self, epsilon: float) -> float:
-        """The bound, or the cap where that is smaller."""
         if checks.number(epsilon, "epsilon") < 0:
             return mirrored(self.delta(-epsilon), epsilon)
         if epsilon >= self.greatest_loss:
@@ -242,7 +241,6 @@ class BlanketProfile(Profile):
         return max(forth, functional(self._scaled.swapped(), crowd, epsilon).upper)
 
     def epsilon(self, delta: float) -> float:
-        """The smallest ε the bound allows at this δ, rounded up."""
         if checks.delta(delta) < _FLOOR:
             raise NumericalFloor(
                 f"delta = {delta!r} is below {_FLOOR}, the least that can be certified",
@@ -265,7 +263,6 @@ class BlanketProfile(Profile):
 
     @property
     def interval(self) -> float:
-        """A share of the deviation."""
         return min(self.deviation / 20, self.cap.interval)
 
     @cached_property

@@ -34,12 +34,10 @@ class Curator(Actor):
         self._came: dict[int, _Arrival] = {}
 
     def start(self, now: float) -> list[Effect]:
-        """Wait for the relay."""
         del now
         return []
 
     def receive(self, message: Message, now: float) -> list[Effect]:
-        """Take in a token, once, and answer every time."""
         del now
         if message.sender != COURIER:
             return []
@@ -96,9 +94,7 @@ class Curator(Actor):
         )
 
     def state(self) -> bytes:
-        """The tokens that are home."""
         return wire.encode(self._came)
 
     def resume(self, state: bytes) -> None:
-        """Continue with the tokens that are home."""
         self._came = msgspec.msgpack.decode(state, type=dict[int, _Arrival])

@@ -132,7 +132,6 @@ class Device(Actor):
         return [Wake(walk_seconds(self._chosen.length, self._context.timing))]
 
     def receive(self, message: Message, now: float) -> list[Effect]:
-        """Fulfil each request of the relay once, and answer every time."""
         del now
         if message.sender != COURIER or self._state.over:
             return []
@@ -146,7 +145,6 @@ class Device(Actor):
         return self._end() if isinstance(asked, messages.Over) else []
 
     def wake(self, now: float) -> list[Effect]:
-        """End: the time of the walk is up."""
         del now
         return self._end()
 
@@ -218,9 +216,7 @@ class Device(Actor):
         return wire.encode(messages.Handed(asked.token, asked.turn, sealed))
 
     def state(self) -> bytes:
-        """The keys, the answers, and the sums that may be asked for again."""
         return wire.encode(self._state)
 
     def resume(self, state: bytes) -> None:
-        """Continue with the same keys and answers."""
         self._state = msgspec.msgpack.decode(state, type=_DeviceState)

@@ -150,12 +150,10 @@ class Relay(Actor):
         self._over = self._was_away = False
 
     def start(self, now: float) -> list[Effect]:
-        """Ask everyone for keys."""
         asked = [each for person in range(self._n) for each in self._restock(person, now)]
         return asked + self._go_on(now)
 
     def receive(self, message: Message, now: float) -> list[Effect]:
-        """Take keys, a token that was handed on, or the curator's word that one is safe."""
         if message.sender == CURATOR:
             arrived = wire.decode(_FROM_CURATOR, message.body, self._limit)
             walks = [] if arrived is None else self._walks[arrived.token : arrived.token + 1]
@@ -427,12 +425,10 @@ class Relay(Actor):
         return drawn
 
     def state(self) -> bytes:
-        """Everyone's keys, every walk, and the requests without an answer."""
         restocks = self._restocks.state()
         return wire.encode(_RelayState(self._people, self._walks, restocks, self._over))
 
     def resume(self, state: bytes) -> None:
-        """Continue with the same draws and the same requests."""
         stored = msgspec.msgpack.decode(state, type=_RelayState)
         self._people, self._walks, self._over = stored.people, stored.walks, stored.over
         self._restocks.resume(stored.restocks)

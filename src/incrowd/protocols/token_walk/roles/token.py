@@ -47,17 +47,14 @@ class Carried(Collected):
 
     @property
     def received(self) -> int:
-        """Contributions that arrived."""
         return self.reports
 
     @property
     def crowds(self) -> tuple[int, ...]:
-        """All contributions as one crowd."""
         return (self.reports,)
 
     @property
     def people(self) -> int:
-        """The size of the crowd."""
         return self.crowd
 
     def estimate(self, randomizer: Randomizer) -> Estimate:

@@ -71,11 +71,9 @@ class HiddenWalkProfile(Profile):
         return RepeatedProfile(SampledProfile(self.one, 1 / others, others / self.n), self.steps)
 
     def delta(self, epsilon: float) -> float:
-        """The composed curve, rounded up."""
         return self.all_steps.delta(epsilon)
 
     def epsilon(self, delta: float) -> float:
-        """The ε of the composed curve, rounded up."""
         return self.all_steps.epsilon(delta)
 
     def lower(self, delta: float) -> float | None:
@@ -95,12 +93,10 @@ class HiddenWalkProfile(Profile):
 
     @property
     def greatest_loss(self) -> float:
-        """Losses add up over the steps."""
         return self.all_steps.greatest_loss
 
     @property
     def interval(self) -> float:
-        """That of the composed curve."""
         return self.all_steps.interval
 
     def _seen(self, width: int) -> tuple[FloatArray, FloatArray, FloatArray]:
