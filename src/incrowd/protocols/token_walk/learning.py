@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 from incrowd import checks
 from incrowd.errors import InvalidParameter
 from incrowd.privacy import Guarantee
+from incrowd.protocols.settings import refuse
 from incrowd.protocols.token_walk.spec import TokenWalk
 from incrowd.randomizers import Gaussian, GaussianVector
 from incrowd.randomizers.base import FloatArray
@@ -60,17 +61,13 @@ class TokenNoise(Channel):
         check_clip(self.clip)
         check_cap(self.cap)
         noise_apart(self.sigma)
-        if self.path not in ("hidden", "public"):
-            raise InvalidParameter(
-                f"path must be hidden or public, got {self.path!r}", field="path"
-            )
+        unknown = self.path not in ("hidden", "public")
+        refuse(unknown, f"path must be hidden or public, got {self.path!r}")
         checks.instance(self.published, bool, "published", "True")
-        if self.path == "public" and self.cap is None:
-            raise InvalidParameter(
-                "cap must be given with a public path: how often one person adds a gradient at "
-                "most",
-                field="cap",
-            )
+        refuse(
+            self.path == "public" and self.cap is None,
+            "cap must be given with a public path: how often one person adds a gradient at most",
+        )
         self.protocol(Crowd(people=3, rate=1 / 3, size=1, one=True), rounds=1)
 
     @property
@@ -141,12 +138,11 @@ class TokenSGD(SGD):
                 raise InvalidParameter("record_norm is for a public path: leave it out")
             return
         for name, kept in (("momentum", self.momentum), ("average", self.average)):
-            if kept:
-                raise InvalidParameter(
-                    f"{name} is not proven with a public path, where only the model itself may "
-                    "travel: leave it out, or hide the path",
-                    field=name,
-                )
+            refuse(
+                kept,
+                f"{name} is not proven with a public path, where only the model itself may travel: "
+                "leave it out, or hide the path",
+            )
         if callable(self.learning_rate):
             raise InvalidParameter(
                 "learning_rate must be a constant with a public path: give a number, or hide the "

@@ -131,21 +131,19 @@ class Relay(Actor):
     """Runs all tokens side by side."""
 
     def __init__(self, protocol: TokenWalk, context: ActorContext) -> None:
-        chosen, timing = protocol, context.timing
-        self._protocol = protocol
-        self._n, self._length, self._cap = chosen.n, chosen.length, chosen.cap
-        self._ring = chosen.topology == "ring"
+        self._protocol, timing = protocol, context.timing
+        self._n, self._length, self._cap = protocol.n, protocol.length, protocol.cap
+        self._ring = protocol.topology == "ring"
         self._weights = None if protocol.graph is None else weights_of(protocol.graph)
         self._limit = messages.limit_of(token_format(protocol))
         self._generator, self._timing = context.generator, timing
         self._begins = timing.settle * timing.round_seconds
         # A part of a lap must not come home: the noise that hides it may not be in it yet.
-        self._last_call = np.inf if self._ring else _last_call(chosen.length, timing)
-        self._ends = walk_seconds(chosen.length, timing)
-        self._people = [_Person() for _ in range(chosen.n)]
-        self._walks = [
-            _TokenState(_WAITING, chosen.n, OutboxState({})) for _ in range(chosen.tokens)
-        ]
+        self._last_call = np.inf if self._ring else _last_call(protocol.length, timing)
+        self._ends = walk_seconds(protocol.length, timing)
+        self._people = [_Person() for _ in range(protocol.n)]
+        tokens = range(protocol.tokens)
+        self._walks = [_TokenState(_WAITING, protocol.n, OutboxState({})) for _ in tokens]
         self._restocks = Outbox(timing.backoff)
         self._over = self._was_away = False
 
@@ -197,8 +195,7 @@ class Relay(Actor):
             if walk.stage == _COUNTED:
                 effects += self._counted(token, walk, now)
         if all(walk.stage == _OVER for walk in self._walks):
-            self._over = True
-            self._restocks = Outbox(self._timing.backoff)
+            self._over, self._restocks = True, Outbox(self._timing.backoff)
             over = wire.encode(messages.Over())
             return [*effects, *(Send(device(each), over) for each in range(self._n)), Done()]
         times: list[float | None] = [self._restocks.due, next_call]
@@ -396,13 +393,13 @@ class Relay(Actor):
 
     def _losses(self, walk: _TokenState, own: list[int]) -> float | None:
         """The largest loss of any pair, if the path may be public and nothing was lost."""
-        chosen, shift = self._protocol, self._protocol.randomizer.normal_shift
+        protocol = self._protocol
         # Of a hidden path nothing must be told that depends on it.
-        hidden = self._ring or chosen.path_known == "hidden"
-        if hidden or len(own) < len(walk.visits) or shift is None:
+        hidden = self._ring or protocol.path_known == "hidden"
+        if hidden or len(own) < len(walk.visits) or protocol.randomizer.normal_shift is None:
             return None
         path = np.array([each.holder for each in walk.visits])
-        return largest_loss(path, self._n, published=chosen.published)
+        return largest_loss(path, self._n, published=protocol.published)
 
     def _draw(self, token: int, walk: _TokenState, which: int, after: int) -> int:
         """The holder after this person, or the first one; nobody if there are too few."""
