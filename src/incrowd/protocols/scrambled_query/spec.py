@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, cast
+from typing import Annotated, Any, ClassVar, Literal, Self, cast
 
 import msgspec
 from numpy.typing import NDArray
@@ -36,21 +36,26 @@ from incrowd.protocols.capabilities import (
 from incrowd.protocols.run import check_crowd
 from incrowd.protocols.runtime.actor import CURATOR, Actor, Address
 from incrowd.protocols.runtime.context import ActorContext, Timing
-from incrowd.protocols.scrambled_query.plan.model import Answers
+from incrowd.protocols.scrambled_query import accountant, simulate, topology
+from incrowd.protocols.scrambled_query.cost import Load, cost_of
+from incrowd.protocols.scrambled_query.plan.model import Answers, Plan, aggregate
 from incrowd.protocols.scrambled_query.release import check_release
+from incrowd.protocols.scrambled_query.roles.source import make_actor
+from incrowd.protocols.scrambled_query.theorems.mechanisms import (
+    CappedScrambler,
+    Flooding,
+    Routing,
+    Scrambler,
+    SomeScrambler,
+)
 from incrowd.protocols.scrambled_query.tuning import Limits, fit
-from incrowd.protocols.settings import setting
+from incrowd.protocols.settings import refuse, setting
 from incrowd.randomizers import Redirect
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomness import Seeds
 from incrowd.tasks.base import Collected, Task
 from incrowd.tasks.query import Query, Tabulated
 from incrowd.views import view_of
-
-if TYPE_CHECKING:
-    from incrowd.protocols.scrambled_query.plan.model import Plan
-    from incrowd.protocols.scrambled_query.theorems.mechanisms import Routing
-
 
 Mode = Literal["scrambler", "capped", "local"]
 """Who hides where a message goes: a scrambler, one that caps each target, or its sender alone."""
@@ -62,8 +67,8 @@ _UPPER = ("local_epsilon", "hoeffding_epsilon", "bennett_epsilon")
 
 
 def _chance(value: float, name: str) -> float:
-    if not 0 <= checks.number(value, name) <= 1:
-        raise InvalidParameter(f"{name} must be between 0 and 1, got {value!r}", field=name)
+    outside = not 0 <= checks.number(value, name) <= 1
+    refuse(outside, f"{name} must be between 0 and 1, got {value!r}")
     return value
 
 
@@ -134,11 +139,8 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable, NoiseStated
 
     def _resolved(self) -> Mapping[str, Any]:
         for name in ("targets", "sources", "dummies", "grouping_sets", "spares"):
-            most = _MOST_SETS if name == "grouping_sets" else _MOST
-            if (whole := getattr(self, name)) > most:
-                raise InvalidParameter(
-                    f"{name} must be at most {most:,}, got {whole:,}", field=name
-                )
+            whole, most = getattr(self, name), _MOST_SETS if name == "grouping_sets" else _MOST
+            refuse(whole > most, f"{name} must be at most {most:,}, got {whole:,}")
         if self.n:
             checks.crowd(self.n)
         self._check_together()
@@ -156,46 +158,30 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable, NoiseStated
 
     def _check_together(self) -> None:
         if self.mode == "local":
-            if self.sources:
-                raise InvalidParameter(
-                    "sources are for scramblers: with mode local there are none", field="sources"
-                )
-            if self.spares:
-                raise InvalidParameter(
-                    "spares are for scramblers: with mode local there are none", field="spares"
-                )
-            if self.targets and self.dummies >= max(2, self.targets):
-                raise InvalidParameter(
-                    f"dummies must be at most targets − 1 = {self.targets - 1} with mode local: "
-                    "each goes to a compute node of its own",
-                    field="dummies",
-                )
-            return
-        if not self.sources:
-            raise InvalidParameter(
-                "sources must be at least 1: a scrambler mixes messages", field="sources"
+            for name in ("sources", "spares"):
+                there = getattr(self, name)
+                refuse(there, f"{name} are for scramblers: with mode local there are none")
+            refuse(
+                self.targets and self.dummies >= max(2, self.targets),
+                f"dummies must be at most targets − 1 = {self.targets - 1} with mode local: each "
+                "goes to a compute node of its own",
             )
+            return
+        refuse(not self.sources, "sources must be at least 1: a scrambler mixes messages")
         _check_enough(self.n, self.sources)
 
     def _redirected(self) -> Redirect:
-        if not self.targets:
-            raise InvalidParameter(
-                "targets must be at least 1: a query needs compute nodes", field="targets"
-            )
+        refuse(not self.targets, "targets must be at least 1: a query needs compute nodes")
         return Redirect(targets=self.targets, sampling=self.sampling)
 
     def _check_randomizer(self, randomizer: Randomizer) -> None:
         if randomizer.domain == "target":
-            if randomizer != self._redirected():
-                raise InvalidParameter(
-                    "sampling and the randomizer both say how often people lie", field="sampling"
-                )
-        elif self.grouping_sets > 1:
-            raise InvalidParameter(
-                "grouping_sets must be 1 with a randomizer other than sampling",
-                field="grouping_sets",
-            )
-        elif self.sampling or self.mode != "scrambler":
+            twice = randomizer != self._redirected()
+            refuse(twice, "sampling and the randomizer both say how often people lie")
+            return
+        several = self.grouping_sets > 1
+        refuse(several, "grouping_sets must be 1 with a randomizer other than sampling")
+        if self.sampling or self.mode != "scrambler":
             raise InvalidParameter(
                 "randomizer is for mode scrambler without sampling, which says the same: its "
                 "reports are mixed with dummies of its own blanket"
@@ -240,10 +226,8 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable, NoiseStated
         view: str,
         limits: Any,
     ) -> dict[str, Any]:
-        if "grouping_sets" in given:
-            raise InvalidParameter(
-                "grouping_sets follow from the query: leave the key out", field="grouping_sets"
-            )
+        told = "grouping_sets" in given
+        refuse(told, "grouping_sets follow from the query: leave the key out")
         travel = {name: given[name] for name in ("sampling", "sources", "dummies") if name in given}
         if len(travel) == 3 or given.get("mode", "scrambler") != "scrambler":
             if limits != Limits():
@@ -253,9 +237,8 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable, NoiseStated
                 )
             return {}
         _check_enough(people, given.get("sources", 0))
-        query = _as_query(task)
         found = fit(
-            [min(given.get("targets", 1), each.cells) for each in query.sets],
+            [min(given.get("targets", 1), each.cells) for each in _as_query(task).sets],
             people,
             epsilon=epsilon,
             delta=delta,
@@ -290,24 +273,14 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable, NoiseStated
     @cached_property
     def routings(self) -> tuple[Routing, ...]:
         """What hides where messages go, for each grouping set."""
-        from incrowd.protocols.scrambled_query.theorems.mechanisms import (
-            CappedScrambler,
-            Flooding,
-            Scrambler,
-            SomeScrambler,
-        )
-
         if self.randomizer.domain != "target":
             one = SomeScrambler(self.randomizer, self.sources, self.dummies)
             return (one,) * self.grouping_sets
-        found: list[Routing] = []
-        for targets in self.set_targets:
-            if self.mode == "local":
-                found.append(Flooding(targets, self.sampling, min(self.dummies, targets - 1)))
-            else:
-                kind = CappedScrambler if self.mode == "capped" else Scrambler
-                found.append(kind(targets, self.sampling, *self._mixed))
-        return tuple(found)
+        targets, sampling = self.set_targets, self.sampling
+        if self.mode == "local":
+            return tuple(Flooding(each, sampling, min(self.dummies, each - 1)) for each in targets)
+        kind = CappedScrambler if self.mode == "capped" else Scrambler
+        return tuple(kind(each, sampling, *self._mixed) for each in targets)
 
     @property
     def _mixed(self) -> tuple[int, int]:
@@ -324,8 +297,6 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable, NoiseStated
     @cached_property
     def plan(self) -> Plan:
         """The nodes and clusters of the whole query, from which its privacy follows."""
-        from incrowd.protocols.scrambled_query.plan.model import aggregate
-
         return aggregate(self.routings, self.people, answers=self.answers, release=self.release)
 
     def drawing(self) -> Drawing:
@@ -335,47 +306,34 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable, NoiseStated
     # What is promised.
 
     def guarantee(self, view: str = "network", colluders: Colluders = 0) -> Guarantee:
-        from incrowd.protocols.scrambled_query.accountant import query_guarantee
-
         count = check_colluders(colluders, self.people)
-        return query_guarantee(self, view_of(view), count)
+        return accountant.query_guarantee(self, view_of(view), count)
 
     @property
     def views(self) -> tuple[str, ...]:
-        shown = ("curator", "curator+network") if self.release else ()
-        return ("network", *shown)
+        return ("network", *(("curator", "curator+network") if self.release else ()))
 
     # How it is run.
 
     @property
     def helpers(self) -> tuple[Address, ...]:
-        from incrowd.protocols.scrambled_query import topology
-
         return (*topology.helpers(self), CURATOR)
 
     def contacts(self, person: int) -> tuple[Address, ...]:
-        from incrowd.protocols.scrambled_query import topology
-
         return topology.contacts(self, person)
 
     def default_task(self) -> Task:
         return self.asked
 
     def collect(self, values: NDArray[Any], seeds: Seeds) -> Collected:
-        from incrowd.protocols.scrambled_query.simulate import collect
-
         check_crowd(self, values)
-        return collect(self, values, seeds)
+        return simulate.collect(self, values, seeds)
 
     def actor(self, address: Address, context: ActorContext) -> Actor:
-        from incrowd.protocols.scrambled_query.roles.source import make_actor
-
         return make_actor(self, address, context)
 
     def duration(self, timing: Timing) -> float:
-        from incrowd.protocols.scrambled_query.topology import deadlines
-
-        return deadlines(timing).result
+        return topology.deadlines(timing).result
 
     def conditional_on(self, collected: Collected) -> Self:
         """As many messages as the scramblers really sent.
@@ -401,22 +359,17 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable, NoiseStated
         )
 
     def cost(self) -> Cost:
-        from incrowd.protocols.scrambled_query.cost import cost_of
-
         return cost_of(self)
 
     def diagnostics(
         self, delta: float, guarantee: Guarantee, colluders: Colluders = 0
     ) -> tuple[Fact, ...]:
-        from incrowd.protocols.scrambled_query.accountant import compared
-
         del guarantee, colluders
-        return facts_from(compared(self, delta) | {"unprotected": self.unprotected}, _UPPER)
+        found = accountant.compared(self, delta) | {"unprotected": self.unprotected}
+        return facts_from(found, _UPPER)
 
     def run_diagnostics(self, collected: Collected, delta: float) -> tuple[Fact, ...]:
         del delta
-        from incrowd.protocols.scrambled_query.cost import Load
-
         if not isinstance(collected, Tabulated):
             return ()
         found = {

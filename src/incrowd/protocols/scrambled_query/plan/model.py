@@ -26,6 +26,9 @@ from typing import Literal, NoReturn, get_args
 from incrowd import checks
 from incrowd.errors import InvalidParameter
 from incrowd.privacy.guarantee import Profile
+from incrowd.protocols.scrambled_query.plan import dependency
+from incrowd.protocols.scrambled_query.plan.svg import drawn_as_svg
+from incrowd.protocols.scrambled_query.plan.text import drawn_as_text, explained
 from incrowd.protocols.scrambled_query.theorems.mechanisms import Flooding, Routing
 
 Answers = Literal["all", "one"]
@@ -160,8 +163,6 @@ class Plan:
 
     def profile(self, *, released: bool = False, colluders: int = 0) -> Profile:
         """The curve against an observer of all traffic and, where ``released``, of the result."""
-        from incrowd.protocols.scrambled_query.plan import dependency
-
         return dependency.profile(self, released=released, colluders=colluders)
 
     @property
@@ -179,20 +180,14 @@ class Plan:
 
     def explain(self) -> list[str]:
         """Describe in words what an observer of the network can learn, and why not more."""
-        from incrowd.protocols.scrambled_query.plan.text import explained
-
         return explained(self)
 
     def text(self) -> str:
         """Draw the plan for a terminal of 100 columns."""
-        from incrowd.protocols.scrambled_query.plan.text import drawn_as_text
-
         return drawn_as_text(self)
 
     def svg(self) -> str:
         """Draw the plan as a picture."""
-        from incrowd.protocols.scrambled_query.plan.svg import drawn_as_svg
-
         return drawn_as_svg(self)
 
 

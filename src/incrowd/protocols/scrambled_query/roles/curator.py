@@ -256,15 +256,15 @@ class Curator(QueryActor):
         return [Send(address, wire.encode(messages.Safe())), *self._go_on(now)]
 
     def _possible(self, node: int, part: messages.Part) -> bool:
-        chosen = self._protocol
+        released = self._protocol.release
         try:
             self._form(node).unpack(part.folded)
         except ValueError:
             return False
-        told = 1 + len(self._protocol.asked.measures) if chosen.release else 0
+        told = 1 + len(self._protocol.asked.measures) if released else 0
         if not all(map(np.isfinite, part.noise)) or len(part.noise) != told:
             return False
-        return len(part.traffic) == (0 if chosen.release else 8 * self._places.units)
+        return len(part.traffic) == (0 if released else 8 * self._places.units)
 
     # The result.
 

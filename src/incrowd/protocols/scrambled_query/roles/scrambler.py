@@ -179,11 +179,11 @@ class Scrambler(QueryActor):
 
     def _release(self, now: float) -> list[Effect]:
         """Send all messages and dummies in parcels, permuted: from here on no sender is known."""
-        rng, chosen = self._generator(0), self._protocol
+        rng, query = self._generator(0), self._protocol
         mixed = [messages.posted(each) for each in self._state.held]
         held = np.bincount([target for target, _ in mixed], minlength=self._targets)
-        capped = chosen.mode == "capped"
-        for target in added(self._targets, held, chosen.sources, chosen.dummies, capped, rng):
+        capped = query.mode == "capped"
+        for target in added(self._targets, held, query.sources, query.dummies, capped, rng):
             sealed = self._sealer.seal(self._compute(target), self._records.dummy(rng))
             mixed.append((target, sealed))
         by_target: list[list[bytes]] = [[] for _ in range(self._targets)]
