@@ -100,10 +100,7 @@ class ShufflerProtocol(Protocol):
         return (SHUFFLER, CURATOR)
 
     def guarantee(self, view: str = "curator", colluders: Colluders = 0) -> Guarantee:
-        """Amplified against the curator; ε0 for views with the shuffler.
-
-        With cover, a hub that helps the curator adds nothing.
-        """
+        """Amplified against the curator, and a covered hub; ε0 for views with the shuffler."""
         parties = view_of(view)
         if self.hides_traffic_from(parties):
             alone = self.guarantee("curator", colluders)

@@ -102,12 +102,8 @@ def build(
 ) -> Protocol:
     """Build a protocol from plain settings: the only place that does.
 
-    Args:
-        kind: The protocol, or its name.
-        settings: Values of its settings, and names of its sources.
-        randomizer: None where the settings state the noise.
-        sources: Inputs that are at hand already, in place of those that the settings name.
-
+    ``settings`` name its sources too; ``sources`` are those that are at hand already. The
+    randomizer is None where the settings state the noise.
     """
     # Loaded with what describes settings, which declarations alone do without.
     import msgspec
@@ -136,10 +132,7 @@ def plugin_of(protocol: Protocol | type[Protocol]) -> ProtocolPlugin:
 
 
 def answered_tasks(kind: str) -> tuple[str, ...]:
-    """Tasks of survey files that a protocol answers.
-
-    It has a randomizer for their values, and collects what they estimate from.
-    """
+    """Tasks of survey files whose values a protocol randomizes, and collects to estimate from."""
     # Loaded with all that holds answers, which declarations alone do without.
     from incrowd.tasks.registry import TASKS, survey_tasks
 

@@ -113,7 +113,6 @@ class Load:
 
 
 def _answering(protocol: ScrambledQuery) -> list[int]:
-    """The number of people who answer each grouping set."""
     sets = len(protocol.set_targets)
     if protocol.answers == "all":
         return [protocol.people] * sets

@@ -37,8 +37,7 @@ from incrowd.views import view_of
 
 FloatArray = NDArray[np.float64]
 
-_STEPS: Final = 1 << 20
-"""The radius in steps."""
+_STEPS: Final = 1 << 20  # the radius in steps
 _IN_COUNTS: Final = 2
 _ROWS: Final = 8192
 _VIEWS: Final = frozenset({"network", "hub", "curator"})
@@ -236,7 +235,6 @@ class ScrambledKMeans:
     def _folded(
         self, steps: NDArray[np.int32], wanted: NDArray[np.int64], real: NDArray[np.intp]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Counts and exact sums of the points that came."""
         count = np.bincount(wanted[real], minlength=self.clusters)
         total = np.zeros((self.clusters, self.dimension), np.int64)
         for rows in _slices(real.size):

@@ -31,10 +31,8 @@ from incrowd.errors import InvalidEpsilon, InvalidQuery
 from incrowd.tasks.query import Folded, Query
 from incrowd.tasks.query.grid import Grid
 
-_FINEST: Final = 1 << 20
-"""ε is a multiple of one over this."""
-_IN_COUNTS: Final = 2
-"""Cells whose count changes with one record, by one each."""
+_FINEST: Final = 1 << 20  # ε is a multiple of one over this
+_IN_COUNTS: Final = 2  # cells whose count changes with one record, by one each
 
 
 @dataclass(frozen=True)

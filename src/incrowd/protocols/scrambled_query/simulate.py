@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 
 Counts = NDArray[np.int64]
 
-_BLOCK = 1 << 17
-"""People who send at a time, so that their numbers stay in the cache."""
+_BLOCK = 1 << 17  # people who send at a time, so that their numbers stay in the cache
 _CHOICES = 1 << 22
 """Random numbers that a choice of targets takes at a time, which bounds the memory."""
 
@@ -120,7 +119,6 @@ def _mixed(
     shape: tuple[int, int],
     rng: np.random.Generator,
 ) -> Counts:
-    """The messages from each scrambler to each compute node."""
     groups, targets = shape
     counts = np.bincount(senders * targets + sent, minlength=groups * targets).reshape(shape)
     counts += _uniform(protocol.sources - counts.sum(axis=1), targets, rng)

@@ -41,13 +41,7 @@ from incrowd.protocols.scrambled_query.cost import Load, cost_of
 from incrowd.protocols.scrambled_query.plan.model import Answers, Plan, aggregate
 from incrowd.protocols.scrambled_query.release import check_release
 from incrowd.protocols.scrambled_query.roles.source import make_actor
-from incrowd.protocols.scrambled_query.theorems.mechanisms import (
-    CappedScrambler,
-    Flooding,
-    Routing,
-    Scrambler,
-    SomeScrambler,
-)
+from incrowd.protocols.scrambled_query.theorems import mechanisms
 from incrowd.protocols.scrambled_query.tuning import Limits, fit
 from incrowd.protocols.settings import refuse, setting
 from incrowd.randomizers import Redirect
@@ -271,15 +265,17 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable, NoiseStated
         return Redirect(targets=self.set_targets[index], sampling=self.sampling)
 
     @cached_property
-    def routings(self) -> tuple[Routing, ...]:
+    def routings(self) -> tuple[mechanisms.Routing, ...]:
         """What hides where messages go, for each grouping set."""
         if self.randomizer.domain != "target":
-            one = SomeScrambler(self.randomizer, self.sources, self.dummies)
+            one = mechanisms.SomeScrambler(self.randomizer, self.sources, self.dummies)
             return (one,) * self.grouping_sets
         targets, sampling = self.set_targets, self.sampling
         if self.mode == "local":
-            return tuple(Flooding(each, sampling, min(self.dummies, each - 1)) for each in targets)
-        kind = CappedScrambler if self.mode == "capped" else Scrambler
+            flood = mechanisms.Flooding
+            return tuple(flood(each, sampling, min(self.dummies, each - 1)) for each in targets)
+        capped = self.mode == "capped"
+        kind = mechanisms.CappedScrambler if capped else mechanisms.Scrambler
         return tuple(kind(each, sampling, *self._mixed) for each in targets)
 
     @property

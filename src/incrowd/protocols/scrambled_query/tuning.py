@@ -37,8 +37,7 @@ from incrowd.randomizers import Redirect
 CHANNELS = 1000
 """Default for the connections that a scrambler on a person's device can keep open."""
 _STEPS = 10_000
-_MOST = 10_000_000
-"""Dummies of one scrambler."""
+_MOST = 10_000_000  # dummies of one scrambler
 _ROUND = 1e-8
 """A share of the budget that is left, so that ε is within it wherever it is rounded up."""
 _TINY, _FAR = 1e-300, -20.0

@@ -27,14 +27,10 @@ from incrowd.privacy.least import LeastProfile, LentProfile
 from incrowd.privacy.mechanisms.local import drawing
 from incrowd.privacy.repeated import RepeatedProfile
 from incrowd.privacy.sampled import SampledProfile
+from incrowd.protocols.token_walk.theorems import public_path
 from incrowd.protocols.token_walk.theorems.amplification_by_iteration import IteratedProfile
 from incrowd.protocols.token_walk.theorems.conditional_on_path import loss_profile
 from incrowd.protocols.token_walk.theorems.hidden_path import HiddenWalkProfile
-from incrowd.protocols.token_walk.theorems.public_path import (
-    CuratorSumProfile,
-    LocalWalkProfile,
-    PublicWalkProfile,
-)
 from incrowd.randomizers.base import Randomizer
 from incrowd.views import EVERYONE
 
@@ -149,7 +145,9 @@ def _peer_knowing(walk: TokenWalk, helpers: int, final: bool) -> _Found:
         profile = IteratedProfile(shift, walk.n, walk.cap, helpers, final)
         theorem = "public walk of steps (docs/theory/token_graph.md)"
         return profile, theorem, (_UNIFORM, _TIMED, _CONSTANT, *unseen)
-    profile = _capped(walk, PublicWalkProfile(shift, walk.n, walk.steps, helpers, final))
+    profile = _capped(
+        walk, public_path.PublicWalkProfile(shift, walk.n, walk.steps, helpers, final)
+    )
     return profile, "public walk (docs/theory/token_walk.md)", (_UNIFORM, _FIXED, *unseen)
 
 
@@ -168,7 +166,6 @@ def _ring(walk: TokenWalk, helpers: int) -> _Found:
 
 
 def _final(walk: TokenWalk, *, known: bool) -> _Found:
-    """The view of the final token alone."""
     shift = walk.randomizer.normal_shift
     if walk.topology == "ring":
         return _ring(walk, 0)
@@ -179,7 +176,7 @@ def _final(walk: TokenWalk, *, known: bool) -> _Found:
         most = loss_profile(min(walk.cap, walk.steps) ** 2 / walk.steps, shift)
         if walk.topology == "graph":
             return most, theorem, (_FIXED,)
-        own = CuratorSumProfile(shift, walk.n, walk.steps)
+        own = public_path.CuratorSumProfile(shift, walk.n, walk.steps)
         if walk.cap:
             own = LeastProfile(LentProfile(own), most)
     if known or walk.path_known == "public":
@@ -202,7 +199,6 @@ def _lent(found: _Found) -> _Found:
 
 
 def _everyone(walk: TokenWalk) -> _Found:
-    """The view of every contribution with its owner."""
     one, shift = contribution(walk.randomizer), walk.randomizer.normal_shift
     theorem = "local contributions (docs/theory/token_walk.md)"
     if walk.topology == "ring":
@@ -218,7 +214,7 @@ def _everyone(walk: TokenWalk) -> _Found:
         if shift is not None:
             return loss_profile(walk.cap, shift), theorem, ()
         return ComposedProfile(((one, walk.cap),)), theorem, ()
-    return LocalWalkProfile(one, walk.n, walk.steps, walk.cap), theorem, (_UNIFORM,)
+    return public_path.LocalWalkProfile(one, walk.n, walk.steps, walk.cap), theorem, (_UNIFORM,)
 
 
 def _capped(walk: TokenWalk, profile: Profile) -> Profile:

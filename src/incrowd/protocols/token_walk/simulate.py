@@ -163,8 +163,6 @@ def _second_eigenvalue(graph: Graph) -> float:
 
 @dataclass
 class _Turns:
-    """The contributions to one token, and their number."""
-
     protocol: TokenWalk
     values: NDArray[Any]
     reports: int = 0

@@ -181,7 +181,6 @@ class TokenWalk(Protocol, OnGraph, TaskBound, NoiseStated, RunDiagnostics):
         }
 
     def _counted(self) -> int:
-        """The number of people: counted in the graph where there is one."""
         if self.topology == "graph":
             if self.graph is None:
                 raise InvalidParameter(

@@ -113,7 +113,6 @@ class Plan:
     clusters: tuple[Cluster, ...]
 
     def __post_init__(self) -> None:
-        """Refuse names that are unknown or used twice, cycles, and messages that cannot be."""
         object.__setattr__(self, "stages", tuple(self.stages))
         object.__setattr__(self, "clusters", tuple(self.clusters))
         _check_names([each.name for each in self.stages], "stage")

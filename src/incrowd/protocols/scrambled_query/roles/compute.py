@@ -38,17 +38,13 @@ _FROM_CURATOR = msgspec.msgpack.Decoder(messages.Fold | messages.Safe)
 _FROM_SCRAMBLER = msgspec.msgpack.Decoder(messages.Parcel)
 
 _OPEN, _CLOSED, _FOLDED, _OVER = range(4)
-_WORD = 0
-"""The key of what is told to the curator."""
+_WORD = 0  # the key of what is told to the curator
 
 
 class _Came(msgspec.Struct, array_like=True):
-    id: bytes
-    """Of the message of a person; none for a parcel."""
-    count: int
-    """Number of records that came, real or not."""
-    records: list[bytes]
-    """Those that could be opened."""
+    id: bytes  # of the message of a person; none for a parcel
+    count: int  # number of records that came, real or not
+    records: list[bytes]  # those that could be opened
 
 
 class _ComputeState(msgspec.Struct, array_like=True):

@@ -45,27 +45,21 @@ def _key(kind: int, number: int, person: int = 0) -> int:
 
 
 class _Cluster(msgspec.Struct, array_like=True):
-    holder: Address
-    """The scrambler that may ask for it."""
+    holder: Address  # the scrambler that may ask for it
     granted: bool = False
     present: int = 0
-    due: float = np.inf
-    """The time by which a spare has to answer that it takes it."""
+    due: float = np.inf  # the time by which a spare has to answer that it takes it
     diverted: bool = False
 
 
 class _CuratorState(msgspec.Struct, array_like=True):
     clusters: list[_Cluster]
-    replacing: bool = True
-    """Whether silent scramblers are still to be replaced."""
-    spares: int = 0
-    """Number of spares that were asked."""
+    replacing: bool = True  # whether silent scramblers are still to be replaced
+    spares: int = 0  # number of spares that were asked
     through: dict[int, set[int]] = {}
     """Without scramblers: people whose messages have all arrived, by grouping set."""
-    arrived: dict[int, bytes] = {}
-    """The groups that came, by compute node."""
-    counted: dict[int, bytes] = {}
-    """The groups that count, or people, by grouping set."""
+    arrived: dict[int, bytes] = {}  # the groups that came, by compute node
+    counted: dict[int, bytes] = {}  # the groups that count, or people, by grouping set
     parts: dict[int, messages.Part] = {}
     outbox: OutboxState = msgspec.field(default_factory=lambda: OutboxState({}))
     over: bool = False

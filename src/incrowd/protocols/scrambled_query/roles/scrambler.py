@@ -42,8 +42,7 @@ _FROM_COMPUTE = msgspec.msgpack.Decoder(messages.Stored)
 
 _IDLE, _OPEN, _ASKING, _RELEASING, _OVER = range(5)
 _NONE = -1
-_QUESTION = _NONE
-"""The key of what is asked of the curator; parcels go by their targets."""
+_QUESTION = _NONE  # the key of what is asked of the curator; parcels go by their targets
 
 
 def added(

@@ -60,8 +60,7 @@ def make_actor(protocol: ScrambledQuery, address: Address, context: ActorContext
 
 
 class _Post(msgspec.Struct, array_like=True):
-    index: int
-    """The grouping set."""
+    index: int  # the grouping set
     to: Address
     id: bytes
     body: bytes

@@ -81,11 +81,7 @@ class ScramblerProfile(Profile):
 
     def epsilon(self, delta: float) -> float:
         """The least ε of the bound at this δ, rounded up; infinite below :attr:`floor`."""
-        if checks.delta(delta) < _FLOOR:
-            raise NumericalFloor(
-                f"delta = {delta!r} is below {_FLOOR}, the least that can be certified",
-                field="delta",
-            )
+        check_floor(delta)
         if math.isinf(self.greatest_loss) and self.delta(_GREATEST) > delta:
             return math.inf
         if not self.greatest_loss:
@@ -164,6 +160,13 @@ class ScramblerProfile(Profile):
             return (partial(_two_targets, self, exponent=exponent),)
         attack = partial(_one_target, self, exponent=exponent)
         return partial(attack, swapped=False), partial(attack, swapped=True)
+
+
+def check_floor(delta: float) -> None:
+    """Refuse a δ that is below the least that can be certified."""
+    if checks.delta(delta) < _FLOOR:
+        told = f"delta = {delta!r} is below {_FLOOR}, the least that can be certified"
+        raise NumericalFloor(told, field="delta")
 
 
 def mirrored(there: float, epsilon: float) -> float:

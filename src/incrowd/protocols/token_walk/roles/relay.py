@@ -259,7 +259,6 @@ class Relay(Actor):
         return self._restock(person, now)
 
     def _take_key(self, person: int, now: float) -> tuple[bytes, list[Effect]]:
-        """One of a person's keys, or none for now."""
         keys = self._people[person].keys
         key = keys.pop(0) if keys else b""
         return key, self._restock(person, now) if len(keys) < _LOW else []
