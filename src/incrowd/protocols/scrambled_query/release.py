@@ -80,10 +80,8 @@ def laplace_noise(sensitivity: int, epsilon: float) -> Noise:
 def _exponential_coins(
     part: NDArray[np.int64], whole: int, rng: np.random.Generator
 ) -> NDArray[np.bool_]:
-    """True with chance e^(−part/whole).
-
-    That is the chance of an odd number of draws when the i-th goes on with chance part/(whole·i).
-    """
+    """True with chance e^(−part/whole)."""
+    # The chance of an odd number of draws when the i-th goes on with chance part/(whole·i).
     rounds = np.ones(part.size, np.int64)
     going = np.arange(part.size)
     while going.size:

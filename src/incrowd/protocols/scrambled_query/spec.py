@@ -280,10 +280,8 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable, NoiseStated
 
     @property
     def _mixed(self) -> tuple[int, int]:
-        """People in the fullest group, and the dummies beside them.
-
-        Whom a group misses is replaced by a dummy. What a cap does is only proven for full groups.
-        """
+        """People in the fullest group, and the dummies beside them and for whom it misses."""
+        # What a cap does is only proven for full groups.
         if self.mode == "capped":
             return self.sources, self.dummies
         sets = self.grouping_sets if self.answers == "one" else 1

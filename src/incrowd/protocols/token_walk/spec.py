@@ -334,17 +334,13 @@ class TokenWalk(Protocol, OnGraph, TaskBound, NoiseStated, RunDiagnostics):
         del guarantee, colluders
         noise = getattr(self.randomizer, "sigma", None)
         alone = accountant.contribution(self.randomizer).epsilon(delta)
+        expected = min(self.length / self.n, self.cap or math.inf)
         return (
             Fact("path", self.path_known),
             *(() if noise is None else (Fact("sigma_per_unit", noise),)),
             Fact("contribution_epsilon", alone, "up"),
-            Fact("contributions_expected", self._expected() * self.tokens),
+            Fact("contributions_expected", expected * self.tokens),
         )
-
-    def _expected(self) -> float:
-        """How often one person contributes to a token, or at most that."""
-        mean = self.length / self.n
-        return min(mean, self.cap) if self.cap else mean
 
     def run_diagnostics(self, collected: Collected, delta: float) -> tuple[Fact, ...]:
         del delta
@@ -421,9 +417,8 @@ class TokenWalk(Protocol, OnGraph, TaskBound, NoiseStated, RunDiagnostics):
         everyone = collected.crowd == self.n
         # Every planned step leaves its noise in what comes home, unless it was lost or never taken;
         # and on a graph whoever is away changes where the token goes.
-        lost = collected.noise < self.length * self.tokens or (
-            self.topology == "graph" and not everyone
-        )
+        elsewhere = self.topology == "graph" and not everyone
+        lost = elsewhere or collected.noise < self.length * self.tokens
         people = collected.crowd if self.topology == "complete" else self.n
         whole = everyone and collected.steps == self.length
         losses = collected.losses if whole else None

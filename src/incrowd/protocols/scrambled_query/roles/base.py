@@ -22,12 +22,9 @@ SHORT = 1024
 
 
 class QueryActor(Actor):
-    """An actor that proceeds whenever something happens, and repeats unanswered messages.
+    """An actor that proceeds whenever something happens, and repeats unanswered messages."""
 
-    Its state is a struct with the messages of its ``outbox`` among others.
-    """
-
-    _state: Any
+    _state: Any  # a struct with the messages of its ``outbox`` among others
 
     def __init__(self, protocol: ScrambledQuery, context: ActorContext) -> None:
         self._protocol = protocol

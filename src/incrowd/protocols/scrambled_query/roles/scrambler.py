@@ -135,9 +135,8 @@ class Scrambler(QueryActor):
     def _fits(self, payload: bytes) -> bool:
         """Whether this is a message like all others: one that is not would stand out."""
         if not self._payload_bytes:
-            record = bytes(self._records.nbytes)
-            example = messages.post(0, self._sealer.seal(self._compute(0), record))
-            self._payload_bytes = len(example)
+            sealed = self._sealer.seal(self._compute(0), bytes(self._records.nbytes))
+            self._payload_bytes = len(messages.post(0, sealed))
         return len(payload) == self._payload_bytes and messages.posted(payload)[0] < self._targets
 
     def _told(
