@@ -62,9 +62,9 @@ class ProtocolPlugin(Plugin):
     default_view: str = "curator"
     """Against whom it protects in the first place: the view where none is named."""
     accounting_randomizer: str | None = None
-    """Place of the randomizer where a promise can be stated without any, as ``module:Class``."""
+    """Place of the randomizer where a guarantee can be stated without any, as ``module:Class``."""
     default_delta: float | None = None
-    """The δ of a promise for which none is named; none where one must be."""
+    """The δ of a guarantee for which none is named; none where one must be."""
     exports: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Further public names, such as a learner, and the modules that they are in."""
 

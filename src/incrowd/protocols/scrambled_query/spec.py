@@ -297,7 +297,7 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable, NoiseStated
         plan = self.plan
         return Drawing(plan.svg(), plan.text(), tuple(plan.explain()))
 
-    # What is promised.
+    # What is guaranteed.
 
     def guarantee(self, view: str = "network", colluders: Colluders = 0) -> Guarantee:
         count = check_colluders(colluders, self.people)
@@ -377,7 +377,7 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable, NoiseStated
 
     @property
     def unprotected(self) -> str:
-        """Against whom nothing is promised, and why."""
+        """Parties against whom nothing is guaranteed, and why."""
         told = "nothing is promised against compute nodes, which read tuples in the clear"
         if not self.release:
             told += ", nor against the curator, who gets the answer as it is"

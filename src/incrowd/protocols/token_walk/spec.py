@@ -309,7 +309,7 @@ class TokenWalk(Protocol, OnGraph, TaskBound, NoiseStated, RunDiagnostics):
         """How far apart two contributions of one person can be, in the units of sigma."""
         return 2 * self.lipschitz or self.sensitivity or 1.0
 
-    # What is promised.
+    # What is guaranteed.
 
     @property
     def reads(self) -> bool:
