@@ -108,6 +108,10 @@ class _DeviceState(msgspec.Struct, array_like=True):
     value: tuple[str, list[int], bytes] = ("<i8", [0], b"")
 
 
+def _unpacked(kind: str, shape: list[int], content: bytes) -> NDArray[Any]:
+    return np.frombuffer(content, np.dtype(kind)).reshape(shape)
+
+
 class Device(Actor):
     """Adds its owner's contribution whenever a token comes."""
 
@@ -192,9 +196,7 @@ class Device(Actor):
         if asked.blank:
             drawn = noise_alone(protocol.randomizer, 1, rng, exactly=True)
         else:
-            kind, shape, content = state.value
-            value = np.frombuffer(content, np.dtype(kind)).reshape(shape)
-            drawn = _contribution(protocol, value, turn, rng)
+            drawn = _contribution(protocol, _unpacked(*state.value), turn, rng)
         packed = self._format.pack(total + drawn)
         answer = self._seal(asked, packed)
         # From here on nothing can fail: the key is used up, and the contribution made.
