@@ -16,15 +16,7 @@ if TYPE_CHECKING:
     from incrowd.protocols.api import Cost, Protocol
     from incrowd.protocols.run import Run
 
-__all__ = [
-    "PROTOCOLS",
-    "Cost",
-    "Party",
-    "Protocol",
-    "ProtocolPlugin",
-    "Run",
-    "load",
-]
+__all__ = ["PROTOCOLS", "Cost", "Party", "Protocol", "ProtocolPlugin", "Run", "load"]
 
 __getattr__ = lazy_names(
     __name__,

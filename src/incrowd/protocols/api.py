@@ -113,7 +113,6 @@ class Protocol(ABC):
     """People who take part; 0 where the task will tell."""
 
     def __post_init__(self) -> None:
-        """Check every setting, and fill in those that follow from others."""
         if self.randomizer is not None:
             check_randomizer(self.randomizer)
         self._assign(checked_settings(self))
@@ -140,12 +139,7 @@ class Protocol(ABC):
 
     @abstractmethod
     def guarantee(self, view: str = "curator", colluders: Colluders = 0) -> Guarantee:
-        """Proven bound against this view.
-
-        Raises:
-            NotProven: where nothing is proven.
-
-        """
+        """Proven bound against this view; raises ``NotProven`` where nothing is proven."""
 
     def diagnostics(
         self, delta: float, guarantee: Guarantee, colluders: Colluders = 0

@@ -58,14 +58,7 @@ class Plannable(ABC):
     def planned(
         self, delta: float, *, colluders: Colluders = 0, progress: Progress | None = None
     ) -> Self:
-        """The protocol with everything chosen, and what takes long to compute computed.
-
-        Args:
-            delta: Failure probability that is planned for.
-            colluders: People who help the curator.
-            progress: Told how much of how much is done.
-
-        """
+        """The protocol with everything chosen, and what takes long to compute computed."""
 
 
 def planned(
@@ -209,12 +202,7 @@ class MachineBound(ABC):
 
     @abstractmethod
     def check_live(self) -> None:
-        """Refuse such settings.
-
-        Raises:
-            InvalidParameter: for a setting that devices cannot follow.
-
-        """
+        """Refuse such settings: raises ``InvalidParameter`` where devices cannot follow one."""
 
 
 def check_live(protocol: Protocol) -> None:

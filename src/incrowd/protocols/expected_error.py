@@ -18,8 +18,7 @@ from incrowd.randomizers.base import Randomizer
 from incrowd.tasks.base import as_sampled
 
 _PEOPLE = 4096
-_ENTRIES = 1 << 24
-"""Most entries of a pilot; wider randomizers get fewer people."""
+_ENTRIES = 1 << 24  # most entries of a pilot; wider randomizers get fewer people
 
 
 def expected_error(

@@ -38,13 +38,11 @@ class ReportingProtocol(Protocol):
 
     _: KW_ONLY
     n: Annotated[
-        int,
-        setting("people who take part, the victim included", solve="min", check=checks.crowd),
+        int, setting("people who take part, the victim included", solve="min", check=checks.crowd)
     ]
     rounds: Annotated[int, setting("fresh reports from every person", solve="max", least=1)] = 1
 
     def cost(self) -> Cost:
-        """One message per round."""
         rounds = self.rounds
         return Cost(
             rounds=rounds,
@@ -76,7 +74,6 @@ class ReportingProtocol(Protocol):
         return replace(self, n=crowd, rounds=max(1, self.rounds - empty))
 
     def subset(self, people: Sequence[int]) -> Self:
-        """A smaller crowd."""
         return replace(self, n=len(people))
 
     def device(self, kind: type[Reporter], context: ActorContext) -> Reporter:
@@ -100,14 +97,10 @@ class ShufflerProtocol(Protocol):
 
     @property
     def helpers(self) -> tuple[Address, ...]:
-        """The shuffler, and the curator."""
         return (SHUFFLER, CURATOR)
 
     def guarantee(self, view: str = "curator", colluders: Colluders = 0) -> Guarantee:
-        """Amplified against the curator; ε0 for views with the shuffler.
-
-        With cover, a hub that helps the curator adds nothing.
-        """
+        """Amplified against the curator, and a covered hub; ε0 for views with the shuffler."""
         parties = view_of(view)
         if self.hides_traffic_from(parties):
             alone = self.guarantee("curator", colluders)

@@ -62,9 +62,9 @@ class ProtocolPlugin(Plugin):
     default_view: str = "curator"
     """Against whom it protects in the first place: the view where none is named."""
     accounting_randomizer: str | None = None
-    """Place of the randomizer where a promise can be stated without any, as ``module:Class``."""
+    """Place of the randomizer where a guarantee can be stated without any, as ``module:Class``."""
     default_delta: float | None = None
-    """The δ of a promise for which none is named; none where one must be."""
+    """The δ of a guarantee for which none is named; none where one must be."""
     exports: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Further public names, such as a learner, and the modules that they are in."""
 
@@ -102,12 +102,8 @@ def build(
 ) -> Protocol:
     """Build a protocol from plain settings: the only place that does.
 
-    Args:
-        kind: The protocol, or its name.
-        settings: Values of its settings, and names of its sources.
-        randomizer: None where the settings state the noise.
-        sources: Inputs that are at hand already, in place of those that the settings name.
-
+    ``settings`` name its sources too; ``sources`` are those that are at hand already. The
+    randomizer is None where the settings state the noise.
     """
     # Loaded with what describes settings, which declarations alone do without.
     import msgspec
@@ -136,10 +132,7 @@ def plugin_of(protocol: Protocol | type[Protocol]) -> ProtocolPlugin:
 
 
 def answered_tasks(kind: str) -> tuple[str, ...]:
-    """Tasks of survey files that a protocol answers.
-
-    It has a randomizer for their values, and collects what they estimate from.
-    """
+    """Tasks of survey files whose values a protocol randomizes, and collects to estimate from."""
     # Loaded with all that holds answers, which declarations alone do without.
     from incrowd.tasks.registry import TASKS, survey_tasks
 

@@ -15,14 +15,8 @@ from numpy.typing import NDArray
 from incrowd import checks
 from incrowd.errors import InvalidCrowd, NotProven
 from incrowd.privacy.guarantee import Guarantee
+from incrowd.protocols import capabilities
 from incrowd.protocols.api import Cost, Protocol
-from incrowd.protocols.capabilities import (
-    Anytime,
-    OrderPrivate,
-    SampleCorrected,
-    TaskBound,
-    bound_to,
-)
 from incrowd.protocols.registry import plugin_of
 from incrowd.protocols.runtime.actor import Address, Maker, NullSealer, Sealer, device
 from incrowd.protocols.runtime.context import ActorContext, Timing
@@ -52,7 +46,6 @@ class Run:
     """Answers after fewer rounds, where a protocol has them."""
 
     def __repr__(self) -> str:
-        """The result in short, the seed that repeats it, and how many guarantees cover it."""
         return f"Run({self.result!r}, seed = {self.seed}, {len(self.guarantees)} guarantees)"
 
     @property
@@ -65,7 +58,7 @@ def resolve_task(protocol: Protocol, task: Task | None) -> Task:
     """The task, checked against the randomizer; by default the natural one of its domain."""
     from incrowd.tasks import natural_task
 
-    if task is None and isinstance(protocol, TaskBound):
+    if task is None and isinstance(protocol, capabilities.TaskBound):
         task = protocol.default_task()
     asked = natural_task(protocol.randomizer) if task is None else task
     checks.instance(asked, Task, "task", "Mean(bounds=(0, 1))")
@@ -92,7 +85,7 @@ def guarantees(protocol: Protocol) -> tuple[Guarantee, ...]:
         except NotProven:
             if view == views[-1] and not found:
                 raise
-    if isinstance(protocol, OrderPrivate):
+    if isinstance(protocol, capabilities.OrderPrivate):
         found += [each for view in views if (each := protocol.order_guarantee(view)) is not None]
     return tuple(found)
 
@@ -102,7 +95,7 @@ def simulate(
 ) -> Run:
     """Encode, collect and conclude for a population in memory."""
     asked = resolve_task(protocol, task)
-    ready, seeds = bound_to(protocol, asked), Seeds(seed)
+    ready, seeds = capabilities.bound_to(protocol, asked), Seeds(seed)
     return conclude(ready, ready.collect(asked.encode(values), seeds), asked, seeds.root)
 
 
@@ -136,7 +129,7 @@ def make_actors(
 
 def conclude(protocol: Protocol, collected: Collected, task: Task, seed: int | None) -> Run:
     """Estimate, and state the guarantees of what happened."""
-    if isinstance(protocol, SampleCorrected):
+    if isinstance(protocol, capabilities.SampleCorrected):
         collected = protocol.corrected(collected)
     happened = protocol.conditional_on(collected)
     return Run(
@@ -155,7 +148,7 @@ def _refined(protocol: Protocol, collected: Collected, task: Task) -> Iterator[R
     Beside each stands the protocol as it had been run if only these rounds had been planned: a run
     that was stopped there states all of its planned rounds.
     """
-    if not isinstance(protocol, Anytime):
+    if not isinstance(protocol, capabilities.Anytime):
         return
     held = len(collected.rounds)
     steps = sorted({held, *(m * 10**e for e in range(len(str(held))) for m in (1, 2, 5))})

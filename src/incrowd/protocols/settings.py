@@ -65,6 +65,12 @@ def setting(
     return msgspec.Meta(description=description, extra=extra | {"local": local})
 
 
+def refuse(wrong: object, problem: str) -> None:
+    """Refuse a value that is wrong; the problem begins with the name of its field."""
+    if wrong:
+        raise InvalidParameter(problem, field=problem.partition(" ")[0])
+
+
 def source(description: str, load: Load) -> Any:
     """Describe a field that holds a loaded input, such as a graph; people give its name."""
     extra = {"load": load, "path": True, "default": "none", "local": True}
@@ -178,17 +184,18 @@ def _checked(field: Field, value: Any) -> Any:
         return value
     if field.check is not None:
         return field.check(value, name)
-    if get_origin(field.type) is Literal and value not in get_args(field.type):
-        known = ", ".join(get_args(field.type))
-        raise InvalidParameter(f"{name} must be one of {known}, got {value!r}", field=name)
-    if field.words and isinstance(value, str):
-        raise InvalidParameter(f"{name} must be {field.expected}, got {value!r}", field=name)
+    if get_origin(field.type) is Literal:
+        known = get_args(field.type)
+        refuse(value not in known, f"{name} must be one of {', '.join(known)}, got {value!r}")
+    if field.words:
+        refuse(isinstance(value, str), f"{name} must be {field.expected}, got {value!r}")
     if field.type is bool:
         return checks.instance(value, bool, name, "True")
     if field.type is int:
         return checks.integer(value, name, field.least)
-    if field.type is float and checks.number(value, name) < field.least:
-        raise InvalidParameter(f"{name} must be at least {field.least}, got {value!r}", field=name)
+    if field.type is float:
+        low = checks.number(value, name) < field.least
+        refuse(low, f"{name} must be at least {field.least}, got {value!r}")
     return value
 
 

@@ -20,6 +20,10 @@ from incrowd.privacy import ComposedProfile, Guarantee, LocalProfile
 from incrowd.privacy.guarantee import Profile
 from incrowd.privacy.least import LentProfile
 from incrowd.privacy.pure import PureProfile
+from incrowd.protocols.scrambled_query.bounds import BENNETT, HOEFFDING
+from incrowd.protocols.scrambled_query.cost import Load
+from incrowd.protocols.scrambled_query.theorems.exact import ScramblerProfile
+from incrowd.protocols.scrambled_query.theorems.mechanisms import Scrambler
 
 if TYPE_CHECKING:
     from incrowd.protocols.scrambled_query.spec import ScrambledQuery
@@ -57,21 +61,20 @@ def query_guarantee(query: ScrambledQuery, view: frozenset[str], colluders: int)
     if query.query is not None and query.query.narrowed:
         # A condition on the groups may leave nobody whom the attack could tell apart.
         profile = LentProfile(profile)
-    assumptions = [] if query.mode == "local" else [_HONEST]
-    assumptions += [_SEALED, _ASSIGNED]
-    if sees_result:
-        assumptions.append(_RESULT)
-    if colluders:
-        told = f"{colluders} colluding people tell their tuples and where they sent them"
-        assumptions.append(told)
-    return Guarantee(profile, view, query.plan.theorem, tuple(assumptions), colluders=colluders)
+    told = f"{colluders} colluding people tell their tuples and where they sent them"
+    assumptions = (
+        *(() if query.mode == "local" else (_HONEST,)),
+        *(_SEALED, _ASSIGNED),
+        *((_RESULT,) if sees_result else ()),
+        *((told,) if colluders else ()),
+    )
+    return Guarantee(profile, view, query.plan.theorem, assumptions, colluders=colluders)
 
 
 def _by_sampling_alone(query: ScrambledQuery, view: frozenset[str], colluders: int) -> Guarantee:
     """A scrambler knows where each message goes, but not which ones are redirected."""
-    chosen = query
     if query.randomizer.domain != "target":
-        local: list[Profile] = [LocalProfile(query.randomizer)] * chosen.grouping_sets
+        local: list[Profile] = [LocalProfile(query.randomizer)] * query.grouping_sets
     else:
         redirects = [query.redirect(index) for index in range(len(query.set_targets))]
         if any(math.isinf(each.epsilon) for each in redirects):
@@ -81,10 +84,10 @@ def _by_sampling_alone(query: ScrambledQuery, view: frozenset[str], colluders: i
             )
         # An ε0 of zero tells nothing and cannot be composed.
         local = [PureProfile(each.epsilon, each.kept) for each in redirects if each.epsilon]
-    if chosen.answers == "one":
+    if query.answers == "one":
         local = sorted(local, key=lambda each: each.greatest_loss)[-1:]
     if "curator" in view:
-        local.append(PureProfile(chosen.release))
+        local.append(PureProfile(query.release))
     if not local:
         raise NotProven("every grouping set has one compute node: there is nothing to hide")
     (first, *others) = local
@@ -96,11 +99,6 @@ def _by_sampling_alone(query: ScrambledQuery, view: frozenset[str], colluders: i
 
 def compared(query: ScrambledQuery, delta: float) -> dict[str, Any]:
     """Return ε0 of a message, the share of tuples that arrive, the load, and the older bounds."""
-    from incrowd.protocols.scrambled_query.bounds import BENNETT, HOEFFDING
-    from incrowd.protocols.scrambled_query.cost import Load
-    from incrowd.protocols.scrambled_query.theorems.exact import ScramblerProfile
-    from incrowd.protocols.scrambled_query.theorems.mechanisms import Scrambler
-
     found: dict[str, Any] = Load.of(query).described()
     if query.randomizer.domain != "target":
         return found

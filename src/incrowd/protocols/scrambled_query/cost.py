@@ -71,23 +71,23 @@ class Load:
     @staticmethod
     def of(protocol: ScrambledQuery) -> Load:
         """The load of a query with these parameters."""
-        chosen, targets, answering = protocol, protocol.set_targets, _answering(protocol)
-        groups, scramblers = chosen.groups, chosen.groups * len(targets)
+        targets, answering = protocol.set_targets, _answering(protocol)
+        groups, scramblers = protocol.groups, protocol.groups * len(targets)
         baseline = sum(answering) + sum(targets)
         tuples, consents = _tuples(protocol, answering)
-        if chosen.mode == "local":
+        if protocol.mode == "local":
             received = _flooded(protocol, answering)
             messages, channels = sum(received) + sum(targets), sum(received)
             senders, channels_each, messages_each = max(answering), 0, 0
         else:
-            mixed = [chosen.sources + (chosen.dummies if nodes > 1 else 0) for nodes in targets]
+            mixed = [protocol.sources + (protocol.dummies if nodes > 1 else 0) for nodes in targets]
             received = [groups * each for each in mixed]
             messages = query_messages(
-                targets, chosen.people, chosen.sources, chosen.dummies, chosen.answers
+                targets, protocol.people, protocol.sources, protocol.dummies, protocol.answers
             )
             channels, senders = sum(answering) + groups * sum(targets), groups
-            channels_each = chosen.sources + max(targets)
-            messages_each = chosen.sources + max(mixed)
+            channels_each = protocol.sources + max(targets)
+            messages_each = protocol.sources + max(mixed)
         per_node = [each / nodes for each, nodes in zip(received, targets, strict=True)]
         return Load(
             messages=messages,
@@ -100,7 +100,7 @@ class Load:
             messages_per_compute_node=1 + max(per_node),
             scramblers=scramblers,
             compute_nodes=sum(targets),
-            helpers=scramblers + chosen.spares + sum(targets),
+            helpers=scramblers + protocol.spares + sum(targets),
             tuples=tuples,
             extra_consents=consents,
         )
@@ -113,11 +113,10 @@ class Load:
 
 
 def _answering(protocol: ScrambledQuery) -> list[int]:
-    """The number of people who answer each grouping set."""
-    chosen, sets = protocol, len(protocol.set_targets)
-    if chosen.answers == "all":
-        return [chosen.people] * sets
-    which = set_of(chosen.people, chosen.groups, sets)
+    sets = len(protocol.set_targets)
+    if protocol.answers == "all":
+        return [protocol.people] * sets
+    which = set_of(protocol.people, protocol.groups, sets)
     return [int(each) for each in np.bincount(which, minlength=sets)]
 
 
@@ -141,12 +140,11 @@ def _tuples(
 
 def cost_of(protocol: ScrambledQuery) -> Cost:
     """Return the cost per person, and the helpers; the error depends on the query."""
-    chosen, answering = protocol, _answering(protocol)
+    answering = _answering(protocol)
     # Where only a guarantee is asked for, the target is all that is known of a message.
-    size = protocol.randomizer.report_bytes
-    if protocol.query is not None:
-        size = RecordFormat(protocol.query).nbytes
-    if chosen.mode == "local":
+    query, size = protocol.query, protocol.randomizer.report_bytes
+    size = size if query is None else RecordFormat(query).nbytes
+    if protocol.mode == "local":
         flooded = sum(_flooded(protocol, answering))
         # The curator is told when all messages of a set have arrived.
         told = sum(len(wire.encode(Through(index))) * n for index, n in enumerate(answering))
@@ -156,7 +154,7 @@ def cost_of(protocol: ScrambledQuery) -> Cost:
         octets = messages * wire.envelope_bytes(len(post(0, bytes(size))), 1)
     return Cost(
         rounds=1,
-        messages_per_person=messages / chosen.people,
-        bytes_per_person=octets / chosen.people,
+        messages_per_person=messages / protocol.people,
+        bytes_per_person=octets / protocol.people,
         extra_people=Load.of(protocol).helpers,
     )

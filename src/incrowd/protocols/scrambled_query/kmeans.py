@@ -37,8 +37,7 @@ from incrowd.views import view_of
 
 FloatArray = NDArray[np.float64]
 
-_STEPS: Final = 1 << 20
-"""The radius in steps."""
+_STEPS: Final = 1 << 20  # the radius in steps
 _IN_COUNTS: Final = 2
 _ROWS: Final = 8192
 _VIEWS: Final = frozenset({"network", "hub", "curator"})
@@ -91,7 +90,6 @@ class ScrambledKMeans:
     release: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what describes no clustering."""
         for name in ("clusters", "iterations", "dimension", "sources"):
             checks.integer(getattr(self, name), name, 1)
         checks.integer(self.dummies, "dummies", 0)
@@ -122,9 +120,8 @@ class ScrambledKMeans:
     @cached_property
     def plan(self) -> Plan:
         """The rounds, unrolled."""
-        return plans.kmeans(
-            self.routing, self.n, iterations=self.iterations, release=self.release or 0.0
-        )
+        rounds, release = self.iterations, self.release or 0.0
+        return plans.kmeans(self.routing, self.n, iterations=rounds, release=release)
 
     def guarantee(self, view: str = "curator+network", colluders: int = 0) -> Guarantee:
         """Guarantee against an observer of all traffic, and of centroids with the curator."""
@@ -140,16 +137,14 @@ class ScrambledKMeans:
                 "without a release the centroids are exact, and depend on everybody: set release, "
                 "the ε of their noise in each round"
             )
-        theorem = self.plan.theorem
-        if self.release is None:
-            theorem = "group privacy of everybody at once (docs/theory/plans.md)"
+        grouped = "group privacy of everybody at once (docs/theory/plans.md)"
+        theorem = grouped if self.release is None else self.plan.theorem
         profile = self.plan.profile(released=shown, colluders=colluders)
         return Guarantee(profile, parties, theorem, _ASSUMPTIONS, colluders=colluders)
 
     def simulate(self, points: NDArray[Any], seed: int | None = None) -> Clustering:
         """Run all rounds, for a population in memory."""
-        seeds = Seeds(seed)
-        steps = self._clipped(points)
+        seeds, steps = Seeds(seed), self._clipped(points)
         centroids = self._start(seeds.generator("start"))
         history, tuples, traffic = [centroids], [], []
         for round_ in range(self.iterations):
@@ -200,21 +195,17 @@ class ScrambledKMeans:
         return found
 
     def _start(self, rng: np.random.Generator) -> FloatArray:
-        """Random points of the box, within the radius: never points of the data.
-
-        Where the radius cuts the box off they are uniform in the ball of that radius, as the box
-        would put almost all of them into one direction.
-        """
+        """Random points of the box, within the radius: never points of the data."""
         shape = (self.clusters, self.dimension)
         if self.radius >= self.dimension * max(-self.low, self.high):
             return rng.uniform(self.low, self.high, shape)
+        # Uniform in the ball of the radius: the box would put almost all into one direction.
         gaps = rng.exponential(size=(self.clusters, self.dimension + 1))
         ball = self.radius * gaps[:, 1:] / gaps.sum(axis=1, keepdims=True)
         signs = np.where(rng.random(shape) * (self.high - self.low) < self.high, 1.0, -1.0)
         return self._projected(ball * signs)
 
     def _projected(self, points: FloatArray) -> FloatArray:
-        """Points clipped into the box, and scaled to the radius."""
         inside = np.clip(points, self.low, self.high)
         length = np.abs(inside).sum(axis=1, keepdims=True)
         return np.asarray(inside * np.minimum(1.0, self.radius / np.maximum(length, self.radius)))
@@ -238,7 +229,6 @@ class ScrambledKMeans:
     def _folded(
         self, steps: NDArray[np.int32], wanted: NDArray[np.int64], real: NDArray[np.intp]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Counts and exact sums of the points that came."""
         count = np.bincount(wanted[real], minlength=self.clusters)
         total = np.zeros((self.clusters, self.dimension), np.int64)
         for rows in _slices(real.size):
@@ -254,10 +244,8 @@ class ScrambledKMeans:
         if self.release is None:
             return Noise(0, 1), Noise(0, 1)
         share = 1 / (1 + self.dimension ** (1 / 3))
-        return (
-            laplace_noise(_IN_COUNTS, self.release * share),
-            laplace_noise(2 * _STEPS, self.release * (1 - share)),
-        )
+        counts = laplace_noise(_IN_COUNTS, self.release * share)
+        return counts, laplace_noise(2 * _STEPS, self.release * (1 - share))
 
     def _updated(
         self, before: FloatArray, count: NDArray[np.int64], total: NDArray[np.int64]

@@ -90,10 +90,7 @@ class Diverted(_OfSet, frozen=True):
 
 
 class Through(_OfSet, frozen=True):
-    """From a device without a scrambler to the curator: its messages of a set have arrived.
-
-    At least with every compute node that is there.
-    """
+    """From a device without a scrambler to the curator: what can arrive of a set has arrived."""
 
 
 class Noted(_OfSet, frozen=True):
@@ -113,14 +110,12 @@ class Fold(_OfUnits, frozen=True):
 
 
 class Part(_Message, frozen=True):
-    """From a compute node to the curator: its cells, the noise in them, and the traffic.
-
-    ``traffic`` is empty where something is guaranteed against the curator.
-    """
+    """From a compute node to the curator: its cells, the noise in them, and the traffic."""
 
     folded: bytes
     noise: list[Annotated[float, msgspec.Meta(ge=0)]]
     traffic: bytes
+    """Empty where something is guaranteed against the curator."""
 
 
 class Safe(_Message, frozen=True):
@@ -231,8 +226,7 @@ class FoldedFormat:
         """The numbers; ``ValueError`` when they cannot be those of this number of cells."""
         if len(packed) != self.nbytes:
             raise ValueError("these are the numbers of another part")
-        columns: list[NDArray[Any]] = []
-        at = 0
+        columns, at = list[NDArray[Any]](), 0
         for dtype in self._columns:
             column = np.frombuffer(packed, dtype, self.cells, at)
             if dtype.kind == "f" and not np.isfinite(column).all():

@@ -31,10 +31,8 @@ from incrowd.errors import InvalidEpsilon, InvalidQuery
 from incrowd.tasks.query import Folded, Query
 from incrowd.tasks.query.grid import Grid
 
-_FINEST: Final = 1 << 20
-"""ε is a multiple of one over this."""
-_IN_COUNTS: Final = 2
-"""Cells whose count changes with one record, by one each."""
+_FINEST: Final = 1 << 20  # ε is a multiple of one over this
+_IN_COUNTS: Final = 2  # cells whose count changes with one record, by one each
 
 
 @dataclass(frozen=True)
@@ -82,10 +80,8 @@ def laplace_noise(sensitivity: int, epsilon: float) -> Noise:
 def _exponential_coins(
     part: NDArray[np.int64], whole: int, rng: np.random.Generator
 ) -> NDArray[np.bool_]:
-    """True with chance e^(−part/whole).
-
-    That is the chance of an odd number of draws when the i-th goes on with chance part/(whole·i).
-    """
+    """True with chance e^(−part/whole)."""
+    # The chance of an odd number of draws when the i-th goes on with chance part/(whole·i).
     rounds = np.ones(part.size, np.int64)
     going = np.arange(part.size)
     while going.size:

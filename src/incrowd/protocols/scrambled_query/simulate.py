@@ -33,27 +33,25 @@ if TYPE_CHECKING:
 
 Counts = NDArray[np.int64]
 
-_BLOCK = 1 << 17
-"""People who send at a time, so that their numbers stay in the cache."""
+_BLOCK = 1 << 17  # people who send at a time, so that their numbers stay in the cache
 _CHOICES = 1 << 22
 """Random numbers that a choice of targets takes at a time, which bounds the memory."""
 
 
 def collect(protocol: ScrambledQuery, values: NDArray[Any], seeds: Seeds) -> Tabulated:
     """Return what compute nodes fold and observers count; no one is absent in memory."""
-    query, chosen = protocol.asked, protocol
-    people, sets = len(values), len(query.sets)
+    query, people, sets = protocol.asked, len(values), len(protocol.asked.sets)
     groups = replace(protocol, n=people).groups
-    answers = set_of(people, groups, sets) if chosen.answers == "one" else None
+    answers = set_of(people, groups, sets) if protocol.answers == "one" else None
     folded, noise, traffic, answered = [], [], [], []
     for index, targets in enumerate(protocol.set_targets):
         who = slice(None) if answers is None else answers == index
         sent, found = _sent(protocol, index, values[who], seeds)
         answered.append(len(sent))
         added: tuple[float, ...] = ()
-        if chosen.release:
+        if protocol.release:
             # Everyone's grouping sets share the ε of the noise.
-            epsilon, rng = chosen.release_per_set, seeds.generator("release", index)
+            epsilon, rng = protocol.release_per_set, seeds.generator("release", index)
             found, added = released(found, query, epsilon, rng)
         else:
             rng = seeds.generator("scrambler", index)
@@ -61,7 +59,7 @@ def collect(protocol: ScrambledQuery, values: NDArray[Any], seeds: Seeds) -> Tab
                 senders = group_of(people, groups)[who]
                 traffic.append(_mixed(protocol, sent, senders, (groups, targets), rng))
             else:
-                traffic.append(_flooded(sent, targets, chosen.dummies, rng))
+                traffic.append(_flooded(sent, targets, protocol.dummies, rng))
         noise.append(added)
         folded.append(found)
     present, kept = coverage(protocol, answered)
@@ -121,19 +119,17 @@ def _mixed(
     shape: tuple[int, int],
     rng: np.random.Generator,
 ) -> Counts:
-    """The messages from each scrambler to each compute node."""
-    chosen, (groups, targets) = protocol, shape
+    groups, targets = shape
     counts = np.bincount(senders * targets + sent, minlength=groups * targets).reshape(shape)
-    counts += _uniform(chosen.sources - counts.sum(axis=1), targets, rng)
+    counts += _uniform(protocol.sources - counts.sum(axis=1), targets, rng)
     # To one target nothing is to be hidden, and dummies are of no use.
-    dummies = np.full(groups, chosen.dummies if targets > 1 else 0)
-    if chosen.mode == "capped":
-        return _capped(counts, chosen.sources, dummies, rng)
+    dummies = np.full(groups, protocol.dummies if targets > 1 else 0)
+    if protocol.mode == "capped":
+        return _capped(counts, protocol.sources, dummies, rng)
     return counts + _uniform(dummies, targets, rng)
 
 
 def _uniform(messages: Counts, targets: int, rng: np.random.Generator) -> Counts:
-    """Send this many messages of each scrambler to targets drawn at random."""
     return rng.multinomial(messages, np.full(targets, 1 / targets))
 
 

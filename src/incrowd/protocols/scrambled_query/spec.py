@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, cast
+from typing import Annotated, Any, ClassVar, Literal, Self, cast
 
 import msgspec
 from numpy.typing import NDArray
@@ -36,21 +36,20 @@ from incrowd.protocols.capabilities import (
 from incrowd.protocols.run import check_crowd
 from incrowd.protocols.runtime.actor import CURATOR, Actor, Address
 from incrowd.protocols.runtime.context import ActorContext, Timing
-from incrowd.protocols.scrambled_query.plan.model import Answers
+from incrowd.protocols.scrambled_query import accountant, simulate, topology
+from incrowd.protocols.scrambled_query.cost import Load, cost_of
+from incrowd.protocols.scrambled_query.plan.model import Answers, Plan, aggregate
 from incrowd.protocols.scrambled_query.release import check_release
+from incrowd.protocols.scrambled_query.roles.source import make_actor
+from incrowd.protocols.scrambled_query.theorems import mechanisms
 from incrowd.protocols.scrambled_query.tuning import Limits, fit
-from incrowd.protocols.settings import setting
+from incrowd.protocols.settings import refuse, setting
 from incrowd.randomizers import Redirect
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomness import Seeds
 from incrowd.tasks.base import Collected, Task
 from incrowd.tasks.query import Query, Tabulated
 from incrowd.views import view_of
-
-if TYPE_CHECKING:
-    from incrowd.protocols.scrambled_query.plan.model import Plan
-    from incrowd.protocols.scrambled_query.theorems.mechanisms import Routing
-
 
 Mode = Literal["scrambler", "capped", "local"]
 """Who hides where a message goes: a scrambler, one that caps each target, or its sender alone."""
@@ -62,8 +61,8 @@ _UPPER = ("local_epsilon", "hoeffding_epsilon", "bennett_epsilon")
 
 
 def _chance(value: float, name: str) -> float:
-    if not 0 <= checks.number(value, name) <= 1:
-        raise InvalidParameter(f"{name} must be between 0 and 1, got {value!r}", field=name)
+    outside = not 0 <= checks.number(value, name) <= 1
+    refuse(outside, f"{name} must be between 0 and 1, got {value!r}")
     return value
 
 
@@ -86,8 +85,7 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable, NoiseStated
         int, setting("people who have a tuple", default="as many as one scrambler takes")
     ] = 0
     targets: Annotated[
-        int,
-        setting("compute nodes that share the cells of each grouping set", default=""),
+        int, setting("compute nodes that share the cells of each grouping set", default="")
     ] = 0
     sampling: Annotated[
         float,
@@ -135,11 +133,8 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable, NoiseStated
 
     def _resolved(self) -> Mapping[str, Any]:
         for name in ("targets", "sources", "dummies", "grouping_sets", "spares"):
-            most = _MOST_SETS if name == "grouping_sets" else _MOST
-            if (whole := getattr(self, name)) > most:
-                raise InvalidParameter(
-                    f"{name} must be at most {most:,}, got {whole:,}", field=name
-                )
+            whole, most = getattr(self, name), _MOST_SETS if name == "grouping_sets" else _MOST
+            refuse(whole > most, f"{name} must be at most {most:,}, got {whole:,}")
         if self.n:
             checks.crowd(self.n)
         self._check_together()
@@ -157,47 +152,30 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable, NoiseStated
 
     def _check_together(self) -> None:
         if self.mode == "local":
-            if self.sources:
-                raise InvalidParameter(
-                    "sources are for scramblers: with mode local there are none", field="sources"
-                )
-            if self.spares:
-                raise InvalidParameter(
-                    "spares are for scramblers: with mode local there are none", field="spares"
-                )
-            if self.targets and self.dummies >= max(2, self.targets):
-                raise InvalidParameter(
-                    f"dummies must be at most targets − 1 = {self.targets - 1} with mode local: "
-                    "each goes to a compute node of its own",
-                    field="dummies",
-                )
-            return
-        if not self.sources:
-            raise InvalidParameter(
-                "sources must be at least 1: a scrambler mixes messages", field="sources"
+            for name in ("sources", "spares"):
+                there = getattr(self, name)
+                refuse(there, f"{name} are for scramblers: with mode local there are none")
+            refuse(
+                self.targets and self.dummies >= max(2, self.targets),
+                f"dummies must be at most targets − 1 = {self.targets - 1} with mode local: each "
+                "goes to a compute node of its own",
             )
+            return
+        refuse(not self.sources, "sources must be at least 1: a scrambler mixes messages")
         _check_enough(self.n, self.sources)
 
     def _redirected(self) -> Redirect:
-        """The redirected messages of these settings."""
-        if not self.targets:
-            raise InvalidParameter(
-                "targets must be at least 1: a query needs compute nodes", field="targets"
-            )
+        refuse(not self.targets, "targets must be at least 1: a query needs compute nodes")
         return Redirect(targets=self.targets, sampling=self.sampling)
 
     def _check_randomizer(self, randomizer: Randomizer) -> None:
         if randomizer.domain == "target":
-            if randomizer != self._redirected():
-                raise InvalidParameter(
-                    "sampling and the randomizer both say how often people lie", field="sampling"
-                )
-        elif self.grouping_sets > 1:
-            raise InvalidParameter(
-                "grouping_sets must be 1 with a randomizer other than sampling",
-                field="grouping_sets",
-            )
-        elif self.sampling or self.mode != "scrambler":
+            twice = randomizer != self._redirected()
+            refuse(twice, "sampling and the randomizer both say how often people lie")
+            return
+        several = self.grouping_sets > 1
+        refuse(several, "grouping_sets must be 1 with a randomizer other than sampling")
+        if self.sampling or self.mode != "scrambler":
             raise InvalidParameter(
                 "randomizer is for mode scrambler without sampling, which says the same: its "
                 "reports are mixed with dummies of its own blanket"
@@ -242,11 +220,8 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable, NoiseStated
         view: str,
         limits: Any,
     ) -> dict[str, Any]:
-        """Lies, groups and dummies for the budget, unless some of them are given."""
-        if "grouping_sets" in given:
-            raise InvalidParameter(
-                "grouping_sets follow from the query: leave the key out", field="grouping_sets"
-            )
+        told = "grouping_sets" in given
+        refuse(told, "grouping_sets follow from the query: leave the key out")
         travel = {name: given[name] for name in ("sampling", "sources", "dummies") if name in given}
         if len(travel) == 3 or given.get("mode", "scrambler") != "scrambler":
             if limits != Limits():
@@ -256,9 +231,8 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable, NoiseStated
                 )
             return {}
         _check_enough(people, given.get("sources", 0))
-        query = _as_query(task)
         found = fit(
-            [min(given.get("targets", 1), each.cells) for each in query.sets],
+            [min(given.get("targets", 1), each.cells) for each in _as_query(task).sets],
             people,
             epsilon=epsilon,
             delta=delta,
@@ -267,11 +241,7 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable, NoiseStated
             release=given.get("release", 0.0) if "curator" in view_of(view) else 0.0,
             **travel,
         )
-        chosen = {
-            "sampling": found.sampling,
-            "sources": found.sources,
-            "dummies": found.dummies,
-        }
+        chosen = {"sampling": found.sampling, "sources": found.sources, "dummies": found.dummies}
         return {name: value for name, value in chosen.items() if name not in travel}
 
     @property
@@ -295,33 +265,23 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable, NoiseStated
         return Redirect(targets=self.set_targets[index], sampling=self.sampling)
 
     @cached_property
-    def routings(self) -> tuple[Routing, ...]:
+    def routings(self) -> tuple[mechanisms.Routing, ...]:
         """What hides where messages go, for each grouping set."""
-        from incrowd.protocols.scrambled_query.theorems.mechanisms import (
-            CappedScrambler,
-            Flooding,
-            Scrambler,
-            SomeScrambler,
-        )
-
         if self.randomizer.domain != "target":
-            one = SomeScrambler(self.randomizer, self.sources, self.dummies)
+            one = mechanisms.SomeScrambler(self.randomizer, self.sources, self.dummies)
             return (one,) * self.grouping_sets
-        found: list[Routing] = []
-        for targets in self.set_targets:
-            if self.mode == "local":
-                found.append(Flooding(targets, self.sampling, min(self.dummies, targets - 1)))
-            else:
-                kind = CappedScrambler if self.mode == "capped" else Scrambler
-                found.append(kind(targets, self.sampling, *self._mixed))
-        return tuple(found)
+        targets, sampling = self.set_targets, self.sampling
+        if self.mode == "local":
+            flood = mechanisms.Flooding
+            return tuple(flood(each, sampling, min(self.dummies, each - 1)) for each in targets)
+        capped = self.mode == "capped"
+        kind = mechanisms.CappedScrambler if capped else mechanisms.Scrambler
+        return tuple(kind(each, sampling, *self._mixed) for each in targets)
 
     @property
     def _mixed(self) -> tuple[int, int]:
-        """People in the fullest group, and the dummies beside them.
-
-        Whom a group misses is replaced by a dummy. What a cap does is only proven for full groups.
-        """
+        """People in the fullest group, and the dummies beside them and for whom it misses."""
+        # What a cap does is only proven for full groups.
         if self.mode == "capped":
             return self.sources, self.dummies
         sets = self.grouping_sets if self.answers == "one" else 1
@@ -331,67 +291,43 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable, NoiseStated
     @cached_property
     def plan(self) -> Plan:
         """The nodes and clusters of the whole query, from which its privacy follows."""
-        from incrowd.protocols.scrambled_query.plan.model import aggregate
-
         return aggregate(self.routings, self.people, answers=self.answers, release=self.release)
 
     def drawing(self) -> Drawing:
-        """The plan."""
         plan = self.plan
         return Drawing(plan.svg(), plan.text(), tuple(plan.explain()))
 
-    # What is promised.
+    # What is guaranteed.
 
     def guarantee(self, view: str = "network", colluders: Colluders = 0) -> Guarantee:
-        """Against whoever watches the network; see :mod:`.accountant`."""
-        from incrowd.protocols.scrambled_query.accountant import query_guarantee
-
         count = check_colluders(colluders, self.people)
-        return query_guarantee(self, view_of(view), count)
+        return accountant.query_guarantee(self, view_of(view), count)
 
     @property
     def views(self) -> tuple[str, ...]:
-        """An observer; and whoever is shown the result, where it has noise."""
-        shown = ("curator", "curator+network") if self.release else ()
-        return ("network", *shown)
+        return ("network", *(("curator", "curator+network") if self.release else ()))
 
     # How it is run.
 
     @property
     def helpers(self) -> tuple[Address, ...]:
-        """Scramblers and those that stand by, compute nodes, and the curator."""
-        from incrowd.protocols.scrambled_query import topology
-
         return (*topology.helpers(self), CURATOR)
 
     def contacts(self, person: int) -> tuple[Address, ...]:
-        """The scramblers that mix a person's messages, or the compute nodes."""
-        from incrowd.protocols.scrambled_query import topology
-
         return topology.contacts(self, person)
 
     def default_task(self) -> Task:
-        """The query that the protocol was made for."""
         return self.asked
 
     def collect(self, values: NDArray[Any], seeds: Seeds) -> Collected:
-        """All tuples at once, in memory."""
-        from incrowd.protocols.scrambled_query.simulate import collect
-
         check_crowd(self, values)
-        return collect(self, values, seeds)
+        return simulate.collect(self, values, seeds)
 
     def actor(self, address: Address, context: ActorContext) -> Actor:
-        """One person's device, a scrambler, a compute node, or the curator."""
-        from incrowd.protocols.scrambled_query.roles.source import make_actor
-
         return make_actor(self, address, context)
 
     def duration(self, timing: Timing) -> float:
-        """Until the compute nodes have stopped waiting for the last scrambler."""
-        from incrowd.protocols.scrambled_query.topology import deadlines
-
-        return deadlines(timing).result
+        return topology.deadlines(timing).result
 
     def conditional_on(self, collected: Collected) -> Self:
         """As many messages as the scramblers really sent.
@@ -417,25 +353,17 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable, NoiseStated
         )
 
     def cost(self) -> Cost:
-        """What one person sends, and who must help besides."""
-        from incrowd.protocols.scrambled_query.cost import cost_of
-
         return cost_of(self)
 
     def diagnostics(
         self, delta: float, guarantee: Guarantee, colluders: Colluders = 0
     ) -> tuple[Fact, ...]:
-        """What a message reveals alone, how many tuples arrive, the load, and older bounds."""
-        from incrowd.protocols.scrambled_query.accountant import compared
-
         del guarantee, colluders
-        return facts_from(compared(self, delta) | {"unprotected": self.unprotected}, _UPPER)
+        found = accountant.compared(self, delta) | {"unprotected": self.unprotected}
+        return facts_from(found, _UPPER)
 
     def run_diagnostics(self, collected: Collected, delta: float) -> tuple[Fact, ...]:
-        """How many tuples stand behind the answer."""
         del delta
-        from incrowd.protocols.scrambled_query.cost import Load
-
         if not isinstance(collected, Tabulated):
             return ()
         found = {
@@ -449,7 +377,7 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable, NoiseStated
 
     @property
     def unprotected(self) -> str:
-        """Against whom nothing is promised, and why."""
+        """Parties against whom nothing is guaranteed, and why."""
         told = "nothing is promised against compute nodes, which read tuples in the clear"
         if not self.release:
             told += ", nor against the curator, who gets the answer as it is"
@@ -466,7 +394,6 @@ def _check_enough(people: int, sources: int) -> None:
 
 
 def _as_query(task: Task) -> Query:
-    """The task, which must say where people's tuples go."""
     if getattr(task, "domain", None) != "target":
         raise InvalidParameter(
             f"task must be a Query such as Query(sql=…, columns=…), got {task!r}"

@@ -32,10 +32,7 @@ _DEVICE, _SCRAMBLER, _SPARE, _COMPUTE = "device/", "scrambler/", "spare/", "comp
 
 
 class Deadlines(NamedTuple):
-    """Seconds after the start, by default for a patience of one second.
-
-    None is reached where everybody is there.
-    """
+    """Seconds after the start for a patience of one; none is reached where everybody is there."""
 
     people: float = 0.5
     """People without a scrambler stop waiting for silent compute nodes."""
@@ -85,9 +82,8 @@ class Places:
     @classmethod
     def of(cls, protocol: ScrambledQuery) -> Places:
         """Those of this protocol."""
-        chosen = protocol
-        one = chosen.answers == "one"
-        return cls(chosen.people, chosen.groups, protocol.set_targets, chosen.spares, one)
+        people, groups, one = protocol.people, protocol.groups, protocol.answers == "one"
+        return cls(people, groups, protocol.set_targets, protocol.spares, one)
 
     @property
     def local(self) -> bool:

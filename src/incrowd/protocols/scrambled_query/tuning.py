@@ -20,26 +20,24 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Context
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import msgspec
 import numpy as np
 
 from incrowd import checks
-from incrowd.errors import BudgetInfeasible, InvalidParameter
+from incrowd.errors import BudgetInfeasible
+from incrowd.privacy.guarantee import Profile
 from incrowd.protocols.scrambled_query.cost import query_messages
-from incrowd.protocols.scrambled_query.plan.model import Answers
-from incrowd.protocols.settings import setting
+from incrowd.protocols.scrambled_query.plan.model import Answers, aggregate
+from incrowd.protocols.scrambled_query.theorems.mechanisms import Scrambler
+from incrowd.protocols.settings import refuse, setting
 from incrowd.randomizers import Redirect
-
-if TYPE_CHECKING:
-    from incrowd.privacy.guarantee import Profile
 
 CHANNELS = 1000
 """Default for the connections that a scrambler on a person's device can keep open."""
 _STEPS = 10_000
-_MOST = 10_000_000
-"""Dummies of one scrambler."""
+_MOST = 10_000_000  # dummies of one scrambler
 _ROUND = 1e-8
 """A share of the budget that is left, so that ε is within it wherever it is rounded up."""
 _TINY, _FAR = 1e-300, -20.0
@@ -89,10 +87,7 @@ def fit(
     nodes = tuple(checks.integer(each, "targets", 1) for each in targets)
     crowd, budget = checks.crowd(people, "people"), (checks.epsilon(epsilon), checks.delta(delta))
     asked = _Asked(nodes, crowd, *budget, _checked(limits or Limits()), answers, release)
-    if not nodes:
-        raise InvalidParameter(
-            "targets must name the compute nodes of at least one grouping set", field="targets"
-        )
+    refuse(not nodes, "targets must name the compute nodes of at least one grouping set")
     if sources is None and dummies is None:
         if sampling is None:
             sampling = asked.least_sampling()
@@ -112,10 +107,9 @@ def _checked(limits: Limits) -> Limits:
     checks.integer(limits.channels, "channels", 1)
     if limits.load is not None:
         checks.integer(limits.load, "load", 0)
-    if limits.consents is not None and checks.number(limits.consents, "consents") < 0:
-        raise InvalidParameter(
-            f"consents must not be negative, got {limits.consents!r}", field="consents"
-        )
+    if limits.consents is not None:
+        negative = checks.number(limits.consents, "consents") < 0
+        refuse(negative, f"consents must not be negative, got {limits.consents!r}")
     return limits
 
 
@@ -131,9 +125,6 @@ class _Asked:
 
     def profile(self, sampling: float, sources: int, dummies: int) -> Profile:
         """The curve of these settings, with all grouping sets together."""
-        from incrowd.protocols.scrambled_query.plan.model import aggregate
-        from incrowd.protocols.scrambled_query.theorems.mechanisms import Scrambler
-
         routings = [Scrambler(each, sampling, sources, dummies) for each in self.targets]
         plan = aggregate(routings, self.people, answers=self.answers, release=self.release)
         return plan.profile(released=self.release > 0)
@@ -337,8 +328,6 @@ class _Asked:
 @lru_cache(maxsize=1024)
 def _margin(asked: _Asked, sampling: float, sources: int, dummies: int) -> float:
     """See :meth:`_Asked.margin`; cheap bounds are tried first."""
-    from incrowd.protocols.scrambled_query.theorems.mechanisms import Scrambler
-
     goal, sets = asked.delta, len(asked.targets)
     profiles = [Scrambler(each, sampling, sources, dummies).profile() for each in asked.targets]
     # A set that is too much by itself is too much with others; and guarantees may be added up.

@@ -25,7 +25,12 @@ from incrowd.privacy.gaussian import GaussianProfile
 from incrowd.privacy.guarantee import Profile
 from incrowd.privacy.least import LeastProfile, LentProfile
 from incrowd.privacy.mechanisms.local import drawing
+from incrowd.privacy.repeated import RepeatedProfile
+from incrowd.privacy.sampled import SampledProfile
+from incrowd.protocols.token_walk.theorems import public_path
+from incrowd.protocols.token_walk.theorems.amplification_by_iteration import IteratedProfile
 from incrowd.protocols.token_walk.theorems.conditional_on_path import loss_profile
+from incrowd.protocols.token_walk.theorems.hidden_path import HiddenWalkProfile
 from incrowd.randomizers.base import Randomizer
 from incrowd.views import EVERYONE
 
@@ -67,7 +72,6 @@ def contribution(randomizer: Randomizer) -> Profile:
 
 def token_guarantee(walk: TokenWalk, view: frozenset[str], colluders: int) -> Guarantee:
     """Return the guarantee of a walk against this view with this number of colluding people."""
-    chosen = walk
     strangers = view - _CARRIERS - EVERYONE - {"curator", "peer"}
     if strangers:
         raise NotProven(
@@ -79,44 +83,37 @@ def token_guarantee(walk: TokenWalk, view: frozenset[str], colluders: int) -> Gu
     elif "peer" in view or colluders:
         # Colluders are peers; beside a peer they are all helpers.
         helpers = colluders if "peer" in view else colluders - 1
-        final = chosen.published or "curator" in view
-        known = chosen.path_known == "public" or bool(view & _CARRIERS)
+        final = walk.published or "curator" in view
+        known = walk.path_known == "public" or bool(view & _CARRIERS)
         found = (_peer_knowing if known else _peer)(walk, helpers, final)
     else:
         found = _final(walk, known=bool(view & _CARRIERS))
     profile, theorem, assumptions = found
-    if chosen.tokens > 1:
-        profile = ComposedProfile(((profile, chosen.tokens),))
-    return Guarantee(
-        profile=profile,
-        view=view,
-        theorem=theorem,
-        assumptions=(_HONEST, *assumptions, *drawing(walk.randomizer)),
-        colluders=colluders,
-    )
+    if walk.tokens > 1:
+        profile = ComposedProfile(((profile, walk.tokens),))
+    assumptions = (_HONEST, *assumptions, *drawing(walk.randomizer))
+    return Guarantee(profile, view, theorem, assumptions, colluders=colluders)
 
 
 _Found = tuple[Profile, str, tuple[str, ...]]
 
 
 def _peer(walk: TokenWalk, helpers: int, final: bool) -> _Found:
-    from incrowd.protocols.token_walk.theorems.hidden_path import HiddenWalkProfile
-
-    chosen, one = walk, contribution(walk.randomizer)
-    profile: Profile = HiddenWalkProfile(one, chosen.n, chosen.steps, helpers)
+    one = contribution(walk.randomizer)
+    profile: Profile = HiddenWalkProfile(one, walk.n, walk.steps, helpers)
     if not walk.reads:
         # Of few steps, each with little noise, the curve of a known path may be the lower one.
         profile = LeastProfile(profile, _peer_knowing(walk, helpers, final)[0])
-    away = (_AWAY,) if chosen.available < 1 else ()
+    away = (_AWAY,) if walk.available < 1 else ()
     assumptions = (_UNIFORM, _THERE, _UNSEEN, *away, _TIMED if walk.reads else _FIXED)
     return profile, "hidden path (docs/theory/token_walk.md)", assumptions
 
 
 def _peer_knowing(walk: TokenWalk, helpers: int, final: bool) -> _Found:
-    chosen, shift = walk, walk.randomizer.normal_shift
+    shift = walk.randomizer.normal_shift
     profile: Profile
-    if chosen.topology == "ring":
-        if final and not chosen.published:
+    if walk.topology == "ring":
+        if final and not walk.published:
             raise NotProven(
                 "a participant who is shown the result of a ring can subtract what they saw before "
                 "from it: set published"
@@ -127,80 +124,69 @@ def _peer_knowing(walk: TokenWalk, helpers: int, final: bool) -> _Found:
         # broken walk, carriers of tokens may have kept sums that went no further.
         return _lent(_everyone(walk))
     unseen = () if final else (_UNPUBLISHED,)
-    seen = final == chosen.published and chosen.pair is None
+    seen = final == walk.published and walk.pair is None
     if walk.losses is not None and seen and not (walk.reads or helpers):
         profile = _capped(walk, loss_profile(walk.losses, shift))
         return profile, "realised walk (docs/theory/token_graph.md)", (_FIXED, _PUBLIC, *unseen)
-    if chosen.topology == "graph":
+    if walk.topology == "graph":
         if helpers or walk.graph is None:
             raise NotProven("colluders are not accounted for on a graph: use topology complete")
-        profile = _graph_profile(walk.graph, chosen.pair, shift, chosen.cap, final)
+        profile = _graph_profile(walk.graph, walk.pair, shift, walk.cap, final)
         reads = _CONSTANT if walk.reads else _FIXED
         drawn = "the first holder is drawn uniformly, and each next one by the public weights"
         theorem = "public walk on a graph (docs/theory/token_graph.md)"
         return profile, theorem, (drawn, reads, *unseen)
     if walk.reads:
-        if not chosen.cap:
+        if not walk.cap:
             raise NotProven(
                 "steps that read the token are proven towards those who know its path only where "
                 "each person's are capped: set cap, with a public path"
             )
-        from incrowd.protocols.token_walk.theorems.amplification_by_iteration import IteratedProfile
-
-        profile = IteratedProfile(shift, chosen.n, chosen.cap, helpers, final)
+        profile = IteratedProfile(shift, walk.n, walk.cap, helpers, final)
         theorem = "public walk of steps (docs/theory/token_graph.md)"
         return profile, theorem, (_UNIFORM, _TIMED, _CONSTANT, *unseen)
-    from incrowd.protocols.token_walk.theorems.public_path import PublicWalkProfile
-
-    profile = _capped(walk, PublicWalkProfile(shift, chosen.n, chosen.steps, helpers, final))
+    profile = _capped(
+        walk, public_path.PublicWalkProfile(shift, walk.n, walk.steps, helpers, final)
+    )
     return profile, "public walk (docs/theory/token_walk.md)", (_UNIFORM, _FIXED, *unseen)
 
 
 def _ring(walk: TokenWalk, helpers: int) -> _Found:
-    from incrowd.protocols.token_walk.theorems.ring import Ring
-
-    chosen = walk
     if helpers:
         raise NotProven(
             "two people who stand around somebody on a ring see every contribution between them: "
             "no promise holds against colluders; use topology complete"
         )
-    ring, noise = Ring(chosen.n, chosen.laps, chosen.published, chosen.spread), walk.randomizer
+    ring, noise = walk.ring, walk.randomizer
     histogram = noise.uniform_blanket
     profile = ring.histogram_profile(noise) if histogram else ring.profile(contribution(noise))
     alone = "nobody tells another what they saw of the token"
-    unseen = () if chosen.published else (_UNPUBLISHED,)
+    unseen = () if walk.published else (_UNPUBLISHED,)
     return profile, "ring (docs/theory/token_ring.md)", (_FIXED, alone, *unseen)
 
 
 def _final(walk: TokenWalk, *, known: bool) -> _Found:
-    """The view of the final token alone."""
-    chosen, shift = walk, walk.randomizer.normal_shift
-    if chosen.topology == "ring":
+    shift = walk.randomizer.normal_shift
+    if walk.topology == "ring":
         return _ring(walk, 0)
     theorem = "final token (docs/theory/token_walk.md)"
     own: Profile | None = None
     if shift is not None and not walk.reads and not walk.broken:
         # k²/T of a person who contributes as often as the cap allows, in a sum with T noises.
-        most = loss_profile(min(chosen.cap, chosen.steps) ** 2 / chosen.steps, shift)
-        if chosen.topology == "graph":
+        most = loss_profile(min(walk.cap, walk.steps) ** 2 / walk.steps, shift)
+        if walk.topology == "graph":
             return most, theorem, (_FIXED,)
-        from incrowd.protocols.token_walk.theorems.public_path import CuratorSumProfile
-
-        own = CuratorSumProfile(shift, chosen.n, chosen.steps)
-        if chosen.cap:
+        own = public_path.CuratorSumProfile(shift, walk.n, walk.steps)
+        if walk.cap:
             own = LeastProfile(LentProfile(own), most)
-    if known or chosen.path_known == "public":
+    if known or walk.path_known == "public":
         if own is not None:
             return own, theorem, (_UNIFORM, _FIXED)
         # Beside the path, the final token is a part of what a peer would see.
         return _lent(_peer_knowing(walk, 0, final=True))
-    from incrowd.privacy.repeated import RepeatedProfile
-    from incrowd.privacy.sampled import SampledProfile
-
     # Even a view of every increment, of no participant, is one of random people's increments.
-    step = SampledProfile(contribution(walk.randomizer), 1 / chosen.n)
-    more = RepeatedProfile(step, chosen.steps)
+    step = SampledProfile(contribution(walk.randomizer), 1 / walk.n)
+    more = RepeatedProfile(step, walk.steps)
     if own is not None:
         return LeastProfile(own, more), theorem, (_UNIFORM, _THERE, _UNSEEN, _FIXED)
     theorem = "hidden path (docs/theory/token_walk.md)"
@@ -213,27 +199,22 @@ def _lent(found: _Found) -> _Found:
 
 
 def _everyone(walk: TokenWalk) -> _Found:
-    """The view of every contribution with its owner."""
-    chosen, one = walk, contribution(walk.randomizer)
+    one, shift = contribution(walk.randomizer), walk.randomizer.normal_shift
     theorem = "local contributions (docs/theory/token_walk.md)"
-    if chosen.topology == "ring":
+    if walk.topology == "ring":
         if walk.randomizer.uniform_blanket:
-            return ComposedProfile(((one, chosen.laps),)), theorem, ()
-        if not chosen.spread:
+            return ComposedProfile(((one, walk.laps),)), theorem, ()
+        if not walk.spread:
             raise NotProven(
                 "on a ring where only one in n − 1 adds noise, two neighbours together see a "
                 "contribution in the clear: add spread, or use topology complete"
             )
-        times = chosen.laps * (chosen.n - 1)
-        return loss_profile(times, cast(float, walk.randomizer.normal_shift)), theorem, ()
-    if chosen.topology == "graph":
-        shift = walk.randomizer.normal_shift
+        return loss_profile(walk.laps * (walk.n - 1), cast(float, shift)), theorem, ()
+    if walk.topology == "graph":
         if shift is not None:
-            return loss_profile(chosen.cap, shift), theorem, ()
-        return ComposedProfile(((one, chosen.cap),)), theorem, ()
-    from incrowd.protocols.token_walk.theorems.public_path import LocalWalkProfile
-
-    return LocalWalkProfile(one, chosen.n, chosen.steps, chosen.cap), theorem, (_UNIFORM,)
+            return loss_profile(walk.cap, shift), theorem, ()
+        return ComposedProfile(((one, walk.cap),)), theorem, ()
+    return public_path.LocalWalkProfile(one, walk.n, walk.steps, walk.cap), theorem, (_UNIFORM,)
 
 
 def _capped(walk: TokenWalk, profile: Profile) -> Profile:

@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 from incrowd import checks
 from incrowd.errors import InvalidParameter
 from incrowd.privacy import Guarantee
+from incrowd.protocols.settings import refuse
 from incrowd.protocols.token_walk.spec import TokenWalk
 from incrowd.randomizers import Gaussian, GaussianVector
 from incrowd.randomizers.base import FloatArray
@@ -60,22 +61,17 @@ class TokenNoise(Channel):
         check_clip(self.clip)
         check_cap(self.cap)
         noise_apart(self.sigma)
-        if self.path not in ("hidden", "public"):
-            raise InvalidParameter(
-                f"path must be hidden or public, got {self.path!r}", field="path"
-            )
+        unknown = self.path not in ("hidden", "public")
+        refuse(unknown, f"path must be hidden or public, got {self.path!r}")
         checks.instance(self.published, bool, "published", "True")
-        if self.path == "public" and self.cap is None:
-            raise InvalidParameter(
-                "cap must be given with a public path: how often one person adds a gradient at "
-                "most",
-                field="cap",
-            )
+        refuse(
+            self.path == "public" and self.cap is None,
+            "cap must be given with a public path: how often one person adds a gradient at most",
+        )
         self.protocol(Crowd(people=3, rate=1 / 3, size=1, one=True), rounds=1)
 
     @property
     def most_rounds(self) -> int | None:
-        """The cap."""
         return self.cap
 
     @property
@@ -89,7 +85,6 @@ class TokenNoise(Channel):
         return noise_apart(self.sigma)
 
     def average(self, batch: Batch, crowd: Crowd, seeds: Seeds, number: int) -> FloatArray:
-        """The holder's gradient, if it may still be added, and always the noise."""
         noise = seeds.generator("noise", number).standard_normal(crowd.size)
         return np.asarray(batch.summed(self.clip) + 2 * self.noise.sigma * self.clip * noise)
 
@@ -103,7 +98,6 @@ class TokenNoise(Channel):
         )  # fmt: skip
 
     def guarantee(self, crowd: Crowd, rounds: int) -> Guarantee:
-        """Return the guarantee of the walk against a peer."""
         return self.protocol(crowd, rounds).guarantee("peer")
 
     def stopped(self, crowd: Crowd, rounds: int) -> Guarantee:
@@ -111,7 +105,6 @@ class TokenNoise(Channel):
         return self.protocol(crowd, rounds).cut_short().guarantee("peer")
 
     def describe(self) -> dict[str, Any]:
-        """Clipping length, noise, path and cap."""
         return {"channel": "token"} | asdict(self)
 
 
@@ -136,7 +129,6 @@ class TokenSGD(SGD):
     published: bool = True
 
     def channel(self) -> TokenNoise:
-        """The holder's noisy gradient."""
         return TokenNoise(self.clip, self.sigma, self.path, self.cap, self.published)
 
     def _check(self) -> None:
@@ -146,12 +138,11 @@ class TokenSGD(SGD):
                 raise InvalidParameter("record_norm is for a public path: leave it out")
             return
         for name, kept in (("momentum", self.momentum), ("average", self.average)):
-            if kept:
-                raise InvalidParameter(
-                    f"{name} is not proven with a public path, where only the model itself may "
-                    "travel: leave it out, or hide the path",
-                    field=name,
-                )
+            refuse(
+                kept,
+                f"{name} is not proven with a public path, where only the model itself may travel: "
+                "leave it out, or hide the path",
+            )
         if callable(self.learning_rate):
             raise InvalidParameter(
                 "learning_rate must be a constant with a public path: give a number, or hide the "

@@ -51,68 +51,65 @@ _DENSE = 2000  # people up to whom all eigenvalues are computed
 
 def collect(protocol: TokenWalk, values: NDArray[Any], seeds: Seeds) -> Carried:
     """Return the sum that all tokens bring home; nothing is lost in memory."""
-    chosen, randomizer, graph = protocol, protocol.randomizer, protocol.graph
-    ring = protocol.ring if chosen.topology == "ring" else None
+    randomizer, graph = protocol.randomizer, protocol.graph
+    ring = protocol.ring if protocol.topology == "ring" else None
     # No statement about a hidden path may depend on it.
-    known = not ring and chosen.path_known == "public" and randomizer.normal_shift is not None
+    known = not ring and protocol.path_known == "public" and randomizer.normal_shift is not None
     total: FloatArray = np.zeros(())
     reports, asked, losses = 0, 0, []
-    for token in range(chosen.tokens):
+    for token in range(protocol.tokens):
         rng = seeds.generator("device", token)
-        asked += chosen.length
+        asked += protocol.length
         if ring and not randomizer.uniform_blanket:
             # Everyone in turn: between two noises there is nothing to draw.
-            total = total + _laps(randomizer, values, chosen.laps, rng)
+            total = total + _laps(randomizer, values, protocol.laps, rng)
             total = total + _ring_noise(randomizer, ring, rng)
-            reports += chosen.length
+            reports += protocol.length
             continue
-        turns, seen = _Turns(randomizer, values, chosen), []
+        turns, seen = _Turns(protocol, values), []
         for path in paths(protocol, seeds, token):
             total = total + turns.add(path, rng)
-            if known:
-                seen.append(path)
+            seen += [path] if known else []
         reports += turns.reports
         if ring:
             hidden = ring.uniform_elements(randomizer.blanket().gamma)
             total = total + noise_alone(randomizer, hidden * (1 + ring.published), rng)
-        if chosen.available < 1:
+        if protocol.available < 1:
             away = seeds.generator("away", token)
-            asked += int(away.negative_binomial(chosen.length, chosen.available))
+            asked += int(away.negative_binomial(protocol.length, protocol.available))
         if known:
-            path = np.concatenate(seen)
-            losses.append(largest_loss(path, chosen.n, published=chosen.published))
+            walked = np.concatenate(seen)
+            losses.append(largest_loss(walked, protocol.n, published=protocol.published))
     return Carried(
         rounds=(),
         sent=asked,
         total=total,
         reports=reports,
-        noise=(protocol.ring_noise if ring else chosen.length) * chosen.tokens,
-        steps=chosen.length,
-        crowd=chosen.n,
+        noise=(protocol.ring_noise if ring else protocol.length) * protocol.tokens,
+        steps=protocol.length,
+        crowd=protocol.n,
         losses=largest_known(losses),
         drawn=not ring,
-        correlation=1.0 if graph is None else correlation(graph, chosen.length),
+        correlation=1.0 if graph is None else correlation(graph, protocol.length),
     )
 
 
 def paths(protocol: TokenWalk, seeds: Seeds, token: int = 0) -> Iterator[People]:
     """Yield the holders of one token, block by block."""
-    chosen = protocol
-    sizes = _blocks(chosen.length, protocol.randomizer)
+    sizes = _blocks(protocol.length, protocol.randomizer)
     rng = seeds.generator("walk", token)
-    if chosen.topology == "ring":
+    if protocol.topology == "ring":
         at = 0
         for size in sizes:
-            yield np.arange(at, at + size) % chosen.n
-            at = (at + size) % chosen.n
+            yield np.arange(at, at + size) % protocol.n
+            at = (at + size) % protocol.n
     elif protocol.graph is None:
         for size in sizes:
-            yield rng.integers(chosen.n, size=size)
+            yield rng.integers(protocol.n, size=size)
     else:
         from incrowd.protocols.token_walk.kernels import follow
 
-        holder = int(rng.integers(chosen.n))
-        table = _table(protocol.graph)
+        holder, table = int(rng.integers(protocol.n)), _table(protocol.graph)
         for size in sizes:
             path = np.empty(size, np.int64)
             holder = follow(*table, holder, rng.random(size), path)
@@ -166,30 +163,26 @@ def _second_eigenvalue(graph: Graph) -> float:
 
 @dataclass
 class _Turns:
-    """The contributions to one token, and their number."""
-
-    randomizer: Randomizer
+    protocol: TokenWalk
     values: NDArray[Any]
-    chosen: TokenWalk
     reports: int = 0
 
     def __post_init__(self) -> None:
-        self._visits = np.zeros(self.chosen.n if self.chosen.cap else 0, np.int64)
+        self._visits = np.zeros(self.protocol.n if self.protocol.cap else 0, np.int64)
 
     def add(self, path: People, rng: np.random.Generator) -> FloatArray:
-        idle = 0
-        if self.chosen.cap:
+        idle, cap, randomizer = 0, self.protocol.cap, self.protocol.randomizer
+        if cap:
             from incrowd.protocols.token_walk.kernels import first_visits
 
-            among = first_visits(path, self._visits, self.chosen.cap)
+            among = first_visits(path, self._visits, cap)
             idle = int(np.count_nonzero(~among))
             path = path[among]
         self.reports += path.size
         total: FloatArray = np.zeros(())
         if path.size:
-            drawn = self.randomizer.randomize(self.values[path], rng)
-            total = total + self.randomizer.tally(drawn)
-        return total + noise_alone(self.randomizer, idle, rng) if idle else total
+            total = total + randomizer.tally(randomizer.randomize(self.values[path], rng))
+        return total + noise_alone(randomizer, idle, rng) if idle else total
 
 
 def noise_alone(

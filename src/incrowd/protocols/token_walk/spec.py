@@ -23,21 +23,15 @@ from incrowd.blocks import Fact
 from incrowd.errors import InvalidCrowd, InvalidParameter, ProtocolFailed
 from incrowd.graphs.graph import Graph
 from incrowd.privacy.guarantee import Guarantee
-from incrowd.protocols.api import (
-    VIEWS,
-    Colluders,
-    Cost,
-    Protocol,
-    check_colluders,
-)
+from incrowd.protocols.api import VIEWS, Colluders, Cost, Protocol, check_colluders
 from incrowd.protocols.capabilities import NoiseStated, OnGraph, RunDiagnostics, TaskBound
 from incrowd.protocols.expected_error import expected_error
 from incrowd.protocols.named_graph import load_graph
 from incrowd.protocols.run import check_crowd
 from incrowd.protocols.runtime.actor import COURIER, CURATOR, Actor, Address
 from incrowd.protocols.runtime.context import ActorContext, Timing
-from incrowd.protocols.settings import setting, source
-from incrowd.protocols.token_walk import accountant
+from incrowd.protocols.settings import refuse, setting, source
+from incrowd.protocols.token_walk import accountant, simulate
 from incrowd.protocols.token_walk.roles.token import Carried, TokenFormat
 from incrowd.protocols.token_walk.theorems.ring import Ring
 from incrowd.randomizers import Gaussian
@@ -129,8 +123,7 @@ class TokenWalk(Protocol, OnGraph, TaskBound, NoiseStated, RunDiagnostics):
     ] = "auto"
     published: Annotated[bool, setting("whether everybody is shown the result")] = False
     spread: Annotated[
-        bool,
-        setting("on a ring: everyone adds a little noise, rather than one in n − 1 all of it"),
+        bool, setting("on a ring: everyone adds a little noise, rather than one in n − 1 all of it")
     ] = False
     cap: Annotated[
         int,
@@ -165,38 +158,29 @@ class TokenWalk(Protocol, OnGraph, TaskBound, NoiseStated, RunDiagnostics):
 
     def _resolved(self) -> Mapping[str, Any]:
         people = self._counted()
-        if not 0 < self.available <= 1:
-            raise InvalidParameter(
-                f"available must be above 0 and up to 1, got {self.available!r}", field="available"
-            )
+        never = not 0 < self.available <= 1
+        refuse(never, f"available must be above 0 and up to 1, got {self.available!r}")
         self._check_length()
         self._check_together()
         pair = self._checked_pair(people)
         randomizer = self._stated_noise() if self.randomizer is None else self.randomizer
         _check_summable(randomizer, self)
-        if self.sigma and self.randomizer is not None and randomizer != self._stated_noise():
-            raise InvalidParameter(
-                "sigma and the randomizer both state the noise: give only one", field="sigma"
-            )
-        if not self.sigma and (self.sensitivity or self.lipschitz):
-            name = "sensitivity" if self.sensitivity else "lipschitz"
-            raise InvalidParameter(
-                f"{name} goes with sigma: the randomizer states its own noise", field=name
-            )
-        purpose: Purpose = self.task
-        if purpose == "auto":
-            purpose = "histogram" if randomizer.uniform_blanket else "sum"
+        both = self.sigma and self.randomizer is not None and randomizer != self._stated_noise()
+        refuse(both, "sigma and the randomizer both state the noise: give only one")
+        for name in ("sensitivity", "lipschitz"):
+            alone = getattr(self, name) and not self.sigma
+            refuse(alone, f"{name} goes with sigma: the randomizer states its own noise")
+        natural = "histogram" if randomizer.uniform_blanket else "sum"
         return {
             "randomizer": randomizer,
             "n": people,
             "pair": pair,
-            "task": purpose,
+            "task": natural if self.task == "auto" else self.task,
             "path": self.path_known,
             "sensitivity": 0.0 if self.lipschitz or not self.sigma else self.distance,
         }
 
     def _counted(self) -> int:
-        """The number of people: counted in the graph where there is one."""
         if self.topology == "graph":
             if self.graph is None:
                 raise InvalidParameter(
@@ -224,88 +208,60 @@ class TokenWalk(Protocol, OnGraph, TaskBound, NoiseStated, RunDiagnostics):
 
     def _check_length(self) -> None:
         if self.topology == "ring":
-            if not self.laps:
-                raise InvalidParameter("laps must be at least 1 on a ring", field="laps")
-            if self.steps:
-                raise InvalidParameter(
-                    "steps are not for a ring: give laps, each of n steps", field="steps"
-                )
-        elif not self.steps:
-            raise InvalidParameter("steps must be at least 1", field="steps")
-        elif self.laps:
-            raise InvalidParameter(
-                "laps are for a ring: give steps, or topology ring", field="laps"
-            )
-        if self.steps > _MOST_STEPS:
-            raise InvalidParameter(
-                f"steps must be at most {_MOST_STEPS:,}, got {self.steps:,}", field="steps"
-            )
+            refuse(not self.laps, "laps must be at least 1 on a ring")
+            refuse(self.steps, "steps are not for a ring: give laps, each of n steps")
+        else:
+            refuse(not self.steps, "steps must be at least 1")
+            refuse(self.laps, "laps are for a ring: give steps, or topology ring")
+        long = self.steps > _MOST_STEPS
+        refuse(long, f"steps must be at most {_MOST_STEPS:,}, got {self.steps:,}")
         if self.length > _MOST_STEPS:
             raise InvalidCrowd(
                 f"n must be at most {_MOST_STEPS // self.laps:,} for {self.laps:,} laps", field="n"
             )
 
     def _check_together(self) -> None:
-        ring, graph = self.topology == "ring", self.topology == "graph"
-        if self.graph is not None and not graph:
-            raise InvalidParameter(
-                "graph needs topology graph: elsewhere nobody is a neighbour", field="graph"
-            )
-        if self.path == "hidden" and (ring or graph):
-            raise InvalidParameter(
-                f"path cannot be hidden on a {self.topology}: who can be next is known there; a "
-                "hidden path is proven where the next one is drawn among all people",
-                field="path",
-            )
-        if ring and self.task == "sgd":
-            raise InvalidParameter(
-                "task sgd is not proven on a ring: a step would read contributions that have no "
-                "noise yet; use topology complete",
-                field="task",
-            )
-        if self.spread and not ring:
-            raise InvalidParameter(
-                "spread is for a ring: elsewhere everyone adds all their noise", field="spread"
-            )
-        if not self.cap and (graph or (self.task == "sgd" and self.path == "public")):
-            raise InvalidParameter(
-                "cap must be at least 1 here: with a public path the promise of steps, and on a "
-                "graph, rests on how often one person contributes at most",
-                field="cap",
-            )
-        if self.cap and ring:
-            raise InvalidParameter(
-                "cap is not for a ring: there everyone contributes once a lap", field="cap"
-            )
-        if self.cap and self.path_known == "hidden":
-            raise InvalidParameter(
-                "cap needs a public path: counting visits that others cannot see would tell them "
-                "apart; set path to public, or leave cap out",
-                field="cap",
-            )
-        if self.available < 1 and self.topology != "complete":
-            raise InvalidParameter(
-                "available is for topology complete, where another can be drawn", field="available"
-            )
-        if self.task != "sgd" and self.lipschitz:
-            raise InvalidParameter("lipschitz is for task sgd: give sensitivity", field="lipschitz")
-        if self.task == "sgd" and self.sigma and not (self.lipschitz or self.sensitivity):
-            raise InvalidParameter(
-                "lipschitz must be above 0 with task sgd: the length that gradients are clipped to",
-                field="lipschitz",
-            )
-        if self.lipschitz and self.sensitivity:
-            raise InvalidParameter(
-                "lipschitz and sensitivity say the same: give only one of them", field="lipschitz"
-            )
+        ring, graph, sgd = self.topology == "ring", self.topology == "graph", self.task == "sgd"
+        lone = self.graph is not None and not graph
+        refuse(lone, "graph needs topology graph: elsewhere nobody is a neighbour")
+        refuse(
+            self.path == "hidden" and (ring or graph),
+            f"path cannot be hidden on a {self.topology}: who can be next is known there; a hidden "
+            "path is proven where the next one is drawn among all people",
+        )
+        refuse(
+            ring and sgd,
+            "task sgd is not proven on a ring: a step would read contributions that have no noise "
+            "yet; use topology complete",
+        )
+        elsewhere = self.spread and not ring
+        refuse(elsewhere, "spread is for a ring: elsewhere everyone adds all their noise")
+        refuse(
+            not self.cap and (graph or (sgd and self.path == "public")),
+            "cap must be at least 1 here: with a public path the promise of steps, and on a graph, "
+            "rests on how often one person contributes at most",
+        )
+        refuse(self.cap and ring, "cap is not for a ring: there everyone contributes once a lap")
+        refuse(
+            self.cap and self.path_known == "hidden",
+            "cap needs a public path: counting visits that others cannot see would tell them "
+            "apart; set path to public, or leave cap out",
+        )
+        away = self.available < 1 and self.topology != "complete"
+        refuse(away, "available is for topology complete, where another can be drawn")
+        refuse(self.lipschitz and not sgd, "lipschitz is for task sgd: give sensitivity")
+        refuse(
+            sgd and self.sigma and not (self.lipschitz or self.sensitivity),
+            "lipschitz must be above 0 with task sgd: the length that gradients are clipped to",
+        )
+        both = self.lipschitz and self.sensitivity
+        refuse(both, "lipschitz and sensitivity say the same: give only one of them")
 
     def _checked_pair(self, people: int) -> tuple[int, int] | None:
         if self.pair is None:
             return None
-        if self.topology != "graph":
-            raise InvalidParameter(
-                "pair is for a graph: elsewhere all pairs are alike or stated", field="pair"
-            )
+        away = self.topology != "graph"
+        refuse(away, "pair is for a graph: elsewhere all pairs are alike or stated")
         named = self.pair if isinstance(self.pair, tuple | list) else ()
         whole = tuple(checks.integer(each, "pair (a person)", 0) for each in named)
         if len(whole) != 2 or whole[0] == whole[1]:
@@ -321,10 +277,7 @@ class TokenWalk(Protocol, OnGraph, TaskBound, NoiseStated, RunDiagnostics):
     def _stated_noise(self) -> Gaussian:
         if self.task == "histogram":
             raise InvalidParameter("randomizer is missing: give a krr randomizer, or sigma")
-        if not self.sigma:
-            raise InvalidParameter(
-                "sigma must be above 0: it is the noise of one contribution", field="sigma"
-            )
+        refuse(not self.sigma, "sigma must be above 0: it is the noise of one contribution")
         try:
             return Gaussian.with_sigma(self.sigma / self.distance)
         except InvalidParameter as error:
@@ -356,7 +309,7 @@ class TokenWalk(Protocol, OnGraph, TaskBound, NoiseStated, RunDiagnostics):
         """How far apart two contributions of one person can be, in the units of sigma."""
         return 2 * self.lipschitz or self.sensitivity or 1.0
 
-    # What is promised.
+    # What is guaranteed.
 
     @property
     def reads(self) -> bool:
@@ -365,40 +318,31 @@ class TokenWalk(Protocol, OnGraph, TaskBound, NoiseStated, RunDiagnostics):
 
     @property
     def views(self) -> tuple[str, ...]:
-        """Those of every protocol, and another participant, alone or helped."""
         return (*VIEWS, "peer", "peer+hub")
 
     @property
     def helpers(self) -> tuple[Address, ...]:
-        """The courier, and the curator."""
         return (COURIER, CURATOR)
 
     def guarantee(self, view: str = "peer", colluders: Colluders = 0) -> Guarantee:
-        """By who looks and what they know; see :mod:`incrowd.protocols.token_walk.accountant`."""
         count = check_colluders(colluders, self.n)
         return accountant.token_guarantee(self, view_of(view), count)
 
     def diagnostics(
         self, delta: float, guarantee: Guarantee, colluders: Colluders = 0
     ) -> tuple[Fact, ...]:
-        """The noise of a contribution, what it reveals alone, and how often one contributes."""
         del guarantee, colluders
         noise = getattr(self.randomizer, "sigma", None)
         alone = accountant.contribution(self.randomizer).epsilon(delta)
+        expected = min(self.length / self.n, self.cap or math.inf)
         return (
             Fact("path", self.path_known),
             *(() if noise is None else (Fact("sigma_per_unit", noise),)),
             Fact("contribution_epsilon", alone, "up"),
-            Fact("contributions_expected", self._expected() * self.tokens),
+            Fact("contributions_expected", expected * self.tokens),
         )
 
-    def _expected(self) -> float:
-        """How often one person contributes to a token, or at most that."""
-        mean = self.length / self.n
-        return min(mean, self.cap) if self.cap else mean
-
     def run_diagnostics(self, collected: Collected, delta: float) -> tuple[Fact, ...]:
-        """How many contributions came home, of how many steps."""
         del delta
         if not isinstance(collected, Carried):
             return ()
@@ -407,7 +351,6 @@ class TokenWalk(Protocol, OnGraph, TaskBound, NoiseStated, RunDiagnostics):
     # What it costs.
 
     def cost(self) -> Cost:
-        """One message per turn, with the whole token in it."""
         turns = self.length * self.tokens
         # Whoever is away is asked in vain.
         asked = turns / self.available
@@ -447,18 +390,12 @@ class TokenWalk(Protocol, OnGraph, TaskBound, NoiseStated, RunDiagnostics):
     def bound_to(self, task: Task) -> Self:
         """The same for every task; the steps of a model are no values that could be asked for."""
         del task
-        if self.reads:
-            raise InvalidParameter(
-                "task sgd is trained by TokenSGD: there are no values to add up", field="task"
-            )
+        refuse(self.reads, "task sgd is trained by TokenSGD: there are no values to add up")
         return self
 
     def collect(self, values: NDArray[Any], seeds: Seeds) -> Collected:
-        """Walk every token at once, in memory."""
-        from incrowd.protocols.token_walk.simulate import collect
-
         check_crowd(self, values)
-        return collect(self, values, seeds)
+        return simulate.collect(self, values, seeds)
 
     def conditional_on(self, collected: Collected) -> Self:
         """All planned steps, the smallest crowd, and the path where nobody can have decided it.
@@ -480,20 +417,15 @@ class TokenWalk(Protocol, OnGraph, TaskBound, NoiseStated, RunDiagnostics):
         everyone = collected.crowd == self.n
         # Every planned step leaves its noise in what comes home, unless it was lost or never taken;
         # and on a graph whoever is away changes where the token goes.
-        lost = collected.noise < self.length * self.tokens or (
-            self.topology == "graph" and not everyone
-        )
+        elsewhere = self.topology == "graph" and not everyone
+        lost = elsewhere or collected.noise < self.length * self.tokens
         people = collected.crowd if self.topology == "complete" else self.n
         whole = everyone and collected.steps == self.length
         losses = collected.losses if whole else None
-        broken = lost and self.topology != "ring"
-        return replace(self, n=people, losses=losses, broken=broken)
+        return replace(self, n=people, losses=losses, broken=lost and self.topology != "ring")
 
     def cut_short(self) -> Self:
-        """The same walk, of which some steps came to nothing, or were never taken.
-
-        What came home then holds less noise than there were to be steps.
-        """
+        """The same walk, with some steps lost or never taken: less noise came home than planned."""
         return replace(self, broken=True)
 
     def subset(self, people: Sequence[int]) -> Self:
@@ -504,13 +436,11 @@ class TokenWalk(Protocol, OnGraph, TaskBound, NoiseStated, RunDiagnostics):
         )
 
     def duration(self, timing: Timing) -> float:
-        """Until the walk is over for good, however often somebody was away."""
         from incrowd.protocols.token_walk.roles.relay import walk_seconds
 
         return walk_seconds(self.length, timing) + super().duration(timing)
 
     def actor(self, address: Address, context: ActorContext) -> Actor:
-        """One person's device, the courier, or the curator."""
         from incrowd.protocols.token_walk.roles.device import make_actor
 
         return make_actor(self, address, context)
@@ -521,12 +451,11 @@ def _check_summable(randomizer: Randomizer, chosen: TokenWalk) -> None:
     normal = randomizer.normal_shift is not None
     counted = randomizer.summable and randomizer.uniform_blanket
     if counted or (randomizer.summable and normal):
-        if chosen.task != "auto" and counted != (chosen.task == "histogram"):
-            raise InvalidParameter(
-                f"task {chosen.task} and the randomizer {randomizer.kind} do not go together: krr "
-                "is for a histogram, gaussian for the others",
-                field="task",
-            )
+        refuse(
+            chosen.task != "auto" and counted != (chosen.task == "histogram"),
+            f"task {chosen.task} and the randomizer {randomizer.kind} do not go together: krr is "
+            "for a histogram, gaussian for the others",
+        )
     elif randomizer.summable and randomizer.additive:
         if chosen.topology != "ring":
             raise InvalidParameter(
@@ -538,7 +467,5 @@ def _check_summable(randomizer: Randomizer, chosen: TokenWalk) -> None:
             f"randomizer {randomizer.kind} cannot be added up in a token: use krr for categories, "
             "gaussian for numbers, or laplace on a ring"
         )
-    if chosen.spread and not normal:
-        raise InvalidParameter(
-            "spread needs gaussian noise: other noise does not add up to itself", field="spread"
-        )
+    odd = chosen.spread and not normal
+    refuse(odd, "spread needs gaussian noise: other noise does not add up to itself")

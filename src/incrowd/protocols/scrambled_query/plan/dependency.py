@@ -21,6 +21,7 @@ plan; the guarantee of a plan is that of its worst-off people.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from incrowd.errors import NotProven
@@ -28,17 +29,8 @@ from incrowd.privacy.guarantee import Profile
 from incrowd.privacy.least import LeastProfile, LentProfile
 from incrowd.privacy.local import LocalProfile
 from incrowd.privacy.pure import PureProfile
-from incrowd.protocols.scrambled_query.theorems.group_privacy import (
-    GroupProfile,
-    TogetherProfile,
-    WorstProfile,
-)
-from incrowd.protocols.scrambled_query.theorems.mechanisms import (
-    CappedScrambler,
-    Flooding,
-    Routing,
-    SomeScrambler,
-)
+from incrowd.protocols.scrambled_query.theorems import group_privacy as groups
+from incrowd.protocols.scrambled_query.theorems import mechanisms
 from incrowd.randomizers import Redirect
 
 if TYPE_CHECKING:
@@ -67,13 +59,11 @@ def profile(plan: Plan, *, released: bool, colluders: int) -> Profile:
     """Return the curve of the worst-off people."""
     options = []
     for people in plan.peoples:
-        ways = [
-            _together(charges(plan, people, released=released, colluders=colluders, mixed=mixed))
-            for mixed in (True, False)
-        ]
+        charged = partial(charges, plan, people, released=released, colluders=colluders)
+        ways = [_together(charged(mixed=mixed)) for mixed in (True, False)]
         options.append(ways[0] if ways[0] == ways[1] else LeastProfile(*ways))
     distinct = tuple(dict.fromkeys(options))
-    return distinct[0] if len(distinct) == 1 else WorstProfile(distinct)
+    return distinct[0] if len(distinct) == 1 else groups.WorstProfile(distinct)
 
 
 def _together(found: tuple[Charge, ...]) -> Profile:
@@ -85,23 +75,22 @@ def _together(found: tuple[Charge, ...]) -> Profile:
         # A loss of zero tells nothing and cannot be composed.
         if part.greatest_loss:
             counted[part] = counted.get(part, 0) + rounds
-    return TogetherProfile(tuple(counted.items())) if counted else PureProfile(0.0)
+    return groups.TogetherProfile(tuple(counted.items())) if counted else PureProfile(0.0)
 
 
 def _swapped(releases: list[Charge]) -> list[float]:
     """Losses of releases, added up where the same places may have been changed before.
 
-    The first of them tells who changed places with whom, so that they are one release, with all
-    that they have of ε. Releases after different clusters are independent.
+    The first of them tells who changed places with whom; others are independent.
     """
-    groups: list[tuple[frozenset[str], float]] = []
+    joint: list[tuple[frozenset[str], float]] = []
     for each in releases:
-        joined = [group for group in groups if group[0] & each.swaps]
+        joined = [group for group in joint if group[0] & each.swaps]
         swaps = each.swaps.union(*(group[0] for group in joined))
         loss = sum(part.greatest_loss * rounds for part, rounds in each.parts)
-        groups = [group for group in groups if group not in joined]
-        groups.append((swaps, loss + sum(group[1] for group in joined)))
-    return [loss for _, loss in groups]
+        joint = [group for group in joint if group not in joined]
+        joint.append((swaps, loss + sum(group[1] for group in joined)))
+    return [loss for _, loss in joint]
 
 
 def charges(
@@ -116,8 +105,6 @@ def charges(
 
 @dataclass
 class _Follower:
-    """Follows one tuple of ``people`` through a plan."""
-
     plan: Plan
     people: str
     released: bool
@@ -142,16 +129,14 @@ class _Follower:
                     f"{stage.name} gets tuples of {self.people} without noise: release what is "
                     "sent there, or promise only what an observer of the network learns"
                 )
-            if stage.release and self.records.get(stage.name) and self._observed(stage):
-                found.append(self._release(stage))
+            records = self.records.get(stage.name)
+            if stage.release and records and self._observed(stage):
+                swaps = self.swaps.get(stage.name, frozenset())
+                noise = PureProfile(records * stage.release)
+                found.append(Charge(stage.name, "noise", records, ((noise, 1),), swaps))
             for cluster in self.plan.leaving(stage.name):
                 found += self._send(stage, cluster)
         return found
-
-    def _release(self, stage: Stage) -> Charge:
-        records, swaps = self.records[stage.name], self.swaps.get(stage.name, frozenset())
-        noise = PureProfile(records * stage.release)
-        return Charge(stage.name, "noise", records, ((noise, 1),), swaps)
 
     def _send(self, stage: Stage, cluster: Cluster) -> list[Charge]:
         """Charge a cluster, and note where the tuple goes through it."""
@@ -179,15 +164,16 @@ class _Follower:
             known = (self.swaps.get(name, frozenset()) for name in (target.name, cluster.senders))
             self.swaps[target.name] = new.union(*known)
 
-    def _means(self, cluster: Cluster, routing: Routing, changes: int) -> tuple[Means, int]:
+    def _means(
+        self, cluster: Cluster, routing: mechanisms.Routing, changes: int
+    ) -> tuple[Means, int]:
         """The protection of a cluster's messages, and the records that a release is charged for."""
         # A sender who hides alone changes places with no one: only their own tuple is betrayed.
-        if not routing.coins or isinstance(routing, Flooding):
-            return "mixing", 1
-        later = self._betrayed_by(cluster)
+        alone = not routing.coins or isinstance(routing, mechanisms.Flooding)
+        later = set() if alone else self._betrayed_by(cluster)
         if not later:
             return "mixing", 1
-        pairs = self.mixed and changes == 1 and not isinstance(routing, CappedScrambler)
+        pairs = self.mixed and changes == 1 and not isinstance(routing, mechanisms.CappedScrambler)
         return ("mixing", 2) if pairs and "routing" not in later else ("lies", 1)
 
     def _betrayed_by(self, cluster: Cluster) -> set[str]:
@@ -215,7 +201,7 @@ class _Follower:
         )
 
     def _parts(
-        self, cluster: Cluster, routing: Routing, means: Means, changes: int
+        self, cluster: Cluster, routing: mechanisms.Routing, means: Means, changes: int
     ) -> tuple[tuple[Profile, int], ...]:
         if means == "lies":
             return ((_alone(routing), changes),)
@@ -225,17 +211,17 @@ class _Follower:
             one = LentProfile(one)
         if changes == 1:
             return ((one, 1),)
-        group: Profile = GroupProfile(one, changes)
+        group: Profile = groups.GroupProfile(one, changes)
         if routing.coins:
-            group = LeastProfile(group, TogetherProfile(((_alone(routing), changes),)))
+            group = LeastProfile(group, groups.TogetherProfile(((_alone(routing), changes),)))
         return ((group, 1),)
 
 
-def _alone(routing: Routing) -> Profile:
+def _alone(routing: mechanisms.Routing) -> Profile:
     """One sender's redirection, seen by itself: attacks on it are none here."""
-    if isinstance(routing, SomeScrambler):
+    if isinstance(routing, mechanisms.SomeScrambler):
         return LentProfile(LocalProfile(routing.randomizer))
-    if isinstance(routing, Flooding):
+    if isinstance(routing, mechanisms.Flooding):
         return LentProfile(routing.profile())
     redirect = Redirect(targets=routing.targets, sampling=routing.sampling)
     # A message that reaches its target tells most, one that goes to the other target least.

@@ -26,6 +26,9 @@ from typing import Literal, NoReturn, get_args
 from incrowd import checks
 from incrowd.errors import InvalidParameter
 from incrowd.privacy.guarantee import Profile
+from incrowd.protocols.scrambled_query.plan import dependency
+from incrowd.protocols.scrambled_query.plan.svg import drawn_as_svg
+from incrowd.protocols.scrambled_query.plan.text import drawn_as_text, explained
 from incrowd.protocols.scrambled_query.theorems.mechanisms import Flooding, Routing
 
 Answers = Literal["all", "one"]
@@ -54,7 +57,6 @@ class Stage:
     release: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse what is no stage."""
         if self.kind not in get_args(Kind):
             raise InvalidParameter(
                 f"stage {self.name!r}: {checks.did_you_mean(str(self.kind), get_args(Kind))}"
@@ -111,7 +113,6 @@ class Plan:
     clusters: tuple[Cluster, ...]
 
     def __post_init__(self) -> None:
-        """Refuse names that are unknown or used twice, cycles, and messages that cannot be."""
         object.__setattr__(self, "stages", tuple(self.stages))
         object.__setattr__(self, "clusters", tuple(self.clusters))
         _check_names([each.name for each in self.stages], "stage")
@@ -161,8 +162,6 @@ class Plan:
 
     def profile(self, *, released: bool = False, colluders: int = 0) -> Profile:
         """The curve against an observer of all traffic and, where ``released``, of the result."""
-        from incrowd.protocols.scrambled_query.plan import dependency
-
         return dependency.profile(self, released=released, colluders=colluders)
 
     @property
@@ -180,20 +179,14 @@ class Plan:
 
     def explain(self) -> list[str]:
         """Describe in words what an observer of the network can learn, and why not more."""
-        from incrowd.protocols.scrambled_query.plan.text import explained
-
         return explained(self)
 
     def text(self) -> str:
         """Draw the plan for a terminal of 100 columns."""
-        from incrowd.protocols.scrambled_query.plan.text import drawn_as_text
-
         return drawn_as_text(self)
 
     def svg(self) -> str:
         """Draw the plan as a picture."""
-        from incrowd.protocols.scrambled_query.plan.svg import drawn_as_svg
-
         return drawn_as_svg(self)
 
 

@@ -77,10 +77,7 @@ def _stops(cluster: Cluster) -> list[str]:
 
 
 def _columns(plan: Plan) -> list[dict[str, Stage | None]]:
-    """Stages that stand above one another, scramblers between those they serve.
-
-    A cluster that skips a column has a place there for its arrow, under its own name.
-    """
+    """Stages that stand above one another, scramblers between those they serve."""
     found: list[dict[str, Stage | None]] = []
     for rank in plan.ranks:
         found.append({stage.name: stage for stage in rank})
@@ -88,6 +85,7 @@ def _columns(plan: Plan) -> list[dict[str, Stage | None]]:
         if between := {name: plan.stage(name) for name in names if name}:
             found.append({**between})
     where = {name: at for at, column in enumerate(found) for name in column}
+    # A cluster that skips a column has a place there for its arrow, under its own name.
     for cluster in plan.clusters:
         for start, end in pairwise(_stops(cluster)):
             for at in range(where[start] + 1, where[end]):

@@ -143,9 +143,8 @@ def _arrow(plan: Plan, cluster: Cluster) -> str:
     if cluster.routing is None:
         kind = "to everyone" if cluster.everyone else "fixed"
         return f"{cluster.name} ──▶ {target.name} ({kind})"
-    way = ""
-    if cluster.through:
-        way = f" ──▶ {cluster.through} ({plan.stage(cluster.through).nodes:,})"
+    through = cluster.through
+    way = f" ──▶ {through} ({plan.stage(through).nodes:,})" if through else ""
     if not cluster.tells:
         return f"{cluster.name}{way} ──▶ {target.name} (the only target)"
     by = _deciding(cluster, (f"what came with {name}" for name in cluster.heard))

@@ -22,12 +22,9 @@ SHORT = 1024
 
 
 class QueryActor(Actor):
-    """An actor that proceeds whenever something happens, and repeats unanswered messages.
+    """An actor that proceeds whenever something happens, and repeats unanswered messages."""
 
-    Its state is a struct with the messages of its ``outbox`` among others.
-    """
-
-    _state: Any
+    _state: Any  # a struct with the messages of its ``outbox`` among others
 
     def __init__(self, protocol: ScrambledQuery, context: ActorContext) -> None:
         self._protocol = protocol
@@ -38,7 +35,6 @@ class QueryActor(Actor):
         self._outbox = Outbox(context.timing.backoff)
 
     def start(self, now: float) -> list[Effect]:
-        """Begin to wait for messages."""
         return self._go_on(now)
 
     def wake(self, now: float) -> list[Effect]:
@@ -50,11 +46,9 @@ class QueryActor(Actor):
         """Do what is due, and ask to be woken for the rest."""
 
     def state(self) -> bytes:
-        """Everything that came, and what waits for an answer."""
         return wire.encode(self._state)
 
     def resume(self, state: bytes) -> None:
-        """Continue with the same messages, bytes and numbers."""
         self._set_state(msgspec.msgpack.decode(state, type=type(self._state)))
 
     def _set_state(self, state: Any) -> None:

@@ -38,17 +38,13 @@ _FROM_CURATOR = msgspec.msgpack.Decoder(messages.Fold | messages.Safe)
 _FROM_SCRAMBLER = msgspec.msgpack.Decoder(messages.Parcel)
 
 _OPEN, _CLOSED, _FOLDED, _OVER = range(4)
-_WORD = 0
-"""The key of what is told to the curator."""
+_WORD = 0  # the key of what is told to the curator
 
 
 class _Came(msgspec.Struct, array_like=True):
-    id: bytes
-    """Of the message of a person; none for a parcel."""
-    count: int
-    """Number of records that came, real or not."""
-    records: list[bytes]
-    """Those that could be opened."""
+    id: bytes  # of the message of a person; none for a parcel
+    count: int  # number of records that came, real or not
+    records: list[bytes]  # those that could be opened
 
 
 class _ComputeState(msgspec.Struct, array_like=True):
@@ -65,14 +61,12 @@ class Compute(QueryActor):
     def __init__(self, protocol: ScrambledQuery, node: int, context: ActorContext) -> None:
         super().__init__(protocol, context)
         self._index, self._target = self._places.target_of(node)
-        chosen = protocol
-        self._most = 1 if self._places.local else chosen.sources + chosen.dummies
+        self._most = 1 if self._places.local else protocol.sources + protocol.dummies
         edges = protocol.asked.sets[self._index].edges(self._places.targets[self._index])
         self._first, self._last = (int(each) for each in edges[self._target : self._target + 2])
         self._set_state(_ComputeState(_OPEN, {}, OutboxState({})))
 
     def receive(self, message: Message, now: float) -> list[Effect]:
-        """Take in tuples, or the curator's word."""
         if message.sender == CURATOR:
             limit = SHORT + self._places.units
             return self._told(wire.decode(_FROM_CURATOR, message.body, limit), now)
@@ -144,14 +138,14 @@ class Compute(QueryActor):
         return [sent, *wake_at(self._outbox.due, self._until.result)]
 
     def _fold(self, counted: Sequence[int]) -> messages.Part:
-        came, query, chosen = self._state.came, self._protocol.asked, self._protocol
+        came, protocol, query = self._state.came, self._protocol, self._protocol.asked
         records = [record for unit in counted if unit in came for record in came[unit].records]
         cells, measured = self._records.tuples(records, self._first, self._last)
         folded = query.fold(cells, measured, self._first, self._last)
         noise: tuple[float, ...] = ()
-        traffic = np.zeros(0 if chosen.release else self._places.units, "<i8")
-        if chosen.release:
-            folded, noise = released(folded, query, chosen.release_per_set, self._generator(0))
+        traffic = np.zeros(0 if protocol.release else self._places.units, "<i8")
+        if protocol.release:
+            folded, noise = released(folded, query, protocol.release_per_set, self._generator(0))
         else:
             traffic[list(came)] = [each.count for each in came.values()]
         self._forget()

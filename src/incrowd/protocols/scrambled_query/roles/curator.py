@@ -45,27 +45,21 @@ def _key(kind: int, number: int, person: int = 0) -> int:
 
 
 class _Cluster(msgspec.Struct, array_like=True):
-    holder: Address
-    """The scrambler that may ask for it."""
+    holder: Address  # the scrambler that may ask for it
     granted: bool = False
     present: int = 0
-    due: float = np.inf
-    """The time by which a spare has to answer that it takes it."""
+    due: float = np.inf  # the time by which a spare has to answer that it takes it
     diverted: bool = False
 
 
 class _CuratorState(msgspec.Struct, array_like=True):
     clusters: list[_Cluster]
-    replacing: bool = True
-    """Whether silent scramblers are still to be replaced."""
-    spares: int = 0
-    """Number of spares that were asked."""
+    replacing: bool = True  # whether silent scramblers are still to be replaced
+    spares: int = 0  # number of spares that were asked
     through: dict[int, set[int]] = {}
     """Without scramblers: people whose messages have all arrived, by grouping set."""
-    arrived: dict[int, bytes] = {}
-    """The groups that came, by compute node."""
-    counted: dict[int, bytes] = {}
-    """The groups that count, or people, by grouping set."""
+    arrived: dict[int, bytes] = {}  # the groups that came, by compute node
+    counted: dict[int, bytes] = {}  # the groups that count, or people, by grouping set
     parts: dict[int, messages.Part] = {}
     outbox: OutboxState = msgspec.field(default_factory=lambda: OutboxState({}))
     over: bool = False
@@ -84,7 +78,6 @@ class Curator(QueryActor):
         self._set_state(_CuratorState(clusters))
 
     def receive(self, message: Message, now: float) -> list[Effect]:
-        """Take in a question, an answer, or numbers."""
         sender, places = message.sender, self._places
         person, node = places.person_of(sender), places.node_of(sender)
         if person is not None:
@@ -257,15 +250,15 @@ class Curator(QueryActor):
         return [Send(address, wire.encode(messages.Safe())), *self._go_on(now)]
 
     def _possible(self, node: int, part: messages.Part) -> bool:
-        chosen = self._protocol
+        released = self._protocol.release
         try:
             self._form(node).unpack(part.folded)
         except ValueError:
             return False
-        told = 1 + len(self._protocol.asked.measures) if chosen.release else 0
+        told = 1 + len(self._protocol.asked.measures) if released else 0
         if not all(map(np.isfinite, part.noise)) or len(part.noise) != told:
             return False
-        return len(part.traffic) == (0 if chosen.release else 8 * self._places.units)
+        return len(part.traffic) == (0 if released else 8 * self._places.units)
 
     # The result.
 
@@ -304,7 +297,6 @@ class Curator(QueryActor):
         return Folded.joined(found)
 
     def _present(self, index: int) -> int:
-        """The number of people in the units that count."""
         units = self._decoded(self._state.counted.get(index, b""))
         if self._places.local:
             return len(units)

@@ -42,8 +42,7 @@ _FROM_COMPUTE = msgspec.msgpack.Decoder(messages.Stored)
 
 _IDLE, _OPEN, _ASKING, _RELEASING, _OVER = range(5)
 _NONE = -1
-_QUESTION = _NONE
-"""The key of what is asked of the curator; parcels go by their targets."""
+_QUESTION = _NONE  # the key of what is asked of the curator; parcels go by their targets
 
 
 def added(
@@ -115,7 +114,6 @@ class Scrambler(QueryActor):
         return self._places.compute(self._index, target)
 
     def receive(self, message: Message, now: float) -> list[Effect]:
-        """Take in a message to mix, the curator's word, or that of a compute node."""
         if message.sender == CURATOR:
             return self._told(wire.decode(_FROM_CURATOR, message.body, SHORT), now)
         node = self._places.node_of(message.sender)
@@ -137,9 +135,8 @@ class Scrambler(QueryActor):
     def _fits(self, payload: bytes) -> bool:
         """Whether this is a message like all others: one that is not would stand out."""
         if not self._payload_bytes:
-            record = bytes(self._records.nbytes)
-            example = messages.post(0, self._sealer.seal(self._compute(0), record))
-            self._payload_bytes = len(example)
+            sealed = self._sealer.seal(self._compute(0), bytes(self._records.nbytes))
+            self._payload_bytes = len(messages.post(0, sealed))
         return len(payload) == self._payload_bytes and messages.posted(payload)[0] < self._targets
 
     def _told(
@@ -180,11 +177,11 @@ class Scrambler(QueryActor):
 
     def _release(self, now: float) -> list[Effect]:
         """Send all messages and dummies in parcels, permuted: from here on no sender is known."""
-        rng, chosen = self._generator(0), self._protocol
+        rng, query = self._generator(0), self._protocol
         mixed = [messages.posted(each) for each in self._state.held]
         held = np.bincount([target for target, _ in mixed], minlength=self._targets)
-        capped = chosen.mode == "capped"
-        for target in added(self._targets, held, chosen.sources, chosen.dummies, capped, rng):
+        capped = query.mode == "capped"
+        for target in added(self._targets, held, query.sources, query.dummies, capped, rng):
             sealed = self._sealer.seal(self._compute(target), self._records.dummy(rng))
             mixed.append((target, sealed))
         by_target: list[list[bytes]] = [[] for _ in range(self._targets)]
@@ -207,7 +204,6 @@ class Scrambler(QueryActor):
         return [Done()]
 
     def state(self) -> bytes:
-        """Received messages, and the parcels that wait for an answer."""
         self._state.intake = None if self._intake is None else self._intake.state()
         return super().state()
 

@@ -60,8 +60,7 @@ def make_actor(protocol: ScrambledQuery, address: Address, context: ActorContext
 
 
 class _Post(msgspec.Struct, array_like=True):
-    index: int
-    """The grouping set."""
+    index: int  # the grouping set
     to: Address
     id: bytes
     body: bytes
@@ -86,7 +85,6 @@ class Source(QueryActor):
         self._set_state(_SourceState([], [], OutboxState({})))
 
     def start(self, now: float) -> list[Effect]:
-        """Draw everything, and send it."""
         value = owned(self._value)
         for index in self._places.sets(self._person):
             self._state.posts += self._drawn(index, value)
@@ -95,7 +93,6 @@ class Source(QueryActor):
         return [*sent, *self._go_on(now)]
 
     def receive(self, message: Message, now: float) -> list[Effect]:
-        """Take in an answer, or the curator's word that another scrambler is to have it."""
         if message.sender == CURATOR:
             told = wire.decode(_FROM_CURATOR, message.body, SHORT)
             if isinstance(told, messages.Divert):
@@ -113,18 +110,15 @@ class Source(QueryActor):
         return []
 
     def _go_on(self, now: float) -> list[Effect]:
-        effects: list[Effect] = []
-        later = None
+        effects, later, sets = list[Effect](), None, self._places.sets(self._person)
         if self._places.local and now < self._until.people:
             later = self._until.people
         elif self._places.local:
-            for index in self._places.sets(self._person):
-                effects += self._tell(index, now)
+            effects += [each for index in sets for each in self._tell(index, now)]
         if now >= self._until.result:
             self._state.outbox.pending.clear()
         if len(self._outbox):
             return effects + wake_at(self._outbox.due, later, self._until.result)
-        sets = self._places.sets(self._person)
         late = {post.index for post in self._state.posts if post.stage != _ACCEPTED}
         receipt = Receipt(tuple(each for each in sets if each not in late), tuple(sorted(late)))
         return [*effects, Done(receipt)]
@@ -184,14 +178,12 @@ class Source(QueryActor):
         return len(self._state.posts) + index
 
     def _tell(self, index: int, now: float) -> list[Effect]:
-        """Without a scrambler: say when everything of a set has arrived.
-
-        Or, after a while, what could: a person who sent to a compute node that is not there,
-        perhaps only a dummy, must not be missing in the cells of all others.
-        """
+        """Without a scrambler: say when everything of a set has arrived."""
         mine = {post.stage for post in self._state.posts if post.index == index}
         if not self._places.local or index in self._state.told or _ACCEPTED not in mine:
             return []
+        # After a while, what could: a person who sent to a compute node that is not there, perhaps
+        # only a dummy, must not be missing in the cells of all others.
         if _WAITING in mine and now < self._until.people:
             return []
         self._state.told.append(index)

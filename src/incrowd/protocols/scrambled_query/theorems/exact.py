@@ -68,13 +68,11 @@ class ScramblerProfile(Profile):
     dummies: int
 
     def __post_init__(self) -> None:
-        """Refuse what describes no scrambler."""
         Redirect(targets=self.targets, sampling=self.sampling)
         checks.crowd(self.sources, "sources")
         checks.integer(self.dummies, "dummies", 0)
 
     def delta(self, epsilon: float) -> float:
-        """The bound at any real ε, rounded up."""
         if checks.number(epsilon, "epsilon") < 0:
             return mirrored(self.delta(-epsilon), epsilon)
         if epsilon >= self.greatest_loss:
@@ -83,11 +81,7 @@ class ScramblerProfile(Profile):
 
     def epsilon(self, delta: float) -> float:
         """The least ε of the bound at this δ, rounded up; infinite below :attr:`floor`."""
-        if checks.delta(delta) < _FLOOR:
-            raise NumericalFloor(
-                f"delta = {delta!r} is below {_FLOOR}, the least that can be certified",
-                field="delta",
-            )
+        check_floor(delta)
         if math.isinf(self.greatest_loss) and self.delta(_GREATEST) > delta:
             return math.inf
         if not self.greatest_loss:
@@ -111,7 +105,6 @@ class ScramblerProfile(Profile):
         return max(map(attained, self._attacks(30.0 - math.log(delta))))
 
     def attained(self) -> Sequence[LossDistribution]:
-        """Losses of the attacks, from below."""
         return _attained(self)
 
     @cached_property
@@ -134,11 +127,9 @@ class ScramblerProfile(Profile):
 
     @property
     def interval(self) -> float:
-        """A share of the deviation, and small where losses are large."""
         return min(self.deviation / _PER_DEVIATION, _WIDEST) if self.greatest_loss else 1.0
 
     def losses(self, interval: float) -> LossDistribution:
-        """A privacy-loss distribution that dominates the bound, on a grid of this spacing."""
         return _losses(self, interval)
 
     def _guess(self, delta: float) -> float:
@@ -169,6 +160,13 @@ class ScramblerProfile(Profile):
             return (partial(_two_targets, self, exponent=exponent),)
         attack = partial(_one_target, self, exponent=exponent)
         return partial(attack, swapped=False), partial(attack, swapped=True)
+
+
+def check_floor(delta: float) -> None:
+    """Refuse a δ that is below the least that can be certified."""
+    if checks.delta(delta) < _FLOOR:
+        told = f"delta = {delta!r} is below {_FLOOR}, the least that can be certified"
+        raise NumericalFloor(told, field="delta")
 
 
 def mirrored(there: float, epsilon: float) -> float:

@@ -87,12 +87,10 @@ class GroupProfile(Profile):
 
     @property
     def greatest_loss(self) -> float:
-        """That of the base, times c."""
         return self.size * self.base.greatest_loss
 
     @property
     def interval(self) -> float:
-        """That of the base, times c."""
         return self.size * self.base.interval
 
     convolvable = False  # Convolving groups takes longer than it is worth.
@@ -116,7 +114,6 @@ class TogetherProfile(Profile):
     parts: tuple[tuple[Profile, int], ...]
 
     def delta(self, epsilon: float) -> float:
-        """The lower of the bounds by convolving and by adding up."""
         checks.number(epsilon, "epsilon")
         if self._only is not None:
             return self._only.delta(epsilon)
@@ -129,7 +126,6 @@ class TogetherProfile(Profile):
         return found
 
     def epsilon(self, delta: float) -> float:
-        """The lower of the bounds by convolving and by adding up."""
         if self._only is not None:
             return self._only.epsilon(delta)
         found = min(self._added_epsilon(checks.delta(delta)), self.greatest_loss)
@@ -143,21 +139,17 @@ class TogetherProfile(Profile):
         return ComposedProfile(self.parts).lower(delta)
 
     def attained(self) -> Sequence[LossDistribution]:
-        """Those of the only part, where there is but one."""
         return () if self._only is None else self._only.attained()
 
     @property
     def greatest_loss(self) -> float:
-        """Losses add up."""
         return sum(rounds * part.greatest_loss for part, rounds in self.parts)
 
     @property
     def interval(self) -> float:
-        """The finest grid that any part asks for."""
         return min(part.interval for part, _ in self.parts)
 
     def losses(self, interval: float) -> LossDistribution:
-        """Those of the convolution, where there is one."""
         convolved = self._convolved
         return super().losses(interval) if convolved is None else convolved.losses(interval)
 
@@ -224,24 +216,19 @@ class WorstProfile(Profile):
     options: tuple[Profile, ...]
 
     def delta(self, epsilon: float) -> float:
-        """The largest."""
         return max(each.delta(epsilon) for each in self.options)
 
     def epsilon(self, delta: float) -> float:
-        """The largest."""
         return max(each.epsilon(delta) for each in self.options)
 
     def lower(self, delta: float) -> float | None:
-        """The strongest attack on anybody."""
         known = [each.lower(delta) for each in self.options]
         return max((each for each in known if each is not None), default=None)
 
     @property
     def greatest_loss(self) -> float:
-        """The largest."""
         return max(each.greatest_loss for each in self.options)
 
     @property
     def interval(self) -> float:
-        """The finest grid that anyone's curve asks for."""
         return min(each.interval for each in self.options)

@@ -26,8 +26,7 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 
-_CARRIED = 64
-"""Tables are carried on for this many S before they are listed afresh."""
+_CARRIED = 64  # tables are carried on for this many S before they are listed afresh
 _TINY = 1e-290
 _LEAST_LOG = -680.0
 _DOUBT = 16 * 2.0**-53

@@ -19,13 +19,13 @@ from functools import cached_property
 from typing import ClassVar
 
 from incrowd import checks
-from incrowd.errors import InvalidCrowd, NotProven, NumericalFloor
+from incrowd.errors import InvalidCrowd, NotProven
 from incrowd.privacy import LocalProfile, ShuffleProfile, functional
 from incrowd.privacy.guarantee import Profile
 from incrowd.privacy.pure import PureProfile
 from incrowd.privacy.search import crossing
 from incrowd.protocols.scrambled_query.theorems.capped import capped_epsilon, check_capped
-from incrowd.protocols.scrambled_query.theorems.exact import ScramblerProfile, mirrored
+from incrowd.protocols.scrambled_query.theorems.exact import ScramblerProfile, check_floor, mirrored
 from incrowd.protocols.scrambled_query.theorems.flooding import flooding_epsilon, telling
 from incrowd.protocols.scrambled_query.theorems.occupancy import Crowds, crowds
 from incrowd.randomizers import PairLaw, Randomizer, Redirect
@@ -68,7 +68,6 @@ class Scrambler(_Scrambling):
     theorem: ClassVar[str] = f"scrambler {_PAGE}"
 
     def __post_init__(self) -> None:
-        """Refuse what describes no scrambler."""
         ScramblerProfile(self.targets, self.sampling, self.sources, self.dummies)
 
     def profile(self, colluders: int = 0) -> Profile:
@@ -84,7 +83,6 @@ class CappedScrambler(_Scrambling):
     theorem: ClassVar[str] = f"capped scrambler {_PAGE}"
 
     def __post_init__(self) -> None:
-        """Refuse what describes no scrambler, or more dummies than targets may take."""
         check_capped(self.targets, self.sampling, self.sources, self.dummies)
 
     def profile(self, colluders: int = 0) -> Profile:
@@ -115,7 +113,6 @@ class Flooding(_Redirecting):
     dummies: int
 
     def __post_init__(self) -> None:
-        """Refuse more dummies than there are other targets."""
         flooding_epsilon(self.targets, self.sampling, self.dummies)
 
     def profile(self, colluders: int = 0) -> Profile:
@@ -153,7 +150,6 @@ class SomeScrambler:
     dummies: int
 
     def __post_init__(self) -> None:
-        """Refuse what describes no scrambler."""
         checks.crowd(self.sources, "sources")
         checks.integer(self.dummies, "dummies", 0)
 
@@ -206,7 +202,6 @@ def _honest(sources: int, colluders: int) -> int:
 _EXPONENT = 36.0
 _BLOCKS, _FEW_BLOCKS = 64, 10
 _MANY_ATOMS = 200
-_FLOOR = 1e-280
 
 
 @dataclass(frozen=True)
@@ -224,7 +219,6 @@ class BlanketProfile(Profile):
     cap: Profile
 
     def delta(self, epsilon: float) -> float:
-        """The bound, or the cap where that is smaller."""
         if checks.number(epsilon, "epsilon") < 0:
             return mirrored(self.delta(-epsilon), epsilon)
         if epsilon >= self.greatest_loss:
@@ -242,12 +236,7 @@ class BlanketProfile(Profile):
         return max(forth, functional(self._scaled.swapped(), crowd, epsilon).upper)
 
     def epsilon(self, delta: float) -> float:
-        """The smallest ε the bound allows at this δ, rounded up."""
-        if checks.delta(delta) < _FLOOR:
-            raise NumericalFloor(
-                f"delta = {delta!r} is below {_FLOOR}, the least that can be certified",
-                field="delta",
-            )
+        check_floor(delta)
         ceiling = self.cap.epsilon(delta)
         guess = self.deviation * math.sqrt(2 * math.log(1 / delta))
         return crossing(self.delta, delta, guess, ceiling, tolerance=1e-5).within
@@ -265,12 +254,10 @@ class BlanketProfile(Profile):
 
     @property
     def interval(self) -> float:
-        """A share of the deviation."""
         return min(self.deviation / 20, self.cap.interval)
 
     @cached_property
     def _scaled(self) -> PairLaw:
-        """The law under the blanket as a probability law."""
         gamma = self.law.gamma
         return PairLaw(self.law.a * gamma, self.law.b * gamma, self.law.mass / gamma)
 

@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float64]
 
 _UNIT = 2.0**-53
-_USUAL = 3.0
-"""Standard deviations within which a count mostly is of its mean."""
+_USUAL = 3.0  # standard deviations within which a count mostly is of its mean
 
 
 @dataclass(frozen=True, eq=False)

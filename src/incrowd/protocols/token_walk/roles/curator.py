@@ -27,34 +27,30 @@ class Curator(Actor):
     """Takes in every token once, and is done when all are home."""
 
     def __init__(self, protocol: TokenWalk, sealer: Sealer) -> None:
-        self._protocol = protocol
+        self._protocol, self._sealer = protocol, sealer
         self._format = token_format(protocol)
         self._limit = messages.limit_of(self._format)
-        self._sealer = sealer
         self._came: dict[int, _Arrival] = {}
 
     def start(self, now: float) -> list[Effect]:
-        """Wait for the relay."""
         del now
         return []
 
     def receive(self, message: Message, now: float) -> list[Effect]:
-        """Take in a token, once, and answer every time."""
         del now
         if message.sender != COURIER:
             return []
-        told = wire.decode(_TO_CURATOR, message.body, self._limit)
-        chosen = self._protocol
-        if told is None or told.token >= chosen.tokens:
+        told, walk = wire.decode(_TO_CURATOR, message.body, self._limit), self._protocol
+        if told is None or told.token >= walk.tokens:
             return []
-        if not told.reports <= told.steps <= chosen.length or told.crowd > chosen.n:
+        if not told.reports <= told.steps <= walk.length or told.crowd > walk.n:
             return []
         effects: list[Effect] = [Send(COURIER, wire.encode(messages.Arrived(told.token)))]
         if told.token not in self._came:
             # The sealed bytes are read here and now, and not kept a second time.
             bare = msgspec.structs.replace(told, sealed=b"")
             self._came[told.token] = _Arrival(self._opened(told), bare)
-            if len(self._came) == chosen.tokens:
+            if len(self._came) == walk.tokens:
                 effects.append(Done(self._carried()))
         return effects
 
@@ -77,28 +73,25 @@ class Curator(Actor):
         return packed if fits else None
 
     def _carried(self) -> Carried:
-        chosen, came, graph = self._protocol, self._came.values(), self._protocol.graph
-        total, home = self._format.empty(), [each.told for each in came if each.packed is not None]
-        for each in came:
-            if each.packed is not None:
-                total = total + self._format.unpack(each.packed)
+        walk, came, graph = self._protocol, self._came.values(), self._protocol.graph
+        home = [each.told for each in came if each.packed is not None]
+        sums = (self._format.unpack(each.packed) for each in came if each.packed is not None)
+        total = sum(sums, start=self._format.empty())
         return Carried(
             rounds=(),
             sent=sum(each.told.steps for each in came),
-            total=total.reshape(()) if self._protocol.randomizer.domain == "interval" else total,
+            total=total.reshape(()) if walk.randomizer.domain == "interval" else total,
             reports=sum(told.reports for told in home),
             noise=sum(told.noise for told in home),
             steps=max(each.told.steps for each in came),
             crowd=min(each.told.crowd for each in came),
             losses=largest_known([each.told.losses for each in came]),
-            drawn=chosen.topology != "ring",
-            correlation=1.0 if graph is None else correlation(graph, chosen.length),
+            drawn=walk.topology != "ring",
+            correlation=1.0 if graph is None else correlation(graph, walk.length),
         )
 
     def state(self) -> bytes:
-        """The tokens that are home."""
         return wire.encode(self._came)
 
     def resume(self, state: bytes) -> None:
-        """Continue with the tokens that are home."""
         self._came = msgspec.msgpack.decode(state, type=dict[int, _Arrival])

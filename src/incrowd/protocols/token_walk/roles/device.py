@@ -24,7 +24,6 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from incrowd.errors import InvalidParameter
 from incrowd.protocols.runtime import wire
 from incrowd.protocols.runtime.actor import (
     COURIER,
@@ -40,6 +39,7 @@ from incrowd.protocols.runtime.actor import (
     person_of,
 )
 from incrowd.protocols.runtime.context import ActorContext
+from incrowd.protocols.settings import refuse
 from incrowd.protocols.token_walk.roles import messages
 from incrowd.protocols.token_walk.roles.curator import Curator
 from incrowd.protocols.token_walk.roles.messages import HOME, LOT
@@ -59,10 +59,7 @@ _TO_DEVICE = msgspec.msgpack.Decoder(
 
 def make_actor(protocol: TokenWalk, address: Address, context: ActorContext) -> Actor:
     """Return the actor at this address: a device, the relay, or the curator."""
-    if protocol.reads:
-        raise InvalidParameter(
-            "task sgd is trained by TokenSGD: it is not played by devices", field="task"
-        )
+    refuse(protocol.reads, "task sgd is trained by TokenSGD: it is not played by devices")
     if address == COURIER:
         return Relay(protocol, context)
     if address == CURATOR:
@@ -90,9 +87,10 @@ def _contribution(
             scale = ring.noise_scale(turn)
     value = randomizer.filled(value, rng)
     if scale == 1:
-        drawn = randomizer.tally(randomizer.randomize_exactly(value, rng))
+        report = randomizer.randomize_exactly(value, rng)
     else:
-        drawn = randomizer.tally(randomizer.randomize_scaled(value, scale, rng))
+        report = randomizer.randomize_scaled(value, scale, rng)
+    drawn = randomizer.tally(report)
     return drawn + noise_alone(randomizer, added, rng) if added else drawn
 
 
@@ -118,9 +116,8 @@ class Device(Actor):
     """Adds its owner's contribution whenever a token comes."""
 
     def __init__(self, protocol: TokenWalk, person: int, context: ActorContext) -> None:
-        self._protocol, self._chosen = protocol, protocol
+        self._protocol, self._format = protocol, token_format(protocol)
         self._person, self._context, self._sealer = person, context, context.sealer
-        self._format = token_format(protocol)
         self._limit = messages.limit_of(self._format)
         self._state = _DeviceState()
 
@@ -129,10 +126,9 @@ class Device(Actor):
         del now
         value = owned(self._context.value)
         self._state.value = value.dtype.str, list(value.shape), value.tobytes()
-        return [Wake(walk_seconds(self._chosen.length, self._context.timing))]
+        return [Wake(walk_seconds(self._protocol.length, self._context.timing))]
 
     def receive(self, message: Message, now: float) -> list[Effect]:
-        """Fulfil each request of the relay once, and answer every time."""
         del now
         if message.sender != COURIER or self._state.over:
             return []
@@ -146,7 +142,6 @@ class Device(Actor):
         return self._end() if isinstance(asked, messages.Over) else []
 
     def wake(self, now: float) -> list[Effect]:
-        """End: the time of the walk is up."""
         del now
         return self._end()
 
@@ -157,7 +152,7 @@ class Device(Actor):
 
     def _restock(self, asked: messages.Restock) -> list[Effect]:
         state = self._state
-        most = self._chosen.tokens * self._chosen.length + _SPARE_LOTS
+        most = self._protocol.tokens * self._protocol.length + _SPARE_LOTS
         if asked.lot == state.lot + 1 and asked.lot < most:
             rng = self._context.generator(0, asked.lot)
             secrets = [rng.bytes(messages.KEY_BYTES) for _ in range(LOT)]
@@ -170,7 +165,7 @@ class Device(Actor):
     def _take_turn(self, asked: messages.Carry | messages.Again) -> list[Effect]:
         state, token, turn = self._state, asked.token, asked.turn
         last = state.turns.get(token, -1)
-        if token >= self._chosen.tokens or turn < last:
+        if token >= self._protocol.tokens or turn < last:
             return []
         if turn > last:
             # A sum that cannot have been sent, or a key that is none, changes nothing.
@@ -185,23 +180,23 @@ class Device(Actor):
         return [Send(COURIER, state.answers[token])]
 
     def _add(self, asked: messages.Carry) -> bytes:
-        state, token, turn, chosen = self._state, asked.token, asked.turn, self._chosen
+        state, token, turn, protocol = self._state, asked.token, asked.turn, self._protocol
         so_far = state.contributions.get(token, 0)
         secret = state.secrets.get(asked.key)
-        if secret is None or (so_far >= (chosen.cap or chosen.length) and not asked.blank):
+        if secret is None or (so_far >= (protocol.cap or protocol.length) and not asked.blank):
             raise ValueError("nothing is to be brought here")
         # Only on a ring do turns and steps agree, since no person is ever passed over.
-        own = turn < chosen.length and turn % chosen.n == self._person
-        if (asked.blank and not chosen.cap) or (chosen.topology == "ring" and not own):
+        own = turn < protocol.length and turn % protocol.n == self._person
+        if (asked.blank and not protocol.cap) or (protocol.topology == "ring" and not own):
             raise ValueError("nobody asks for this")
         total = self._format.empty()
         if asked.sealed:
             total = self._format.unpack(self._sealer.open_with(secret, asked.sealed))
         rng = self._context.generator(1, token, turn)
         if asked.blank:
-            drawn = noise_alone(self._protocol.randomizer, 1, rng, exactly=True)
+            drawn = noise_alone(protocol.randomizer, 1, rng, exactly=True)
         else:
-            drawn = _contribution(self._protocol, _unpacked(*state.value), turn, rng)
+            drawn = _contribution(protocol, _unpacked(*state.value), turn, rng)
         packed = self._format.pack(total + drawn)
         answer = self._seal(asked, packed)
         # From here on nothing can fail: the key is used up, and the contribution made.
@@ -218,9 +213,7 @@ class Device(Actor):
         return wire.encode(messages.Handed(asked.token, asked.turn, sealed))
 
     def state(self) -> bytes:
-        """The keys, the answers, and the sums that may be asked for again."""
         return wire.encode(self._state)
 
     def resume(self, state: bytes) -> None:
-        """Continue with the same keys and answers."""
         self._state = msgspec.msgpack.decode(state, type=_DeviceState)

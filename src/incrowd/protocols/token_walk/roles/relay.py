@@ -131,31 +131,27 @@ class Relay(Actor):
     """Runs all tokens side by side."""
 
     def __init__(self, protocol: TokenWalk, context: ActorContext) -> None:
-        chosen, timing = protocol, context.timing
-        self._protocol = protocol
-        self._n, self._length, self._cap = chosen.n, chosen.length, chosen.cap
-        self._ring = chosen.topology == "ring"
+        self._protocol, timing = protocol, context.timing
+        self._n, self._length, self._cap = protocol.n, protocol.length, protocol.cap
+        self._ring = protocol.topology == "ring"
         self._weights = None if protocol.graph is None else weights_of(protocol.graph)
         self._limit = messages.limit_of(token_format(protocol))
         self._generator, self._timing = context.generator, timing
         self._begins = timing.settle * timing.round_seconds
         # A part of a lap must not come home: the noise that hides it may not be in it yet.
-        self._last_call = np.inf if self._ring else _last_call(chosen.length, timing)
-        self._ends = walk_seconds(chosen.length, timing)
-        self._people = [_Person() for _ in range(chosen.n)]
-        self._walks = [
-            _TokenState(_WAITING, chosen.n, OutboxState({})) for _ in range(chosen.tokens)
-        ]
+        self._last_call = np.inf if self._ring else _last_call(protocol.length, timing)
+        self._ends = walk_seconds(protocol.length, timing)
+        self._people = [_Person() for _ in range(protocol.n)]
+        tokens = range(protocol.tokens)
+        self._walks = [_TokenState(_WAITING, protocol.n, OutboxState({})) for _ in tokens]
         self._restocks = Outbox(timing.backoff)
         self._over = self._was_away = False
 
     def start(self, now: float) -> list[Effect]:
-        """Ask everyone for keys."""
         asked = [each for person in range(self._n) for each in self._restock(person, now)]
         return asked + self._go_on(now)
 
     def receive(self, message: Message, now: float) -> list[Effect]:
-        """Take keys, a token that was handed on, or the curator's word that one is safe."""
         if message.sender == CURATOR:
             arrived = wire.decode(_FROM_CURATOR, message.body, self._limit)
             walks = [] if arrived is None else self._walks[arrived.token : arrived.token + 1]
@@ -199,8 +195,7 @@ class Relay(Actor):
             if walk.stage == _COUNTED:
                 effects += self._counted(token, walk, now)
         if all(walk.stage == _OVER for walk in self._walks):
-            self._over = True
-            self._restocks = Outbox(self._timing.backoff)
+            self._over, self._restocks = True, Outbox(self._timing.backoff)
             over = wire.encode(messages.Over())
             return [*effects, *(Send(device(each), over) for each in range(self._n)), Done()]
         times: list[float | None] = [self._restocks.due, next_call]
@@ -264,7 +259,6 @@ class Relay(Actor):
         return self._restock(person, now)
 
     def _take_key(self, person: int, now: float) -> tuple[bytes, list[Effect]]:
-        """One of a person's keys, or none for now."""
         keys = self._people[person].keys
         key = keys.pop(0) if keys else b""
         return key, self._restock(person, now) if len(keys) < _LOW else []
@@ -398,13 +392,13 @@ class Relay(Actor):
 
     def _losses(self, walk: _TokenState, own: list[int]) -> float | None:
         """The largest loss of any pair, if the path may be public and nothing was lost."""
-        chosen, shift = self._protocol, self._protocol.randomizer.normal_shift
+        protocol = self._protocol
         # Of a hidden path nothing must be told that depends on it.
-        hidden = self._ring or chosen.path_known == "hidden"
-        if hidden or len(own) < len(walk.visits) or shift is None:
+        hidden = self._ring or protocol.path_known == "hidden"
+        if hidden or len(own) < len(walk.visits) or protocol.randomizer.normal_shift is None:
             return None
         path = np.array([each.holder for each in walk.visits])
-        return largest_loss(path, self._n, published=chosen.published)
+        return largest_loss(path, self._n, published=protocol.published)
 
     def _draw(self, token: int, walk: _TokenState, which: int, after: int) -> int:
         """The holder after this person, or the first one; nobody if there are too few."""
@@ -427,12 +421,10 @@ class Relay(Actor):
         return drawn
 
     def state(self) -> bytes:
-        """Everyone's keys, every walk, and the requests without an answer."""
         restocks = self._restocks.state()
         return wire.encode(_RelayState(self._people, self._walks, restocks, self._over))
 
     def resume(self, state: bytes) -> None:
-        """Continue with the same draws and the same requests."""
         stored = msgspec.msgpack.decode(state, type=_RelayState)
         self._people, self._walks, self._over = stored.people, stored.walks, stored.over
         self._restocks.resume(stored.restocks)

@@ -37,27 +37,21 @@ class Carried(Collected):
     steps: int  # of the longest walk, those that came to nothing included
     crowd: int  # the fewest people among whom a holder was drawn
     losses: float | None
-    """The largest sum of k²/m of any pair on one token's path, with the result if published.
-
-    None if the path is hidden, if people were lost, and if it was not computed.
-    """
+    """Largest Σ k²/m of any pair on a path, a published result counted; None if not known."""
     drawn: bool  # whether holders were drawn at random, rather than all in turn
     correlation: float = 1.0
     """Variance of a mean over a walk relative to one over independent draws (upper bound)."""
 
     @property
     def received(self) -> int:
-        """Contributions that arrived."""
         return self.reports
 
     @property
     def crowds(self) -> tuple[int, ...]:
-        """All contributions as one crowd."""
         return (self.reports,)
 
     @property
     def people(self) -> int:
-        """The size of the crowd."""
         return self.crowd
 
     def estimate(self, randomizer: Randomizer) -> Estimate:

@@ -68,7 +68,6 @@ class MomentProfile(Profile):
         return self.log_moment(self._lambda(order)) / (order - 1) * _UP
 
     def delta(self, epsilon: float) -> float:
-        """The least δ that some order allows at this ε, or the contributions alone."""
         epsilon = checks.number(epsilon, "epsilon")
         if epsilon < 0:  # both directions have the same bound, so one says it for the other
             there = math.exp(epsilon) * self.delta(-epsilon)
@@ -82,7 +81,6 @@ class MomentProfile(Profile):
         return min(self.alone.delta(epsilon), math.exp(max(least, -_FARTHEST)))
 
     def epsilon(self, delta: float) -> float:
-        """The least ε that some order allows at this δ, rounded up."""
         best = self.alone.epsilon(delta)
         if not self._computed:
             return best
@@ -98,7 +96,6 @@ class MomentProfile(Profile):
 
     @property
     def interval(self) -> float:
-        """A share of the standard deviation of a small loss, which the mean cost gives."""
         return self.mu * math.sqrt(self.log_moment(_SMALL) / _SMALL) / _GRID
 
     def _lambda(self, order: float) -> float:

@@ -113,7 +113,6 @@ class Geometric(Gap):
         return np.concatenate([[0.0], self.rate * waiting[:-1]]), float(waiting[-1])
 
     def shorter(self, other: Gap) -> Gap:
-        """Of two such laws, the one that ends sooner."""
         if isinstance(other, Geometric):
             return self if self.rate >= other.rate else other
         return super().shorter(other)

@@ -186,7 +186,6 @@ class WorstPairProfile(MomentProfile):
     cap: int
 
     def log_moment(self, lam: float) -> float:
-        """That of the pair with the largest."""
         return max(pair.log_moment(lam) for pair in self.pairs)
 
 

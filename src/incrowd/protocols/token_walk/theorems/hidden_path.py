@@ -71,18 +71,13 @@ class HiddenWalkProfile(Profile):
         return RepeatedProfile(SampledProfile(self.one, 1 / others, others / self.n), self.steps)
 
     def delta(self, epsilon: float) -> float:
-        """The composed curve, rounded up."""
         return self.all_steps.delta(epsilon)
 
     def epsilon(self, delta: float) -> float:
-        """The ε of the composed curve, rounded up."""
         return self.all_steps.epsilon(delta)
 
     def lower(self, delta: float) -> float | None:
-        """The ε of an attack on the token at the observer's last visit, knowing the time.
-
-        None if no attack is known.
-        """
+        """The ε of an attack on the token at the observer's last visit, its time known; or none."""
         if self.one.normal_shift is not None:
             attack: Callable[[float], float] = self._sum_attack(self.one.normal_shift)
         elif known := self.one.attack():
@@ -95,12 +90,10 @@ class HiddenWalkProfile(Profile):
 
     @property
     def greatest_loss(self) -> float:
-        """Losses add up over the steps."""
         return self.all_steps.greatest_loss
 
     @property
     def interval(self) -> float:
-        """That of the composed curve."""
         return self.all_steps.interval
 
     def _seen(self, width: int) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -117,10 +110,7 @@ class HiddenWalkProfile(Profile):
         return lambda epsilon: sum(chance * part.attack(epsilon) for chance, part in parts)
 
     def _count_attack(self, law: PairLaw) -> Callable[[float], float]:
-        """Count the reports that the victim's first value makes likelier than the second.
-
-        Stretches are so short that their number of steps matters less than the victim.
-        """
+        """Count the reports that the victim's first value makes likelier than the second."""
         from scipy.special import betainc
 
         sign = law.a > law.b
@@ -129,6 +119,7 @@ class HiddenWalkProfile(Profile):
             share + (float((density * law.mass)[sign].sum()) - share) / self.n
             for density in (law.a, law.b)
         )
+        # Stretches are so short that their number of steps matters less than the victim.
         width = max(1, math.ceil(_NARROW * self.steps * (first - second) / second))
         chance, fewest, most = (each[:, None] for each in self._seen(width))
         centre = most * second + _DEVIATIONS * np.sqrt(most * second * (1 - second))

@@ -62,7 +62,6 @@ class _WalkProfile(Profile):
         """The δ of an attack at ε ≥ 0, from below."""
 
     def delta(self, epsilon: float) -> float:
-        """The average, rounded up; below zero by symmetry."""
         if checks.number(epsilon, "epsilon") < 0:
             found = -math.expm1(epsilon) + math.exp(epsilon) * self._positive(-epsilon)
         else:
@@ -70,18 +69,15 @@ class _WalkProfile(Profile):
         return min(1.0, found * (1 + _ROUND))
 
     def epsilon(self, delta: float) -> float:
-        """The ε at which the curve meets δ, rounded up."""
         guess = _guess(self._scale, checks.delta(delta))
         return crossing(self.delta, delta, guess, tolerance=_TOLERANCE, factor=1.5).within
 
     def lower(self, delta: float) -> float | None:
-        """The ε of an attack."""
         guess = _guess(self._scale, checks.delta(delta)) / 2
         return crossing(self._attack, delta, guess, tolerance=1e-4, factor=1.5).above
 
     @property
     def interval(self) -> float:
-        """A share of the shift."""
         return self._scale / 40
 
 
@@ -289,7 +285,6 @@ class LocalWalkProfile(_WalkProfile):
         return min(each.delta(epsilon) for each in self._composed)
 
     def epsilon(self, delta: float) -> float:
-        """The ε at which the curve meets δ, rounded up."""
         if self.one.normal_shift is not None:
             return super().epsilon(delta)
         return min(each.epsilon(delta) for each in self._composed)
@@ -304,7 +299,6 @@ class LocalWalkProfile(_WalkProfile):
 
     @property
     def greatest_loss(self) -> float:
-        """Losses add up over all contributions."""
         return self.one.greatest_loss * min(self.steps, self.cap or self.steps)
 
 
