@@ -63,7 +63,6 @@ class Device(shuffle.Device):
         self._timing = timing
 
     def reports(self) -> Sequence[bytes | None]:
-        """Draw a report for each round in which the coin says so."""
         # The generator draws multiples of its step: so compared, the rate is never exceeded.
         joins = self._rng.random(self._rounds) + _STEP <= self._rate
         values = np.repeat(owned(self._value), np.count_nonzero(joins), axis=0)
@@ -80,7 +79,6 @@ class Device(shuffle.Device):
         return wire.encode(CheckIn(number, id_, report is None, payload))
 
     def window(self, number: int) -> tuple[float, float]:
-        """Return the time from the device's turn in the round to the end of it for good."""
         opens = (number + self._share) * self._timing.round_seconds
         return opens, closes(number, self._timing)
 
@@ -139,15 +137,12 @@ class Curator(shuffle.Curator):
     kept: ClassVar[Any] = _Came
 
     def possible(self, batch: Gathering) -> bool:
-        """Whether this many people can have been there."""
         return len(batch.payloads) <= batch.present <= self._people
 
     def taken(self, batch: Gathering) -> _Came:
-        """Return the reports, and how many reports and people there were."""
         return _Came(batch.present, len(batch.payloads), super().taken(batch))
 
     def collected(self, came: Sequence[_Came]) -> CheckedIn:
-        """Return the reports of the rounds that were held."""
         held = [each for each in came if each.present > 0]
         return CheckedIn(
             rounds=tuple(self._reports.unpack(each.payloads) for each in held),

@@ -51,8 +51,7 @@ class CheckIn(ShufflerProtocol, Coverable, Anytime, RunDiagnostics):
 
     _: KW_ONLY
     n: Annotated[
-        int,
-        setting("people who take part, the victim included", solve="min", check=checks.crowd),
+        int, setting("people who take part, the victim included", solve="min", check=checks.crowd)
     ]
     rounds: Annotated[
         int, setting("rounds, each with a fresh random crowd", solve="max", least=1)
@@ -75,8 +74,7 @@ class CheckIn(ShufflerProtocol, Coverable, Anytime, RunDiagnostics):
         ),
     ] = 0
     dummies: Annotated[
-        bool,
-        setting("who stays away sends an equal dummy, so that traffic does not show it"),
+        bool, setting("who stays away sends an equal dummy, so that traffic does not show it")
     ] = True
     adaptive: Annotated[
         bool,
@@ -95,7 +93,6 @@ class CheckIn(ShufflerProtocol, Coverable, Anytime, RunDiagnostics):
     """Whether the least crowd is that of a run, rather than one that the shuffler insists on."""
 
     def _resolved(self) -> Mapping[str, Any]:
-        """Refuse rates that are no chances, and a least crowd that is none."""
         rates = tuple(self.rates)
         if rates:
             if self.rate:
@@ -158,18 +155,15 @@ class CheckIn(ShufflerProtocol, Coverable, Anytime, RunDiagnostics):
         return sum(self.rates) if self.rates else self.n * self.rate
 
     def uncovered(self, view: frozenset[str], colluders: Colluders) -> Guarantee:
-        """Amplified by rate and crowd against the curator; ε0 for views with the shuffler."""
         return accountant.check_in_guarantee(self, view, check_colluders(colluders, self.crowd))
 
     def diagnostics(
         self, delta: float, guarantee: Guarantee, colluders: Colluders = 0
     ) -> tuple[Fact, ...]:
-        """People whom a round is expected to have."""
         del delta, guarantee, colluders
         return (Fact("participants_expected", self.participants_expected),)
 
     def run_diagnostics(self, collected: Collected, delta: float) -> tuple[Fact, ...]:
-        """Participants of the rounds that were held."""
         del delta
         crowds = collected.crowds
         weights = Fact("weights", "people with a higher rate count more")
@@ -183,7 +177,6 @@ class CheckIn(ShufflerProtocol, Coverable, Anytime, RunDiagnostics):
         )
 
     def cost(self) -> Cost:
-        """One message per round with dummies; else one per round in which the person is in."""
         answers = self.participants_expected * self.rounds
         messages = self.rounds if self.dummies else answers / self.n
         return Cost(
@@ -194,7 +187,6 @@ class CheckIn(ShufflerProtocol, Coverable, Anytime, RunDiagnostics):
         )
 
     def collect(self, values: NDArray[Any], seeds: Seeds) -> Collected:
-        """Everyone's rounds at once."""
         check_crowd(self, values)
         return simulate.collect(self.randomizer, values, self.each_rate(), self.rounds, seeds)
 
@@ -238,16 +230,13 @@ class CheckIn(ShufflerProtocol, Coverable, Anytime, RunDiagnostics):
         return 1 if stopped and fewest < self.n else fewest
 
     def with_rounds(self, rounds: int) -> Self:
-        """The same check-in, planned with another number of rounds."""
         return replace(self, rounds=rounds)
 
     def subset(self, people: Sequence[int]) -> Self:
-        """A smaller crowd, each with their own rate."""
         rates = tuple(self.rates[person] for person in people if self.rates)
         return replace(self, n=len(people), rates=rates, cover=None)
 
     def covered(self, delta: float, cells: CellFormat) -> Self:
-        """With the same cells from everyone to the shuffler in each round; that needs no δ."""
         del delta
         if not self.dummies:
             raise NotProven(
@@ -258,11 +247,9 @@ class CheckIn(ShufflerProtocol, Coverable, Anytime, RunDiagnostics):
         return replace(self, cover=check_in_cover(self.randomizer.report_bytes, self.rounds, cells))
 
     def duration(self, timing: Timing) -> float:
-        """Until the last round is over for good, and the curator has got it."""
         return closes(self.rounds - 1, timing) + super().duration(timing)
 
     def actor(self, address: Address, context: ActorContext) -> Actor:
-        """One person's device, the shuffler, or the curator."""
         from incrowd.protocols.check_in.roles import Curator, Device, Shuffler
 
         reports = ReportFormat.of(self.randomizer)

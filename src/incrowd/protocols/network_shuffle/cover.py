@@ -232,7 +232,6 @@ class NetworkCover(CoverPlan):
         return min(1.0, waiting * (1 + _ROUND))
 
     def ticks(self, address: Address, timing: Timing) -> list[Tick]:
-        """Return a device's ticks: one per window to all neighbours, then to the curator."""
         if not is_device(address):
             return []
         if timing.settle < 1:

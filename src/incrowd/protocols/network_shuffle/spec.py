@@ -25,14 +25,7 @@ from incrowd.graphs.graph import Graph
 from incrowd.privacy.guarantee import Guarantee, Profile
 from incrowd.privacy.mechanisms.local import local_guarantee
 from incrowd.privacy.mechanisms.shuffle import blanket_profile
-from incrowd.protocols.api import (
-    Colluders,
-    Cost,
-    Progress,
-    Protocol,
-    check_colluders,
-    colluding,
-)
+from incrowd.protocols.api import Colluders, Cost, Progress, Protocol, check_colluders, colluding
 from incrowd.protocols.capabilities import (
     Attested,
     Coverable,
@@ -46,12 +39,7 @@ from incrowd.protocols.capabilities import (
 from incrowd.protocols.expected_error import expected_error
 from incrowd.protocols.named_graph import load_graph
 from incrowd.protocols.network_shuffle import accountant, simulate
-from incrowd.protocols.network_shuffle.cover import (
-    SHARE,
-    NetworkCover,
-    covered_guarantee,
-    plan,
-)
+from incrowd.protocols.network_shuffle.cover import SHARE, NetworkCover, covered_guarantee, plan
 from incrowd.protocols.network_shuffle.diagnostics import (
     UNITS,
     UPPER,
@@ -138,8 +126,7 @@ class NetworkShuffle(
         setting("chance that a report stays where it is in a round", check=checks.probability),
     ] = 0.0
     mode: Annotated[
-        Mode,
-        setting("hand in all reports held at the end, or a single one, or a dummy when none"),
+        Mode, setting("hand in all reports held at the end, or a single one, or a dummy when none")
     ] = "all"
     peers: Annotated[
         int,
@@ -195,7 +182,6 @@ class NetworkShuffle(
         return {"n": walk.n, "walk": walk, "graph": one}
 
     def _described_walk(self) -> Walk | None:
-        """The walk that is given, or that over the given graphs."""
         if self.walk is not None:
             return self.walk
         graphs: Any = self.graph if isinstance(self.graph, list | tuple) else (self.graph,)
@@ -215,7 +201,6 @@ class NetworkShuffle(
         return Walk(tuple(graphs), self.laziness, *tables)
 
     def __repr__(self) -> str:
-        """The walk and the randomizer, without the graph."""
         rest = f"mode = {self.mode}, {self.randomizer}"
         return f"NetworkShuffle(n = {self.n}, rounds = {self.rounds}, {rest})"
 
@@ -224,7 +209,6 @@ class NetworkShuffle(
     def planned(
         self, delta: float, *, colluders: Colluders = 0, progress: Progress | None = None
     ) -> Self:
-        """With the rounds chosen, where they are ``auto``, and the walks measured."""
         if self.stationary or self.walk is None:
             return self
         found = self
@@ -394,38 +378,32 @@ class NetworkShuffle(
         return error / (1 - dummies.share) if dummies.share < 1 else None
 
     def collect(self, values: NDArray[Any], seeds: Seeds) -> Walked:
-        """Everyone's reports at once, walked and handed in."""
         check_crowd(self, values)
         return simulate.collect(
             self.randomizer, values, self._described(), self.planned_rounds, self.mode, seeds
         )
 
     def actor(self, address: Address, context: ActorContext) -> Actor:
-        """One person's device, or the curator."""
         from incrowd.protocols.network_shuffle.roles.device import make_actor
 
         walk, mode = self._described(), self.mode
         return make_actor(address, context, walk, self.planned_rounds, mode, self.randomizer)
 
     def attested(self, collected: Collected, connections: Connections, timing: Timing) -> Collected:
-        """With what the hub knows: for those who vanished that is all there is."""
         if not isinstance(collected, Walked):
             return collected
         return with_connections(self.planned_rounds, collected, connections, timing)
 
     @property
     def absence_message(self) -> bytes:
-        """Word to the curator that a device will not begin after all."""
         return encode(Absent())
 
     def contacts(self, person: int) -> tuple[Address, ...]:
-        """The neighbours on every graph that is used."""
         graphs = self._described().graphs
         near = np.unique(np.concatenate([graph.neighbours(person) for graph in graphs]))
         return tuple(device(other) for other in near.tolist() if other != person)
 
     def subset(self, people: Sequence[int]) -> Self:
-        """On the graphs that remain when everyone else is taken out."""
         walk = self._described()
         kept = np.asarray(people, np.intp)
         if np.array_equal(kept, np.arange(walk.n)):
@@ -436,7 +414,6 @@ class NetworkShuffle(
         )
 
     def covered(self, delta: float, cells: CellFormat) -> Self:
-        """With as many cells as keep the chance of running out of room far below this δ."""
         found, budget = self.planned(checks.delta(delta)), SHARE * delta
         drawn = plan(
             found._described(), found.planned_rounds, self.mode,
@@ -453,7 +430,6 @@ class NetworkShuffle(
         return self.cover.overflow if walk is self.cover.walk else self.cover.overflow_on(walk)
 
     def duration(self, timing: Timing) -> float:
-        """As long as the rounds take, and until people have handed in."""
         return super().duration(timing) + Clock.of(self.planned_rounds, timing).hand_in
 
     def _described(self) -> Walk:
@@ -483,7 +459,6 @@ class NetworkShuffle(
         return collected
 
     def conditional_on(self, collected: Collected) -> Self:
-        """The walk that happened: who was away when, who handed in no reports, what was lost."""
         # One release, which the clock ends: nothing seen before can have decided who is in it.
         walk = self._described()
         if collected.received == 0:
@@ -502,11 +477,9 @@ class NetworkShuffle(
     def diagnostics(
         self, delta: float, guarantee: Guarantee, colluders: Colluders = 0
     ) -> tuple[Fact, ...]:
-        """The keys that ``account`` adds: how people differ, and by which route that is known."""
         return facts_from(diagnostics(self, delta, guarantee, colluders), UPPER, UNITS)
 
     def run_diagnostics(self, collected: Collected, delta: float) -> tuple[Fact, ...]:
-        """The keys that ``run`` adds: load, dummies and losses, and ε by who was on to the end."""
         if not isinstance(collected, Walked):
             return ()
         groups = attendance_summary(self.conditional_on(collected), delta)

@@ -38,7 +38,6 @@ class Mechanism:
     """The θ that is given instead of an α."""
 
     def __post_init__(self) -> None:
-        """Refuse an order of other people."""
         if len(self.order.people) != self.grouping.n:
             raise InvalidCrowd(
                 f"order has {len(self.order.people)} people, but the groups have {self.grouping.n}",

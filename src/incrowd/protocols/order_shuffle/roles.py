@@ -94,7 +94,6 @@ class Device(shuffle.Device):
         self._place = place
 
     def message(self, number: int, id_: bytes, report: bytes | None) -> bytes | None:
-        """The report and the place."""
         del number
         if report is None:
             return None
@@ -129,7 +128,6 @@ class Shuffler(shuffle.Shuffler):
         self._people = {address: person_of(address) for address in roster}
 
     def receive(self, message: Message, now: float) -> list[Effect]:
-        """A report and a place to take in, or the curator's word that the batch is safe."""
         if message.sender == CURATOR:
             return super().receive(message, now)
         person = self._people.get(message.sender)
@@ -179,7 +177,6 @@ class Curator(shuffle.Curator):
         self._places = places
 
     def possible(self, batch: PlacedBatch) -> bool:
-        """Whether these can be different people of the roster, each at a place of their own."""
         return (
             len(batch.who) == len(batch.places) == len(batch.payloads)
             and all(one < next_ for one, next_ in zip(batch.who, batch.who[1:], strict=False))
@@ -188,7 +185,6 @@ class Curator(shuffle.Curator):
         )
 
     def taken(self, batch: PlacedBatch) -> _Came:
-        """Everybody's place, and the reports that were sealed to this party."""
         found = {
             row: report
             for row, payload in enumerate(batch.payloads)

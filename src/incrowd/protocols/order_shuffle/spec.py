@@ -100,8 +100,7 @@ class OrderShuffle(
         ),
     ] = None
     theta: Annotated[
-        float | None,
-        setting("how closely the shuffle keeps to the order, in place of alpha"),
+        float | None, setting("how closely the shuffle keeps to the order, in place of alpha")
     ] = None
     distance: Annotated[
         Distance,
@@ -124,8 +123,7 @@ class OrderShuffle(
         ),
     ] = None
     radius: Annotated[
-        float | None,
-        setting("how far a person's group reaches: a distance, or steps in the graph"),
+        float | None, setting("how far a person's group reaches: a distance, or steps in the graph")
     ] = None
     metric: Annotated[
         Metric,
@@ -249,7 +247,6 @@ class OrderShuffle(
             raise InvalidParameter("method is not for a given order: leave it out", field="method")
 
     def __repr__(self) -> str:
-        """The settings of the order, and the randomizer."""
         p = self
         promised = f"alpha = {p.alpha:g}" if p.alpha is not None else f"theta = {p.theta:g}"
         return f"OrderShuffle(n = {p.n}, {promised}, distance = {p.distance}, {self.randomizer})"
@@ -257,7 +254,6 @@ class OrderShuffle(
     # Who is near whom.
 
     def bound_to(self, task: Task) -> Self:
-        """With the places that the question says people have."""
         places, p = task.places, self
         if places is None:
             return self
@@ -290,8 +286,7 @@ class OrderShuffle(
             )
         if p.shape == "square" and task.axes > 2:
             raise InvalidParameter(
-                f"shape square is for one or two coordinates, got {task.axes}",
-                field="shape",
+                f"shape square is for one or two coordinates, got {task.axes}", field="shape"
             )
         _check_method(p, 0 if p.shape == "square" else task.axes)
         return replace(self, places=places, axes=task.axes)
@@ -408,12 +403,10 @@ class OrderShuffle(
     def diagnostics(
         self, delta: float, guarantee: Guarantee, colluders: Colluders = 0
     ) -> tuple[Fact, ...]:
-        """The shuffle and its groups."""
         del delta
         return facts_from(diagnostics(self, view_name(guarantee.view), colluders), UPPER)
 
     def run_diagnostics(self, collected: Collected, delta: float) -> tuple[Fact, ...]:
-        """The shuffle that took place, and how far it moved reports."""
         del delta
         return self.conditional_on(collected).shuffled(getattr(collected, "points", None))
 
@@ -424,7 +417,6 @@ class OrderShuffle(
     # What it costs.
 
     def cost(self) -> Cost:
-        """One message, with the place."""
         payload = self.randomizer.report_bytes
         return Cost(
             rounds=1,
@@ -434,7 +426,6 @@ class OrderShuffle(
         )
 
     def covered(self, delta: float, cells: CellFormat) -> Self:
-        """With the same cells from everyone to the shuffler; their number needs no δ."""
         del delta
         report = self.randomizer.report_bytes + cells.seal
         needed = cells.needed(placed_bytes(report, self.places, self.axes))
@@ -465,7 +456,6 @@ class OrderShuffle(
                 )
 
     def subset(self, people: Sequence[int]) -> Self:
-        """A smaller crowd, in the groups that remain."""
         kept = np.asarray(people, np.int64)
         fewer = None if self.grouping is None else self.grouping.subset(kept)
         order = self.given
@@ -483,7 +473,6 @@ class OrderShuffle(
         return PlaceFormat.of(self.places, self.axes, self.metric, self.radius)
 
     def prospective(self, values: NDArray[Any]) -> Self:
-        """In the groups of these people, should all of them come."""
         if self.grouping is not None:
             return self
         _, points, names = parts(values, self.place_format)
@@ -507,12 +496,10 @@ class OrderShuffle(
         return replace(found, marked=marked, prospective_groups=False)
 
     def collect(self, values: NDArray[Any], seeds: Seeds) -> Collected:
-        """Everyone's reports at once."""
         check_crowd(self, values)
         return simulate.collect(self, values, seeds)
 
     def actor(self, address: Address, context: ActorContext) -> Actor:
-        """One person's device, the shuffler, or the curator."""
         from incrowd.protocols.order_shuffle.roles import make_actor
 
         return make_actor(self, address, context)

@@ -52,7 +52,6 @@ class Device(Reporter):
     collector: ClassVar[Address] = SHUFFLER
 
     def payload(self, report: bytes) -> bytes:
-        """Seal the report, so that the shuffler cannot read it."""
         return self.sealer.seal(CURATOR, report)
 
 
@@ -84,12 +83,10 @@ class Shuffler(Actor):
         self._outbox = Outbox(timing.backoff)
 
     def start(self, now: float) -> list[Effect]:
-        """Open every round."""
         self._intake.begin(now + self._patience)
         return wake_at(self._intake.due)
 
     def receive(self, message: Message, now: float) -> list[Effect]:
-        """Take in a report, or the curator's word that a batch is safe."""
         if message.sender == CURATOR:
             answer = wire.decode(_FROM_CURATOR, message.body, self._limit)
             settled = answer is not None and self._outbox.settle(answer.round)
@@ -99,7 +96,6 @@ class Shuffler(Actor):
         return effects + self._forward(now) if effects else []
 
     def wake(self, now: float) -> list[Effect]:
-        """Close the rounds that are over; send again what the curator has not answered."""
         return self._outbox.retry(now) + self._forward(now)
 
     def _report(self, body: bytes) -> wire.Report | None:
@@ -122,11 +118,9 @@ class Shuffler(Actor):
         return wake_at(self._intake.due, self._outbox.due) or [Done()]
 
     def state(self) -> bytes:
-        """Encode the open rounds, and the batches that wait for an answer."""
         return wire.encode(_ShufflerState(self._intake.state(), self._outbox.state()))
 
     def resume(self, state: bytes) -> None:
-        """Continue with the reports taken in and the same batches."""
         stored = msgspec.msgpack.decode(state, type=_ShufflerState)
         self._intake.resume(stored.intake)
         self._outbox.resume(stored.outbox)
@@ -150,11 +144,9 @@ class Curator(Actor):
         self._came: dict[int, Any] = {}
 
     def start(self, _now: float) -> list[Effect]:
-        """Wait for the shuffler."""
         return []
 
     def receive(self, message: Message, _now: float) -> list[Effect]:
-        """Take in the batch of a round, once, and answer every time."""
         limit = wire.batch_limit(self._reports.nbytes, self._people)
         if message.sender != SHUFFLER:
             return []
@@ -170,7 +162,6 @@ class Curator(Actor):
         return effects
 
     def wake(self, _now: float) -> list[Effect]:
-        """Do nothing: the shuffler is the one to ask again."""
         return []
 
     def possible(self, batch: Any) -> bool:
@@ -187,9 +178,7 @@ class Curator(Actor):
         return Collected(rounds=rounds, sent=self._people * self._rounds)
 
     def state(self) -> bytes:
-        """Encode the rounds that came."""
         return wire.encode(self._came)
 
     def resume(self, state: bytes) -> None:
-        """Continue with the rounds that came."""
         self._came = msgspec.msgpack.decode(state, type=dict[int, self.kept])  # type: ignore[name-defined]

@@ -159,7 +159,6 @@ class SummedProfile(Profile):
             )
 
     def delta(self, epsilon: float) -> float:
-        """Return the curve at any real ε, rounded up."""
         return float(self.deltas(np.array([checks.number(epsilon, "epsilon")]))[0])
 
     def deltas(self, epsilons: FloatArray) -> FloatArray:
@@ -170,11 +169,9 @@ class SummedProfile(Profile):
         return np.minimum(np.where(epsilons < 0, mirrored, found), 1.0)
 
     def epsilon(self, delta: float) -> float:
-        """Return the smallest ε on the curve, rounded up."""
         return crossing(self.delta, checks.delta(delta), self.deviation).within
 
     def lower(self, delta: float) -> float | None:
-        """Return the same for the worst data set, rounded down."""
         attack = crossing(lambda at: self.forth(at).lower, checks.delta(delta), self.deviation)
         return attack.above
 
@@ -224,11 +221,9 @@ class SummedProfile(Profile):
         return crossing(self.delta, _NEGLIGIBLE, 8 * self.deviation, tolerance=0.1).within
 
     def losses(self, interval: float) -> LossDistribution:
-        """Return dominating losses, from many points of the curve at once."""
         return _dominating(self, interval)
 
     def attained(self) -> Sequence[LossDistribution]:
-        """Return the losses of the worst data set, in both directions."""
         return _attained(self)
 
 
@@ -256,7 +251,6 @@ class _Rounds(ComposedProfile):
 
     @cached_property
     def distribution(self) -> Any:
-        """Composed losses."""
         from dp_accounting.pld import common
 
         for part, rounds in self.parts:

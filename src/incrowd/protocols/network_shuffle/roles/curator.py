@@ -74,11 +74,9 @@ class Curator(Actor):
         self._state = _CuratorState()
 
     def start(self, _now: float) -> list[Effect]:
-        """Wait until people hand in."""
         return wake_at(self._deadline)
 
     def receive(self, message: Message, now: float) -> list[Effect]:
-        """Take in what one person hands in, once, and answer every time."""
         person, state = self._roster.get(message.sender), self._state
         if person is None:
             return []
@@ -100,7 +98,6 @@ class Curator(Actor):
         return [Send(message.sender, wire.encode(answer)), *closing, *self._close(now)]
 
     def wake(self, now: float) -> list[Effect]:
-        """Close when the time is up."""
         return self._close(now) or ([] if self._state.closed else wake_at(self._deadline))
 
     def _makes_sense(self, heard: HandIn | Withheld) -> bool:
@@ -160,9 +157,7 @@ class Curator(Actor):
         return reports, places
 
     def state(self) -> bytes:
-        """Encode what was handed in, and whether that is all."""
         return wire.encode(self._state)
 
     def resume(self, state: bytes) -> None:
-        """Continue with what was handed in."""
         self._state = msgspec.msgpack.decode(state, type=_CuratorState)

@@ -40,13 +40,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from incrowd.errors import InvalidParameter
-from incrowd.protocols.network_shuffle.messages import (
-    MOST_TOGETHER,
-    HandIn,
-    Hop,
-    Passed,
-    Withheld,
-)
+from incrowd.protocols.network_shuffle.messages import MOST_TOGETHER, HandIn, Hop, Passed, Withheld
 from incrowd.protocols.network_shuffle.roles.curator import Curator
 from incrowd.protocols.network_shuffle.roles.timetable import Clock
 from incrowd.protocols.network_shuffle.simulate import Mode, expected_dummies, make_dummies
@@ -154,14 +148,12 @@ class Device(Actor):
         """The hops that were taken in, by sender."""
 
     def start(self, now: float) -> list[Effect]:
-        """Draw and seal the report, and send it on its way if the walk has begun."""
         rng = self._stream()
         report = self._randomizer.randomize_exactly(owned(self._value), rng)
         self._state.held[0] = [self._payload(report, rng)]
         return self._catch_up(now) + self._alarm()
 
     def receive(self, message: Message, now: float) -> list[Effect]:
-        """Take in a neighbour's reports, or a neighbour's or the curator's answer."""
         if message.sender == CURATOR:
             return self._answered(message.body)
         if not any(message.sender in near for near in self._near):
@@ -174,7 +166,6 @@ class Device(Actor):
         return []
 
     def wake(self, now: float) -> list[Effect]:
-        """Begin the round, or hand in, if it is time; send again what was not answered."""
         if self._state.finished:
             return []
         again = self._hops.retry(now) + self._withhold(now) + self._outbox.retry(now)
@@ -312,12 +303,10 @@ class Device(Actor):
         return wake_at(*due)
 
     def state(self) -> bytes:
-        """Encode the reports here and on their way, the hops taken in, and the progress."""
         self._state.seen = {address: list(ids) for address, ids in self._seen.items()}
         return wire.encode(self._state)
 
     def resume(self, state: bytes) -> None:
-        """Continue with the same reports, the same bytes and the next stream."""
         self._state = msgspec.msgpack.decode(state, type=_DeviceState)
         self._seen = {address: dict.fromkeys(ids) for address, ids in self._state.seen.items()}
         self._hops.resume(self._state.hops)

@@ -113,12 +113,10 @@ class BallGroups(Grouping):
 
     @property
     def sizes(self) -> IntArray:
-        """Number of people of each group."""
         return self._sizes
 
     @cached_property
     def digest(self) -> str:
-        """A SHA-256 of the metric, the radius, everybody's place and the centres of the groups."""
         text = f"balls {self.metric} {self.radius.hex()} {self.n} {self.points.shape[1]} "
         found = hashlib.sha256(text.encode())
         found.update(self.points.astype("<f8").tobytes())
@@ -127,7 +125,6 @@ class BallGroups(Grouping):
 
     @property
     def own(self) -> IntArray:
-        """The group around the place of each person."""
         return self._group_of
 
     def _members(self, first: int, end: int) -> Block:
@@ -150,7 +147,6 @@ class BallGroups(Grouping):
         return BallGroups(self.points[picked], self.radius, self.metric, centres=centres)
 
     def incidence(self) -> Incidence | None:
-        """Which places are in which group, or None where that is too large to hold."""
         indptr = np.append(0, np.cumsum(self._near))
         if indptr[-1] > MOST_HELD:
             return None

@@ -79,7 +79,6 @@ class ListedGroups(Grouping):
 
     @cached_property
     def sizes(self) -> IntArray:
-        """Number of people of each group."""
         return frozen(np.diff(self._indptr))
 
     @cached_property
@@ -93,7 +92,6 @@ class ListedGroups(Grouping):
 
     @cached_property
     def own(self) -> IntArray:
-        """The own group of each person, or else the largest that they are in (the first such)."""
         if self._owned is not None:
             return self._owned
         return frozen(_largest(self.n, self._indptr, self._flat))
@@ -104,7 +102,6 @@ class ListedGroups(Grouping):
         return Block(first, indptr - indptr[0], members)
 
     def subset(self, people: ArrayLike) -> ListedGroups:
-        """The groups as they are when only these people take part, renumbered in this order."""
         picked = chosen(people, self.n)
         number = np.full(self.n, -1, np.int64)
         number[picked] = np.arange(picked.size)
@@ -196,7 +193,6 @@ def from_owners(
 def _cleaned(
     groups: Sequence[Iterable[int]], names: Sequence[str], n: int | None, where: str
 ) -> list[IntArray]:
-    """Sorted groups, checked one by one."""
     if len(groups) == 0:
         raise EmptyData(f"{where}there are no groups; at least one is needed")
     if n is not None:
