@@ -28,9 +28,9 @@ from incrowd.protocols.check_in.messages import check_in_bytes
 from incrowd.protocols.expected_error import expected_error
 from incrowd.protocols.families import ShufflerProtocol
 from incrowd.protocols.run import check_crowd
-from incrowd.protocols.runtime.actor import CURATOR, SHUFFLER, Actor, Address, devices, person_of
+from incrowd.protocols.runtime.actor import CURATOR, SHUFFLER, Actor, Address, person_of
 from incrowd.protocols.runtime.context import ActorContext, Timing
-from incrowd.protocols.runtime.cover import CellFormat, phase
+from incrowd.protocols.runtime.cover import CellFormat
 from incrowd.protocols.runtime.wire import ReportFormat
 from incrowd.protocols.settings import setting
 from incrowd.randomness import Seeds
@@ -256,26 +256,5 @@ class CheckIn(ShufflerProtocol, Coverable, Anytime, RunDiagnostics):
         if address == CURATOR:
             return Curator(self.n, reports, self.rounds, sealer=context.sealer)
         if address == SHUFFLER:
-            return Shuffler(
-                devices(self.n),
-                reports.nbytes,
-                self.rounds,
-                least=self.fewest,
-                dummies=self.dummies,
-                generator=context.generator,
-                timing=context.timing,
-            )
-        person = person_of(address)
-        return Device(
-            context.value,
-            self.randomizer,
-            self.rounds,
-            report_bytes=reports.nbytes,
-            rate=self.rate_of(person),
-            dummies=self.dummies,
-            # Under cover the cells leave at the device's time, and what is in them is there before.
-            share=phase(person) if self.cover is None else 0.0,
-            rng=context.generator(),
-            sealer=context.sealer,
-            timing=context.timing,
-        )
+            return Shuffler(self, reports.nbytes, context)
+        return Device(self, person_of(address), reports.nbytes, context)

@@ -18,12 +18,11 @@ its place.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from incrowd.protocols.order_shuffle.messages import Place, PlacedBatch, PlacedReport, PlaceFormat
 from incrowd.protocols.order_shuffle.simulate import parts, shuffle_of
@@ -40,10 +39,9 @@ from incrowd.protocols.runtime.actor import (
     devices,
     person_of,
 )
-from incrowd.protocols.runtime.context import ActorContext, Timing
-from incrowd.protocols.runtime.delivery import Backoff
+from incrowd.protocols.runtime.context import ActorContext
 from incrowd.protocols.trusted_shuffle import roles as shuffle
-from incrowd.randomizers.base import FloatArray, Randomizer
+from incrowd.randomizers.base import FloatArray
 from incrowd.tasks.release import Placed
 
 if TYPE_CHECKING:
@@ -55,43 +53,30 @@ _TO_SHUFFLER = msgspec.msgpack.Decoder(PlacedReport)
 def make_actor(protocol: OrderShuffle, address: Address, context: ActorContext) -> Actor:
     """One person's device, the shuffler, or the curator."""
     reports = wire.ReportFormat.of(protocol.randomizer)
-    p = protocol
-    places = protocol.place_format
     if address == CURATOR:
-        return Curator(p.n, reports, places, sealer=context.sealer)
+        return Curator(protocol.n, reports, protocol.place_format, sealer=context.sealer)
     if address == SHUFFLER:
-        return Shuffler(
-            protocol, reports.nbytes, places, generator=context.generator, timing=context.timing
-        )
-    value = context.value
-    codes, points, groups = (None,) * 3 if value is None else parts(value, places)
-    place: Place = groups[0] if groups is not None else None
-    return Device(
-        codes,
-        protocol.randomizer,
-        place if points is None else points[0].tolist(),
-        rng=context.generator(),
-        sealer=context.sealer,
-        backoff=context.timing.backoff,
-    )
+        return Shuffler(protocol, reports.nbytes, context)
+    return Device(protocol, context)
 
 
 class Device(shuffle.Device):
     """Sends one report to the shuffler, sealed to the curator, with the place beside it."""
 
-    def __init__(
-        self,
-        value: NDArray[Any] | None,
-        randomizer: Randomizer,
-        place: Place,
-        *,
-        rng: np.random.Generator,
-        sealer: Sealer,
-        backoff: Backoff,
-    ) -> None:
-        """``value`` is an array of one code; none to resume."""
-        super().__init__(value, randomizer, 1, rng=rng, sealer=sealer, backoff=backoff)
-        self._place = place
+    def __init__(self, protocol: OrderShuffle, context: ActorContext) -> None:
+        value, places = context.value, protocol.place_format
+        codes, points, groups = (None,) * 3 if value is None else parts(value, places)
+        super().__init__(
+            codes,
+            protocol.randomizer,
+            1,
+            rng=context.generator(),
+            sealer=context.sealer,
+            backoff=context.timing.backoff,
+        )
+        self._place: Place = groups[0] if groups is not None else None
+        if points is not None:
+            self._place = points[0].tolist()
 
     def message(self, number: int, id_: bytes, report: bytes | None) -> bytes | None:
         del number
@@ -112,19 +97,10 @@ _ROWS = msgspec.msgpack.Decoder(_Row)
 class Shuffler(shuffle.Shuffler):
     """Takes in everyone's report and place, and hands the reports on at other places."""
 
-    def __init__(
-        self,
-        protocol: OrderShuffle,
-        report_bytes: int,
-        places: PlaceFormat,
-        *,
-        generator: Callable[[int], np.random.Generator],
-        timing: Timing,
-    ) -> None:
-        roster = devices(protocol.n)
-        super().__init__(roster, report_bytes, 1, generator=generator, timing=timing)
-        self._protocol = protocol
-        self._places = places
+    def __init__(self, protocol: OrderShuffle, report_bytes: int, context: ActorContext) -> None:
+        roster, streams = devices(protocol.n), context.generator
+        super().__init__(roster, report_bytes, 1, generator=streams, timing=context.timing)
+        self._protocol, self._places = protocol, protocol.place_format
         self._people = {address: person_of(address) for address in roster}
 
     def receive(self, message: Message, now: float) -> list[Effect]:
@@ -152,9 +128,7 @@ class Shuffler(shuffle.Shuffler):
         if not who:
             return []
         found = shuffle_of(self._protocol, np.array(who), *_columns(self._places, places))
-        exact = self._protocol.exact
-        sources: list[int] = found.sources(self._generator(number), exact=exact).tolist()
-        return sources
+        return list(found.sources(self._generator(number), exact=self._protocol.exact).tolist())
 
 
 class _Came(msgspec.Struct, array_like=True):
