@@ -25,39 +25,19 @@ from incrowd.graphs.graph import Graph
 from incrowd.privacy.guarantee import Guarantee, Profile
 from incrowd.privacy.mechanisms.local import local_guarantee
 from incrowd.privacy.mechanisms.shuffle import blanket_profile
+from incrowd.protocols import capabilities
 from incrowd.protocols.api import Colluders, Cost, Progress, Protocol, check_colluders, colluding
-from incrowd.protocols.capabilities import (
-    Attested,
-    Coverable,
-    Exposable,
-    OnGraph,
-    Plannable,
-    Routed,
-    RunDiagnostics,
-    SampleCorrected,
-)
 from incrowd.protocols.expected_error import expected_error
 from incrowd.protocols.named_graph import load_graph
 from incrowd.protocols.network_shuffle import accountant, simulate
+from incrowd.protocols.network_shuffle import diagnostics as told
 from incrowd.protocols.network_shuffle.cover import SHARE, NetworkCover, covered_guarantee, plan
-from incrowd.protocols.network_shuffle.diagnostics import (
-    UNITS,
-    UPPER,
-    attendance_summary,
-    diagnostics,
-    load_summary,
-)
 from incrowd.protocols.network_shuffle.messages import Absent
 from incrowd.protocols.network_shuffle.roles.timetable import Clock
 from incrowd.protocols.network_shuffle.simulate import Mode, Walked
+from incrowd.protocols.network_shuffle.theorems import conditional_on_attendance as realised
 from incrowd.protocols.network_shuffle.theorems import routes
 from incrowd.protocols.network_shuffle.theorems.attendance import Attendance
-from incrowd.protocols.network_shuffle.theorems.conditional_on_attendance import (
-    attendance_of,
-    in_doubt,
-    is_bounded,
-    with_connections,
-)
 from incrowd.protocols.network_shuffle.theorems.mixing import Mixing
 from incrowd.protocols.network_shuffle.theorems.walk import Walk
 from incrowd.protocols.run import check_crowd
@@ -80,14 +60,14 @@ _FAIR = 0.01
 @dataclass(frozen=True, eq=False, repr=False)
 class NetworkShuffle(
     Protocol,
-    Coverable,
-    OnGraph,
-    Routed,
-    Plannable,
-    Attested,
-    SampleCorrected,
-    Exposable,
-    RunDiagnostics,
+    capabilities.Coverable,
+    capabilities.OnGraph,
+    capabilities.Routed,
+    capabilities.Plannable,
+    capabilities.Attested,
+    capabilities.SampleCorrected,
+    capabilities.Exposable,
+    capabilities.RunDiagnostics,
 ):
     """Everyone sends one report, which walks over a graph before it is handed in.
 
@@ -279,7 +259,7 @@ class NetworkShuffle(
     @property
     def doubt(self) -> bool:
         """Whether devices were not on to the end, or reports are missing, in what happened."""
-        return (self.lost > 0 or self.attendance is not None) and in_doubt(
+        return (self.lost > 0 or self.attendance is not None) and realised.in_doubt(
             self._described(), self.planned_rounds, self.attendance, self.lost
         )
 
@@ -290,7 +270,9 @@ class NetworkShuffle(
         with colluders, who may have seen what doubtful devices did.
         """
         alone = self.cover is None and not colluders
-        return alone and is_bounded(self._described(), self.planned_rounds, self.attendance)
+        return alone and realised.is_bounded(
+            self._described(), self.planned_rounds, self.attendance
+        )
 
     def exposures(self, delta: float, colluders: Colluders) -> accountant.Exposures:
         """For each person: the chance that colluders expose them, and the ε otherwise."""
@@ -392,7 +374,7 @@ class NetworkShuffle(
     def attested(self, collected: Collected, connections: Connections, timing: Timing) -> Collected:
         if not isinstance(collected, Walked):
             return collected
-        return with_connections(self.planned_rounds, collected, connections, timing)
+        return realised.with_connections(self.planned_rounds, collected, connections, timing)
 
     @property
     def absence_message(self) -> bytes:
@@ -471,16 +453,18 @@ class NetworkShuffle(
         happened = Walk(walk.graphs, walk.laziness, collected.away, collected.silent)
         seen = None
         if collected.attendance is not None:
-            seen = attendance_of(self.planned_rounds, len(collected.attendance), collected)
+            seen = realised.attendance_of(self.planned_rounds, len(collected.attendance), collected)
         return replace(self, walk=happened, lost=collected.lost, attendance=seen)
 
     def diagnostics(
         self, delta: float, guarantee: Guarantee, colluders: Colluders = 0
     ) -> tuple[Fact, ...]:
-        return facts_from(diagnostics(self, delta, guarantee, colluders), UPPER, UNITS)
+        return facts_from(
+            told.diagnostics(self, delta, guarantee, colluders), told.UPPER, told.UNITS
+        )
 
     def run_diagnostics(self, collected: Collected, delta: float) -> tuple[Fact, ...]:
         if not isinstance(collected, Walked):
             return ()
-        groups = attendance_summary(self.conditional_on(collected), delta)
-        return facts_from(load_summary(collected, self.mode) | groups, UPPER)
+        groups = told.attendance_summary(self.conditional_on(collected), delta)
+        return facts_from(told.load_summary(collected, self.mode) | groups, told.UPPER)

@@ -39,14 +39,7 @@ from incrowd.protocols.capabilities import (
 from incrowd.protocols.expected_error import expected_error
 from incrowd.protocols.families import ShufflerProtocol
 from incrowd.protocols.named_graph import load_graph
-from incrowd.protocols.order_shuffle import groupings, simulate
-from incrowd.protocols.order_shuffle.accountant import (
-    UPPER,
-    diagnostics,
-    randomized_guarantee,
-    run_diagnostics,
-    shuffled_guarantee,
-)
+from incrowd.protocols.order_shuffle import accountant, groupings, simulate
 from incrowd.protocols.order_shuffle.groupings import Grouping
 from incrowd.protocols.order_shuffle.mechanism import Mechanism
 from incrowd.protocols.order_shuffle.messages import PlaceFormat, placed_bytes
@@ -376,10 +369,10 @@ class OrderShuffle(
             alone = self.order_guarantee("curator", colluders)
             return None if alone is None else against_hub(alone, alone.profile)
         if parties != _AMPLIFIED:
-            return randomized_guarantee(
+            return accountant.randomized_guarantee(
                 self.local_alpha, grouping=self.grouping, view=parties, colluders=count
             )
-        return shuffled_guarantee(
+        return accountant.shuffled_guarantee(
             self.mechanism,
             alpha=self.alpha,
             few=self.few_values,
@@ -404,7 +397,9 @@ class OrderShuffle(
         self, delta: float, guarantee: Guarantee, colluders: Colluders = 0
     ) -> tuple[Fact, ...]:
         del delta
-        return facts_from(diagnostics(self, view_name(guarantee.view), colluders), UPPER)
+        return facts_from(
+            accountant.diagnostics(self, view_name(guarantee.view), colluders), accountant.UPPER
+        )
 
     def run_diagnostics(self, collected: Collected, delta: float) -> tuple[Fact, ...]:
         del delta
@@ -412,7 +407,7 @@ class OrderShuffle(
 
     def shuffled(self, points: NDArray[Any] | None = None) -> tuple[Fact, ...]:
         """The shuffle of known groups, and how far it moves reports where places are points."""
-        return facts_from(run_diagnostics(self, points), UPPER)
+        return facts_from(accountant.run_diagnostics(self, points), accountant.UPPER)
 
     # What it costs.
 

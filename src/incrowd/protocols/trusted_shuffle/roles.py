@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import msgspec
 import numpy as np
 
-from incrowd.protocols.runtime import wire
+from incrowd.protocols.runtime import delivery, wire
 from incrowd.protocols.runtime.actor import (
     CURATOR,
     SHUFFLER,
@@ -31,14 +31,6 @@ from incrowd.protocols.runtime.actor import (
     Send,
 )
 from incrowd.protocols.runtime.context import Timing
-from incrowd.protocols.runtime.delivery import (
-    Intake,
-    IntakeState,
-    Outbox,
-    OutboxState,
-    Reporter,
-    wake_at,
-)
 from incrowd.protocols.trusted_shuffle.messages import Batch, BatchAccepted
 from incrowd.tasks.base import Collected
 
@@ -46,7 +38,7 @@ _TO_SHUFFLER = msgspec.msgpack.Decoder(wire.Report)
 _FROM_CURATOR = msgspec.msgpack.Decoder(BatchAccepted)
 
 
-class Device(Reporter):
+class Device(delivery.Reporter):
     """Device that sends its reports to the shuffler, each sealed to the curator inside."""
 
     collector: ClassVar[Address] = SHUFFLER
@@ -56,8 +48,8 @@ class Device(Reporter):
 
 
 class _ShufflerState(msgspec.Struct, array_like=True):
-    intake: IntakeState
-    outbox: OutboxState
+    intake: delivery.IntakeState
+    outbox: delivery.OutboxState
 
 
 class Shuffler(Actor):
@@ -79,12 +71,12 @@ class Shuffler(Actor):
         self._limit = wire.report_limit(report_bytes)
         self._generator = generator
         self._patience = timing.patience
-        self._intake = Intake(roster, rounds)
-        self._outbox = Outbox(timing.backoff)
+        self._intake = delivery.Intake(roster, rounds)
+        self._outbox = delivery.Outbox(timing.backoff)
 
     def start(self, now: float) -> list[Effect]:
         self._intake.begin(now + self._patience)
-        return wake_at(self._intake.due)
+        return delivery.wake_at(self._intake.due)
 
     def receive(self, message: Message, now: float) -> list[Effect]:
         if message.sender == CURATOR:
@@ -115,7 +107,7 @@ class Shuffler(Actor):
         return [payloads[at] for at in self._generator(number).permutation(len(payloads))]
 
     def _next(self) -> list[Effect]:
-        return wake_at(self._intake.due, self._outbox.due) or [Done()]
+        return delivery.wake_at(self._intake.due, self._outbox.due) or [Done()]
 
     def state(self) -> bytes:
         return wire.encode(_ShufflerState(self._intake.state(), self._outbox.state()))

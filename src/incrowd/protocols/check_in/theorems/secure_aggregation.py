@@ -30,21 +30,15 @@ from numpy.typing import NDArray
 
 from incrowd import checks
 from incrowd.errors import InvalidCrowd, InvalidParameter, NumericalFloor
-from incrowd.privacy import (
-    Bracket,
-    ComposedProfile,
-    Guarantee,
-    LossDistribution,
-    connect_the_dots,
-    view_of,
-)
-from incrowd.privacy.guarantee import Profile
+from incrowd.privacy import Bracket, ComposedProfile, LossDistribution, connect_the_dots
+from incrowd.privacy.guarantee import Guarantee, Profile
 from incrowd.privacy.search import crossing
 from incrowd.protocols.api import Cost
 from incrowd.randomizers.noise import REAL_NOISE, gaussian_deltas
 from incrowd.randomness import Seeds
 from incrowd.tasks.learning.channels import check_clip
 from incrowd.tasks.learning.gradients import clipped
+from incrowd.views import view_of
 
 FloatArray = NDArray[np.float64]
 

@@ -17,13 +17,7 @@ from numpy.typing import NDArray
 from incrowd.protocols.network_shuffle.messages import Absent, HandIn, Withheld
 from incrowd.protocols.network_shuffle.roles.timetable import Clock
 from incrowd.protocols.network_shuffle.simulate import Mode, Walked
-from incrowd.protocols.network_shuffle.theorems.attendance import (
-    AWAY,
-    ON,
-    UNKNOWN,
-    from_record,
-    on_to_the_end,
-)
+from incrowd.protocols.network_shuffle.theorems import attendance
 from incrowd.protocols.runtime import wire
 from incrowd.protocols.runtime.actor import Actor, Done, Effect, Message, Send, device
 from incrowd.protocols.runtime.context import ActorContext
@@ -107,7 +101,7 @@ class Curator(Actor):
             return True
         count = len(heard.payloads)
         right = count == 1 if self._mode == "single" else count <= self._people
-        return right and on_to_the_end(heard.missed, self._windows)
+        return right and attendance.on_to_the_end(heard.missed, self._windows)
 
     def _close(self, now: float) -> list[Effect]:
         state = self._state
@@ -130,14 +124,14 @@ class Curator(Actor):
         ordered = [found[id_] for id_ in sorted(found)]
         reports, kept = self._readable([report for report, _ in ordered])
         held_by = np.array([person for _, person in ordered], np.int32)[kept]
-        table = np.full((self._windows, self._people), UNKNOWN, np.int8)
+        table = np.full((self._windows, self._people), attendance.UNKNOWN, np.int8)
         reported = np.zeros(self._people, bool)
-        table[:, state.excused] = AWAY
+        table[:, state.excused] = attendance.AWAY
         for person, held in state.handed_in.items():
-            table[:, person] = from_record(held.missed, self._windows)
+            table[:, person] = attendance.from_record(held.missed, self._windows)
             reported[person] = not held.withheld
         everything = self._mode == "all"
-        away = (table[: self._rounds] == AWAY) | ~reported
+        away = (table[: self._rounds] == attendance.AWAY) | ~reported
         return Walked(
             rounds=(reports,),
             sent=self._people,
@@ -145,7 +139,7 @@ class Curator(Actor):
             holders=held_by,
             away=away if away.any() or not reported.all() else None,
             silent=None if reported.all() else ~reported,
-            attendance=None if (table == ON).all() and reported.all() else table,
+            attendance=None if (table == attendance.ON).all() and reported.all() else table,
             load=np.bincount(held_by, minlength=self._people) if everything else None,
             lost=self._people - len(reports) if everything else 0,
         )

@@ -26,17 +26,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from incrowd import checks
 from incrowd.errors import InvalidCrowd, InvalidParameter
-from incrowd.protocols.order_shuffle.groupings.base import (
-    MOST_HELD,
-    Block,
-    Grouping,
-    Incidence,
-    IntArray,
-    chosen,
-    frozen,
-    runs,
-    spans,
-)
+from incrowd.protocols.order_shuffle.groupings import base
+from incrowd.protocols.order_shuffle.groupings.base import MOST_HELD, Grouping, Incidence, IntArray
 from incrowd.protocols.order_shuffle.groupings.geo import chord, on_sphere
 
 FloatArray = NDArray[np.float64]
@@ -109,7 +100,7 @@ class BallGroups(Grouping):
         group = np.cumsum(kept) - 1
         group[everybody] = group[everybody[:1]]
         self._centres, self._near = centres[kept], near[kept]
-        self._group_of, self._sizes = frozen(group[centre_of]), frozen(sizes[kept])
+        self._group_of, self._sizes = base.frozen(group[centre_of]), base.frozen(sizes[kept])
 
     @property
     def sizes(self) -> IntArray:
@@ -127,11 +118,11 @@ class BallGroups(Grouping):
     def own(self) -> IntArray:
         return self._group_of
 
-    def _members(self, first: int, end: int) -> Block:
+    def _members(self, first: int, end: int) -> base.Block:
         indptr = np.append(0, np.cumsum(self._sizes[first:end]))
         at, people = self._places.people_indptr, self._places.people
-        members = (runs(at, people, places) for places in self._listed(first, end))
-        return Block(first, indptr, _joined(members, np.empty(indptr[-1], np.int64)))
+        members = (base.runs(at, people, places) for places in self._listed(first, end))
+        return base.Block(first, indptr, _joined(members, np.empty(indptr[-1], np.int64)))
 
     def _listed(self, first: int, end: int) -> Iterator[IntArray]:
         """The places of some groups, one group after another, increasing in each."""
@@ -142,7 +133,7 @@ class BallGroups(Grouping):
 
     def subset(self, people: ArrayLike) -> BallGroups:
         """The same balls when only these people take part, also those around absent people."""
-        picked = chosen(people, self.n)
+        picked = base.chosen(people, self.n)
         centres = self._centres, self._group_of[picked]
         return BallGroups(self.points[picked], self.radius, self.metric, centres=centres)
 
@@ -229,7 +220,7 @@ class _Places:
         wide, narrow = self.reach * (1 + _DOUBT) + _TINY, self.reach * (1 - _DOUBT) - _TINY
         if counts is None:
             counts = np.asarray(self._tree.query_ball_point(centres, wide, return_length=True))
-        for first, end in spans(counts + _PAIRS // 2**16, _PAIRS):
+        for first, end in base.spans(counts + _PAIRS // 2**16, _PAIRS):
             here = centres[first:end]
             found = cKDTree(here).sparse_distance_matrix(self._tree, wide, output_type="ndarray")
             centre, place = found["i"], found["j"]
@@ -290,7 +281,7 @@ def checked_points(points: ArrayLike, metric: str) -> FloatArray:
         found[found[:, 1] == -180, 1] = 180.0
         found[np.abs(found[:, 0]) == 90, 1] = 0.0
     found += 0.0  # No −0.
-    return frozen(found)
+    return base.frozen(found)
 
 
 def _words(radius: float, metric: str) -> str:
