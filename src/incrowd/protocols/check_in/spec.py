@@ -93,25 +93,18 @@ class CheckIn(ShufflerProtocol, Coverable, Anytime, RunDiagnostics):
     """Whether the least crowd is that of a run, rather than one that the shuffler insists on."""
 
     def _resolved(self) -> Mapping[str, Any]:
-        rates = tuple(self.rates)
-        if rates:
-            if self.rate:
-                raise InvalidParameter(
-                    "rates are in place of one rate for all: give only one of them", field="rates"
-                )
-            if len(rates) != self.n:
-                raise InvalidCrowd(
-                    f"rates has {len(rates)} entries for n = {self.n} people: give one each",
-                    field="rates",
-                )
-        else:
+        rates, least = tuple(self.rates), self.least
+        if not rates:
             checks.rate(self.rate)
-        least = self.least
+        elif self.rate:
+            twice = "rates are in place of one rate for all: give only one of them"
+            raise InvalidParameter(twice, field="rates")
+        elif len(rates) != self.n:
+            wrong = f"rates has {len(rates)} entries for n = {self.n} people: give one each"
+            raise InvalidCrowd(wrong, field="rates")
         if least >= 1 and least != round(least):
-            raise InvalidParameter(
-                f"least must be a whole number of people or a share of them below 1, got {least:g}",
-                field="least",
-            )
+            whole = "least must be a whole number of people or a share of them below 1"
+            raise InvalidParameter(f"{whole}, got {least:g}", field="least")
         if least and not self.dummies:
             raise InvalidParameter(
                 "least needs dummies: without them nobody can tell who stayed away from who was "
@@ -119,13 +112,9 @@ class CheckIn(ShufflerProtocol, Coverable, Anytime, RunDiagnostics):
                 field="least",
             )
         if least > self.n:
-            raise InvalidCrowd(
-                f"least must be at most the n = {self.n} people, got {least:g}", field="least"
-            )
-        own = (
-            checks.rate(each, f"rates (of person {person})", "rates")
-            for person, each in enumerate(rates)
-        )
+            most = f"least must be at most the n = {self.n} people"
+            raise InvalidCrowd(f"{most}, got {least:g}", field="least")
+        own = (checks.rate(each, f"rates (of person {i})", "rates") for i, each in enumerate(rates))
         return {"rates": tuple(own)}
 
     @property

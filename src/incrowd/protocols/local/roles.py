@@ -45,10 +45,8 @@ class Curator(Actor):
     ) -> None:
         """Patience counts from the start."""
         people = frozenset(roster)
-        self._asked = len(people) * rounds
-        self._reports = reports
-        self._rounds = rounds
-        self._patience = timing.patience
+        self._asked, self._patience = len(people) * rounds, timing.patience
+        self._reports, self._rounds = reports, rounds
         self._intake = Intake(people, rounds)
         self._closed: dict[int, list[bytes]] = {}
 

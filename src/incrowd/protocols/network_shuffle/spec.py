@@ -3,7 +3,7 @@
 Everyone randomizes their answer and seals it to the curator. For a number of rounds every report
 moves from whoever holds it to a random neighbour; then everyone hands in what they hold. Nobody has
 to be trusted to shuffle: once the walks have mixed, the curator learns no more than behind a
-trusted shuffler, on any graph, and before that the promise is stated person by person
+trusted shuffler, on any graph, and before that the guarantee is stated person by person
 (``docs/theory/network_shuffle.md``). From "Network Shuffling: Privacy Amplification via Random
 Walks" by Liew, Takahashi, Takagi, Kato, Cao and Yoshikawa, with its theorems replaced.
 """
@@ -140,13 +140,11 @@ class NetworkShuffle(
 
     def _resolved(self) -> Mapping[str, Any]:
         if self.laziness == 1:
-            raise InvalidParameter(
-                "laziness must be below 1: nothing would ever move", field="laziness"
-            )
+            still = "laziness must be below 1: nothing would ever move"
+            raise InvalidParameter(still, field="laziness")
         if self.within <= 1:
-            raise InvalidParameter(
-                f"within must be a factor above 1, got {self.within!r}", field="within"
-            )
+            small = f"within must be a factor above 1, got {self.within!r}"
+            raise InvalidParameter(small, field="within")
         if self.share == 0:
             raise InvalidParameter(f"share must be above 0, got {self.share!r}", field="share")
         walk = self._described_walk()
@@ -175,9 +173,8 @@ class NetworkShuffle(
             )
         for each in graphs:
             checks.instance(each, Graph, "graph", 'graphs.load("friends.npz")')
-        tables = (
-            None if each is None else np.asarray(each, bool) for each in (self.away, self.silent)
-        )
+        given = self.away, self.silent
+        tables = (None if each is None else np.asarray(each, bool) for each in given)
         return Walk(tuple(graphs), self.laziness, *tables)
 
     def __repr__(self) -> str:
@@ -213,9 +210,8 @@ class NetworkShuffle(
     def planned_rounds(self) -> int:
         """Times that each report moves; raises while that is still open."""
         if self.rounds == "auto":
-            raise InvalidParameter(
-                "rounds are still auto: call planned(delta) to choose them", field="rounds"
-            )
+            still = "rounds are still auto: call planned(delta) to choose them"
+            raise InvalidParameter(still, field="rounds")
         return self.rounds
 
     # Accounting.
@@ -226,15 +222,12 @@ class NetworkShuffle(
         ``colluders`` are the numbers of people who tell the curator what passes through them, or
         how many, or which share of all: those are then drawn at random, by a fixed seed.
         """
-        who = view_of(view)
-        count = check_colluders(colluders, self.n)
-        if self.doubt and not self._bounded(count):
-            return local_guarantee(self.randomizer, 1, who, count)
-        if who == COVERED and (overflow := self.overflow) is not None:
-            return covered_guarantee(
-                self.guarantee("curator", colluders), self.randomizer, overflow
-            )
-        if who != {"curator"}:
+        who, count = view_of(view), check_colluders(colluders, self.n)
+        lost = self.doubt and not self._bounded(count)
+        if not lost and who == COVERED and (overflow := self.overflow) is not None:
+            alone = self.guarantee("curator", colluders)
+            return covered_guarantee(alone, self.randomizer, overflow)
+        if lost or who != {"curator"}:
             return local_guarantee(self.randomizer, 1, who, count)
         mixing = self.mixing(colluders)
         profile = self._stationary(count) if mixing is None else self._profile(mixing)
@@ -269,13 +262,12 @@ class NetworkShuffle(
         Not with cover, where nothing is repeated, so that what waits behind others may be late; nor
         with colluders, who may have seen what doubtful devices did.
         """
-        alone = self.cover is None and not colluders
-        return alone and realised.is_bounded(
-            self._described(), self.planned_rounds, self.attendance
-        )
+        if self.cover is not None or colluders:
+            return False
+        return realised.is_bounded(self._described(), self.planned_rounds, self.attendance)
 
     def exposures(self, delta: float, colluders: Colluders) -> accountant.Exposures:
-        """For each person: the chance that colluders expose them, and the ε otherwise."""
+        """Chance that colluders expose each person, and the ε otherwise."""
         mixing = self.mixing(colluders)
         if mixing is None or not check_colluders(colluders, self.n):
             raise InvalidParameter("exposures need a graph and at least one colluder")
@@ -459,9 +451,8 @@ class NetworkShuffle(
     def diagnostics(
         self, delta: float, guarantee: Guarantee, colluders: Colluders = 0
     ) -> tuple[Fact, ...]:
-        return facts_from(
-            told.diagnostics(self, delta, guarantee, colluders), told.UPPER, told.UNITS
-        )
+        found = told.diagnostics(self, delta, guarantee, colluders)
+        return facts_from(found, told.UPPER, told.UNITS)
 
     def run_diagnostics(self, collected: Collected, delta: float) -> tuple[Fact, ...]:
         if not isinstance(collected, Walked):

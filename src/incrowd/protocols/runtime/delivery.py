@@ -237,11 +237,8 @@ class Reporter(Actor):
         backoff: Backoff,
     ) -> None:
         """``value`` is an array of one row, encoded as the randomizer wants it; none to resume."""
-        self.sealer = sealer
-        self._value = value
-        self._randomizer = randomizer
-        self._rounds = rounds
-        self._rng = rng
+        self.sealer, self._rng = sealer, rng
+        self._value, self._randomizer, self._rounds = value, randomizer, rounds
         self._outbox = Outbox(backoff)
         self._state = _ReporterState(outbox=self._outbox.state())
 

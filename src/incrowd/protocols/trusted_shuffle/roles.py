@@ -68,11 +68,12 @@ class Shuffler(Actor):
 
         ``generator`` gives a stream per round, so that a restart cannot reuse randomness.
         """
-        self._limit = wire.report_limit(report_bytes)
+        self._limit, self._patience = wire.report_limit(report_bytes), timing.patience
         self._generator = generator
-        self._patience = timing.patience
-        self._intake = delivery.Intake(roster, rounds)
-        self._outbox = delivery.Outbox(timing.backoff)
+        self._intake, self._outbox = (
+            delivery.Intake(roster, rounds),
+            delivery.Outbox(timing.backoff),
+        )
 
     def start(self, now: float) -> list[Effect]:
         self._intake.begin(now + self._patience)
@@ -129,10 +130,8 @@ class Curator(Actor):
     def __init__(
         self, people: int, reports: wire.ReportFormat, rounds: int, *, sealer: Sealer
     ) -> None:
-        self._people = people
-        self._reports = reports
-        self._rounds = rounds
-        self._sealer = sealer
+        self._people, self._rounds = people, rounds
+        self._reports, self._sealer = reports, sealer
         self._came: dict[int, Any] = {}
 
     def start(self, _now: float) -> list[Effect]:

@@ -55,12 +55,9 @@ class Curator(Actor):
     ) -> None:
         """Patience counts from the time at which everyone hands in."""
         self._sealer, timing = context.sealer, context.timing
-        self._people = people
+        self._people, self._reports, self._rounds = people, reports, rounds
         self._roster = {device(person): person for person in range(people)}
-        self._reports = reports
-        self._rounds = rounds
-        self._mode = mode
-        self._dummies = dummies
+        self._mode, self._dummies = mode, dummies
         clock = Clock.of(rounds, timing)
         self._windows = clock.windows
         self._limit = wire.batch_limit(wire.ID_BYTES + reports.nbytes, people) + 5 * clock.windows

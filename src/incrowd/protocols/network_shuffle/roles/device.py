@@ -127,12 +127,9 @@ class Device(Actor):
     ) -> None:
         """The context's generator gives the stream of one draw by its number."""
         self._context, self._value = context, context.value
-        self._person = person
-        self._randomizer = randomizer
-        self._laziness = walk.laziness
+        self._person, self._randomizer, self._mode = person, randomizer, mode
+        self._laziness, timing = walk.laziness, context.timing
         self._neighbours = [graph.neighbours(person) for graph in walk.graphs]
-        self._mode = mode
-        timing = context.timing
         self._clock = Clock.of(rounds, timing)
         self._deadline = self._clock.hand_in + timing.patience
         # A payload is a report and its identifier, sealed.
@@ -197,9 +194,8 @@ class Device(Actor):
         answer, state = wire.decode(_FROM_CURATOR, body, _ANSWER_LIMIT), self._state
         if answer is None or answer.id != state.handed_in or not self._outbox.settle(0):
             return []
-        output = HandedIn(
-            isinstance(answer, wire.Accepted), tuple(state.missed), len(state.waiting)
-        )
+        accepted = isinstance(answer, wire.Accepted)
+        output = HandedIn(accepted, tuple(state.missed), len(state.waiting))
         state.finished, state.waiting, state.hops = True, {}, OutboxState()
         self._hops.resume(state.hops)
         return [Done(output)]

@@ -146,10 +146,7 @@ class BallGroups(Grouping):
         return Incidence(at, people, self._group_of[people[at[:-1]]], indptr, atoms)
 
     def breadth_first(self) -> IntArray:
-        """People by a breadth-first search from the largest group, without listing any group.
-
-        The same as a search over :meth:`incidence`, for groups of any size.
-        """
+        """People by the search over :meth:`incidence`, but for groups too large to be listed."""
         own = self._group_of[self._places.people[self._places.people_indptr[:-1]]]
         points, reached, order = self._places.points, np.zeros(own.size, bool), []
         for root in np.argsort(-self._sizes[own], kind="stable"):
@@ -172,10 +169,7 @@ class BallGroups(Grouping):
         return self._places.people
 
     def plane(self) -> FloatArray:
-        """Everybody's coordinates, those of the earth flattened around the middle of all people.
-
-        Only good for sorting people: distances are not kept.
-        """
+        """Coordinates to sort people by: those of the earth flattened around the middle of all."""
         if self.metric == "euclidean":
             return self.points
         latitude, longitude = self.points.T
