@@ -1,7 +1,7 @@
 """Network shuffling: a crowd that shuffles itself.
 
 Everyone randomizes their answer and seals it to the curator. For a number of rounds every report
-moves from whoever holds it to a random neighbour; then everyone hands in what they hold. Nobody has
+moves from its holder to a random neighbour; then everyone hands in what they hold. No party has
 to be trusted to shuffle: once the walks have mixed, the curator learns no more than behind a
 trusted shuffler, on any graph, and before that the guarantee is stated person by person
 (``docs/theory/network_shuffle.md``). From "Network Shuffling: Privacy Amplification via Random
@@ -41,10 +41,10 @@ from incrowd.protocols.network_shuffle.theorems.attendance import Attendance
 from incrowd.protocols.network_shuffle.theorems.mixing import Mixing
 from incrowd.protocols.network_shuffle.theorems.walk import Walk
 from incrowd.protocols.run import check_crowd
-from incrowd.protocols.runtime.actor import Actor, Address, device
+from incrowd.protocols.runtime.actor import CURATOR, Actor, Address, device, person_of
 from incrowd.protocols.runtime.context import ActorContext, Connections, Timing
 from incrowd.protocols.runtime.cover import COVERED, CellFormat
-from incrowd.protocols.runtime.wire import encode
+from incrowd.protocols.runtime.wire import ReportFormat, encode
 from incrowd.protocols.settings import setting, source
 from incrowd.randomness import Seeds
 from incrowd.tasks.base import Collected
@@ -358,10 +358,20 @@ class NetworkShuffle(
         )
 
     def actor(self, address: Address, context: ActorContext) -> Actor:
-        from incrowd.protocols.network_shuffle.roles.device import make_actor
+        from incrowd.protocols.network_shuffle.roles.curator import Curator
+        from incrowd.protocols.network_shuffle.roles.device import Device
 
-        walk, mode = self._described(), self.mode
-        return make_actor(address, context, walk, self.planned_rounds, mode, self.randomizer)
+        walk, rounds = self._described(), self.planned_rounds
+        drawn, mode = self.randomizer, self.mode
+        if not walk.present:
+            raise InvalidParameter(
+                "who is away is decided by the run itself when devices are played: leave away and "
+                "silent out"
+            )
+        if address != CURATOR:
+            return Device(context, person_of(address), drawn, walk, rounds, mode)
+        dummies = simulate.expected_dummies(drawn, walk, rounds) if mode == "single" else None
+        return Curator(context, walk.n, ReportFormat.of(drawn), rounds, mode, dummies)
 
     def attested(self, collected: Collected, connections: Connections, timing: Timing) -> Collected:
         if not isinstance(collected, Walked):
@@ -389,10 +399,8 @@ class NetworkShuffle(
 
     def covered(self, delta: float, cells: CellFormat) -> Self:
         found, budget = self.planned(checks.delta(delta)), SHARE * delta
-        drawn = plan(
-            found._described(), found.planned_rounds, self.mode,
-            self.randomizer.report_bytes, cells, budget,
-        )  # fmt: skip
+        walk, rounds, size = found._described(), found.planned_rounds, self.randomizer.report_bytes
+        drawn = plan(walk, rounds, self.mode, size, cells, budget)
         return replace(found, cover=drawn, attendance=None)
 
     @cached_property

@@ -27,18 +27,7 @@ import numpy as np
 from incrowd.protocols.order_shuffle.messages import Place, PlacedBatch, PlacedReport, PlaceFormat
 from incrowd.protocols.order_shuffle.simulate import parts, shuffle_of
 from incrowd.protocols.runtime import wire
-from incrowd.protocols.runtime.actor import (
-    CURATOR,
-    SHUFFLER,
-    Actor,
-    Address,
-    Effect,
-    Message,
-    Sealer,
-    Send,
-    devices,
-    person_of,
-)
+from incrowd.protocols.runtime.actor import CURATOR, Effect, Message, Sealer, Send, devices
 from incrowd.protocols.runtime.context import ActorContext
 from incrowd.protocols.trusted_shuffle import roles as shuffle
 from incrowd.randomizers.base import FloatArray
@@ -48,16 +37,6 @@ if TYPE_CHECKING:
     from incrowd.protocols.order_shuffle.spec import OrderShuffle
 
 _TO_SHUFFLER = msgspec.msgpack.Decoder(PlacedReport)
-
-
-def make_actor(protocol: OrderShuffle, address: Address, context: ActorContext) -> Actor:
-    """One person's device, the shuffler, or the curator."""
-    reports = wire.ReportFormat.of(protocol.randomizer)
-    if address == CURATOR:
-        return Curator(protocol.n, reports, protocol.place_format, sealer=context.sealer)
-    if address == SHUFFLER:
-        return Shuffler(protocol, reports.nbytes, context)
-    return Device(protocol, context)
 
 
 class Device(shuffle.Device):
@@ -101,7 +80,7 @@ class Shuffler(shuffle.Shuffler):
         roster, streams = devices(protocol.n), context.generator
         super().__init__(roster, report_bytes, 1, generator=streams, timing=context.timing)
         self._protocol, self._places = protocol, protocol.place_format
-        self._people = {address: person_of(address) for address in roster}
+        self._people = {address: person for person, address in enumerate(roster)}
 
     def receive(self, message: Message, now: float) -> list[Effect]:
         if message.sender == CURATOR:
@@ -119,9 +98,8 @@ class Shuffler(shuffle.Shuffler):
     def _batch(self, number: int, payloads: list[bytes]) -> PlacedBatch:
         rows = sorted(map(_ROWS.decode, payloads), key=lambda row: row.person)
         who, places = [row.person for row in rows], [row.place for row in rows]
-        return PlacedBatch(
-            who, places, [rows[source].payload for source in self._sources(number, who, places)]
-        )
+        sources = self._sources(number, who, places)
+        return PlacedBatch(who, places, [rows[source].payload for source in sources])
 
     def _sources(self, number: int, who: list[int], places: list[Place]) -> list[int]:
         """Whose report each place gets: drawn without a look at any of them."""

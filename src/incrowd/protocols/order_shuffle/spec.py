@@ -2,7 +2,7 @@
 
 Everybody's place is public: coordinates, groups, or a vertex of a graph. People randomize their
 answers and hand them to a shuffler, which lays them along a reference order of the places, shuffles
-them so that reports stay near where they were, and puts them back. Whoever gets the table can still
+them so that reports stay near where they were, and puts them back. Readers of the table can still
 see how answers change from place to place, but hardly who inside a group said what: ε0 protects the
 answer, and α the order inside every group (``docs/theory/order.md``). From "A Shuffling Framework
 for Local Differential Privacy" by Meehan, Roy Chowdhury, Chaudhuri and Jha, with its sensitivity
@@ -49,9 +49,10 @@ from incrowd.protocols.order_shuffle.settings import Distance, Method, Metric, S
 from incrowd.protocols.order_shuffle.simulate import parts
 from incrowd.protocols.order_shuffle.theorems.alpha import local_alpha
 from incrowd.protocols.run import check_crowd
-from incrowd.protocols.runtime.actor import SHUFFLER, Actor, Address
+from incrowd.protocols.runtime.actor import CURATOR, SHUFFLER, Actor, Address
 from incrowd.protocols.runtime.context import ActorContext
 from incrowd.protocols.runtime.cover import CellFormat, ReportCover, against_hub
+from incrowd.protocols.runtime.wire import ReportFormat
 from incrowd.protocols.settings import setting, source
 from incrowd.randomness import Seeds
 from incrowd.tasks.base import Collected, PlaceKind, Task
@@ -374,9 +375,8 @@ class OrderShuffle(
         self, delta: float, guarantee: Guarantee, colluders: Colluders = 0
     ) -> tuple[Fact, ...]:
         del delta
-        return facts_from(
-            accountant.diagnostics(self, view_name(guarantee.view), colluders), accountant.UPPER
-        )
+        found = accountant.diagnostics(self, view_name(guarantee.view), colluders)
+        return facts_from(found, accountant.UPPER)
 
     def run_diagnostics(self, collected: Collected, delta: float) -> tuple[Fact, ...]:
         del delta
@@ -429,9 +429,8 @@ class OrderShuffle(
             # An order that was found anew for fewer people could be worse; what is left of this
             # one is not, so that the guarantee of a given θ holds whoever stays away.
             order = self.mechanism.order
-        return replace(
-            self, n=kept.size, grouping=fewer, given=None if order is None else order.subset(kept)
-        )
+        given = None if order is None else order.subset(kept)
+        return replace(self, n=kept.size, grouping=fewer, given=given)
 
     @property
     def place_format(self) -> PlaceFormat:
@@ -462,9 +461,14 @@ class OrderShuffle(
         return simulate.collect(self, values, seeds)
 
     def actor(self, address: Address, context: ActorContext) -> Actor:
-        from incrowd.protocols.order_shuffle.roles import make_actor
+        from incrowd.protocols.order_shuffle.roles import Curator, Device, Shuffler
 
-        return make_actor(self, address, context)
+        reports = ReportFormat.of(self.randomizer)
+        if address == CURATOR:
+            return Curator(self.n, reports, self.place_format, sealer=context.sealer)
+        if address == SHUFFLER:
+            return Shuffler(self, reports.nbytes, context)
+        return Device(self, context)
 
 
 def _check_method(protocol: OrderShuffle, axes: int) -> None:

@@ -64,16 +64,11 @@ class Shuffler(Actor):
         generator: Callable[[int], np.random.Generator],
         timing: Timing,
     ) -> None:
-        """Patience counts from the start.
-
-        ``generator`` gives a stream per round, so that a restart cannot reuse randomness.
-        """
+        """``generator`` gives a stream per round, so that a restart cannot reuse randomness."""
         self._limit, self._patience = wire.report_limit(report_bytes), timing.patience
         self._generator = generator
-        self._intake, self._outbox = (
-            delivery.Intake(roster, rounds),
-            delivery.Outbox(timing.backoff),
-        )
+        self._intake = delivery.Intake(roster, rounds)
+        self._outbox = delivery.Outbox(timing.backoff)
 
     def start(self, now: float) -> list[Effect]:
         self._intake.begin(now + self._patience)

@@ -74,11 +74,6 @@ class TrustedShuffle(ShufflerProtocol, ReportingProtocol, Coverable):
         if address == CURATOR:
             return Curator(self.n, reports, rounds, sealer=context.sealer)
         if address == SHUFFLER:
-            return Shuffler(
-                devices(self.n),
-                reports.nbytes,
-                rounds,
-                generator=context.generator,
-                timing=context.timing,
-            )
+            roster, streams, timing = devices(self.n), context.generator, context.timing
+            return Shuffler(roster, reports.nbytes, rounds, generator=streams, timing=timing)
         return self.device(Device, context)

@@ -39,11 +39,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from incrowd.errors import InvalidParameter
 from incrowd.protocols.network_shuffle.messages import MOST_TOGETHER, HandIn, Hop, Passed, Withheld
-from incrowd.protocols.network_shuffle.roles.curator import Curator
 from incrowd.protocols.network_shuffle.roles.timetable import Clock
-from incrowd.protocols.network_shuffle.simulate import Mode, expected_dummies, make_dummies
+from incrowd.protocols.network_shuffle.simulate import Mode, make_dummies
 from incrowd.protocols.network_shuffle.theorems.attendance import on_to_the_end
 from incrowd.protocols.network_shuffle.theorems.walk import Walk
 from incrowd.protocols.runtime import wire
@@ -57,7 +55,6 @@ from incrowd.protocols.runtime.actor import (
     Send,
     device,
     owned,
-    person_of,
 )
 from incrowd.protocols.runtime.context import ActorContext, Timing
 from incrowd.protocols.runtime.delivery import Backoff, Outbox, OutboxState, wake_at
@@ -307,24 +304,3 @@ class Device(Actor):
         self._seen = {address: dict.fromkeys(ids) for address, ids in self._state.seen.items()}
         self._hops.resume(self._state.hops)
         self._outbox.resume(self._state.outbox)
-
-
-def make_actor(
-    address: Address,
-    context: ActorContext,
-    walk: Walk,
-    rounds: int,
-    mode: Mode,
-    randomizer: Randomizer,
-) -> Actor:
-    """Make one person's device, or the curator."""
-    if not walk.present:
-        raise InvalidParameter(
-            "who is away is decided by the run itself when devices are played: leave away and "
-            "silent out"
-        )
-    if address == CURATOR:
-        dummies = expected_dummies(randomizer, walk, rounds) if mode == "single" else None
-        reports = wire.ReportFormat.of(randomizer)
-        return Curator(context, walk.n, reports, rounds, mode, dummies)
-    return Device(context, person_of(address), randomizer, walk, rounds, mode)
