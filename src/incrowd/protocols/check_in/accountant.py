@@ -19,18 +19,8 @@ import numpy as np
 
 from incrowd.privacy import ComposedProfile, Guarantee, LocalProfile
 from incrowd.privacy.guarantee import Profile
+from incrowd.privacy.mechanisms import shuffle
 from incrowd.privacy.mechanisms.local import drawing, local_guarantee
-from incrowd.privacy.mechanisms.shuffle import (
-    AMPLIFIED_VIEW,
-    FIXED_CROWDS,
-    HONEST_SHUFFLER,
-    SAME_RANDOMIZER,
-    SOME_RANDOMIZER,
-    any_randomizer,
-    blanket_profile,
-    clones_profile,
-    colluding,
-)
 from incrowd.privacy.thinned import thinned
 from incrowd.protocols.check_in.theorems.counted_reports import CountedProfile, Crowds
 from incrowd.protocols.check_in.theorems.heterogeneous_rates import RatesProfile
@@ -70,7 +60,7 @@ def check_in_guarantee(protocol: CheckIn, view: frozenset[str], colluders: int) 
     """
     randomizer, counts = protocol.randomizer, protocol.counts
     adaptive = protocol.adaptive
-    if view != AMPLIFIED_VIEW:
+    if view != shuffle.AMPLIFIED_VIEW:
         local = local_guarantee(_alone(protocol), protocol.rounds, view, colluders)
         return replace(local, assumptions=(*local.assumptions, _OWN_COIN))
     crowd = protocol.crowd - colluders
@@ -90,17 +80,17 @@ def check_in_guarantee(protocol: CheckIn, view: frozenset[str], colluders: int) 
         view=view,
         theorem=_CLONES if adaptive else _BLANKET,
         assumptions=(
-            HONEST_SHUFFLER,
-            SOME_RANDOMIZER if adaptive else SAME_RANDOMIZER,
+            shuffle.HONEST_SHUFFLER,
+            shuffle.SOME_RANDOMIZER if adaptive else shuffle.SAME_RANDOMIZER,
             _COUNT_IS_SEEN,
             _OWN_COIN,
             *((_RATES_ARE_KNOWN,) if protocol.rates else ()),
             _LOSS_IS_BLIND,
             *_presence(protocol),
-            *((FIXED_CROWDS,) if protocol.rounds > 1 and not insisted else ()),
+            *((shuffle.FIXED_CROWDS,) if protocol.rounds > 1 and not insisted else ()),
             *(() if protocol.dummies else (_TRAFFIC,)),
             *drawing(randomizer),
-            *colluding(colluders, crowd),
+            *shuffle.colluding(colluders, crowd),
         ),
         colluders=colluders,
     )
@@ -110,7 +100,7 @@ def _alone(protocol: CheckIn) -> Randomizer:
     # The person who comes most often is protected least.
     rate = max(protocol.rates, default=protocol.rate)
     drawn = protocol.randomizer
-    return thinned(any_randomizer(drawn) if protocol.adaptive else drawn, rate)
+    return thinned(shuffle.any_randomizer(drawn) if protocol.adaptive else drawn, rate)
 
 
 def _presence(protocol: CheckIn) -> tuple[str, ...]:
@@ -129,6 +119,6 @@ def _profile(protocol: CheckIn, crowds: Crowds) -> Profile:
             adaptive=protocol.adaptive,
             missing=protocol.n - min(crowd for crowd, _ in crowds),
         )
-    one_round = clones_profile if protocol.adaptive else blanket_profile
+    one_round = shuffle.clones_profile if protocol.adaptive else shuffle.blanket_profile
     drawn, rate = protocol.randomizer, protocol.rate
     return ComposedProfile(tuple((one_round(drawn, crowd, rate), times) for crowd, times in crowds))

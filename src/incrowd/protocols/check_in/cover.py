@@ -29,7 +29,6 @@ class CheckInCover(CoverPlan):
     overflow: float = 0.0
 
     def ticks(self, address: Address, timing: Timing) -> list[Tick]:
-        """Return the ticks of a device."""
         rounds = self.rounds + timing.settle
         return ticks_per_round(address, timing, rounds, {SHUFFLER: self.cells})
 

@@ -39,7 +39,6 @@ class CheckInReports(VectorReports):
         return CheckIn(self.randomizer(crowd.size), n=crowd.people, rate=crowd.rate, rounds=rounds)
 
     def guarantee(self, crowd: Crowd, rounds: int) -> Guarantee:
-        """Return that of the protocol, against the curator."""
         return self.protocol(crowd, rounds).guarantee()
 
 
@@ -64,11 +63,9 @@ class SummedNoise(Channel):
         return DistributedCheckIn(crowd.people, crowd.rate, rounds, self.sigma, self.clip)
 
     def guarantee(self, crowd: Crowd, rounds: int) -> Guarantee:
-        """Return that of the sums, with the number of people in view."""
         return self.protocol(crowd, rounds).guarantee()
 
     def describe(self) -> dict[str, Any]:
-        """Return the clipping length and the noise."""
         return {"channel": "summed", "clip": self.clip, "sigma": self.sigma}
 
 
@@ -85,7 +82,6 @@ class CheckInSGD(SGD):
     projection: int | None = None
 
     def channel(self) -> CheckInReports | SummedNoise:
-        """Return reports through a shuffler, or sums of noisy gradients."""
         if self.epsilon0 is not None and self.sigma is None:
             return CheckInReports(self.clip, self.epsilon0, self.projection)
         if self.sigma is not None and self.epsilon0 is None:

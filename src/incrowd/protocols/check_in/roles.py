@@ -16,22 +16,24 @@ With dummies it knows how many people were there, and drops a round with too few
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from incrowd.protocols.check_in.cover import closes
 from incrowd.protocols.check_in.messages import CheckIn, Gathering
 from incrowd.protocols.check_in.simulate import CheckedIn
 from incrowd.protocols.runtime import wire
-from incrowd.protocols.runtime.actor import Address, Effect, Sealer, owned
-from incrowd.protocols.runtime.context import Timing
+from incrowd.protocols.runtime.actor import Effect, devices, owned
+from incrowd.protocols.runtime.context import ActorContext
+from incrowd.protocols.runtime.cover import phase
 from incrowd.protocols.runtime.delivery import wake_at
 from incrowd.protocols.trusted_shuffle import roles as shuffle
-from incrowd.randomizers.base import Randomizer
+
+if TYPE_CHECKING:
+    from incrowd.protocols.check_in import spec
 
 _TO_SHUFFLER = msgspec.msgpack.Decoder(CheckIn)
 _STEP = 2.0**-53
@@ -41,29 +43,22 @@ class Device(shuffle.Device):
     """Device that sends one message per round: a report, or a dummy when its owner stays away."""
 
     def __init__(
-        self,
-        value: NDArray[Any] | None,
-        randomizer: Randomizer,
-        rounds: int,
-        *,
-        report_bytes: int,
-        rate: float,
-        dummies: bool,
-        share: float,
-        rng: np.random.Generator,
-        sealer: Sealer,
-        timing: Timing,
+        self, protocol: spec.CheckIn, person: int, report_bytes: int, context: ActorContext
     ) -> None:
-        """``share``: the part of a round after which this device sends."""
-        super().__init__(value, randomizer, rounds, rng=rng, sealer=sealer, backoff=timing.backoff)
-        self._report_bytes = report_bytes
-        self._rate = rate
-        self._dummies = dummies
-        self._share = share
-        self._timing = timing
+        super().__init__(
+            context.value,
+            protocol.randomizer,
+            protocol.rounds,
+            rng=context.generator(),
+            sealer=context.sealer,
+            backoff=context.timing.backoff,
+        )
+        self._report_bytes, self._timing = report_bytes, context.timing
+        self._rate, self._dummies = protocol.rate_of(person), protocol.dummies
+        # Under cover the cells leave at the device's time, and what is in them is there before.
+        self._share = phase(person) if protocol.cover is None else 0.0
 
     def reports(self) -> Sequence[bytes | None]:
-        """Draw a report for each round in which the coin says so."""
         # The generator draws multiples of its step: so compared, the rate is never exceeded.
         joins = self._rng.random(self._rounds) + _STEP <= self._rate
         values = np.repeat(owned(self._value), np.count_nonzero(joins), axis=0)
@@ -80,7 +75,6 @@ class Device(shuffle.Device):
         return wire.encode(CheckIn(number, id_, report is None, payload))
 
     def window(self, number: int) -> tuple[float, float]:
-        """Return the time from the device's turn in the round to the end of it for good."""
         opens = (number + self._share) * self._timing.round_seconds
         return opens, closes(number, self._timing)
 
@@ -88,23 +82,11 @@ class Device(shuffle.Device):
 class Shuffler(shuffle.Shuffler):
     """Party that hands each round on, permuted, without dummies, with the number of people."""
 
-    def __init__(
-        self,
-        roster: Iterable[Address],
-        report_bytes: int,
-        rounds: int,
-        *,
-        least: int,
-        dummies: bool,
-        generator: Callable[[int], np.random.Generator],
-        timing: Timing,
-    ) -> None:
-        """A round with fewer than ``least`` people is dropped, where dummies tell how many."""
-        people = frozenset(roster)
-        super().__init__(people, report_bytes, rounds, generator=generator, timing=timing)
-        self._asked = len(people)
-        self._least = least
-        self._dummies = dummies
+    def __init__(self, protocol: spec.CheckIn, report_bytes: int, context: ActorContext) -> None:
+        roster, rounds, timing = devices(protocol.n), protocol.rounds, context.timing
+        super().__init__(roster, report_bytes, rounds, generator=context.generator, timing=timing)
+        self._asked, self._dummies = protocol.n, protocol.dummies
+        self._least = protocol.fewest
         self._deadlines = [closes(number, timing) for number in range(rounds)]
 
     def start(self, _now: float) -> list[Effect]:
@@ -139,15 +121,12 @@ class Curator(shuffle.Curator):
     kept: ClassVar[Any] = _Came
 
     def possible(self, batch: Gathering) -> bool:
-        """Whether this many people can have been there."""
         return len(batch.payloads) <= batch.present <= self._people
 
     def taken(self, batch: Gathering) -> _Came:
-        """Return the reports, and how many reports and people there were."""
         return _Came(batch.present, len(batch.payloads), super().taken(batch))
 
     def collected(self, came: Sequence[_Came]) -> CheckedIn:
-        """Return the reports of the rounds that were held."""
         held = [each for each in came if each.present > 0]
         return CheckedIn(
             rounds=tuple(self._reports.unpack(each.payloads) for each in held),

@@ -40,14 +40,12 @@ class CheckedIn(Collected):
         return max(self.present, default=0)
 
     def first(self, rounds: int) -> Self:
-        """Return the reports of the first rounds alone."""
         kept = self.rounds[:rounds]
         return replace(
             self, rounds=kept, sent=sum(map(len, kept)), present=self.present[:rounds], unheld=0
         )
 
     def pooled(self) -> Reports:
-        """Return the reports of all rounds together; refuse when there is none."""
         if self.received == 0:
             raise ProtocolFailed(
                 f"nobody took part in any of {len(self.rounds)} rounds, so there is nothing to "

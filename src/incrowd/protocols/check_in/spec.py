@@ -28,9 +28,9 @@ from incrowd.protocols.check_in.messages import check_in_bytes
 from incrowd.protocols.expected_error import expected_error
 from incrowd.protocols.families import ShufflerProtocol
 from incrowd.protocols.run import check_crowd
-from incrowd.protocols.runtime.actor import CURATOR, SHUFFLER, Actor, Address, devices, person_of
+from incrowd.protocols.runtime.actor import CURATOR, SHUFFLER, Actor, Address, person_of
 from incrowd.protocols.runtime.context import ActorContext, Timing
-from incrowd.protocols.runtime.cover import CellFormat, phase
+from incrowd.protocols.runtime.cover import CellFormat
 from incrowd.protocols.runtime.wire import ReportFormat
 from incrowd.protocols.settings import setting
 from incrowd.randomness import Seeds
@@ -51,8 +51,7 @@ class CheckIn(ShufflerProtocol, Coverable, Anytime, RunDiagnostics):
 
     _: KW_ONLY
     n: Annotated[
-        int,
-        setting("people who take part, the victim included", solve="min", check=checks.crowd),
+        int, setting("people who take part, the victim included", solve="min", check=checks.crowd)
     ]
     rounds: Annotated[
         int, setting("rounds, each with a fresh random crowd", solve="max", least=1)
@@ -75,8 +74,7 @@ class CheckIn(ShufflerProtocol, Coverable, Anytime, RunDiagnostics):
         ),
     ] = 0
     dummies: Annotated[
-        bool,
-        setting("who stays away sends an equal dummy, so that traffic does not show it"),
+        bool, setting("who stays away sends an equal dummy, so that traffic does not show it")
     ] = True
     adaptive: Annotated[
         bool,
@@ -95,26 +93,18 @@ class CheckIn(ShufflerProtocol, Coverable, Anytime, RunDiagnostics):
     """Whether the least crowd is that of a run, rather than one that the shuffler insists on."""
 
     def _resolved(self) -> Mapping[str, Any]:
-        """Refuse rates that are no chances, and a least crowd that is none."""
-        rates = tuple(self.rates)
-        if rates:
-            if self.rate:
-                raise InvalidParameter(
-                    "rates are in place of one rate for all: give only one of them", field="rates"
-                )
-            if len(rates) != self.n:
-                raise InvalidCrowd(
-                    f"rates has {len(rates)} entries for n = {self.n} people: give one each",
-                    field="rates",
-                )
-        else:
+        rates, least = tuple(self.rates), self.least
+        if not rates:
             checks.rate(self.rate)
-        least = self.least
+        elif self.rate:
+            twice = "rates are in place of one rate for all: give only one of them"
+            raise InvalidParameter(twice, field="rates")
+        elif len(rates) != self.n:
+            wrong = f"rates has {len(rates)} entries for n = {self.n} people: give one each"
+            raise InvalidCrowd(wrong, field="rates")
         if least >= 1 and least != round(least):
-            raise InvalidParameter(
-                f"least must be a whole number of people or a share of them below 1, got {least:g}",
-                field="least",
-            )
+            whole = "least must be a whole number of people or a share of them below 1"
+            raise InvalidParameter(f"{whole}, got {least:g}", field="least")
         if least and not self.dummies:
             raise InvalidParameter(
                 "least needs dummies: without them nobody can tell who stayed away from who was "
@@ -122,13 +112,9 @@ class CheckIn(ShufflerProtocol, Coverable, Anytime, RunDiagnostics):
                 field="least",
             )
         if least > self.n:
-            raise InvalidCrowd(
-                f"least must be at most the n = {self.n} people, got {least:g}", field="least"
-            )
-        own = (
-            checks.rate(each, f"rates (of person {person})", "rates")
-            for person, each in enumerate(rates)
-        )
+            most = f"least must be at most the n = {self.n} people"
+            raise InvalidCrowd(f"{most}, got {least:g}", field="least")
+        own = (checks.rate(each, f"rates (of person {i})", "rates") for i, each in enumerate(rates))
         return {"rates": tuple(own)}
 
     @property
@@ -158,18 +144,15 @@ class CheckIn(ShufflerProtocol, Coverable, Anytime, RunDiagnostics):
         return sum(self.rates) if self.rates else self.n * self.rate
 
     def uncovered(self, view: frozenset[str], colluders: Colluders) -> Guarantee:
-        """Amplified by rate and crowd against the curator; ε0 for views with the shuffler."""
         return accountant.check_in_guarantee(self, view, check_colluders(colluders, self.crowd))
 
     def diagnostics(
         self, delta: float, guarantee: Guarantee, colluders: Colluders = 0
     ) -> tuple[Fact, ...]:
-        """People whom a round is expected to have."""
         del delta, guarantee, colluders
         return (Fact("participants_expected", self.participants_expected),)
 
     def run_diagnostics(self, collected: Collected, delta: float) -> tuple[Fact, ...]:
-        """Participants of the rounds that were held."""
         del delta
         crowds = collected.crowds
         weights = Fact("weights", "people with a higher rate count more")
@@ -183,7 +166,6 @@ class CheckIn(ShufflerProtocol, Coverable, Anytime, RunDiagnostics):
         )
 
     def cost(self) -> Cost:
-        """One message per round with dummies; else one per round in which the person is in."""
         answers = self.participants_expected * self.rounds
         messages = self.rounds if self.dummies else answers / self.n
         return Cost(
@@ -194,7 +176,6 @@ class CheckIn(ShufflerProtocol, Coverable, Anytime, RunDiagnostics):
         )
 
     def collect(self, values: NDArray[Any], seeds: Seeds) -> Collected:
-        """Everyone's rounds at once."""
         check_crowd(self, values)
         return simulate.collect(self.randomizer, values, self.each_rate(), self.rounds, seeds)
 
@@ -238,16 +219,13 @@ class CheckIn(ShufflerProtocol, Coverable, Anytime, RunDiagnostics):
         return 1 if stopped and fewest < self.n else fewest
 
     def with_rounds(self, rounds: int) -> Self:
-        """The same check-in, planned with another number of rounds."""
         return replace(self, rounds=rounds)
 
     def subset(self, people: Sequence[int]) -> Self:
-        """A smaller crowd, each with their own rate."""
         rates = tuple(self.rates[person] for person in people if self.rates)
         return replace(self, n=len(people), rates=rates, cover=None)
 
     def covered(self, delta: float, cells: CellFormat) -> Self:
-        """With the same cells from everyone to the shuffler in each round; that needs no δ."""
         del delta
         if not self.dummies:
             raise NotProven(
@@ -258,37 +236,14 @@ class CheckIn(ShufflerProtocol, Coverable, Anytime, RunDiagnostics):
         return replace(self, cover=check_in_cover(self.randomizer.report_bytes, self.rounds, cells))
 
     def duration(self, timing: Timing) -> float:
-        """Until the last round is over for good, and the curator has got it."""
         return closes(self.rounds - 1, timing) + super().duration(timing)
 
     def actor(self, address: Address, context: ActorContext) -> Actor:
-        """One person's device, the shuffler, or the curator."""
         from incrowd.protocols.check_in.roles import Curator, Device, Shuffler
 
         reports = ReportFormat.of(self.randomizer)
         if address == CURATOR:
             return Curator(self.n, reports, self.rounds, sealer=context.sealer)
         if address == SHUFFLER:
-            return Shuffler(
-                devices(self.n),
-                reports.nbytes,
-                self.rounds,
-                least=self.fewest,
-                dummies=self.dummies,
-                generator=context.generator,
-                timing=context.timing,
-            )
-        person = person_of(address)
-        return Device(
-            context.value,
-            self.randomizer,
-            self.rounds,
-            report_bytes=reports.nbytes,
-            rate=self.rate_of(person),
-            dummies=self.dummies,
-            # Under cover the cells leave at the device's time, and what is in them is there before.
-            share=phase(person) if self.cover is None else 0.0,
-            rng=context.generator(),
-            sealer=context.sealer,
-            timing=context.timing,
-        )
+            return Shuffler(self, reports.nbytes, context)
+        return Device(self, person_of(address), reports.nbytes, context)

@@ -45,26 +45,21 @@ class Curator(Actor):
     ) -> None:
         """Patience counts from the start."""
         people = frozenset(roster)
-        self._asked = len(people) * rounds
-        self._reports = reports
-        self._rounds = rounds
-        self._patience = timing.patience
+        self._asked, self._patience = len(people) * rounds, timing.patience
+        self._reports, self._rounds = reports, rounds
         self._intake = Intake(people, rounds)
         self._closed: dict[int, list[bytes]] = {}
 
     def start(self, now: float) -> list[Effect]:
-        """Open every round."""
         self._intake.begin(now + self._patience)
         return wake_at(self._intake.due)
 
     def receive(self, message: Message, now: float) -> list[Effect]:
-        """Take in one report and answer."""
         report = wire.decode(_REPORTS, message.body, wire.report_limit(self._reports.nbytes))
         effects = [] if report is None else self._intake.offer(message.sender, report)
         return effects + self.wake(now) if effects else []
 
     def wake(self, now: float) -> list[Effect]:
-        """Close the rounds that are over; finish with the last."""
         ready = self._intake.close(now)
         self._closed.update(ready)
         if not ready or len(self._closed) < self._rounds:
@@ -73,11 +68,9 @@ class Curator(Actor):
         return [Done(Collected(rounds=tuple(rounds), sent=self._asked))]
 
     def state(self) -> bytes:
-        """Encode the open rounds, and the reports of the closed ones."""
         return wire.encode(_State(self._intake.state(), self._closed))
 
     def resume(self, state: bytes) -> None:
-        """Continue with the reports taken in."""
         stored = msgspec.msgpack.decode(state, type=_State)
         self._intake.resume(stored.intake)
         self._closed = stored.closed

@@ -32,17 +32,14 @@ class Local(ReportingProtocol):
     kind: ClassVar[str] = "local"
 
     def guarantee(self, view: str = "curator", colluders: Colluders = 0) -> Guarantee:
-        """ε0 per round, whoever looks."""
         count = check_colluders(colluders, self.n)
         return local_guarantee(self.randomizer, self.rounds, view_of(view), count)
 
     def collect(self, values: NDArray[Any], seeds: Seeds) -> Collected:
-        """Everyone's reports at once."""
         check_crowd(self, values)
         return simulate.collect(self.randomizer, values, self.rounds, seeds)
 
     def actor(self, address: Address, context: ActorContext) -> Actor:
-        """One person's device, or the curator."""
         from incrowd.protocols.local.roles import Curator, Device
 
         if address == CURATOR:

@@ -156,13 +156,11 @@ class CollisionProfile(Profile):
         return self._scale**2 * self.collision / 2
 
     def epsilon(self, delta: float) -> float:
-        """Return the closed form, or ε0 where that is less."""
         checks.delta(delta)
         spread = self._scale * math.sqrt(2 * self.collision * math.log(1 / delta))
         return min(self.local_epsilon, (self._drift + spread) * (1 + 2.0**-48))
 
     def delta(self, epsilon: float) -> float:
-        """Return the closed form solved for δ."""
         if epsilon >= self.local_epsilon or (self.collision == 0 and epsilon >= 0):
             return 0.0
         if epsilon <= self._drift:
@@ -176,7 +174,6 @@ class CollisionProfile(Profile):
 
     @property
     def greatest_loss(self) -> float:
-        """ε0: no loss is above that of a report seen alone."""
         return self.local_epsilon
 
 
@@ -216,7 +213,6 @@ class SampledProfile(Profile):
         return min(1.0, (sampled + tail + slipped) * (1 + 2.0**-40))
 
     def epsilon(self, delta: float) -> float:
-        """Return the point where the bound falls to δ, or else ε of the randomizer."""
         ceiling = LocalProfile(self.randomizer).epsilon(delta)
         guess = blanket_profile(self.randomizer, self._most).epsilon(delta)
         if self.delta(ceiling * (1 - 1e-6)) > delta:
@@ -225,12 +221,10 @@ class SampledProfile(Profile):
 
     @property
     def interval(self) -> float:
-        """Interval of the shuffled sample."""
         return blanket_profile(self.randomizer, self._most).interval
 
     @property
     def greatest_loss(self) -> float:
-        """Greatest loss of a report seen alone."""
         return LocalProfile(self.randomizer).greatest_loss
 
 

@@ -34,18 +34,9 @@ from incrowd.protocols.network_shuffle.messages import MOST_TOGETHER, HandIn, Ho
 from incrowd.protocols.network_shuffle.roles.timetable import Clock
 from incrowd.protocols.network_shuffle.simulate import Mode
 from incrowd.protocols.network_shuffle.theorems.walk import Bools, Doubles, Walk
-from incrowd.protocols.runtime import wire
+from incrowd.protocols.runtime import cover, wire
 from incrowd.protocols.runtime.actor import CURATOR, Address, device, is_device, person_of
 from incrowd.protocols.runtime.context import SETTLE, Timing
-from incrowd.protocols.runtime.cover import (
-    TICKS,
-    CellFormat,
-    CoverPlan,
-    Tick,
-    against_hub,
-    phase,
-    with_pause,
-)
 from incrowd.randomizers.base import Randomizer
 
 MOST_CELLS: Final = 64
@@ -167,7 +158,7 @@ def _summed(at_least: int | NDArray[np.int64], loads: Loads) -> float:
 class Sizes:
     """Cells that messages take, and reports that fit into cells, by exact sizes."""
 
-    cells: CellFormat
+    cells: cover.CellFormat
     report_bytes: int
     rounds: int
 
@@ -208,7 +199,7 @@ class Sizes:
 
 
 @dataclass(frozen=True, eq=False)
-class NetworkCover(CoverPlan):
+class NetworkCover(cover.CoverPlan):
     """Cells to every neighbour in every window, and to the curator at the end."""
 
     walk: Walk
@@ -231,8 +222,7 @@ class NetworkCover(CoverPlan):
             waiting += _summed(self.held + 1, hand_in_loads(walk, self.rounds))
         return min(1.0, waiting * (1 + _ROUND))
 
-    def ticks(self, address: Address, timing: Timing) -> list[Tick]:
-        """Return a device's ticks: one per window to all neighbours, then to the curator."""
+    def ticks(self, address: Address, timing: Timing) -> list[cover.Tick]:
         if not is_device(address):
             return []
         if timing.settle < 1:
@@ -241,25 +231,25 @@ class NetworkCover(CoverPlan):
                 field="cover",
             )
         person = person_of(address)
-        clock, at = Clock.of(self.rounds, timing), phase(person) * timing.round_seconds
+        clock, at = Clock.of(self.rounds, timing), cover.phase(person) * timing.round_seconds
         near = self.walk.together.neighbours(person).tolist()
         contacts = {device(other): self.per_neighbour for other in near if other != person}
         windows = range(self.rounds + timing.settle) if contacts else range(0)
         last = {CURATOR: int(self.hand_in[person])}
         return [
-            *(Tick(clock.opens(number) + at, contacts) for number in windows),
-            *(Tick(clock.hand_in + turn * timing.round_seconds + at, last)
-              for turn in range(TICKS)),
+            *(cover.Tick(clock.opens(number) + at, contacts) for number in windows),
+            *(cover.Tick(clock.hand_in + turn * timing.round_seconds + at, last)
+              for turn in range(cover.TICKS)),
         ]  # fmt: skip
 
     def paced(self, timing: Timing) -> Timing:
         """Repeat nothing before everyone has handed in: transports repeat cells."""
-        windows = self.rounds + timing.settle + TICKS + 1
-        return with_pause(timing, windows * timing.round_seconds)
+        windows = self.rounds + timing.settle + cover.TICKS + 1
+        return cover.with_pause(timing, windows * timing.round_seconds)
 
 
 def plan(
-    walk: Walk, rounds: int, mode: Mode, report_bytes: int, cells: CellFormat, budget: float
+    walk: Walk, rounds: int, mode: Mode, report_bytes: int, cells: cover.CellFormat, budget: float
 ) -> NetworkCover:
     """Find the fewest cells with which the chance of overflow is within the budget.
 
@@ -325,4 +315,4 @@ def covered_guarantee(curator: Guarantee, randomizer: Randomizer, overflow: floa
     """Return the guarantee against curator and hub together, from that against the curator."""
     more = (_COLLUDERS_FORWARD,) if curator.colluders else ()
     profile = ShiftedProfile(curator.profile, randomizer, overflow)
-    return against_hub(curator, profile, *more, without=accountant.NO_TRAFFIC)
+    return cover.against_hub(curator, profile, *more, without=accountant.NO_TRAFFIC)

@@ -41,7 +41,6 @@ class Walked(Collected):
 
     @property
     def vanished(self) -> bool:
-        """Whether a device's record is missing."""
         return self.attendance is not None and bool((self.attendance == UNKNOWN).any())
 
 

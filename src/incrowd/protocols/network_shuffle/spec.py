@@ -1,9 +1,9 @@
 """Network shuffling: a crowd that shuffles itself.
 
 Everyone randomizes their answer and seals it to the curator. For a number of rounds every report
-moves from whoever holds it to a random neighbour; then everyone hands in what they hold. Nobody has
+moves from its holder to a random neighbour; then everyone hands in what they hold. No party has
 to be trusted to shuffle: once the walks have mixed, the curator learns no more than behind a
-trusted shuffler, on any graph, and before that the promise is stated person by person
+trusted shuffler, on any graph, and before that the guarantee is stated person by person
 (``docs/theory/network_shuffle.md``). From "Network Shuffling: Privacy Amplification via Random
 Walks" by Liew, Takahashi, Takagi, Kato, Cao and Yoshikawa, with its theorems replaced.
 """
@@ -25,58 +25,26 @@ from incrowd.graphs.graph import Graph
 from incrowd.privacy.guarantee import Guarantee, Profile
 from incrowd.privacy.mechanisms.local import local_guarantee
 from incrowd.privacy.mechanisms.shuffle import blanket_profile
-from incrowd.protocols.api import (
-    Colluders,
-    Cost,
-    Progress,
-    Protocol,
-    check_colluders,
-    colluding,
-)
-from incrowd.protocols.capabilities import (
-    Attested,
-    Coverable,
-    Exposable,
-    OnGraph,
-    Plannable,
-    Routed,
-    RunDiagnostics,
-    SampleCorrected,
-)
+from incrowd.protocols import capabilities
+from incrowd.protocols.api import Colluders, Cost, Progress, Protocol, check_colluders, colluding
 from incrowd.protocols.expected_error import expected_error
 from incrowd.protocols.named_graph import load_graph
 from incrowd.protocols.network_shuffle import accountant, simulate
-from incrowd.protocols.network_shuffle.cover import (
-    SHARE,
-    NetworkCover,
-    covered_guarantee,
-    plan,
-)
-from incrowd.protocols.network_shuffle.diagnostics import (
-    UNITS,
-    UPPER,
-    attendance_summary,
-    diagnostics,
-    load_summary,
-)
+from incrowd.protocols.network_shuffle import diagnostics as told
+from incrowd.protocols.network_shuffle.cover import SHARE, NetworkCover, covered_guarantee, plan
 from incrowd.protocols.network_shuffle.messages import Absent
 from incrowd.protocols.network_shuffle.roles.timetable import Clock
 from incrowd.protocols.network_shuffle.simulate import Mode, Walked
+from incrowd.protocols.network_shuffle.theorems import conditional_on_attendance as realised
 from incrowd.protocols.network_shuffle.theorems import routes
 from incrowd.protocols.network_shuffle.theorems.attendance import Attendance
-from incrowd.protocols.network_shuffle.theorems.conditional_on_attendance import (
-    attendance_of,
-    in_doubt,
-    is_bounded,
-    with_connections,
-)
 from incrowd.protocols.network_shuffle.theorems.mixing import Mixing
 from incrowd.protocols.network_shuffle.theorems.walk import Walk
 from incrowd.protocols.run import check_crowd
-from incrowd.protocols.runtime.actor import Actor, Address, device
+from incrowd.protocols.runtime.actor import CURATOR, Actor, Address, device, person_of
 from incrowd.protocols.runtime.context import ActorContext, Connections, Timing
 from incrowd.protocols.runtime.cover import COVERED, CellFormat
-from incrowd.protocols.runtime.wire import encode
+from incrowd.protocols.runtime.wire import ReportFormat, encode
 from incrowd.protocols.settings import setting, source
 from incrowd.randomness import Seeds
 from incrowd.tasks.base import Collected
@@ -92,14 +60,14 @@ _FAIR = 0.01
 @dataclass(frozen=True, eq=False, repr=False)
 class NetworkShuffle(
     Protocol,
-    Coverable,
-    OnGraph,
-    Routed,
-    Plannable,
-    Attested,
-    SampleCorrected,
-    Exposable,
-    RunDiagnostics,
+    capabilities.Coverable,
+    capabilities.OnGraph,
+    capabilities.Routed,
+    capabilities.Plannable,
+    capabilities.Attested,
+    capabilities.SampleCorrected,
+    capabilities.Exposable,
+    capabilities.RunDiagnostics,
 ):
     """Everyone sends one report, which walks over a graph before it is handed in.
 
@@ -138,8 +106,7 @@ class NetworkShuffle(
         setting("chance that a report stays where it is in a round", check=checks.probability),
     ] = 0.0
     mode: Annotated[
-        Mode,
-        setting("hand in all reports held at the end, or a single one, or a dummy when none"),
+        Mode, setting("hand in all reports held at the end, or a single one, or a dummy when none")
     ] = "all"
     peers: Annotated[
         int,
@@ -173,13 +140,11 @@ class NetworkShuffle(
 
     def _resolved(self) -> Mapping[str, Any]:
         if self.laziness == 1:
-            raise InvalidParameter(
-                "laziness must be below 1: nothing would ever move", field="laziness"
-            )
+            still = "laziness must be below 1: nothing would ever move"
+            raise InvalidParameter(still, field="laziness")
         if self.within <= 1:
-            raise InvalidParameter(
-                f"within must be a factor above 1, got {self.within!r}", field="within"
-            )
+            small = f"within must be a factor above 1, got {self.within!r}"
+            raise InvalidParameter(small, field="within")
         if self.share == 0:
             raise InvalidParameter(f"share must be above 0, got {self.share!r}", field="share")
         walk = self._described_walk()
@@ -195,7 +160,6 @@ class NetworkShuffle(
         return {"n": walk.n, "walk": walk, "graph": one}
 
     def _described_walk(self) -> Walk | None:
-        """The walk that is given, or that over the given graphs."""
         if self.walk is not None:
             return self.walk
         graphs: Any = self.graph if isinstance(self.graph, list | tuple) else (self.graph,)
@@ -209,13 +173,11 @@ class NetworkShuffle(
             )
         for each in graphs:
             checks.instance(each, Graph, "graph", 'graphs.load("friends.npz")')
-        tables = (
-            None if each is None else np.asarray(each, bool) for each in (self.away, self.silent)
-        )
+        given = self.away, self.silent
+        tables = (None if each is None else np.asarray(each, bool) for each in given)
         return Walk(tuple(graphs), self.laziness, *tables)
 
     def __repr__(self) -> str:
-        """The walk and the randomizer, without the graph."""
         rest = f"mode = {self.mode}, {self.randomizer}"
         return f"NetworkShuffle(n = {self.n}, rounds = {self.rounds}, {rest})"
 
@@ -224,7 +186,6 @@ class NetworkShuffle(
     def planned(
         self, delta: float, *, colluders: Colluders = 0, progress: Progress | None = None
     ) -> Self:
-        """With the rounds chosen, where they are ``auto``, and the walks measured."""
         if self.stationary or self.walk is None:
             return self
         found = self
@@ -249,9 +210,8 @@ class NetworkShuffle(
     def planned_rounds(self) -> int:
         """Times that each report moves; raises while that is still open."""
         if self.rounds == "auto":
-            raise InvalidParameter(
-                "rounds are still auto: call planned(delta) to choose them", field="rounds"
-            )
+            still = "rounds are still auto: call planned(delta) to choose them"
+            raise InvalidParameter(still, field="rounds")
         return self.rounds
 
     # Accounting.
@@ -262,15 +222,12 @@ class NetworkShuffle(
         ``colluders`` are the numbers of people who tell the curator what passes through them, or
         how many, or which share of all: those are then drawn at random, by a fixed seed.
         """
-        who = view_of(view)
-        count = check_colluders(colluders, self.n)
-        if self.doubt and not self._bounded(count):
-            return local_guarantee(self.randomizer, 1, who, count)
-        if who == COVERED and (overflow := self.overflow) is not None:
-            return covered_guarantee(
-                self.guarantee("curator", colluders), self.randomizer, overflow
-            )
-        if who != {"curator"}:
+        who, count = view_of(view), check_colluders(colluders, self.n)
+        lost = self.doubt and not self._bounded(count)
+        if not lost and who == COVERED and (overflow := self.overflow) is not None:
+            alone = self.guarantee("curator", colluders)
+            return covered_guarantee(alone, self.randomizer, overflow)
+        if lost or who != {"curator"}:
             return local_guarantee(self.randomizer, 1, who, count)
         mixing = self.mixing(colluders)
         profile = self._stationary(count) if mixing is None else self._profile(mixing)
@@ -295,7 +252,7 @@ class NetworkShuffle(
     @property
     def doubt(self) -> bool:
         """Whether devices were not on to the end, or reports are missing, in what happened."""
-        return (self.lost > 0 or self.attendance is not None) and in_doubt(
+        return (self.lost > 0 or self.attendance is not None) and realised.in_doubt(
             self._described(), self.planned_rounds, self.attendance, self.lost
         )
 
@@ -305,11 +262,12 @@ class NetworkShuffle(
         Not with cover, where nothing is repeated, so that what waits behind others may be late; nor
         with colluders, who may have seen what doubtful devices did.
         """
-        alone = self.cover is None and not colluders
-        return alone and is_bounded(self._described(), self.planned_rounds, self.attendance)
+        if self.cover is not None or colluders:
+            return False
+        return realised.is_bounded(self._described(), self.planned_rounds, self.attendance)
 
     def exposures(self, delta: float, colluders: Colluders) -> accountant.Exposures:
-        """For each person: the chance that colluders expose them, and the ε otherwise."""
+        """Chance that colluders expose each person, and the ε otherwise."""
         mixing = self.mixing(colluders)
         if mixing is None or not check_colluders(colluders, self.n):
             raise InvalidParameter("exposures need a graph and at least one colluder")
@@ -394,38 +352,42 @@ class NetworkShuffle(
         return error / (1 - dummies.share) if dummies.share < 1 else None
 
     def collect(self, values: NDArray[Any], seeds: Seeds) -> Walked:
-        """Everyone's reports at once, walked and handed in."""
         check_crowd(self, values)
         return simulate.collect(
             self.randomizer, values, self._described(), self.planned_rounds, self.mode, seeds
         )
 
     def actor(self, address: Address, context: ActorContext) -> Actor:
-        """One person's device, or the curator."""
-        from incrowd.protocols.network_shuffle.roles.device import make_actor
+        from incrowd.protocols.network_shuffle.roles.curator import Curator
+        from incrowd.protocols.network_shuffle.roles.device import Device
 
-        walk, mode = self._described(), self.mode
-        return make_actor(address, context, walk, self.planned_rounds, mode, self.randomizer)
+        walk, rounds = self._described(), self.planned_rounds
+        drawn, mode = self.randomizer, self.mode
+        if not walk.present:
+            raise InvalidParameter(
+                "who is away is decided by the run itself when devices are played: leave away and "
+                "silent out"
+            )
+        if address != CURATOR:
+            return Device(context, person_of(address), drawn, walk, rounds, mode)
+        dummies = simulate.expected_dummies(drawn, walk, rounds) if mode == "single" else None
+        return Curator(context, walk.n, ReportFormat.of(drawn), rounds, mode, dummies)
 
     def attested(self, collected: Collected, connections: Connections, timing: Timing) -> Collected:
-        """With what the hub knows: for those who vanished that is all there is."""
         if not isinstance(collected, Walked):
             return collected
-        return with_connections(self.planned_rounds, collected, connections, timing)
+        return realised.with_connections(self.planned_rounds, collected, connections, timing)
 
     @property
     def absence_message(self) -> bytes:
-        """Word to the curator that a device will not begin after all."""
         return encode(Absent())
 
     def contacts(self, person: int) -> tuple[Address, ...]:
-        """The neighbours on every graph that is used."""
         graphs = self._described().graphs
         near = np.unique(np.concatenate([graph.neighbours(person) for graph in graphs]))
         return tuple(device(other) for other in near.tolist() if other != person)
 
     def subset(self, people: Sequence[int]) -> Self:
-        """On the graphs that remain when everyone else is taken out."""
         walk = self._described()
         kept = np.asarray(people, np.intp)
         if np.array_equal(kept, np.arange(walk.n)):
@@ -436,12 +398,9 @@ class NetworkShuffle(
         )
 
     def covered(self, delta: float, cells: CellFormat) -> Self:
-        """With as many cells as keep the chance of running out of room far below this δ."""
         found, budget = self.planned(checks.delta(delta)), SHARE * delta
-        drawn = plan(
-            found._described(), found.planned_rounds, self.mode,
-            self.randomizer.report_bytes, cells, budget,
-        )  # fmt: skip
+        walk, rounds, size = found._described(), found.planned_rounds, self.randomizer.report_bytes
+        drawn = plan(walk, rounds, self.mode, size, cells, budget)
         return replace(found, cover=drawn, attendance=None)
 
     @cached_property
@@ -453,7 +412,6 @@ class NetworkShuffle(
         return self.cover.overflow if walk is self.cover.walk else self.cover.overflow_on(walk)
 
     def duration(self, timing: Timing) -> float:
-        """As long as the rounds take, and until people have handed in."""
         return super().duration(timing) + Clock.of(self.planned_rounds, timing).hand_in
 
     def _described(self) -> Walk:
@@ -483,7 +441,6 @@ class NetworkShuffle(
         return collected
 
     def conditional_on(self, collected: Collected) -> Self:
-        """The walk that happened: who was away when, who handed in no reports, what was lost."""
         # One release, which the clock ends: nothing seen before can have decided who is in it.
         walk = self._described()
         if collected.received == 0:
@@ -496,18 +453,17 @@ class NetworkShuffle(
         happened = Walk(walk.graphs, walk.laziness, collected.away, collected.silent)
         seen = None
         if collected.attendance is not None:
-            seen = attendance_of(self.planned_rounds, len(collected.attendance), collected)
+            seen = realised.attendance_of(self.planned_rounds, len(collected.attendance), collected)
         return replace(self, walk=happened, lost=collected.lost, attendance=seen)
 
     def diagnostics(
         self, delta: float, guarantee: Guarantee, colluders: Colluders = 0
     ) -> tuple[Fact, ...]:
-        """The keys that ``account`` adds: how people differ, and by which route that is known."""
-        return facts_from(diagnostics(self, delta, guarantee, colluders), UPPER, UNITS)
+        found = told.diagnostics(self, delta, guarantee, colluders)
+        return facts_from(found, told.UPPER, told.UNITS)
 
     def run_diagnostics(self, collected: Collected, delta: float) -> tuple[Fact, ...]:
-        """The keys that ``run`` adds: load, dummies and losses, and ε by who was on to the end."""
         if not isinstance(collected, Walked):
             return ()
-        groups = attendance_summary(self.conditional_on(collected), delta)
-        return facts_from(load_summary(collected, self.mode) | groups, UPPER)
+        groups = told.attendance_summary(self.conditional_on(collected), delta)
+        return facts_from(told.load_summary(collected, self.mode) | groups, told.UPPER)

@@ -22,15 +22,7 @@ from incrowd.protocols.api import Colluders
 from incrowd.protocols.order_shuffle.groupings import Grouping
 from incrowd.protocols.order_shuffle.mechanism import Mechanism
 from incrowd.protocols.order_shuffle.settings import Distance
-from incrowd.protocols.order_shuffle.theorems.alpha import (
-    HAMMING,
-    HONEST_SHUFFLER,
-    KENDALL,
-    ONE_GROUP,
-    PUBLIC_PLACES,
-    RANDOMIZER_ALONE,
-    SAME_RANDOMIZER,
-)
+from incrowd.protocols.order_shuffle.theorems import alpha as claims
 from incrowd.protocols.order_shuffle.utility import meaning
 
 if TYPE_CHECKING:
@@ -74,16 +66,16 @@ def shuffled_guarantee(
     return Guarantee(
         profile=PureProfile(alpha),
         view=view,
-        theorem=HAMMING if distance == "hamming" else KENDALL,
+        theorem=claims.HAMMING if distance == "hamming" else claims.KENDALL,
         assumptions=(
-            HONEST_SHUFFLER,
-            PUBLIC_PLACES,
+            claims.HONEST_SHUFFLER,
+            claims.PUBLIC_PLACES,
             _WHO_CAME,
             *((_EVERYBODY,) if prospective else ()),
-            ONE_GROUP,
+            claims.ONE_GROUP,
             *((_READABLE,) if few and not told else ()),
             *(() if exact else (_ROUNDED,)),
-            *((_told(colluders),) if colluders else ()),
+            *_told(colluders),
         ),
         neighbours="reports-in-group",
         colluders=colluders,
@@ -101,8 +93,8 @@ def randomized_guarantee(
     return Guarantee(
         profile=PureProfile(alpha),
         view=view,
-        theorem=RANDOMIZER_ALONE,
-        assumptions=(SAME_RANDOMIZER, ONE_GROUP, *((_told(colluders),) if colluders else ())),
+        theorem=claims.RANDOMIZER_ALONE,
+        assumptions=(claims.SAME_RANDOMIZER, claims.ONE_GROUP, *_told(colluders)),
         neighbours="answers-in-group",
         colluders=colluders,
         notion="order",
@@ -114,11 +106,10 @@ def _groups(grouping: Grouping | None) -> dict[str, Any]:
     return {} if grouping is None else {"groups": grouping.words, "digest": grouping.digest}
 
 
-def _told(colluders: int) -> str:
-    return (
-        f"{colluders} colluding people tell their own reports: what is hidden is the order of the "
-        "others"
-    )
+def _told(colluders: int) -> tuple[str, ...]:
+    hidden = "what is hidden is the order of the others"
+    told = f"{colluders} colluding people tell their own reports: {hidden}"
+    return (told,) if colluders else ()
 
 
 UPPER = ("alpha", "local_alpha", "median_alpha", "group_alpha")

@@ -38,7 +38,6 @@ class Mechanism:
     """The θ that is given instead of an α."""
 
     def __post_init__(self) -> None:
-        """Refuse an order of other people."""
         if len(self.order.people) != self.grouping.n:
             raise InvalidCrowd(
                 f"order has {len(self.order.people)} people, but the groups have {self.grouping.n}",
@@ -90,10 +89,7 @@ class Mechanism:
         return alpha_of(self.theta, self.sensitivity)
 
     def alpha_for(self, grouping: Grouping, *, marked: bool = False) -> float:
-        """The α of the same shuffle for any other groups, after the fact.
-
-        ``marked``: reports that say the same can be told apart, if only one's own.
-        """
+        """The α for other groups, after the fact; where ``marked``, as in :attr:`marked_alpha`."""
         other = self.sensitivities_of(grouping, None if marked else self.values)
         return alpha_of(self.theta, int(other.max(initial=0)))
 

@@ -33,8 +33,6 @@ _EARTH: Final = (90.0, 180.0)
 _WIDEST: Final = "\U0010ffff"
 """A character that takes as many bytes as any."""
 
-_Id = Annotated[bytes, msgspec.Meta(min_length=wire.ID_BYTES, max_length=wire.ID_BYTES)]
-_Person = Annotated[int, msgspec.Meta(ge=0, lt=2**32)]
 _Point = Annotated[list[float], msgspec.Meta(min_length=1, max_length=_MOST_AXES)]
 _Names = Annotated[str, msgspec.Meta(min_length=1, max_length=MOST_GROUP_TEXT)]
 
@@ -42,22 +40,18 @@ Place = _Point | _Names | None
 """Coordinates, the names of groups, or nothing where a place is just a person."""
 
 
-class PlacedReport(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="placed"
-):
+class PlacedReport(wire.Body, frozen=True, tag="placed"):
     """From a device to the shuffler: where its owner is, and a report that only the curator reads.
 
     The identifier tells a repeated message from a new one, and stays with the shuffler.
     """
 
-    id: _Id
+    id: wire.Id
     place: Place
     payload: Annotated[bytes, msgspec.Meta(min_length=1)]
 
 
-class PlacedBatch(
-    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="placed-batch"
-):
+class PlacedBatch(wire.Body, frozen=True, tag="placed-batch"):
     """From the shuffler to the curator: who came, where they are, and the report at each place.
 
     Aligned, and in the order of ``who``, which is increasing, so that the order of the rows says
@@ -67,7 +61,7 @@ class PlacedBatch(
     round: ClassVar[int] = 0
     """There is only one."""
 
-    who: list[_Person]
+    who: list[wire.Count]
     places: list[Place]
     payloads: list[bytes]
 
@@ -89,9 +83,8 @@ class PlaceFormat:
         """
         if metric == "haversine":
             return PlaceFormat(kind, _EARTH)
-        return PlaceFormat(
-            kind, (min(_GREATEST, _FARTHEST * radius if radius else _GREATEST),) * axes
-        )
+        most = min(_GREATEST, _FARTHEST * radius) if radius else _GREATEST
+        return PlaceFormat(kind, (most,) * axes)
 
     def settled(self, points: FloatArray) -> FloatArray:
         """The points, with the origin in place of each that is outside the bounds."""
@@ -116,13 +109,7 @@ class PlaceFormat:
 
 
 def placed_bytes(payload: int, places: PlaceKind, axes: int) -> int:
-    """The size of a :class:`PlacedReport` with a payload of this size; at most, with groups.
-
-    Sealing is not counted.
-    """
-    longest: dict[PlaceKind, Place] = {
-        "points": [0.0] * axes,
-        "groups": _WIDEST * MOST_GROUP_TEXT,
-        "people": None,
-    }
-    return len(wire.encode(PlacedReport(bytes(wire.ID_BYTES), longest[places], bytes(payload))))
+    """The size of an unsealed :class:`PlacedReport` with such a payload; at most, with groups."""
+    names = _WIDEST * MOST_GROUP_TEXT if places == "groups" else None
+    longest: Place = [0.0] * axes if places == "points" else names
+    return len(wire.encode(PlacedReport(bytes(wire.ID_BYTES), longest, bytes(payload))))

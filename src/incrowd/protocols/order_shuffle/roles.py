@@ -18,32 +18,19 @@ its place.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from incrowd.protocols.order_shuffle.messages import Place, PlacedBatch, PlacedReport, PlaceFormat
 from incrowd.protocols.order_shuffle.simulate import parts, shuffle_of
 from incrowd.protocols.runtime import wire
-from incrowd.protocols.runtime.actor import (
-    CURATOR,
-    SHUFFLER,
-    Actor,
-    Address,
-    Effect,
-    Message,
-    Sealer,
-    Send,
-    devices,
-    person_of,
-)
-from incrowd.protocols.runtime.context import ActorContext, Timing
-from incrowd.protocols.runtime.delivery import Backoff
+from incrowd.protocols.runtime.actor import CURATOR, Effect, Message, Sealer, Send, devices
+from incrowd.protocols.runtime.context import ActorContext
 from incrowd.protocols.trusted_shuffle import roles as shuffle
-from incrowd.randomizers.base import FloatArray, Randomizer
+from incrowd.randomizers.base import FloatArray
 from incrowd.tasks.release import Placed
 
 if TYPE_CHECKING:
@@ -52,49 +39,25 @@ if TYPE_CHECKING:
 _TO_SHUFFLER = msgspec.msgpack.Decoder(PlacedReport)
 
 
-def make_actor(protocol: OrderShuffle, address: Address, context: ActorContext) -> Actor:
-    """One person's device, the shuffler, or the curator."""
-    reports = wire.ReportFormat.of(protocol.randomizer)
-    p = protocol
-    places = protocol.place_format
-    if address == CURATOR:
-        return Curator(p.n, reports, places, sealer=context.sealer)
-    if address == SHUFFLER:
-        return Shuffler(
-            protocol, reports.nbytes, places, generator=context.generator, timing=context.timing
-        )
-    value = context.value
-    codes, points, groups = (None,) * 3 if value is None else parts(value, places)
-    place: Place = groups[0] if groups is not None else None
-    return Device(
-        codes,
-        protocol.randomizer,
-        place if points is None else points[0].tolist(),
-        rng=context.generator(),
-        sealer=context.sealer,
-        backoff=context.timing.backoff,
-    )
-
-
 class Device(shuffle.Device):
     """Sends one report to the shuffler, sealed to the curator, with the place beside it."""
 
-    def __init__(
-        self,
-        value: NDArray[Any] | None,
-        randomizer: Randomizer,
-        place: Place,
-        *,
-        rng: np.random.Generator,
-        sealer: Sealer,
-        backoff: Backoff,
-    ) -> None:
-        """``value`` is an array of one code; none to resume."""
-        super().__init__(value, randomizer, 1, rng=rng, sealer=sealer, backoff=backoff)
-        self._place = place
+    def __init__(self, protocol: OrderShuffle, context: ActorContext) -> None:
+        value, places = context.value, protocol.place_format
+        codes, points, groups = (None,) * 3 if value is None else parts(value, places)
+        super().__init__(
+            codes,
+            protocol.randomizer,
+            1,
+            rng=context.generator(),
+            sealer=context.sealer,
+            backoff=context.timing.backoff,
+        )
+        self._place: Place = groups[0] if groups is not None else None
+        if points is not None:
+            self._place = points[0].tolist()
 
     def message(self, number: int, id_: bytes, report: bytes | None) -> bytes | None:
-        """The report and the place."""
         del number
         if report is None:
             return None
@@ -113,23 +76,13 @@ _ROWS = msgspec.msgpack.Decoder(_Row)
 class Shuffler(shuffle.Shuffler):
     """Takes in everyone's report and place, and hands the reports on at other places."""
 
-    def __init__(
-        self,
-        protocol: OrderShuffle,
-        report_bytes: int,
-        places: PlaceFormat,
-        *,
-        generator: Callable[[int], np.random.Generator],
-        timing: Timing,
-    ) -> None:
-        roster = devices(protocol.n)
-        super().__init__(roster, report_bytes, 1, generator=generator, timing=timing)
-        self._protocol = protocol
-        self._places = places
-        self._people = {address: person_of(address) for address in roster}
+    def __init__(self, protocol: OrderShuffle, report_bytes: int, context: ActorContext) -> None:
+        roster, streams = devices(protocol.n), context.generator
+        super().__init__(roster, report_bytes, 1, generator=streams, timing=context.timing)
+        self._protocol, self._places = protocol, protocol.place_format
+        self._people = {address: person for person, address in enumerate(roster)}
 
     def receive(self, message: Message, now: float) -> list[Effect]:
-        """A report and a place to take in, or the curator's word that the batch is safe."""
         if message.sender == CURATOR:
             return super().receive(message, now)
         person = self._people.get(message.sender)
@@ -145,18 +98,15 @@ class Shuffler(shuffle.Shuffler):
     def _batch(self, number: int, payloads: list[bytes]) -> PlacedBatch:
         rows = sorted(map(_ROWS.decode, payloads), key=lambda row: row.person)
         who, places = [row.person for row in rows], [row.place for row in rows]
-        return PlacedBatch(
-            who, places, [rows[source].payload for source in self._sources(number, who, places)]
-        )
+        sources = self._sources(number, who, places)
+        return PlacedBatch(who, places, [rows[source].payload for source in sources])
 
     def _sources(self, number: int, who: list[int], places: list[Place]) -> list[int]:
         """Whose report each place gets: drawn without a look at any of them."""
         if not who:
             return []
         found = shuffle_of(self._protocol, np.array(who), *_columns(self._places, places))
-        exact = self._protocol.exact
-        sources: list[int] = found.sources(self._generator(number), exact=exact).tolist()
-        return sources
+        return list(found.sources(self._generator(number), exact=self._protocol.exact).tolist())
 
 
 class _Came(msgspec.Struct, array_like=True):
@@ -179,7 +129,6 @@ class Curator(shuffle.Curator):
         self._places = places
 
     def possible(self, batch: PlacedBatch) -> bool:
-        """Whether these can be different people of the roster, each at a place of their own."""
         return (
             len(batch.who) == len(batch.places) == len(batch.payloads)
             and all(one < next_ for one, next_ in zip(batch.who, batch.who[1:], strict=False))
@@ -188,7 +137,6 @@ class Curator(shuffle.Curator):
         )
 
     def taken(self, batch: PlacedBatch) -> _Came:
-        """Everybody's place, and the reports that were sealed to this party."""
         found = {
             row: report
             for row, payload in enumerate(batch.payloads)

@@ -1,12 +1,12 @@
 """A whole population at once: everyone randomizes, and one shuffle moves the reports.
 
 What a shuffle is (:func:`shuffle_of`) and which parts a row of the data has (:func:`parts`) is the
-same for the participants in ``actors``. Invariant: the shuffle is found from places alone.
+same for the participants in ``roles``. Invariant: the shuffle is found from places alone.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,12 +23,8 @@ if TYPE_CHECKING:
     from incrowd.protocols.order_shuffle.spec import OrderShuffle
 
 
-class Parts(NamedTuple):
-    """Codes and places; a place that is just a person has neither points nor groups."""
-
-    codes: NDArray[Any]
-    points: FloatArray | None
-    groups: tuple[str, ...] | None
+Parts = tuple[NDArray[Any], FloatArray | None, tuple[str, ...] | None]
+"""Codes, points and groups; a place that is just a person has neither of the last two."""
 
 
 def parts(values: NDArray[Any], places: PlaceFormat) -> Parts:
@@ -38,12 +34,10 @@ def parts(values: NDArray[Any], places: PlaceFormat) -> Parts:
     """
     names = values.dtype.names
     if names is None:
-        return Parts(values, None, None)
-    return Parts(
-        values["value"],
-        places.settled(values["point"]) if "point" in names else None,
-        tuple(values["groups"].tolist()) if "groups" in names else None,
-    )
+        return values, None, None
+    points = places.settled(values["point"]) if "point" in names else None
+    groups = tuple(values["groups"].tolist()) if "groups" in names else None
+    return values["value"], points, groups
 
 
 def shuffle_of(

@@ -2,7 +2,7 @@
 
 Everybody's place is public: coordinates, groups, or a vertex of a graph. People randomize their
 answers and hand them to a shuffler, which lays them along a reference order of the places, shuffles
-them so that reports stay near where they were, and puts them back. Whoever gets the table can still
+them so that reports stay near where they were, and puts them back. Readers of the table can still
 see how answers change from place to place, but hardly who inside a group said what: ε0 protects the
 answer, and α the order inside every group (``docs/theory/order.md``). From "A Shuffling Framework
 for Local Differential Privacy" by Meehan, Roy Chowdhury, Chaudhuri and Jha, with its sensitivity
@@ -39,14 +39,7 @@ from incrowd.protocols.capabilities import (
 from incrowd.protocols.expected_error import expected_error
 from incrowd.protocols.families import ShufflerProtocol
 from incrowd.protocols.named_graph import load_graph
-from incrowd.protocols.order_shuffle import groupings, simulate
-from incrowd.protocols.order_shuffle.accountant import (
-    UPPER,
-    diagnostics,
-    randomized_guarantee,
-    run_diagnostics,
-    shuffled_guarantee,
-)
+from incrowd.protocols.order_shuffle import accountant, groupings, simulate
 from incrowd.protocols.order_shuffle.groupings import Grouping
 from incrowd.protocols.order_shuffle.mechanism import Mechanism
 from incrowd.protocols.order_shuffle.messages import PlaceFormat, placed_bytes
@@ -56,9 +49,10 @@ from incrowd.protocols.order_shuffle.settings import Distance, Method, Metric, S
 from incrowd.protocols.order_shuffle.simulate import parts
 from incrowd.protocols.order_shuffle.theorems.alpha import local_alpha
 from incrowd.protocols.run import check_crowd
-from incrowd.protocols.runtime.actor import SHUFFLER, Actor, Address
+from incrowd.protocols.runtime.actor import CURATOR, SHUFFLER, Actor, Address
 from incrowd.protocols.runtime.context import ActorContext
 from incrowd.protocols.runtime.cover import CellFormat, ReportCover, against_hub
+from incrowd.protocols.runtime.wire import ReportFormat
 from incrowd.protocols.settings import setting, source
 from incrowd.randomness import Seeds
 from incrowd.tasks.base import Collected, PlaceKind, Task
@@ -100,8 +94,7 @@ class OrderShuffle(
         ),
     ] = None
     theta: Annotated[
-        float | None,
-        setting("how closely the shuffle keeps to the order, in place of alpha"),
+        float | None, setting("how closely the shuffle keeps to the order, in place of alpha")
     ] = None
     distance: Annotated[
         Distance,
@@ -124,8 +117,7 @@ class OrderShuffle(
         ),
     ] = None
     radius: Annotated[
-        float | None,
-        setting("how far a person's group reaches: a distance, or steps in the graph"),
+        float | None, setting("how far a person's group reaches: a distance, or steps in the graph")
     ] = None
     metric: Annotated[
         Metric,
@@ -181,20 +173,15 @@ class OrderShuffle(
         if self.n:
             checks.crowd(self.n)
         if self.alpha is None and self.theta is None:
-            raise InvalidParameter(
-                "alpha must be given: how much may be told about the order inside a group",
-                field="alpha",
-            )
+            missing = "alpha must be given: how much may be told about the order inside a group"
+            raise InvalidParameter(missing, field="alpha")
         if self.alpha is not None and self.theta is not None:
-            raise InvalidParameter(
-                "theta follows from alpha and the groups: give only one of them", field="theta"
-            )
+            twice = "theta follows from alpha and the groups: give only one of them"
+            raise InvalidParameter(twice, field="theta")
         self._check_places()
         if self.few_values and self._categories is None:
-            raise InvalidParameter(
-                "few_values needs a randomizer whose reports are categories: krr or rr",
-                field="few_values",
-            )
+            needs = "few_values needs a randomizer whose reports are categories: krr or rr"
+            raise InvalidParameter(needs, field="few_values")
         grouping, named = self._given_groups(), self.names.get("groups") or self.names.get("graph")
         people = self.n
         if grouping is not None:
@@ -215,9 +202,8 @@ class OrderShuffle(
         if self.grouping is not None or self.groups is not None:
             found = self.groups if self.grouping is None else self.grouping
             abstract: Any = Grouping
-            example = "groupings.from_points(points, 5.0)"
-            grouping: Grouping = checks.instance(found, abstract, "groups", example)
-            return grouping
+            checks.instance(found, abstract, "groups", "groupings.from_points(points, 5.0)")
+            return found
         if self.graph is not None:
             steps = 1 if self.radius is None else int(self.radius)
             return groupings.from_graph(self.graph, steps)
@@ -225,40 +211,31 @@ class OrderShuffle(
 
     def _check_places(self) -> None:
         groups, graph = self.names.get("groups"), self.names.get("graph")
-        if groups and graph:
-            raise InvalidParameter(
-                "groups and graph both say who is near whom: give only one", field="groups"
-            )
-        if (groups or graph) and (self.shape, self.metric) != ("ball", "euclidean"):
-            odd = "shape" if self.shape != "ball" else "metric"
-            raise InvalidParameter(
-                f"{odd} is for coordinates, not for groups or a graph", field=odd
-            )
-        if groups and self.radius is not None:
-            raise InvalidParameter("radius is not for given groups: leave it out", field="radius")
-        if graph and self.radius is not None and self.radius != int(self.radius):
-            raise InvalidParameter(
-                f"radius must be a whole number of steps in a graph, got {self.radius!r}",
-                field="radius",
-            )
-        if self.shape == "square" and not self.radius:
-            raise InvalidParameter(
-                "radius must be above 0 for squares: how wide they are", field="radius"
-            )
-        if self.names.get("order") and self.method != "best":
-            raise InvalidParameter("method is not for a given order: leave it out", field="method")
+        radius, odd = self.radius, "shape" if self.shape != "ball" else "metric"
+        unfit = (groups or graph) and (self.shape, self.metric) != ("ball", "euclidean")
+        broken = graph and radius is not None and radius % 1 != 0
+        flat = self.shape == "square" and not radius
+        unsought = self.names.get("order") and self.method != "best"
+        checked = (
+            (groups and graph, "groups and graph both say who is near whom: give only one"),
+            (unfit, f"{odd} is for coordinates, not for groups or a graph"),
+            (groups and radius is not None, "radius is not for given groups: leave it out"),
+            (broken, f"radius must be a whole number of steps in a graph, got {radius!r}"),
+            (flat, "radius must be above 0 for squares: how wide they are"),
+            (unsought, "method is not for a given order: leave it out"),
+        )
+        for wrong, said in checked:
+            if wrong:
+                raise InvalidParameter(said, field=said.split()[0])
 
     def __repr__(self) -> str:
-        """The settings of the order, and the randomizer."""
-        p = self
-        promised = f"alpha = {p.alpha:g}" if p.alpha is not None else f"theta = {p.theta:g}"
-        return f"OrderShuffle(n = {p.n}, {promised}, distance = {p.distance}, {self.randomizer})"
+        kept = f"theta = {self.theta:g}" if self.alpha is None else f"alpha = {self.alpha:g}"
+        return f"OrderShuffle(n = {self.n}, {kept}, distance = {self.distance}, {self.randomizer})"
 
     # Who is near whom.
 
     def bound_to(self, task: Task) -> Self:
-        """With the places that the question says people have."""
-        places, p = task.places, self
+        places = task.places
         if places is None:
             return self
         if places == "people":
@@ -276,35 +253,28 @@ class OrderShuffle(
                 f"{named} says who is near whom, and so do the {places} of the data: give "
                 "only one of them"
             )
-        if places == "points" and p.radius is None:
+        if places == "points" and self.radius is None:
             raise InvalidParameter(_NO_RADIUS, field="radius")
-        if places == "points" and p.metric == "haversine" and task.axes != 2:
-            raise InvalidParameter(
-                "metric haversine needs two coordinates, latitude and then longitude, got "
-                f"{task.axes}",
-                field="metric",
-            )
-        if places == "groups" and p.radius is not None:
-            raise InvalidParameter(
-                "radius is not for groups that people name: leave it out", field="radius"
-            )
-        if p.shape == "square" and task.axes > 2:
-            raise InvalidParameter(
-                f"shape square is for one or two coordinates, got {task.axes}",
-                field="shape",
-            )
-        _check_method(p, 0 if p.shape == "square" else task.axes)
+        if places == "points" and self.metric == "haversine" and task.axes != 2:
+            needs = "metric haversine needs two coordinates, latitude and then longitude, got"
+            raise InvalidParameter(f"{needs} {task.axes}", field="metric")
+        if places == "groups" and self.radius is not None:
+            unfit = "radius is not for groups that people name: leave it out"
+            raise InvalidParameter(unfit, field="radius")
+        if self.shape == "square" and task.axes > 2:
+            unfit = f"shape square is for one or two coordinates, got {task.axes}"
+            raise InvalidParameter(unfit, field="shape")
+        _check_method(self, 0 if self.shape == "square" else task.axes)
         return replace(self, places=places, axes=task.axes)
 
     def grouping_at(self, points: NDArray[Any] | None, names: Sequence[str] | None) -> Grouping:
         """The groups of people at these places."""
         if points is not None:
-            reach = self.radius
-            if reach is None:
+            if self.radius is None:
                 raise InvalidParameter(_NO_RADIUS, field="radius")
             squares = self.shape == "square"
             near = groupings.from_cells if squares else groupings.from_points
-            return near(points, reach, self.metric)
+            return near(points, self.radius, self.metric)
         if names is not None:
             return groupings.from_labels([group_names(each) for each in names])
         raise InvalidParameter(
@@ -323,12 +293,12 @@ class OrderShuffle(
 
     def mechanism_for(self, grouping: Grouping) -> Mechanism:
         """The shuffle of these groups: its order is found once, whoever asks."""
-        p, order = self, self.given
-        if order is None and p.distance == "hamming":
+        order, values = self.given, self.values
+        if order is None and self.distance == "hamming":
             order = ReferenceOrder(np.arange(grouping.n), "any")  # none is better than another
         elif order is None:
-            order = _order(grouping, p.method, self.values)
-        return Mechanism(grouping, order, p.distance, self.values, p.alpha, p.theta)
+            order = _order(grouping, self.method, values)
+        return Mechanism(grouping, order, self.distance, values, self.alpha, self.theta)
 
     @cached_property
     def mechanism(self) -> Mechanism | None:
@@ -337,7 +307,7 @@ class OrderShuffle(
 
     @property
     def _finds_order(self) -> bool:
-        """Whether the promise rests on an order that is found for the people at hand."""
+        """Whether the guarantee rests on an order that is found for the people at hand."""
         return self.given is None and self.distance == "kendall"
 
     @property
@@ -359,7 +329,7 @@ class OrderShuffle(
         return self.uncovered(view_of(view), colluders)
 
     def uncovered(self, view: frozenset[str], colluders: Colluders) -> Guarantee:
-        """The randomizer's own promise, which needs no cover."""
+        """The randomizer's own guarantee, which needs no cover."""
         return local_guarantee(self.randomizer, 1, view, self._colluding(colluders))
 
     def _colluding(self, colluders: Colluders) -> int:
@@ -368,23 +338,19 @@ class OrderShuffle(
         raise InvalidCrowd("n must be known to count colluders: give it, or the groups", field="n")
 
     def order_guarantee(self, view: str = "curator", colluders: Colluders = 0) -> Guarantee | None:
-        """What is proven about the order inside each group; none where that is nothing.
-
-        The shuffle protects against the curator, with cover also against a hub that helps: the
-        order of reports. Against anybody else the randomizer does: the order of answers.
-        """
-        parties = view_of(view)
-        count = self._colluding(colluders)
+        # The shuffle protects against the curator, with cover also against a hub that helps: the
+        # order of reports. Against any other view the randomizer does: the order of answers.
+        parties, count = view_of(view), self._colluding(colluders)
         if self.grouping is not None and self.grouping.largest == 1:
             return None  # Nobody has a group to be hidden in.
         if self.hides_traffic_from(parties):
             alone = self.order_guarantee("curator", colluders)
             return None if alone is None else against_hub(alone, alone.profile)
         if parties != _AMPLIFIED:
-            return randomized_guarantee(
+            return accountant.randomized_guarantee(
                 self.local_alpha, grouping=self.grouping, view=parties, colluders=count
             )
-        return shuffled_guarantee(
+        return accountant.shuffled_guarantee(
             self.mechanism,
             alpha=self.alpha,
             few=self.few_values,
@@ -398,7 +364,7 @@ class OrderShuffle(
 
     @property
     def local_alpha(self) -> float:
-        """What the randomizer alone promises about the order of answers in any group."""
+        """Guarantee of the randomizer alone about the order of answers in any group."""
         people = self.n if self.grouping is None else self.grouping.largest
         if not people:
             return math.inf  # Nobody knows yet how many there are.
@@ -408,33 +374,29 @@ class OrderShuffle(
     def diagnostics(
         self, delta: float, guarantee: Guarantee, colluders: Colluders = 0
     ) -> tuple[Fact, ...]:
-        """The shuffle and its groups."""
         del delta
-        return facts_from(diagnostics(self, view_name(guarantee.view), colluders), UPPER)
+        found = accountant.diagnostics(self, view_name(guarantee.view), colluders)
+        return facts_from(found, accountant.UPPER)
 
     def run_diagnostics(self, collected: Collected, delta: float) -> tuple[Fact, ...]:
-        """The shuffle that took place, and how far it moved reports."""
         del delta
         return self.conditional_on(collected).shuffled(getattr(collected, "points", None))
 
     def shuffled(self, points: NDArray[Any] | None = None) -> tuple[Fact, ...]:
         """The shuffle of known groups, and how far it moves reports where places are points."""
-        return facts_from(run_diagnostics(self, points), UPPER)
+        return facts_from(accountant.run_diagnostics(self, points), accountant.UPPER)
 
     # What it costs.
 
     def cost(self) -> Cost:
-        """One message, with the place."""
-        payload = self.randomizer.report_bytes
         return Cost(
             rounds=1,
             messages_per_person=1,
-            bytes_per_person=placed_bytes(payload, self.places, self.axes),
+            bytes_per_person=placed_bytes(self.randomizer.report_bytes, self.places, self.axes),
             expected_error=expected_error(self.randomizer, self.n),
         )
 
     def covered(self, delta: float, cells: CellFormat) -> Self:
-        """With the same cells from everyone to the shuffler; their number needs no δ."""
         del delta
         report = self.randomizer.report_bytes + cells.seal
         needed = cells.needed(placed_bytes(report, self.places, self.axes))
@@ -451,31 +413,24 @@ class OrderShuffle(
         if self.theta is not None and self._finds_order:
             # The shuffler finds its order in floating point; the curator's machine may find another
             # one, and would state the α of that.
-            raise InvalidParameter(
-                "theta is for one machine: give alpha where people take part", field="theta"
-            )
-        advice = {
-            "groups": "name a column with everyone's groups (task.groups) instead",
-            "order": "leave it out to have the order found",
-        }
-        for name, instead in advice.items():
+            alone = "theta is for one machine: give alpha where people take part"
+            raise InvalidParameter(alone, field="theta")
+        column = "name a column with everyone's groups (task.groups) instead"
+        for name, instead in ("groups", column), ("order", "leave it out to have the order found"):
             if self.names.get(name):
-                raise InvalidParameter(
-                    f"{name} is a file of this machine, which devices do not have: {instead}"
-                )
+                where = "is a file of this machine, which devices do not have"
+                raise InvalidParameter(f"{name} {where}: {instead}")
 
     def subset(self, people: Sequence[int]) -> Self:
-        """A smaller crowd, in the groups that remain."""
         kept = np.asarray(people, np.int64)
         fewer = None if self.grouping is None else self.grouping.subset(kept)
         order = self.given
         if order is None and self.theta is not None and self.mechanism is not None:
             # An order that was found anew for fewer people could be worse; what is left of this
-            # one is not, so that the promise of a given θ holds whoever stays away.
+            # one is not, so that the guarantee of a given θ holds whoever stays away.
             order = self.mechanism.order
-        return replace(
-            self, n=kept.size, grouping=fewer, given=None if order is None else order.subset(kept)
-        )
+        given = None if order is None else order.subset(kept)
+        return replace(self, n=kept.size, grouping=fewer, given=given)
 
     @property
     def place_format(self) -> PlaceFormat:
@@ -483,39 +438,37 @@ class OrderShuffle(
         return PlaceFormat.of(self.places, self.axes, self.metric, self.radius)
 
     def prospective(self, values: NDArray[Any]) -> Self:
-        """In the groups of these people, should all of them come."""
         if self.grouping is not None:
             return self
         _, points, names = parts(values, self.place_format)
         return replace(self.at(self.grouping_at(points, names)), prospective_groups=True)
 
     def conditional_on(self, collected: Collected) -> Self:
-        """The shuffle of the people whose reports the shuffler had.
-
-        There is one release, so that attendance and the clock alone decide who is in it.
-        """
+        # There is one release, so that attendance and the clock alone decide who is in it.
         if not isinstance(collected, Placed) or not len(collected.who):
             raise ProtocolFailed(
                 f"none of the {collected.sent} reports arrived: lower the faults or give people "
                 "more time"
             )
-        who = collected.who
-        found = self if len(who) == self.n else self.subset(who.tolist())
+        came = len(collected.who)
+        found = self if came == self.n else self.subset(collected.who.tolist())
         if found.grouping is None:
             found = found.at(self.grouping_at(collected.points, collected.groups))
-        marked = len(collected.at) < len(who)
-        return replace(found, marked=marked, prospective_groups=False)
+        return replace(found, marked=len(collected.at) < came, prospective_groups=False)
 
     def collect(self, values: NDArray[Any], seeds: Seeds) -> Collected:
-        """Everyone's reports at once."""
         check_crowd(self, values)
         return simulate.collect(self, values, seeds)
 
     def actor(self, address: Address, context: ActorContext) -> Actor:
-        """One person's device, the shuffler, or the curator."""
-        from incrowd.protocols.order_shuffle.roles import make_actor
+        from incrowd.protocols.order_shuffle.roles import Curator, Device, Shuffler
 
-        return make_actor(self, address, context)
+        reports = ReportFormat.of(self.randomizer)
+        if address == CURATOR:
+            return Curator(self.n, reports, self.place_format, sealer=context.sealer)
+        if address == SHUFFLER:
+            return Shuffler(self, reports.nbytes, context)
+        return Device(self, context)
 
 
 def _check_method(protocol: OrderShuffle, axes: int) -> None:

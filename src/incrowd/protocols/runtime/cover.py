@@ -109,7 +109,6 @@ class ReportCover(CoverPlan):
     overflow: float = 0.0
 
     def ticks(self, address: Address, timing: Timing) -> list[Tick]:
-        """Return the ticks of a device."""
         return ticks_per_round(address, timing, TICKS, {self.collector: self.cells})
 
     def paced(self, timing: Timing) -> Timing:

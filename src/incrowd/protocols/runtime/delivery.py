@@ -237,11 +237,8 @@ class Reporter(Actor):
         backoff: Backoff,
     ) -> None:
         """``value`` is an array of one row, encoded as the randomizer wants it; none to resume."""
-        self.sealer = sealer
-        self._value = value
-        self._randomizer = randomizer
-        self._rounds = rounds
-        self._rng = rng
+        self.sealer, self._rng = sealer, rng
+        self._value, self._randomizer, self._rounds = value, randomizer, rounds
         self._outbox = Outbox(backoff)
         self._state = _ReporterState(outbox=self._outbox.state())
 
@@ -265,7 +262,6 @@ class Reporter(Actor):
         return -np.inf, np.inf
 
     def start(self, now: float) -> list[Effect]:
-        """Draw every report, and send those whose time has come."""
         reports = self.reports()
         self._state.ids = [self._rng.bytes(wire.ID_BYTES) for _ in reports]
         for number, (id_, report) in enumerate(zip(self._state.ids, reports, strict=True)):
@@ -274,7 +270,6 @@ class Reporter(Actor):
         return self.wake(now)
 
     def receive(self, message: Message, _now: float) -> list[Effect]:
-        """Stop sending what was answered; finish when everything was."""
         if message.sender != self.collector:
             return []
         answer, state = wire.decode(_ANSWERS, message.body, _ANSWER_LIMIT), self._state
@@ -287,7 +282,6 @@ class Reporter(Actor):
         return self._next()
 
     def wake(self, now: float) -> list[Effect]:
-        """Send again what was not answered, and for the first time what is due."""
         effects, later = self._outbox.retry(now), self._state.later
         while later:
             number = next(iter(later))
@@ -307,11 +301,9 @@ class Reporter(Actor):
         return due or [Done(Receipt(tuple(sorted(state.accepted)), tuple(sorted(state.refused))))]
 
     def state(self) -> bytes:
-        """Encode identifiers, answers, and the reports that wait for their time or an answer."""
         return wire.encode(self._state)
 
     def resume(self, state: bytes) -> None:
-        """Continue with the same identifiers and the same bytes."""
         self._state = msgspec.msgpack.decode(state, type=_ReporterState)
         self._outbox.resume(self._state.outbox)
 

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import msgspec
 import numpy as np
 
-from incrowd.protocols.runtime import wire
+from incrowd.protocols.runtime import delivery, wire
 from incrowd.protocols.runtime.actor import (
     CURATOR,
     SHUFFLER,
@@ -31,14 +31,6 @@ from incrowd.protocols.runtime.actor import (
     Send,
 )
 from incrowd.protocols.runtime.context import Timing
-from incrowd.protocols.runtime.delivery import (
-    Intake,
-    IntakeState,
-    Outbox,
-    OutboxState,
-    Reporter,
-    wake_at,
-)
 from incrowd.protocols.trusted_shuffle.messages import Batch, BatchAccepted
 from incrowd.tasks.base import Collected
 
@@ -46,19 +38,18 @@ _TO_SHUFFLER = msgspec.msgpack.Decoder(wire.Report)
 _FROM_CURATOR = msgspec.msgpack.Decoder(BatchAccepted)
 
 
-class Device(Reporter):
+class Device(delivery.Reporter):
     """Device that sends its reports to the shuffler, each sealed to the curator inside."""
 
     collector: ClassVar[Address] = SHUFFLER
 
     def payload(self, report: bytes) -> bytes:
-        """Seal the report, so that the shuffler cannot read it."""
         return self.sealer.seal(CURATOR, report)
 
 
 class _ShufflerState(msgspec.Struct, array_like=True):
-    intake: IntakeState
-    outbox: OutboxState
+    intake: delivery.IntakeState
+    outbox: delivery.OutboxState
 
 
 class Shuffler(Actor):
@@ -73,23 +64,17 @@ class Shuffler(Actor):
         generator: Callable[[int], np.random.Generator],
         timing: Timing,
     ) -> None:
-        """Patience counts from the start.
-
-        ``generator`` gives a stream per round, so that a restart cannot reuse randomness.
-        """
-        self._limit = wire.report_limit(report_bytes)
+        """``generator`` gives a stream per round, so that a restart cannot reuse randomness."""
+        self._limit, self._patience = wire.report_limit(report_bytes), timing.patience
         self._generator = generator
-        self._patience = timing.patience
-        self._intake = Intake(roster, rounds)
-        self._outbox = Outbox(timing.backoff)
+        self._intake = delivery.Intake(roster, rounds)
+        self._outbox = delivery.Outbox(timing.backoff)
 
     def start(self, now: float) -> list[Effect]:
-        """Open every round."""
         self._intake.begin(now + self._patience)
-        return wake_at(self._intake.due)
+        return delivery.wake_at(self._intake.due)
 
     def receive(self, message: Message, now: float) -> list[Effect]:
-        """Take in a report, or the curator's word that a batch is safe."""
         if message.sender == CURATOR:
             answer = wire.decode(_FROM_CURATOR, message.body, self._limit)
             settled = answer is not None and self._outbox.settle(answer.round)
@@ -99,7 +84,6 @@ class Shuffler(Actor):
         return effects + self._forward(now) if effects else []
 
     def wake(self, now: float) -> list[Effect]:
-        """Close the rounds that are over; send again what the curator has not answered."""
         return self._outbox.retry(now) + self._forward(now)
 
     def _report(self, body: bytes) -> wire.Report | None:
@@ -119,14 +103,12 @@ class Shuffler(Actor):
         return [payloads[at] for at in self._generator(number).permutation(len(payloads))]
 
     def _next(self) -> list[Effect]:
-        return wake_at(self._intake.due, self._outbox.due) or [Done()]
+        return delivery.wake_at(self._intake.due, self._outbox.due) or [Done()]
 
     def state(self) -> bytes:
-        """Encode the open rounds, and the batches that wait for an answer."""
         return wire.encode(_ShufflerState(self._intake.state(), self._outbox.state()))
 
     def resume(self, state: bytes) -> None:
-        """Continue with the reports taken in and the same batches."""
         stored = msgspec.msgpack.decode(state, type=_ShufflerState)
         self._intake.resume(stored.intake)
         self._outbox.resume(stored.outbox)
@@ -143,18 +125,14 @@ class Curator(Actor):
     def __init__(
         self, people: int, reports: wire.ReportFormat, rounds: int, *, sealer: Sealer
     ) -> None:
-        self._people = people
-        self._reports = reports
-        self._rounds = rounds
-        self._sealer = sealer
+        self._people, self._rounds = people, rounds
+        self._reports, self._sealer = reports, sealer
         self._came: dict[int, Any] = {}
 
     def start(self, _now: float) -> list[Effect]:
-        """Wait for the shuffler."""
         return []
 
     def receive(self, message: Message, _now: float) -> list[Effect]:
-        """Take in the batch of a round, once, and answer every time."""
         limit = wire.batch_limit(self._reports.nbytes, self._people)
         if message.sender != SHUFFLER:
             return []
@@ -170,7 +148,6 @@ class Curator(Actor):
         return effects
 
     def wake(self, _now: float) -> list[Effect]:
-        """Do nothing: the shuffler is the one to ask again."""
         return []
 
     def possible(self, batch: Any) -> bool:
@@ -187,9 +164,7 @@ class Curator(Actor):
         return Collected(rounds=rounds, sent=self._people * self._rounds)
 
     def state(self) -> bytes:
-        """Encode the rounds that came."""
         return wire.encode(self._came)
 
     def resume(self, state: bytes) -> None:
-        """Continue with the rounds that came."""
         self._came = msgspec.msgpack.decode(state, type=dict[int, self.kept])  # type: ignore[name-defined]

@@ -45,7 +45,6 @@ class TrustedShuffle(ShufflerProtocol, ReportingProtocol, Coverable):
     ] = False
 
     def uncovered(self, view: frozenset[str], colluders: Colluders) -> Guarantee:
-        """Amplified by the crowd against the curator; ε0 for a view that includes the shuffler."""
         return shuffle_guarantee(
             self.randomizer,
             n=self.n,
@@ -56,34 +55,25 @@ class TrustedShuffle(ShufflerProtocol, ReportingProtocol, Coverable):
         )
 
     def covered(self, delta: float, cells: CellFormat) -> Self:
-        """With the same cells from everyone to the shuffler; their number needs no δ."""
         del delta
         rounds, report = self.rounds, self.randomizer.report_bytes + cells.seal
         needed = cells.needed(*[envelope_bytes(report, rounds)] * rounds)
         return replace(self, cover=ReportCover(SHUFFLER, needed))
 
     def subset(self, people: Sequence[int]) -> Self:
-        """A smaller crowd, whose cover is to be planned anew."""
         return replace(self, n=len(people), cover=None)
 
     def collect(self, values: NDArray[Any], seeds: Seeds) -> Collected:
-        """Everyone's reports at once."""
         check_crowd(self, values)
         return simulate.collect(self.randomizer, values, self.rounds, seeds)
 
     def actor(self, address: Address, context: ActorContext) -> Actor:
-        """One person's device, the shuffler, or the curator."""
         from incrowd.protocols.trusted_shuffle.roles import Curator, Device, Shuffler
 
         reports, rounds = ReportFormat.of(self.randomizer), self.rounds
         if address == CURATOR:
             return Curator(self.n, reports, rounds, sealer=context.sealer)
         if address == SHUFFLER:
-            return Shuffler(
-                devices(self.n),
-                reports.nbytes,
-                rounds,
-                generator=context.generator,
-                timing=context.timing,
-            )
+            roster, streams, timing = devices(self.n), context.generator, context.timing
+            return Shuffler(roster, reports.nbytes, rounds, generator=streams, timing=timing)
         return self.device(Device, context)

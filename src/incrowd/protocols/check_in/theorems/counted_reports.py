@@ -101,12 +101,10 @@ class CountedProfile(Profile):
         return (self._curve(self.crowds(10.0**-step)), left) if left > 0 else (self.alone, delta)
 
     def epsilon(self, delta: float) -> float:
-        """Return ε of the crowds at what β leaves of δ, or that of the reports seen alone."""
         curve, left = self._stated(delta)
         return min(self.alone.epsilon(delta), curve.epsilon(left))
 
     def delta(self, epsilon: float) -> float:
-        """Return the least δ at which this ε may be stated, rounded up."""
         found = self.alone.delta(checks.number(epsilon, "epsilon"))
         for step in range(self._step(1.0), _SMALLEST + 1):
             charge = self._charge(step)
@@ -122,7 +120,6 @@ class CountedProfile(Profile):
         return self._asked.lower(delta)
 
     def per_person(self, delta: float) -> NDArray[np.float64] | None:
-        """Return the ε of each person, where people differ."""
         curve, left = self._stated(delta)
         return curve.per_person(left)
 
@@ -132,7 +129,6 @@ class CountedProfile(Profile):
 
     @property
     def greatest_loss(self) -> float:
-        """Greatest loss of the reports seen alone."""
         return self.alone.greatest_loss
 
     @property

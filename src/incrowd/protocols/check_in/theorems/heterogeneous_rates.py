@@ -78,12 +78,10 @@ class RevealedProfile(Profile):
         return min(1.0, (share + (1 - self.rate) * nothing) * (1 + _ROUND))
 
     def epsilon(self, delta: float) -> float:
-        """Return the point where the victim's own curve falls to δ over the rate."""
         needed = checks.delta(delta) / self.rate * (1 - _ROUND)
         return self.taking_part.epsilon(needed) if needed < 1 else 0.0
 
     def losses(self, interval: float) -> LossDistribution:
-        """Return those of the victim, and none in all other rounds."""
         found = self.taking_part.losses(interval)
         first = min(found.first, 0)
         mass = np.zeros(max(found.first + found.mass.size, 1) - first)
@@ -94,12 +92,10 @@ class RevealedProfile(Profile):
 
     @property
     def greatest_loss(self) -> float:
-        """Same as the victim's."""
         return self.taking_part.greatest_loss
 
     @property
     def interval(self) -> float:
-        """Same as the victim's."""
         return self.taking_part.interval
 
 
@@ -182,11 +178,9 @@ class RatesProfile(Profile):
         return self.at_rate(self.levels[-1][1])
 
     def delta(self, epsilon: float) -> float:
-        """Return the largest δ of anyone."""
         return self.worst.delta(epsilon)
 
     def epsilon(self, delta: float) -> float:
-        """Return the largest ε of anyone, rounded up."""
         return self.worst.epsilon(delta)
 
     def per_person(self, delta: float) -> Doubles:
@@ -198,10 +192,8 @@ class RatesProfile(Profile):
 
     @property
     def greatest_loss(self) -> float:
-        """Same as the worst person's."""
         return self.worst.greatest_loss
 
     @property
     def interval(self) -> float:
-        """Same as the worst person's."""
         return self.worst.interval

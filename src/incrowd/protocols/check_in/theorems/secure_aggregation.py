@@ -30,21 +30,15 @@ from numpy.typing import NDArray
 
 from incrowd import checks
 from incrowd.errors import InvalidCrowd, InvalidParameter, NumericalFloor
-from incrowd.privacy import (
-    Bracket,
-    ComposedProfile,
-    Guarantee,
-    LossDistribution,
-    connect_the_dots,
-    view_of,
-)
-from incrowd.privacy.guarantee import Profile
+from incrowd.privacy import Bracket, ComposedProfile, LossDistribution, connect_the_dots
+from incrowd.privacy.guarantee import Guarantee, Profile
 from incrowd.privacy.search import crossing
 from incrowd.protocols.api import Cost
 from incrowd.randomizers.noise import REAL_NOISE, gaussian_deltas
 from incrowd.randomness import Seeds
 from incrowd.tasks.learning.channels import check_clip
 from incrowd.tasks.learning.gradients import clipped
+from incrowd.views import view_of
 
 FloatArray = NDArray[np.float64]
 
@@ -159,7 +153,6 @@ class SummedProfile(Profile):
             )
 
     def delta(self, epsilon: float) -> float:
-        """Return the curve at any real ε, rounded up."""
         return float(self.deltas(np.array([checks.number(epsilon, "epsilon")]))[0])
 
     def deltas(self, epsilons: FloatArray) -> FloatArray:
@@ -170,11 +163,9 @@ class SummedProfile(Profile):
         return np.minimum(np.where(epsilons < 0, mirrored, found), 1.0)
 
     def epsilon(self, delta: float) -> float:
-        """Return the smallest ε on the curve, rounded up."""
         return crossing(self.delta, checks.delta(delta), self.deviation).within
 
     def lower(self, delta: float) -> float | None:
-        """Return the same for the worst data set, rounded down."""
         attack = crossing(lambda at: self.forth(at).lower, checks.delta(delta), self.deviation)
         return attack.above
 
@@ -224,11 +215,9 @@ class SummedProfile(Profile):
         return crossing(self.delta, _NEGLIGIBLE, 8 * self.deviation, tolerance=0.1).within
 
     def losses(self, interval: float) -> LossDistribution:
-        """Return dominating losses, from many points of the curve at once."""
         return _dominating(self, interval)
 
     def attained(self) -> Sequence[LossDistribution]:
-        """Return the losses of the worst data set, in both directions."""
         return _attained(self)
 
 
@@ -256,7 +245,6 @@ class _Rounds(ComposedProfile):
 
     @cached_property
     def distribution(self) -> Any:
-        """Composed losses."""
         from dp_accounting.pld import common
 
         for part, rounds in self.parts:

@@ -17,13 +17,7 @@ from numpy.typing import NDArray
 from incrowd.protocols.network_shuffle.messages import Absent, HandIn, Withheld
 from incrowd.protocols.network_shuffle.roles.timetable import Clock
 from incrowd.protocols.network_shuffle.simulate import Mode, Walked
-from incrowd.protocols.network_shuffle.theorems.attendance import (
-    AWAY,
-    ON,
-    UNKNOWN,
-    from_record,
-    on_to_the_end,
-)
+from incrowd.protocols.network_shuffle.theorems import attendance
 from incrowd.protocols.runtime import wire
 from incrowd.protocols.runtime.actor import Actor, Done, Effect, Message, Send, device
 from incrowd.protocols.runtime.context import ActorContext
@@ -61,12 +55,9 @@ class Curator(Actor):
     ) -> None:
         """Patience counts from the time at which everyone hands in."""
         self._sealer, timing = context.sealer, context.timing
-        self._people = people
+        self._people, self._reports, self._rounds = people, reports, rounds
         self._roster = {device(person): person for person in range(people)}
-        self._reports = reports
-        self._rounds = rounds
-        self._mode = mode
-        self._dummies = dummies
+        self._mode, self._dummies = mode, dummies
         clock = Clock.of(rounds, timing)
         self._windows = clock.windows
         self._limit = wire.batch_limit(wire.ID_BYTES + reports.nbytes, people) + 5 * clock.windows
@@ -74,11 +65,9 @@ class Curator(Actor):
         self._state = _CuratorState()
 
     def start(self, _now: float) -> list[Effect]:
-        """Wait until people hand in."""
         return wake_at(self._deadline)
 
     def receive(self, message: Message, now: float) -> list[Effect]:
-        """Take in what one person hands in, once, and answer every time."""
         person, state = self._roster.get(message.sender), self._state
         if person is None:
             return []
@@ -100,7 +89,6 @@ class Curator(Actor):
         return [Send(message.sender, wire.encode(answer)), *closing, *self._close(now)]
 
     def wake(self, now: float) -> list[Effect]:
-        """Close when the time is up."""
         return self._close(now) or ([] if self._state.closed else wake_at(self._deadline))
 
     def _makes_sense(self, heard: HandIn | Withheld) -> bool:
@@ -110,7 +98,7 @@ class Curator(Actor):
             return True
         count = len(heard.payloads)
         right = count == 1 if self._mode == "single" else count <= self._people
-        return right and on_to_the_end(heard.missed, self._windows)
+        return right and attendance.on_to_the_end(heard.missed, self._windows)
 
     def _close(self, now: float) -> list[Effect]:
         state = self._state
@@ -133,14 +121,14 @@ class Curator(Actor):
         ordered = [found[id_] for id_ in sorted(found)]
         reports, kept = self._readable([report for report, _ in ordered])
         held_by = np.array([person for _, person in ordered], np.int32)[kept]
-        table = np.full((self._windows, self._people), UNKNOWN, np.int8)
+        table = np.full((self._windows, self._people), attendance.UNKNOWN, np.int8)
         reported = np.zeros(self._people, bool)
-        table[:, state.excused] = AWAY
+        table[:, state.excused] = attendance.AWAY
         for person, held in state.handed_in.items():
-            table[:, person] = from_record(held.missed, self._windows)
+            table[:, person] = attendance.from_record(held.missed, self._windows)
             reported[person] = not held.withheld
         everything = self._mode == "all"
-        away = (table[: self._rounds] == AWAY) | ~reported
+        away = (table[: self._rounds] == attendance.AWAY) | ~reported
         return Walked(
             rounds=(reports,),
             sent=self._people,
@@ -148,7 +136,7 @@ class Curator(Actor):
             holders=held_by,
             away=away if away.any() or not reported.all() else None,
             silent=None if reported.all() else ~reported,
-            attendance=None if (table == ON).all() and reported.all() else table,
+            attendance=None if (table == attendance.ON).all() and reported.all() else table,
             load=np.bincount(held_by, minlength=self._people) if everything else None,
             lost=self._people - len(reports) if everything else 0,
         )
@@ -160,9 +148,7 @@ class Curator(Actor):
         return reports, places
 
     def state(self) -> bytes:
-        """Encode what was handed in, and whether that is all."""
         return wire.encode(self._state)
 
     def resume(self, state: bytes) -> None:
-        """Continue with what was handed in."""
         self._state = msgspec.msgpack.decode(state, type=_CuratorState)

@@ -39,17 +39,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from incrowd.errors import InvalidParameter
-from incrowd.protocols.network_shuffle.messages import (
-    MOST_TOGETHER,
-    HandIn,
-    Hop,
-    Passed,
-    Withheld,
-)
-from incrowd.protocols.network_shuffle.roles.curator import Curator
+from incrowd.protocols.network_shuffle.messages import MOST_TOGETHER, HandIn, Hop, Passed, Withheld
 from incrowd.protocols.network_shuffle.roles.timetable import Clock
-from incrowd.protocols.network_shuffle.simulate import Mode, expected_dummies, make_dummies
+from incrowd.protocols.network_shuffle.simulate import Mode, make_dummies
 from incrowd.protocols.network_shuffle.theorems.attendance import on_to_the_end
 from incrowd.protocols.network_shuffle.theorems.walk import Walk
 from incrowd.protocols.runtime import wire
@@ -63,7 +55,6 @@ from incrowd.protocols.runtime.actor import (
     Send,
     device,
     owned,
-    person_of,
 )
 from incrowd.protocols.runtime.context import ActorContext, Timing
 from incrowd.protocols.runtime.delivery import Backoff, Outbox, OutboxState, wake_at
@@ -133,12 +124,9 @@ class Device(Actor):
     ) -> None:
         """The context's generator gives the stream of one draw by its number."""
         self._context, self._value = context, context.value
-        self._person = person
-        self._randomizer = randomizer
-        self._laziness = walk.laziness
+        self._person, self._randomizer, self._mode = person, randomizer, mode
+        self._laziness, timing = walk.laziness, context.timing
         self._neighbours = [graph.neighbours(person) for graph in walk.graphs]
-        self._mode = mode
-        timing = context.timing
         self._clock = Clock.of(rounds, timing)
         self._deadline = self._clock.hand_in + timing.patience
         # A payload is a report and its identifier, sealed.
@@ -154,14 +142,12 @@ class Device(Actor):
         """The hops that were taken in, by sender."""
 
     def start(self, now: float) -> list[Effect]:
-        """Draw and seal the report, and send it on its way if the walk has begun."""
         rng = self._stream()
         report = self._randomizer.randomize_exactly(owned(self._value), rng)
         self._state.held[0] = [self._payload(report, rng)]
         return self._catch_up(now) + self._alarm()
 
     def receive(self, message: Message, now: float) -> list[Effect]:
-        """Take in a neighbour's reports, or a neighbour's or the curator's answer."""
         if message.sender == CURATOR:
             return self._answered(message.body)
         if not any(message.sender in near for near in self._near):
@@ -174,7 +160,6 @@ class Device(Actor):
         return []
 
     def wake(self, now: float) -> list[Effect]:
-        """Begin the round, or hand in, if it is time; send again what was not answered."""
         if self._state.finished:
             return []
         again = self._hops.retry(now) + self._withhold(now) + self._outbox.retry(now)
@@ -206,9 +191,8 @@ class Device(Actor):
         answer, state = wire.decode(_FROM_CURATOR, body, _ANSWER_LIMIT), self._state
         if answer is None or answer.id != state.handed_in or not self._outbox.settle(0):
             return []
-        output = HandedIn(
-            isinstance(answer, wire.Accepted), tuple(state.missed), len(state.waiting)
-        )
+        accepted = isinstance(answer, wire.Accepted)
+        output = HandedIn(accepted, tuple(state.missed), len(state.waiting))
         state.finished, state.waiting, state.hops = True, {}, OutboxState()
         self._hops.resume(state.hops)
         return [Done(output)]
@@ -312,34 +296,11 @@ class Device(Actor):
         return wake_at(*due)
 
     def state(self) -> bytes:
-        """Encode the reports here and on their way, the hops taken in, and the progress."""
         self._state.seen = {address: list(ids) for address, ids in self._seen.items()}
         return wire.encode(self._state)
 
     def resume(self, state: bytes) -> None:
-        """Continue with the same reports, the same bytes and the next stream."""
         self._state = msgspec.msgpack.decode(state, type=_DeviceState)
         self._seen = {address: dict.fromkeys(ids) for address, ids in self._state.seen.items()}
         self._hops.resume(self._state.hops)
         self._outbox.resume(self._state.outbox)
-
-
-def make_actor(
-    address: Address,
-    context: ActorContext,
-    walk: Walk,
-    rounds: int,
-    mode: Mode,
-    randomizer: Randomizer,
-) -> Actor:
-    """Make one person's device, or the curator."""
-    if not walk.present:
-        raise InvalidParameter(
-            "who is away is decided by the run itself when devices are played: leave away and "
-            "silent out"
-        )
-    if address == CURATOR:
-        dummies = expected_dummies(randomizer, walk, rounds) if mode == "single" else None
-        reports = wire.ReportFormat.of(randomizer)
-        return Curator(context, walk.n, reports, rounds, mode, dummies)
-    return Device(context, person_of(address), randomizer, walk, rounds, mode)

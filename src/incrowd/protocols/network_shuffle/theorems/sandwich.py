@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from incrowd.graphs.propagate import over_blocks, relative_error
+from incrowd.protocols.network_shuffle.theorems import mixing
 from incrowd.protocols.network_shuffle.theorems.attendance import (
     AWAY,
     EITHER,
@@ -23,12 +24,6 @@ from incrowd.protocols.network_shuffle.theorems.attendance import (
     ON,
     UNKNOWN,
     Attendance,
-)
-from incrowd.protocols.network_shuffle.theorems.mixing import (
-    SLACKS,
-    Mixing,
-    overhang,
-    separation_of,
 )
 from incrowd.protocols.network_shuffle.theorems.walk import Bools, Doubles, Walk
 
@@ -94,12 +89,12 @@ class Envelopes:
         return np.asarray((self.attendance.table[0] == AWAY) & (self.attendance.rounds > 0))
 
 
-def measure_doubtful(walk: Walk, rounds: int, attendance: Attendance) -> Mixing:
+def measure_doubtful(walk: Walk, rounds: int, attendance: Attendance) -> mixing.Mixing:
     """Return the mixing, whatever the doubtful devices did with the reports they held."""
     found = _Found(Envelopes(walk, attendance), rounds)
     for crowd in np.unique(walk.crowds):
         found.add(np.flatnonzero(walk.crowds == crowd))
-    return Mixing(
+    return mixing.Mixing(
         route="exact",
         rounds=rounds,
         crowds=walk.crowds,
@@ -119,7 +114,7 @@ class _Found:
         self.laws, self.rounds = laws, rounds
         # Layers are added to each other, and so are the sums over both.
         self.doubt = 3 * relative_error(laws.walk.together, rounds + 2)
-        self.excess, self.separation = np.ones((n, SLACKS.size)), np.ones(n)
+        self.excess, self.separation = np.ones((n, mixing.SLACKS.size)), np.ones(n)
         self.unseen, self.absent = np.ones(n), np.zeros(n, bool)
 
     def add(self, own: NDArray[np.intp]) -> None:
@@ -156,10 +151,11 @@ class _Found:
             on_time, late = self.laws.lower(number, on_time, late)
         most = np.where(seen.heard[:, None], most, 0.0)
         least = np.where(seen.punctual[:, None], on_time + late, 0.0)
-        excess, _, _ = overhang(most, reference, self.doubt)
-        _, ratio, _ = overhang(least, reference, self.doubt)
+        excess, _, _ = mixing.overhang(most, reference, self.doubt)
+        _, ratio, _ = mixing.overhang(least, reference, self.doubt)
         unseen = 1 - least.sum(axis=0) * (1 - self.doubt - len(least) * 2.0**-52)
-        return excess, separation_of(ratio, self.doubt), unseen, np.asarray(~most.any(axis=0))
+        separation = mixing.separation_of(ratio, self.doubt)
+        return excess, separation, unseen, np.asarray(~most.any(axis=0))
 
     def _by_first_hop(self, own: NDArray[np.intp], reference: Doubles) -> None:
         """Fill in the doubtful themselves, by where their reports are after the first hop.
@@ -172,7 +168,7 @@ class _Found:
         near = [graph.neighbours(person) for person in victims.tolist()]
         reached = np.unique(np.concatenate([*near, np.empty(0, np.int32)])).astype(np.intp)
         reached = reached[attendance.punctual[reached]]
-        excess, unseen = np.ones((graph.n, SLACKS.size)), np.ones(graph.n)
+        excess, unseen = np.ones((graph.n, mixing.SLACKS.size)), np.ones(graph.n)
 
         def follow(part: slice, block: Doubles) -> None:
             who = reached[part]

@@ -26,17 +26,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from incrowd import checks
 from incrowd.errors import InvalidCrowd, InvalidParameter
-from incrowd.protocols.order_shuffle.groupings.base import (
-    MOST_HELD,
-    Block,
-    Grouping,
-    Incidence,
-    IntArray,
-    chosen,
-    frozen,
-    runs,
-    spans,
-)
+from incrowd.protocols.order_shuffle.groupings import base
+from incrowd.protocols.order_shuffle.groupings.base import MOST_HELD, Grouping, Incidence, IntArray
 from incrowd.protocols.order_shuffle.groupings.geo import chord, on_sphere
 
 FloatArray = NDArray[np.float64]
@@ -109,16 +100,14 @@ class BallGroups(Grouping):
         group = np.cumsum(kept) - 1
         group[everybody] = group[everybody[:1]]
         self._centres, self._near = centres[kept], near[kept]
-        self._group_of, self._sizes = frozen(group[centre_of]), frozen(sizes[kept])
+        self._group_of, self._sizes = base.frozen(group[centre_of]), base.frozen(sizes[kept])
 
     @property
     def sizes(self) -> IntArray:
-        """Number of people of each group."""
         return self._sizes
 
     @cached_property
     def digest(self) -> str:
-        """A SHA-256 of the metric, the radius, everybody's place and the centres of the groups."""
         text = f"balls {self.metric} {self.radius.hex()} {self.n} {self.points.shape[1]} "
         found = hashlib.sha256(text.encode())
         found.update(self.points.astype("<f8").tobytes())
@@ -127,14 +116,13 @@ class BallGroups(Grouping):
 
     @property
     def own(self) -> IntArray:
-        """The group around the place of each person."""
         return self._group_of
 
-    def _members(self, first: int, end: int) -> Block:
+    def _members(self, first: int, end: int) -> base.Block:
         indptr = np.append(0, np.cumsum(self._sizes[first:end]))
         at, people = self._places.people_indptr, self._places.people
-        members = (runs(at, people, places) for places in self._listed(first, end))
-        return Block(first, indptr, _joined(members, np.empty(indptr[-1], np.int64)))
+        members = (base.runs(at, people, places) for places in self._listed(first, end))
+        return base.Block(first, indptr, _joined(members, np.empty(indptr[-1], np.int64)))
 
     def _listed(self, first: int, end: int) -> Iterator[IntArray]:
         """The places of some groups, one group after another, increasing in each."""
@@ -145,12 +133,11 @@ class BallGroups(Grouping):
 
     def subset(self, people: ArrayLike) -> BallGroups:
         """The same balls when only these people take part, also those around absent people."""
-        picked = chosen(people, self.n)
+        picked = base.chosen(people, self.n)
         centres = self._centres, self._group_of[picked]
         return BallGroups(self.points[picked], self.radius, self.metric, centres=centres)
 
     def incidence(self) -> Incidence | None:
-        """Which places are in which group, or None where that is too large to hold."""
         indptr = np.append(0, np.cumsum(self._near))
         if indptr[-1] > MOST_HELD:
             return None
@@ -159,10 +146,7 @@ class BallGroups(Grouping):
         return Incidence(at, people, self._group_of[people[at[:-1]]], indptr, atoms)
 
     def breadth_first(self) -> IntArray:
-        """People by a breadth-first search from the largest group, without listing any group.
-
-        The same as a search over :meth:`incidence`, for groups of any size.
-        """
+        """People by the search over :meth:`incidence`, but for groups too large to be listed."""
         own = self._group_of[self._places.people[self._places.people_indptr[:-1]]]
         points, reached, order = self._places.points, np.zeros(own.size, bool), []
         for root in np.argsort(-self._sizes[own], kind="stable"):
@@ -185,10 +169,7 @@ class BallGroups(Grouping):
         return self._places.people
 
     def plane(self) -> FloatArray:
-        """Everybody's coordinates, those of the earth flattened around the middle of all people.
-
-        Only good for sorting people: distances are not kept.
-        """
+        """Coordinates to sort people by: those of the earth flattened around the middle of all."""
         if self.metric == "euclidean":
             return self.points
         latitude, longitude = self.points.T
@@ -233,7 +214,7 @@ class _Places:
         wide, narrow = self.reach * (1 + _DOUBT) + _TINY, self.reach * (1 - _DOUBT) - _TINY
         if counts is None:
             counts = np.asarray(self._tree.query_ball_point(centres, wide, return_length=True))
-        for first, end in spans(counts + _PAIRS // 2**16, _PAIRS):
+        for first, end in base.spans(counts + _PAIRS // 2**16, _PAIRS):
             here = centres[first:end]
             found = cKDTree(here).sparse_distance_matrix(self._tree, wide, output_type="ndarray")
             centre, place = found["i"], found["j"]
@@ -294,7 +275,7 @@ def checked_points(points: ArrayLike, metric: str) -> FloatArray:
         found[found[:, 1] == -180, 1] = 180.0
         found[np.abs(found[:, 0]) == 90, 1] = 0.0
     found += 0.0  # No −0.
-    return frozen(found)
+    return base.frozen(found)
 
 
 def _words(radius: float, metric: str) -> str:

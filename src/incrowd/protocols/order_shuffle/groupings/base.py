@@ -64,8 +64,7 @@ class Incidence:
 
     def spread(self, order: NDArray[Any]) -> IntArray:
         """An order of people from one of atoms: those of an atom one after another."""
-        found: IntArray = runs(self.people_indptr, self.people, order)
-        return found
+        return np.asarray(runs(self.people_indptr, self.people, order))
 
     def matrix(self) -> sparse.csr_array[Any]:
         """Groups by atoms, with ones where an atom is in a group."""
@@ -85,10 +84,7 @@ class Incidence:
 
 
 class Grouping(ABC):
-    """A family of groups that may overlap; everybody is in at least one.
-
-    Build one with the makers of :mod:`incrowd.protocols.order_shuffle.groupings`.
-    """
+    """Family of groups that may overlap; makers of this package put everybody in one at least."""
 
     n: int
     """Number of people."""

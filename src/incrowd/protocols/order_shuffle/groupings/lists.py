@@ -9,7 +9,7 @@ graph); where nobody has, the largest that a person is in counts as theirs.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -19,16 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 from incrowd import checks
 from incrowd.errors import EmptyData, InvalidCrowd, InvalidParameter
 from incrowd.graphs import Graph
-from incrowd.protocols.order_shuffle.groupings.base import (
-    MOST_HELD,
-    Block,
-    Grouping,
-    Incidence,
-    IntArray,
-    chosen,
-    frozen,
-    runs,
-)
+from incrowd.protocols.order_shuffle.groupings import base
+from incrowd.protocols.order_shuffle.groupings.base import MOST_HELD, Grouping, Incidence, IntArray
 
 _AT_ONCE = 2**22
 """Members that are found at once, of groups in a graph."""
@@ -75,12 +67,11 @@ class ListedGroups(Grouping):
         self._indptr = np.cumsum([0, *(group.size for group in kept)], dtype=np.int64)
         self._flat: NDArray[np.int32] = np.concatenate(kept)
         self._names = list(known)
-        self._owned = frozen(np.array(index, np.int64)) if owners else None
+        self._owned = base.frozen(np.array(index, np.int64)) if owners else None
 
     @cached_property
     def sizes(self) -> IntArray:
-        """Number of people of each group."""
-        return frozen(np.diff(self._indptr))
+        return base.frozen(np.diff(self._indptr))
 
     @cached_property
     def digest(self) -> str:
@@ -93,19 +84,17 @@ class ListedGroups(Grouping):
 
     @cached_property
     def own(self) -> IntArray:
-        """The own group of each person, or else the largest that they are in (the first such)."""
         if self._owned is not None:
             return self._owned
-        return frozen(_largest(self.n, self._indptr, self._flat))
+        return base.frozen(_largest(self.n, self._indptr, self._flat))
 
-    def _members(self, first: int, end: int) -> Block:
+    def _members(self, first: int, end: int) -> base.Block:
         indptr = self._indptr[first : end + 1]
         members = self._flat[indptr[0] : indptr[-1]].astype(np.int64)
-        return Block(first, indptr - indptr[0], members)
+        return base.Block(first, indptr - indptr[0], members)
 
     def subset(self, people: ArrayLike) -> ListedGroups:
-        """The groups as they are when only these people take part, renumbered in this order."""
-        picked = chosen(people, self.n)
+        picked = base.chosen(people, self.n)
         number = np.full(self.n, -1, np.int64)
         number[picked] = np.arange(picked.size)
         renumbered = np.split(number[self._flat], self._indptr[1:-1])
@@ -121,16 +110,13 @@ class ListedGroups(Grouping):
         return found
 
     def incidence(self) -> Incidence:
-        """Membership with everybody as an atom; groups in the order of their members.
-
-        So it does not matter in which order they were listed, unless they are lined up.
-        """
+        """Membership by people; groups in the order of their members, unless lined up."""
         listed = range(self.count)
         order = np.array(listed if self._lined_up else sorted(listed, key=self._sorting), np.int64)
         place = np.empty(self.count, np.int64)
         place[order] = np.arange(self.count)
         indptr, everybody = np.append(0, np.cumsum(self.sizes[order])), np.arange(self.n + 1)
-        flat = runs(self._indptr, self._flat, order)
+        flat = base.runs(self._indptr, self._flat, order)
         own = place[self._owned] if self._owned is not None else _largest(self.n, indptr, flat)
         return Incidence(everybody, everybody[:-1], own, indptr, flat)
 
@@ -196,7 +182,6 @@ def from_owners(
 def _cleaned(
     groups: Sequence[Iterable[int]], names: Sequence[str], n: int | None, where: str
 ) -> list[IntArray]:
-    """Sorted groups, checked one by one."""
     if len(groups) == 0:
         raise EmptyData(f"{where}there are no groups; at least one is needed")
     if n is not None:
@@ -229,9 +214,8 @@ def _people(group: Iterable[int], name: str, where: str) -> list[int]:
     for person in found:
         # Truth values are whole numbers to Python, and people are not.
         if isinstance(person, bool) or not isinstance(person, int | np.integer):
-            raise InvalidParameter(
-                f"{where}{name} has {_cut(person)}; people are whole numbers from 0"
-            )
+            said = f"{where}{name} has {_cut(person)}; people are whole numbers from 0"
+            raise InvalidParameter(said)
         if abs(person) > 2**62:
             raise InvalidParameter(f"{where}{name} has {_cut(person)}, which is too large")
     return found
@@ -252,7 +236,8 @@ def from_labels(labels: Sequence[str | Iterable[str]]) -> ListedGroups:
     found: dict[str, list[int]] = {}
     several = False
     for person, given in enumerate(labels):
-        own = {given} if isinstance(given, str) else _distinct(given, person)
+        one = isinstance(given, str) or not isinstance(given, Iterable)
+        own: Collection[Any] = (given,) if one else set(given)
         several |= len(own) > 1
         for label in own:
             if not isinstance(label, str) or not label:
@@ -265,14 +250,6 @@ def from_labels(labels: Sequence[str | Iterable[str]]) -> ListedGroups:
     words = "everybody who shares a label" if several else "everybody with the same label"
     groups = (np.array(found[label]) for label in sorted(found))
     return ListedGroups(len(labels), groups, words, lined_up=True)
-
-
-def _distinct(given: object, person: int) -> set[Any]:
-    if not isinstance(given, Iterable):
-        raise InvalidParameter(
-            f"row {person + 1}: a label must be a text that is not empty, got {_cut(given)}"
-        )
-    return set(given)
 
 
 def from_graph(graph: Graph, radius: int) -> ListedGroups:

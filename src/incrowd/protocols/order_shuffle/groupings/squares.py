@@ -66,11 +66,8 @@ def _on_plane(places: FloatArray, side: float) -> tuple[FloatArray, FloatArray]:
 
 
 def _on_earth(places: FloatArray, side: float) -> tuple[FloatArray, FloatArray]:
-    """The same for degrees.
-
-    Rows of squares are shifted against each other, so that for the curve the middles of squares are
-    put on a map that is true in the middle of all places.
-    """
+    # Rows of squares are shifted against each other, so that for the curve the middles of squares
+    # are put on a map that is true in the middle of all places.
     north, east = places.T
     rows = np.floor(north * DEGREE / side)
     latitudes = np.clip((rows + 0.5) * side / DEGREE, -90.0, 90.0)

@@ -98,7 +98,6 @@ class ReferenceOrder:
     method: str
 
     def __post_init__(self) -> None:
-        """Refuse what is no order of 0, …, n−1."""
         object.__setattr__(self, "people", frozen(_permutation(self.people)))
 
     @cached_property
@@ -135,7 +134,6 @@ def reference_order(
 def _variants(
     grouping: Grouping, incidence: Incidence | None, methods: tuple[str, ...]
 ) -> Iterator[tuple[str, IntArray]]:
-    """All orders that these methods can offer for these groups."""
     placed = grouping if isinstance(grouping, BallGroups) else None
     for method in methods:
         found: Iterator[IntArray] = iter(())
@@ -177,7 +175,6 @@ def _least(
 def _improved(
     grouping: Grouping, incidence: Incidence, start: ReferenceOrder, values: int | None
 ) -> ReferenceOrder:
-    """The same order, refined where that helps."""
     if _sensitivity(grouping, start, None) <= floor_of(grouping):
         return start
     people = refined(grouping, incidence, start.people.copy())

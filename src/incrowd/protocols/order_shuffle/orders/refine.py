@@ -24,6 +24,9 @@ from numpy.typing import NDArray
 
 from incrowd.protocols.order_shuffle.groupings.base import Grouping, Incidence, IntArray
 
+_ByAtom = tuple[IntArray, NDArray[np.int32], IntArray]
+"""Where the groups of each atom begin, those groups, and the number of people of each group."""
+
 _DESCENT_VISITS = 800_000_000
 """Pairs of atom and group that a descent may visit, three times per step: some seconds."""
 _STEPS = 120
@@ -57,34 +60,29 @@ def affordable(incidence: Incidence | None) -> bool:
 
 def refined(grouping: Grouping, incidence: Incidence, people: IntArray) -> IntArray:
     """An order of people that is at most as sensitive as the given one."""
-    by_atom = incidence.matrix().T.tocsr()
-    groups_indptr, groups = by_atom.indptr.astype(np.int64), by_atom.indices.astype(np.int32)
+    matrix = incidence.matrix().T.tocsr()
     atom_of = np.empty(grouping.n, np.int64)
     atom_of[incidence.people] = np.repeat(np.arange(incidence.own.size), incidence.weights)
     sizes = np.bincount(
         np.repeat(np.arange(incidence.indptr.size - 1), np.diff(incidence.indptr)),
         weights=incidence.weights[incidence.atoms],
     ).astype(np.int64)
-    found = _descent(incidence, atom_of, groups_indptr, groups, sizes, people, floor_of(grouping))
-    return _swapped(incidence, atom_of, groups_indptr, groups, sizes, found, floor_of(grouping))
+    by_atom = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), sizes
+    descent = _descent(incidence, atom_of, by_atom, people, floor_of(grouping))
+    return _swapped(incidence, atom_of, by_atom, descent, floor_of(grouping))
 
 
 def _descent(
-    incidence: Incidence,
-    atom_of: IntArray,
-    groups_indptr: IntArray,
-    groups: NDArray[np.int32],
-    sizes: IntArray,
-    people: IntArray,
-    goal: int,
+    incidence: Incidence, atom_of: IntArray, by_atom: _ByAtom, people: IntArray, goal: int
 ) -> IntArray:
     from incrowd.protocols.order_shuffle.orders.kernels import measure, pull
 
+    groups_indptr, groups, sizes = by_atom
     weights, count = incidence.weights, incidence.own.size
     middles, costs = np.empty(sizes.size, np.int64), np.empty(sizes.size, np.int64)
 
     def measured(order: IntArray, each: IntArray, atoms: IntArray) -> int:
-        return measure(order, each, atoms, groups_indptr, groups, sizes, middles, costs)
+        return measure(order, each, atoms, *by_atom, middles, costs)
 
     ones = np.ones(people.size, np.int64)
     given = measured(people, ones, atom_of)
@@ -105,9 +103,8 @@ def _descent(
             top = measured(order, weights, atoms)
         if top <= goal or step < _LAST_STEP:
             break
-        pull(
-            order, weights, groups_indptr, groups, middles, costs, top, _FALLING * top, ranks, force
-        )
+        heat = _FALLING * top
+        pull(order, weights, groups_indptr, groups, middles, costs, top, heat, ranks, force)
         greatest = float(np.abs(force).max())
         if greatest == 0:
             break
@@ -119,38 +116,17 @@ def _descent(
 
 
 def _swapped(
-    incidence: Incidence,
-    atom_of: IntArray,
-    groups_indptr: IntArray,
-    groups: NDArray[np.int32],
-    sizes: IntArray,
-    people: IntArray,
-    goal: int,
+    incidence: Incidence, atom_of: IntArray, by_atom: _ByAtom, people: IntArray, goal: int
 ) -> IntArray:
     from incrowd.protocols.order_shuffle.orders.kernels import anneal
 
-    n = people.size
-    sweep = 2 * int(np.diff(groups_indptr) @ incidence.weights)
-    swap = max(1, 2 * sweep // n)
-    swaps = min(_SWAPS_EACH * n, _SWAP_VISITS // swap)
+    sweep = 2 * int(np.diff(by_atom[0]) @ incidence.weights)
+    swap = max(1, 2 * sweep // people.size)
+    swaps = min(_SWAPS_EACH * people.size, _SWAP_VISITS // swap)
     sweeps = min(_SWEEPS, swaps * swap // sweep)
     if sweeps < 2:
         return people
-    found: Any = anneal(
-        people.copy(),
-        incidence.people_indptr,
-        incidence.people,
-        atom_of,
-        incidence.indptr,
-        incidence.atoms,
-        groups_indptr,
-        groups,
-        sizes,
-        swaps,
-        sweeps,
-        _HOT,
-        _COLD,
-        _TIDY,
-        goal,
-    )
+    atoms = incidence.people_indptr, incidence.people, atom_of, incidence.indptr, incidence.atoms
+    start = people.copy()
+    found: Any = anneal(start, *atoms, *by_atom, swaps, sweeps, _HOT, _COLD, _TIDY, goal)
     return np.asarray(found, np.int64)

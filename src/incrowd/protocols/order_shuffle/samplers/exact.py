@@ -68,10 +68,7 @@ def exact_codes(n: int, theta: float, rng: np.random.Generator) -> NDArray[np.in
 
 
 def exact_pinned(n: int, theta: float, rng: np.random.Generator) -> int:
-    """A whole number q in 0…n with chances exactly proportional to (e^θ − 1)^q/q!.
-
-    ``theta`` is positive and finite.
-    """
+    """A whole number q in 0…n with chances exactly proportional to (e^θ − 1)^q/q!, 0 < θ < ∞."""
     if theta > MOST_THETA:
         raise InvalidParameter(
             f"theta = {theta!r} is too large for exact draws of the Hamming law: use at most"

@@ -42,10 +42,7 @@ def hamming_permutation(
 
 
 def expected_moved(n: int, theta: float) -> float:
-    """The mean number of moved ranks.
-
-    With j ranks not pinned, j − 1 of them move in the mean (none if j is 0).
-    """
+    """The mean number of moved ranks: with j not pinned, j − 1 of them, and none if j is 0."""
     n, theta = checks.crowd(n), checked_theta(theta)
     if math.isinf(theta):
         return 0.0

@@ -41,7 +41,7 @@ _SAFE = 1 + 2.0**-50
 
 def theta_for(alpha: float, sensitivity: int) -> float:
     """Return the largest θ whose shuffle guarantees this α: rounded down, infinite for Δ = 0."""
-    goal, delta = _amount(alpha, "alpha"), checks.integer(sensitivity, "sensitivity", 0)
+    goal, delta = amount(alpha, "alpha"), checks.integer(sensitivity, "sensitivity", 0)
     if delta == 0 or math.isinf(goal):
         return math.inf
     return rounded_down(Fraction(goal) / delta)
@@ -49,7 +49,7 @@ def theta_for(alpha: float, sensitivity: int) -> float:
 
 def alpha_of(theta: float, sensitivity: int) -> float:
     """Return the α of a shuffle with this θ for groups of this sensitivity: rounded up."""
-    given, delta = _amount(theta, "theta"), checks.integer(sensitivity, "sensitivity", 0)
+    given, delta = amount(theta, "theta"), checks.integer(sensitivity, "sensitivity", 0)
     if delta == 0:
         return 0.0
     return math.inf if math.isinf(given) else rounded_up(Fraction(given) * delta)
@@ -61,7 +61,7 @@ def local_alpha(epsilon0: float, size: int, values: int | None = None) -> float:
     A permutation changes at most ``size`` values, and of two different ones an even number;
     ``values`` is how many a person can have, none for any number.
     """
-    people, each = checks.crowd(size, "size"), _amount(epsilon0, "epsilon0")
+    people, each = checks.crowd(size, "size"), amount(epsilon0, "epsilon0")
     changed = people if people > 1 else 0
     if values is not None and checks.integer(values, "values", 2) == 2:
         changed = people // 2 * 2
@@ -76,7 +76,7 @@ def largest_posterior(prior: float, alpha: float) -> float:
     ``prior`` is the chance of one of two values, given all reports outside the person's group and,
     without their order, those inside; the log odds change by at most α.
     """
-    before, change = checks.probability(prior, "prior"), _amount(alpha, "alpha")
+    before, change = checks.probability(prior, "prior"), amount(alpha, "alpha")
     if before in (0.0, 1.0) or not change:
         return before
     if math.isinf(change):
@@ -85,8 +85,8 @@ def largest_posterior(prior: float, alpha: float) -> float:
     return min(1.0, before / (before + against) * _SAFE)
 
 
-def _amount(value: float, name: str) -> float:
-    """A number that is zero or more; it may be infinite."""
+def amount(value: float, name: str) -> float:
+    """Return a number that is zero or more; it may be infinite."""
     if not isinstance(value, Real) or isinstance(value, bool) or not value >= 0:
         raise InvalidParameter(
             f"{name} must be a number ≥ 0, or infinite, got {value!r}", field=name

@@ -23,6 +23,7 @@ from functools import lru_cache
 
 from incrowd import checks
 from incrowd.errors import InvalidCrowd, InvalidParameter
+from incrowd.protocols.order_shuffle.theorems.alpha import amount
 
 _GREATEST_THETA = 700.0
 """From here on δ is stated for this θ: it falls with θ, and is below e^−1300 already."""
@@ -57,10 +58,7 @@ def log_hamming_preservation(n: int, size: int, eta: float | str | Fraction, the
     if held > people:
         raise InvalidCrowd(f"size must be at most n = {people}, got {held}")
     least = tolerated(held, eta) + 1
-    if isinstance(theta, bool) or not theta >= 0:
-        raise InvalidParameter(
-            f"theta must be a number ≥ 0, or infinite, got {theta!r}", field="theta"
-        )
+    theta = amount(theta, "theta")
     if least > min(held, people - held) or theta == math.inf:
         return -math.inf
     return _log_lost(people, held, least, math.expm1(min(theta, _GREATEST_THETA)))

@@ -80,7 +80,6 @@ def _values(values: int | None) -> int | None:
 def _over_groups(
     loop: Callable[..., None], grouping: Grouping, ranks: NDArray[Any], *more: int
 ) -> IntArray:
-    """The result of the loop for every group."""
     places, found = _ranks(ranks, grouping.n), np.empty(grouping.count, np.int64)
     for first, indptr, members in grouping.blocks():
         loop(indptr, members, places, *more, found[first : first + indptr.size - 1])
