@@ -277,9 +277,7 @@ def _render(console: Console, payload: Mapping[str, Any], facts: tuple[Fact, ...
     rows = [
         ("meaning", _meaning(payload, who)),
         *(
-            [
-                ("order", order_meaning(own, own.get("order_neighbours", ""), who)),
-            ]
+            [("order", order_meaning(own, own.get("order_neighbours", ""), who))]
             if "alpha" in own
             else []
         ),

@@ -22,8 +22,7 @@ NatsOption = Annotated[
     str, typer.Option("--nats", help="Server for surveys that travel over NATS.")
 ]
 AdvertiseOption = Annotated[
-    str | None,
-    typer.Option("--advertise", help="What others reach that under, where it differs."),
+    str | None, typer.Option("--advertise", help="What others reach that under, where it differs.")
 ]
 DialOption = Annotated[
     list[str] | None,

@@ -161,10 +161,7 @@ def run_over_network(survey: Survey, asked: Mapping[str, Any], say: Progress) ->
     options: LiveOptions = msgspec.structs.replace(survey.live, **asked)
     say("starting the devices")
     with named_by_flag(fields_of(type(options))):
-        return survey.run_live(
-            options,
-            progress=tell,
-        )
+        return survey.run_live(options, progress=tell)
 
 
 def _faults(mode: str, given: Mapping[str, Any]) -> Faults | None:
@@ -181,10 +178,7 @@ def _faults(mode: str, given: Mapping[str, Any]) -> Faults | None:
 
 
 def _command(
-    given: Mapping[str, Any],
-    result: Run,
-    faults: Faults | None,
-    live: Mapping[str, Any] | None,
+    given: Mapping[str, Any], result: Run, faults: Faults | None, live: Mapping[str, Any] | None
 ) -> str:
     """The command that does the same again."""
     words = ["incrowd", "run", str(given["file"])]

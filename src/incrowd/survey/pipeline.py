@@ -126,10 +126,7 @@ def prepare(
 
 
 def resolve(
-    document: SurveyDocument,
-    kind: type[Protocol],
-    questions: tuple[Question, ...],
-    people: People,
+    document: SurveyDocument, kind: type[Protocol], questions: tuple[Question, ...], people: People
 ) -> Family:
     """Return the protocols of the questions as a function of what the budget decides."""
     (question,) = questions

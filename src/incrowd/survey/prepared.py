@@ -26,12 +26,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from incrowd.errors import (
-    InvalidCrowd,
-    InvalidParameter,
-    MissingExtra,
-    ProtocolFailed,
-)
+from incrowd.errors import InvalidCrowd, InvalidParameter, MissingExtra, ProtocolFailed
 from incrowd.live.options import LiveOptions
 from incrowd.protocols.api import Protocol
 from incrowd.protocols.run import Run
@@ -39,14 +34,7 @@ from incrowd.protocols.settings import fields_of, settings_type
 from incrowd.randomizers.base import FloatArray, Randomizer
 from incrowd.survey.parse import Budget, SurveyDocument, read
 from incrowd.survey.people import People, part_of, read_people
-from incrowd.survey.pipeline import (
-    PreparedRun,
-    Progress,
-    goal_of,
-    located,
-    prepare,
-    protocol_kind,
-)
+from incrowd.survey.pipeline import PreparedRun, Progress, goal_of, located, prepare, protocol_kind
 from incrowd.survey.questions import Question, questions_of
 from incrowd.tasks.base import Task
 from incrowd.tasks.raw import Gaps
