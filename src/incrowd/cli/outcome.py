@@ -23,18 +23,14 @@ if TYPE_CHECKING:
 ReportOption = Annotated[
     Path | None,
     typer.Option(
-        "--report",
-        help="Where to write the report; otherwise the survey's name with .report.html, here.",
-        show_default=False,
+        help="Where to write the report; otherwise the survey's name with .report.html, here."
     ),
 ]
 TableOption = Annotated[
     Path | None,
     typer.Option(
-        "--release",
         help="Where to write the table of a release; otherwise the survey's name with "
-        ".release.csv, here.",
-        show_default=False,
+        ".release.csv, here."
     ),
 ]
 NoReportOption = Annotated[bool, typer.Option("--no-report", help="Write no report.")]
@@ -68,15 +64,12 @@ def check_inputs(inputs: Iterable[Path], **outputs: Path | None) -> None:
     for name, path in outputs.items():
         if path is None:
             continue
-        if told := next((told for other, told in taken.items() if _same(path, other)), ""):
-            problem = f"would overwrite {told}: name another file"
-            raise typer.BadParameter(problem, param_hint=f"'--{name}'")
+        for other, told in taken.items():
+            both = path.exists() and other.exists()
+            if path.samefile(other) if both else path.resolve() == other.resolve():
+                problem = f"would overwrite {told}: name another file"
+                raise typer.BadParameter(problem, param_hint=f"'--{name}'")
         taken[path] = f"what --{name} writes"
-
-
-def _same(one: Path, other: Path) -> bool:
-    both = one.exists() and other.exists()
-    return one.samefile(other) if both else one.resolve() == other.resolve()
 
 
 def check_table(table: Path | None) -> None:

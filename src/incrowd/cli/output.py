@@ -37,7 +37,7 @@ class Format(StrEnum):
 
 
 FormatOption = Annotated[
-    Format, typer.Option("--format", help="Print tables for people, or JSON for programs.")
+    Format, typer.Option(help="Print tables for people, or JSON for programs.")
 ]
 
 

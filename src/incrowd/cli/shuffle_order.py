@@ -17,26 +17,16 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import numpy as np
 import typer
 
-from incrowd.cli.options import (
-    UsageProblem,
-    field_option,
-    flag,
-    keyword,
-    named_by_flag,
-    number_option,
-    read_settings,
-    signed,
-)
+from incrowd.cli import options
 from incrowd.cli.outcome import check_inputs, check_table, warn_alone, write_table
 from incrowd.cli.output import Format, FormatOption, emit, note, progress
-from incrowd.cli.run import SeedOption
+from incrowd.cli.run import SEED
 from incrowd.errors import InvalidParameter, MissingColumn, located
 from incrowd.protocols import load
 from incrowd.protocols.registry import build
 from incrowd.protocols.settings import Field, fields_of, settings_type
 
 if TYPE_CHECKING:
-    import inspect
     from collections.abc import Callable, Mapping, Sequence
 
     from rich.console import Console
@@ -56,38 +46,36 @@ Cells: TypeAlias = np.ndarray[Any, Any]
 
 
 def shuffle_order_command() -> Callable[..., None]:
-    """The command, with an option for everything about the shuffle."""
-
-    def option(name: str, type_: Any, text: str, panel: str | None = None) -> inspect.Parameter:
-        told = typer.Option(flag(name), help=text, rich_help_panel=panel, show_default=False)
-        return keyword(name, Annotated[type_ | None, told], None)
-
-    data = Annotated[Path, typer.Argument(help="A CSV file, one person per row.")]
+    """Return the command, with an option for everything about the shuffle."""
+    option, data = (
+        options.option,
+        Annotated[Path, typer.Argument(help="A CSV file, one person per row.")],
+    )
     coordinate = "A column of numbers, such as an age; several say a point together."
     label = "The column with the groups that each person belongs to, separated by semicolons."
     column = "A column of answers; several move together. Default: the only one that is no place."
     eps0 = "Randomize the answers first, by k-ary randomized response with this ε0."
     categories = "With --eps0: the possible answers, separated by commas."
     out = "Where to write the table; otherwise the data's name with .shuffled.csv, here."
-    options = [
-        keyword("data", data),
+    parameters = [
+        options.keyword("data", data),
         option("lat", str, "The column of latitudes, in degrees.", _WHERE),
         option("lon", str, "The column of longitudes, in degrees.", _WHERE),
         option("coordinate", list[str], coordinate, _WHERE),
         option("label", str, label, _WHERE),
         option("column", list[str], column),
-        keyword("eps0", number_option("eps0", eps0, float), None),
+        options.number("eps0", eps0, float),
         option("categories", str, categories),
         option("out", Path, out),
-        keyword("seed", SeedOption, None),
-        keyword("format", FormatOption, Format.table),
+        SEED,
+        options.keyword("format", FormatOption, Format.table),
         *(
-            field_option(each, text=_RADIUS if name == "radius" else None, panel=_HOW)
+            options.field_option(each, text=_RADIUS if name == "radius" else None, panel=_HOW)
             for name, each in _settings().items()
         ),
     ]
     text = "Release a table of answers near the places they came from."
-    return signed(shuffle_order, "shuffle-order", text, options)
+    return options.signed(shuffle_order, "shuffle-order", text, parameters)
 
 
 def shuffle_order(given: Mapping[str, Any]) -> None:
@@ -176,23 +164,25 @@ def _public(given: Mapping[str, Any]) -> tuple[str, ...]:
     """The columns that say where people are."""
     lat, lon, coordinates = given["lat"], given["lon"], tuple(given["coordinate"] or ())
     if (lat is None) != (lon is None):
-        raise UsageProblem("--lat and --lon go together: name both columns")
+        raise options.UsageProblem("--lat and --lon go together: name both columns")
     ways = [lat is not None, bool(coordinates), given["label"] is not None,
             given["groups"] is not None, given["graph"] is not None]  # fmt: skip
     if sum(ways) != 1:
-        raise UsageProblem(
+        raise options.UsageProblem(
             "say where people are in one way: --lat and --lon, --coordinate, --label, --groups or "
             "--graph"
         )
     if given["label"] is not None:
         for name in ("radius", "shape"):
             if given[name] is not None:
-                raise typer.BadParameter("is not for groups by label", param_hint=f"'{flag(name)}'")
+                raise typer.BadParameter(
+                    "is not for groups by label", param_hint=f"'{options.flag(name)}'"
+                )
         return (given["label"],)
     if lat is None and not coordinates:
         return ()
     if given["radius"] is None:
-        raise UsageProblem("missing option --radius: how far a person's group reaches")
+        raise options.UsageProblem("missing option --radius: how far a person's group reaches")
     return (lat, lon) if lat is not None else coordinates
 
 
@@ -201,9 +191,9 @@ def _answers(given: Mapping[str, Any], header: Sequence[str], public: Sequence[s
     named = list(given["column"] or ())
     for name in named:
         if name in public:
-            raise UsageProblem(f"--column {name} says where people are, so it cannot move")
+            raise options.UsageProblem(f"--column {name} says where people are, so it cannot move")
         if named.count(name) > 1:
-            raise UsageProblem(f"--column {name} is named twice")
+            raise options.UsageProblem(f"--column {name} is named twice")
     others = [name for name in header if name not in public]
     if not named and len(others) != 1:
         raise MissingColumn(
@@ -234,12 +224,12 @@ def _randomizer(
             raise typer.BadParameter("needs --eps0", param_hint="'--categories'")
         return Unstated(), None
     if given["categories"] is None or len(answers) != 1:
-        raise UsageProblem(
+        raise options.UsageProblem(
             "--eps0 randomizes one column: name its possible answers (--categories a,b,c), which "
             "must not be read from the data"
         )
     asked = Histogram(categories=_categories(given))
-    with named_by_flag(("epsilon",), {"epsilon": "eps0"}):
+    with options.named_by_flag(("epsilon",), {"epsilon": "eps0"}):
         randomizer = KRR(categories=len(asked.labels), epsilon=given["eps0"])
     return randomizer, asked.encode(cells[:, 0])
 
@@ -249,8 +239,8 @@ def _protocol(given: Mapping[str, Any], people: int, randomizer: Randomizer) -> 
     kind: type[Protocol] = load(_KIND)
     settings = {name: given[name] for name in _settings()}
     settings |= {"n": people, "metric": "euclidean" if given["lat"] is None else "haversine"}
-    values = read_settings(kind, settings)
-    with named_by_flag(_settings()):
+    values = options.read_settings(kind, settings)
+    with options.named_by_flag(_settings()):
         return build(kind, values, randomizer)
 
 
