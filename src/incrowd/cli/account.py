@@ -34,11 +34,10 @@ from incrowd.report.terminal import facts_table, guarantees_table
 from incrowd.report.words import lines, order_meaning, settings, view_title
 from incrowd.survey import Goal, calibrate, calibrate_delta, unknowns
 from incrowd.survey.calibrate import LEAST_DELTA, LOCAL_EPSILON
+from incrowd.survey.pipeline import Progress
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-    from incrowd.survey.pipeline import Progress
 
 Action = Callable[[type[Protocol], Mapping[str, Any]], None]
 
@@ -70,8 +69,7 @@ def account(kind: type[Protocol], given: Mapping[str, Any]) -> None:
     protocol = options.build_protocol(kind, given)
     with progress() as say:
         protocol = _planned(protocol, delta, given, say, "computing the promise")
-        promised, own = _promised(protocol, delta, given)
-    payload = promised | values_of(own) | {"parameters": describe_parameters(protocol)}
+        payload, own = _promised(protocol, delta, given)
     emit(payload, lambda console: _render(console, payload, own), given["format"])
 
 
@@ -94,8 +92,7 @@ def solve(kind: type[Protocol], given: Mapping[str, Any]) -> None:
         else:
             value, shown, safe, protocol = _solve_parameter(kind, given, name, epsilon, say)
             promised, own = _promised(protocol, given["delta"], given)
-    solved = {"solved": name, "value": value, "target_epsilon": epsilon}
-    payload = solved | promised | values_of(own) | {"parameters": describe_parameters(protocol)}
+    payload = {"solved": name, "value": value, "target_epsilon": epsilon} | promised
     best = "the least" if safe == "min" else "the most"
     told = f"{best} that promises ε ≤ {epsilon:g}"
     if name == "delta" and value == 0:
@@ -185,7 +182,6 @@ def _given(given: Mapping[str, Any], name: str) -> float:
 
 
 def _left_out(kind: type[Protocol], given: Mapping[str, Any]) -> str:
-    """The one option to solve for."""
     fields = fields_of(settings_type(kind))
     solvable = ["delta", *unknowns(kind)]
     if given["randomizer"] is None and not asks_randomizer(kind, given):
@@ -228,7 +224,7 @@ def _promised(
     # Nothing more can be said at δ = 0, except where no promise needs any.
     sayable = delta or plugin_of(protocol).default_delta == delta
     own = protocol.diagnostics(delta, guarantee, given["colluders"]) if sayable else ()
-    return promised, own
+    return promised | values_of(own) | {"parameters": describe_parameters(protocol)}, own
 
 
 def _render(console: Console, payload: Mapping[str, Any], facts: tuple[Fact, ...]) -> None:

@@ -20,12 +20,17 @@ from incrowd.cli import connection, outcome
 from incrowd.cli.output import Format, FormatOption, emit, note, progress
 from incrowd.errors import InvalidCrowd, InvalidParameter
 from incrowd.live.options import LiveOptions
+from incrowd.protocols.run import Run
+from incrowd.report.format import count, small, up
+from incrowd.survey import Budget, Survey, load_question
+from incrowd.survey.parse import parse
+from incrowd.survey.people import People
+from incrowd.survey.pipeline import PreparedRun
+from incrowd.survey.questions import Question
 
 if TYPE_CHECKING:
     from incrowd.live.admission import Started
     from incrowd.live.curator import Curator
-    from incrowd.protocols.run import Run
-    from incrowd.survey import Survey
 
 app = typer.Typer(
     name="curator", no_args_is_help=True, help="Run surveys of your own over a network."
@@ -52,7 +57,6 @@ def open_command(
     format: FormatOption = Format.table,
 ) -> None:
     """Offer a survey to everyone who is enrolled at the hub."""
-    from incrowd import survey as surveys
 
     async def work(curator: Curator) -> Any:
         from incrowd.live.curator import propose, timing_of
@@ -61,9 +65,7 @@ def open_command(
         if not devices:
             raise InvalidCrowd(f"nobody is enrolled at {hub}: start devices first")
         with progress() as say:
-            survey = await asyncio.to_thread(
-                surveys.load_question, file, people=len(devices), progress=say
-            )
+            survey = await asyncio.to_thread(load_question, file, len(devices), say)
             say("recomputing the promise")
             proposal = await asyncio.to_thread(
                 propose,
@@ -221,12 +223,6 @@ def _with(
 
 def _survey(curator: Curator, started: Started) -> Survey:
     """Return the survey as it was opened, of the people who took part."""
-    from incrowd.survey import Budget, Survey
-    from incrowd.survey.parse import parse
-    from incrowd.survey.people import People
-    from incrowd.survey.pipeline import PreparedRun
-    from incrowd.survey.questions import Question
-
     spec = started.offer.spec
     about = msgspec.json.decode(curator.about(spec.survey))
     document = replace(
@@ -252,8 +248,6 @@ def _print(
 
 
 def _opened(payload: dict[str, Any]) -> str:
-    from incrowd.report.format import count, small, up
-
     promises = "".join(
         f"\n  ε = {up(each['epsilon'])} at δ = {small(each['delta'])} against {each['view']}"
         for each in payload["promises"]

@@ -8,23 +8,23 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Callable, Mapping
+from inspect import Parameter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from incrowd import checks
+from incrowd import survey as surveys
 from incrowd.cli import options, run
 from incrowd.cli.outcome import check_inputs, page_of, publish, told_of
 from incrowd.cli.output import Format, FormatOption, note, progress
 from incrowd.protocols import load
 from incrowd.protocols.capabilities import Tunable, drawing_of
 from incrowd.protocols.settings import Field, fields_of, settings_type
+from incrowd.report import require_writable
 from incrowd.survey.parse import Origin, parse
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from inspect import Parameter
 
 _NAME = "query"
 """Name of the survey that is made from the options."""
@@ -81,9 +81,6 @@ def query_command() -> Callable[..., None]:
 
 def query(given: Mapping[str, Any]) -> None:
     """Build the survey, draw it, run it, account for it and print the result."""
-    from incrowd import survey as surveys
-    from incrowd.report import require_writable
-
     epsilon, delta = (_needed(given, name) for name in ("epsilon", "delta"))
     live = run.live_asked(given)
     options.checked(checks.crowd, given["devices"], "devices")

@@ -6,31 +6,30 @@ talks to the others over a network on this machine.
 
 from __future__ import annotations
 
+import inspect
 import shlex
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any
 
+import msgspec
 import typer
 
 from incrowd import checks
+from incrowd import survey as surveys
 from incrowd.cli import options, outcome
 from incrowd.cli.output import Format, FormatOption, note, progress
+from incrowd.live.options import LiveOptions
+from incrowd.protocols.run import Run
 from incrowd.protocols.settings import fields_of
-
-if TYPE_CHECKING:
-    import inspect
-    from collections.abc import Callable, Mapping
-
-    from incrowd.protocols.run import Run
-    from incrowd.sim import Faults
-    from incrowd.survey import Survey
-    from incrowd.survey.pipeline import Progress
+from incrowd.report.json import merged
+from incrowd.sim import Faults
+from incrowd.survey.pipeline import Progress
+from incrowd.survey.prepared import Mode, Survey, chosen_faults
 
 _FAULTS = "Faults (with --mode actors)"
 _LIVE_PANEL = "Live runs (with --live; otherwise as the survey says)"
-
-Mode = Literal["simulate", "actors"]
 _MODE = "Draw everybody at once, or play every participant on its own. Default: simulate."
 _DEVICES = "Ask only so many of the people, with the promise solved for them."
 _LIVE = "Give everybody a device of its own, and run them on a network."
@@ -40,8 +39,6 @@ SEED = options.number("seed", "Make the run repeatable.", int)
 
 def run_command() -> Callable[..., None]:
     """Return the command, with an option for every fault and for everything about live runs."""
-    from incrowd.sim import Faults
-
     parameters = [
         options.keyword("file", Annotated[Path, typer.Argument(help="A survey file.")]),
         options.option("mode", Mode, _MODE),
@@ -62,9 +59,6 @@ def run_command() -> Callable[..., None]:
 
 def run(given: Mapping[str, Any]) -> None:
     """Ask, account, report, print."""
-    from incrowd import survey as surveys
-    from incrowd.report.json import merged
-
     file, live = given["file"], live_asked(given)
     if live is not None and given["mode"] is not None:
         raise typer.BadParameter("contradicts --live", param_hint="'--mode'")
@@ -87,16 +81,12 @@ def run(given: Mapping[str, Any]) -> None:
 
 def live_options() -> list[inspect.Parameter]:
     """An option for everything about live runs."""
-    from incrowd.live.options import LiveOptions
-
     fields = fields_of(LiveOptions).values()
     return [options.field_option(each, panel=_LIVE_PANEL, switch=True) for each in fields]
 
 
 def live_asked(given: Mapping[str, Any]) -> dict[str, Any] | None:
     """What was asked of a live run, beyond what the survey says; none where none was asked."""
-    from incrowd.live.options import LiveOptions
-
     asked = {name: given[name] for name in fields_of(LiveOptions) if given[name] is not None}
     if not given["live"]:
         for name in asked:
@@ -129,8 +119,6 @@ def ask(
 
 
 def _over_network(survey: Survey, asked: Mapping[str, Any], say: Progress) -> Run:
-    import msgspec
-
     def tell(stage: str, done: int, total: int) -> None:
         say(f"{stage} {done:,} of {total:,}" if total else stage, done, total)
 
@@ -141,8 +129,6 @@ def _over_network(survey: Survey, asked: Mapping[str, Any], say: Progress) -> Ru
 
 def _faults(mode: str, given: Mapping[str, Any]) -> Faults | None:
     """The faults that were asked for; none without actors."""
-    from incrowd.sim import Faults
-
     asked = {name: given[name] for name in fields_of(Faults) if given[name] is not None}
     if mode == "actors":
         with options.named_by_flag(asked):
@@ -156,8 +142,6 @@ def _command(
     given: Mapping[str, Any], result: Run, faults: Faults | None, live: Mapping[str, Any] | None
 ) -> str:
     """Return the command that does the same again."""
-    from incrowd.survey.prepared import chosen_faults
-
     how: dict[str, Any] = {"devices": given["devices"]}
     if live is None:
         how |= {"seed": result.seed, "mode": given["mode"], **chosen_faults(faults)}

@@ -11,12 +11,14 @@ anything is drawn. Only where rows are numbered, by a file of groups or a graph,
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import numpy as np
 import typer
 
+from incrowd.blocks import Fact, values_of
 from incrowd.cli import options
 from incrowd.cli.outcome import check_inputs, check_table, warn_alone, write_table
 from incrowd.cli.output import Format, FormatOption, emit, note, progress
@@ -25,21 +27,26 @@ from incrowd.errors import InvalidParameter, MissingColumn, located
 from incrowd.protocols import load
 from incrowd.protocols.registry import build
 from incrowd.protocols.settings import Field, fields_of, settings_type
+from incrowd.randomizers import KRR, Randomizer, Unstated
+from incrowd.randomness import Seeds, system_generator
+from incrowd.report.format import count
+from incrowd.report.json import describe_guarantee, describe_parameters, describe_versions
+from incrowd.report.terminal import facts_table, print_guarantees
+from incrowd.report.words import lines, order_meaning
+from incrowd.survey.data import position_of, read_table
+from incrowd.tasks import Histogram
+from incrowd.tasks.raw import NO_ANSWER, floats
+from incrowd.tasks.release import Release, names_group
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from rich.console import Console
-
-    from incrowd.protocols.api import Protocol
-    from incrowd.randomizers.base import Randomizer
 
 _KIND = "order-shuffle"
 _COUNTED = ("n", "metric", "exact")
 """Settings that follow from the data and other options; a real release is always drawn exactly."""
 _HOW = "How it is shuffled"
 _WHERE = "Where people are (one of these ways)"
-_RADIUS = "How far a person's group reaches: kilometres with --lat and --lon."
+_TEXTS = {"radius": "How far a person's group reaches: kilometres with --lat and --lon."}
 
 Cells: TypeAlias = np.ndarray[Any, Any]
 """Texts of some columns, a row per person."""
@@ -47,10 +54,8 @@ Cells: TypeAlias = np.ndarray[Any, Any]
 
 def shuffle_order_command() -> Callable[..., None]:
     """Return the command, with an option for everything about the shuffle."""
-    option, data = (
-        options.option,
-        Annotated[Path, typer.Argument(help="A CSV file, one person per row.")],
-    )
+    option = options.option
+    data = Annotated[Path, typer.Argument(help="A CSV file, one person per row.")]
     coordinate = "A column of numbers, such as an age; several say a point together."
     label = "The column with the groups that each person belongs to, separated by semicolons."
     column = "A column of answers; several move together. Default: the only one that is no place."
@@ -70,8 +75,8 @@ def shuffle_order_command() -> Callable[..., None]:
         SEED,
         options.keyword("format", FormatOption, Format.table),
         *(
-            options.field_option(each, text=_RADIUS if name == "radius" else None, panel=_HOW)
-            for name, each in _settings().items()
+            options.field_option(x, text=_TEXTS.get(x.name), panel=_HOW)
+            for x in _settings().values()
         ),
     ]
     text = "Release a table of answers near the places they came from."
@@ -80,10 +85,6 @@ def shuffle_order_command() -> Callable[..., None]:
 
 def shuffle_order(given: Mapping[str, Any]) -> None:
     """Read, group, shuffle, write, state the guarantees."""
-    from incrowd.randomness import Seeds, system_generator
-    from incrowd.survey.data import position_of, read_table
-    from incrowd.tasks.raw import NO_ANSWER
-
     path, out, seed = given["data"], _out(given), given["seed"]
     replaced = out.exists()
     # A table that is really released must not be repeatable; a seed is for trying it out.
@@ -123,7 +124,9 @@ def shuffle_order(given: Mapping[str, Any]) -> None:
             for column, value in zip(moving, moved[source], strict=True):
                 row[column] = value
         say("measuring")
-        payload = _payload(given, protocol, kept, answers)
+        points = kept.astype(float) if given["label"] is None and public else None
+        facts = protocol.shuffled(points)
+        payload = _payload(given, protocol, values_of(facts), answers)
         payload["stayed"] = [header[each] for each in staying]
         write_table(out, header, rows)
     payload["file"] = str(out)
@@ -135,7 +138,7 @@ def shuffle_order(given: Mapping[str, Any]) -> None:
         note("everybody is alone in their groups: the table was released unchanged")
     if seed is not None:
         note("a seeded shuffle can be undone by whoever knows the seed: use it to try things out")
-    emit(payload, lambda console: _render(console, payload), given["format"])
+    emit(payload, lambda console: _render(console, payload, facts), given["format"])
 
 
 def _out(given: Mapping[str, Any]) -> Path:
@@ -161,7 +164,6 @@ def _settings() -> dict[str, Field]:
 
 
 def _public(given: Mapping[str, Any]) -> tuple[str, ...]:
-    """The columns that say where people are."""
     lat, lon, coordinates = given["lat"], given["lon"], tuple(given["coordinate"] or ())
     if (lat is None) != (lon is None):
         raise options.UsageProblem("--lat and --lon go together: name both columns")
@@ -206,9 +208,8 @@ def _answers(given: Mapping[str, Any], header: Sequence[str], public: Sequence[s
 def _categories(given: Mapping[str, Any]) -> tuple[str, ...]:
     found = tuple(each.strip() for each in str(given["categories"]).split(","))
     if "" in found:
-        raise typer.BadParameter(
-            "one of them is empty: remove a comma", param_hint="'--categories'"
-        )
+        problem = "one of them is empty: remove a comma"
+        raise typer.BadParameter(problem, param_hint="'--categories'")
     return found
 
 
@@ -216,9 +217,6 @@ def _randomizer(
     given: Mapping[str, Any], answers: Sequence[str], cells: Cells
 ) -> tuple[Randomizer, Any]:
     """The randomizer of answers, and their codes if it is to be applied."""
-    from incrowd.randomizers import KRR, Unstated
-    from incrowd.tasks import Histogram
-
     if given["eps0"] is None:
         if given["categories"] is not None:
             raise typer.BadParameter("needs --eps0", param_hint="'--categories'")
@@ -236,7 +234,7 @@ def _randomizer(
 
 def _protocol(given: Mapping[str, Any], people: int, randomizer: Randomizer) -> Any:
     """The shuffle, before the places of people are known."""
-    kind: type[Protocol] = load(_KIND)
+    kind = load(_KIND)
     settings = {name: given[name] for name in _settings()}
     settings |= {"n": people, "metric": "euclidean" if given["lat"] is None else "haversine"}
     values = options.read_settings(kind, settings)
@@ -248,9 +246,6 @@ def _check_places(
     given: Mapping[str, Any], protocol: Any, names: tuple[str, ...], kept: Cells
 ) -> None:
     """Refuse text that is no place, by its row in the file."""
-    from incrowd.tasks.raw import floats
-    from incrowd.tasks.release import Release, names_group
-
     if not names:
         return
     if given["label"] is not None:
@@ -270,9 +265,6 @@ def _check_places(
 
 
 def _placed(given: Mapping[str, Any], protocol: Any, kept: Cells) -> Any:
-    """The shuffle of the people at these places."""
-    from incrowd.tasks.raw import floats
-
     if not kept.shape[1]:
         return protocol
     with located(str(given["data"])):
@@ -282,34 +274,22 @@ def _placed(given: Mapping[str, Any], protocol: Any, kept: Cells) -> Any:
 
 
 def _payload(
-    given: Mapping[str, Any], protocol: Any, kept: Cells, answers: list[str]
+    given: Mapping[str, Any], protocol: Any, own: Mapping[str, Any], answers: list[str]
 ) -> dict[str, Any]:
-    from incrowd.blocks import values_of
-    from incrowd.report.json import describe_guarantee, describe_parameters, describe_versions
-
-    points = kept.astype(float) if given["label"] is None and kept.shape[1] else None
     # Only the view of the table is spoken of: the way of the reports to here is another matter.
     promised = [protocol.guarantee(), protocol.order_guarantee()]
     return {
         "people": protocol.n,
         "moved": answers,
         "guarantees": [describe_guarantee(each, 0.0) for each in promised if each is not None],
-        **values_of(protocol.shuffled(points)),
+        **own,
         "parameters": describe_parameters(protocol),
         "seed": given["seed"],
         "versions": describe_versions(),
     }
 
 
-def _render(console: Console, payload: Mapping[str, Any]) -> None:
-    from incrowd.blocks import facts_from
-    from incrowd.protocols.order_shuffle.accountant import UPPER
-    from incrowd.report.format import count
-    from incrowd.report.terminal import facts_table, print_guarantees
-    from incrowd.report.words import lines, order_meaning
-
-    apart = ("people", "moved", "stayed", "guarantees", "parameters", "seed", "versions", "file")
-    own = {name: each for name, each in payload.items() if name not in apart}
+def _render(console: Console, payload: Mapping[str, Any], own: tuple[Fact, ...]) -> None:
     stated = payload["parameters"]["randomizer"]["kind"] != "unstated"
     shown = [each for each in payload["guarantees"] if stated or each["notion"] == "order"]
     print_guarantees(console, shown)
@@ -317,8 +297,8 @@ def _render(console: Console, payload: Mapping[str, Any]) -> None:
         ("people", count(payload["people"])),
         ("moved", ", ".join(payload["moved"])),
         ("stayed", ", ".join(payload["stayed"])),
-        ("meaning", order_meaning(own, "reports-in-group", "whoever gets the table")),
-        *lines(facts_from(own, UPPER)),
+        ("meaning", order_meaning(values_of(own), "reports-in-group", "whoever gets the table")),
+        *lines(own),
     ]
     if not stated:
         facts.append(("answers", "released as they are: their own ε0 is not known"))

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from incrowd.errors import MissingExtra, NumericalFloor
 from incrowd.privacy.guarantee import Guarantee
+from incrowd.randomizers.base import FloatArray
 from incrowd.report.format import count, plain
 from incrowd.report.json import lower_bound
 from incrowd.report.words import view_title
@@ -26,8 +27,6 @@ from incrowd.report.words import view_title
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-    from incrowd.randomizers.base import FloatArray
 
 Data = Mapping[str, Any]
 Curve = tuple[tuple[float, float], ...]

@@ -8,16 +8,14 @@ values, bounds and units alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from incrowd.blocks import Bound, Fact
 from incrowd.privacy.guarantee import Guarantee
 from incrowd.protocols.registry import parties as helpers
+from incrowd.randomizers import Randomizer
 from incrowd.report.format import count, down, guessed, percent, plain, several, small, up
 from incrowd.views import EVERYONE
-
-if TYPE_CHECKING:
-    from incrowd.randomizers import Randomizer
 
 _ROUNDED: Final[Mapping[Bound | None, Callable[[float | None], str]]] = {"up": up, "down": down}
 _MANY = 1000.0
