@@ -5,11 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 
+from incrowd import survey as surveys
+from incrowd.blocks import Fact, values_of
 from incrowd.cli.outcome import warn_alone
 from incrowd.cli.output import Format, FormatOption, emit, progress
+from incrowd.live.options import LiveOptions
 from incrowd.protocols.capabilities import prospective
+from incrowd.protocols.registry import plugin_of
+from incrowd.protocols.run import guarantees
+from incrowd.report.format import count, down, plain, small
+from incrowd.report.json import describe_cost, describe_guarantee, describe_parameters
+from incrowd.report.terminal import facts_table, print_guarantees
+from incrowd.report.words import lines, said, settings
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -31,18 +41,6 @@ def check(
     format: FormatOption = Format.table,
 ) -> None:
     """Say what a survey would do and promise; run nothing."""
-    import msgspec
-
-    from incrowd import survey as surveys
-    from incrowd.blocks import Fact, values_of
-    from incrowd.live.options import LiveOptions
-    from incrowd.protocols.registry import plugin_of
-    from incrowd.protocols.run import guarantees
-    from incrowd.report.format import count, down, plain, small
-    from incrowd.report.json import describe_cost, describe_guarantee, describe_parameters
-    from incrowd.report.terminal import facts_table, print_guarantees
-    from incrowd.report.words import lines, said, settings
-
     with progress() as say:
         survey = surveys.load(file, progress=say)
         say("computing the promises")

@@ -270,10 +270,7 @@ def named_by_flag(
 def name_by_flag(
     error: Error, names: Iterable[str], renamed: Mapping[str, str] = MappingProxyType({})
 ) -> Error:
-    """Name the option that set the error's field, where that is one of ``names``.
-
-    ``renamed`` has the options that are not called like their fields.
-    """
+    """Name the option of the error's field, perhaps ``renamed``, where that is in ``names``."""
     if error.field is None or error.field not in names:
         return error
     return error.called(flag(renamed.get(error.field, error.field)))

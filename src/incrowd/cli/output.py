@@ -59,10 +59,7 @@ def note(text: str) -> None:
 
 @contextmanager
 def progress() -> Iterator[Progress]:
-    """Show the present stage on standard error, with a bar where the total is known.
-
-    Silent unless standard error is a terminal.
-    """
+    """Show the stage on standard error, if that is a terminal, with a bar where it has a total."""
     if not sys.stderr.isatty():
         yield lambda *_, **__: None
         return

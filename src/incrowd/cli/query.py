@@ -125,7 +125,6 @@ def _needed(given: Mapping[str, Any], name: str) -> float:
 
 
 def _travel() -> dict[str, Field]:
-    """Settings of the scramblers."""
     fields = fields_of(settings_type(load(_KIND)))
     return {name: each for name, each in fields.items() if name not in _COUNTED}
 

@@ -93,10 +93,8 @@ def live_asked(given: Mapping[str, Any]) -> dict[str, Any] | None:
             raise typer.BadParameter("needs --live", param_hint=f"'{options.flag(name)}'")
         return None
     if given["seed"] is not None:
-        raise typer.BadParameter(
-            "a live device refuses a seed: what protects a person must not be repeatable",
-            param_hint="'--seed'",
-        )
+        problem = "a live device refuses a seed: what protects a person must not be repeatable"
+        raise typer.BadParameter(problem, param_hint="'--seed'")
     with options.named_by_flag(asked):
         LiveOptions(**asked)
     return asked
@@ -128,7 +126,6 @@ def _over_network(survey: Survey, asked: Mapping[str, Any], say: Progress) -> Ru
 
 
 def _faults(mode: str, given: Mapping[str, Any]) -> Faults | None:
-    """The faults that were asked for; none without actors."""
     asked = {name: given[name] for name in fields_of(Faults) if given[name] is not None}
     if mode == "actors":
         with options.named_by_flag(asked):

@@ -167,9 +167,8 @@ def _public(given: Mapping[str, Any]) -> tuple[str, ...]:
     lat, lon, coordinates = given["lat"], given["lon"], tuple(given["coordinate"] or ())
     if (lat is None) != (lon is None):
         raise options.UsageProblem("--lat and --lon go together: name both columns")
-    ways = [lat is not None, bool(coordinates), given["label"] is not None,
-            given["groups"] is not None, given["graph"] is not None]  # fmt: skip
-    if sum(ways) != 1:
+    ways = (lat, coordinates or None, given["label"], given["groups"], given["graph"])
+    if sum(each is not None for each in ways) != 1:
         raise options.UsageProblem(
             "say where people are in one way: --lat and --lon, --coordinate, --label, --groups or "
             "--graph"

@@ -121,10 +121,8 @@ def _rows(data: Data) -> NDArray[np.int64]:
 
 
 def _largest(values: Sequence[float], share: Sequence[bool]) -> NDArray[np.int64]:
-    """Return the rows that one axis can show, the largest first.
-
-    Beside a mean or a sum, the share of missing answers has another unit.
-    """
+    """Return the rows that one axis can show, the largest first."""
+    # Beside a mean or a sum, the share of missing answers has another unit.
     among = np.flatnonzero([each == all(share) for each in share])
     return among[np.argsort(-np.asarray(values)[among], kind="stable")]
 

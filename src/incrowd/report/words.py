@@ -99,10 +99,7 @@ ORDERED: Final = {"reports-in-group": "reports", "answers-in-group": "answers"}
 
 
 def order_meaning(own: Mapping[str, Any], about: str, who: str) -> str:
-    """Describe the guarantee about an order, by a shuffle's diagnostics and neighbouring relation.
-
-    ``who`` is the view in words.
-    """
+    """Describe the guarantee of a shuffle about an order, against ``who``, the view in words."""
     alpha = own["alpha"]
     if "shuffled" in own:
         return "Everybody is alone in their groups: there is no order to hide, and nothing moves."

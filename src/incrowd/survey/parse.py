@@ -66,10 +66,7 @@ class Origin:
         return f"{table}.{key}"
 
     def locate(self, error: Error, table: str | None = None) -> Error:
-        """Put file, table and key in front of an error, unless they are there already.
-
-        Without a table, the survey as a whole is wrong.
-        """
+        """Put file, table and key in front of an error, unless they are there already."""
         if error.where[:1] == (self.file,):
             return error
         if table is None:
@@ -190,10 +187,7 @@ class SurveyDocument:
 
 
 def parse(text: str, path: Path, origin: Origin | None = None) -> SurveyDocument:
-    """Parse the text of a survey; its settings may have another origin than the file at ``path``.
-
-    What is no TOML is refused with its line and column.
-    """
+    """Parse the text of a survey; what is no TOML is refused with its line and column."""
     origin = origin or Origin(str(path))
     tables = toml.parse(str(path), text)
     for key, value in tables.items():

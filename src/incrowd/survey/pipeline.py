@@ -33,6 +33,7 @@ from incrowd.tasks.base import Task
 from incrowd.tasks.registry import column_tasks
 
 _STAGE = "checking the promise against the budget"
+_LOWER = "lower it, or leave it out to have it solved"
 BUDGET = "budget"
 """In a survey file, in place of a number such as the rounds: the most that the budget allows."""
 
@@ -140,9 +141,8 @@ def resolve(
         return family
     epsilon0 = document.randomizer.values.get("epsilon")
     if epsilon0 is None and stretched is not None:
-        raise table.fail(
-            stretched.name, f"{BUDGET} needs randomizer.epsilon: the budget can choose only one"
-        )
+        problem = f"{BUDGET} needs randomizer.epsilon: the budget can choose only one"
+        raise table.fail(stretched.name, problem)
     if epsilon0 is None:
         return replace(
             family,
@@ -237,11 +237,8 @@ def _check_local(document: SurveyDocument, randomizer: Randomizer) -> None:
     cap = document.budget.local_epsilon
     if cap is not None and randomizer.epsilon > cap:
         key = document.origin.key("budget", "local_epsilon")
-        error = errors.BudgetInfeasible(
-            f"{randomizer.epsilon:g} exceeds {key} {cap:g}; "
-            "lower it, or leave it out to have it solved",
-            field="epsilon",
-        )
+        problem = f"{randomizer.epsilon:g} exceeds {key} {cap:g}; {_LOWER}"
+        error = errors.BudgetInfeasible(problem, field="epsilon")
         raise document.origin.locate(error, document.randomizer.name)
 
 
@@ -250,7 +247,7 @@ def _check_met(document: SurveyDocument, family: Family, protocol: Protocol, goa
     reached = goal.reached(protocol)
     if reached <= goal.epsilon:
         return
-    field, advice = None, "lower it, or leave it out to have it solved"
+    field, advice = None, _LOWER
     if family.stated is document.randomizer:
         field, given = "epsilon", f"{protocol.randomizer.epsilon:g}"
     elif isinstance(protocol, NoiseStated) and protocol.noise_advice:
@@ -271,9 +268,8 @@ def _stretched(table: Table, kind: type[Protocol]) -> Unknown | None:
     if not named:
         return None
     if len(named) > 1 or named[0] not in solvable:
-        raise table.fail(
-            named[-1], f"only one of {', '.join(list(solvable)[1:])} can be set to {BUDGET}"
-        )
+        either = ", ".join(list(solvable)[1:])
+        raise table.fail(named[-1], f"only one of {either} can be set to {BUDGET}")
     return solvable[named[0]]
 
 

@@ -110,10 +110,7 @@ class Survey:
 
     @property
     def gaps(self) -> Gaps | None:
-        """Counts of rows without an answer, and with one outside the domain; none without data.
-
-        For a curator's own data, in simulations.
-        """
+        """Counts of rows without a usable answer in a curator's own data; none without data."""
         return self.task.gaps(self.values) if self.values.size else None
 
     def truth_of(self, run: Run) -> FloatArray | None:
