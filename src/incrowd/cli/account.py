@@ -19,22 +19,8 @@ from typer.core import TyperGroup
 
 from incrowd import checks
 from incrowd.blocks import Fact, values_of
+from incrowd.cli import options
 from incrowd.cli.lazy import Deferred, LazyGroup
-from incrowd.cli.options import (
-    ColludersOption,
-    MissingOption,
-    UsageProblem,
-    build_protocol,
-    checked,
-    flag,
-    keyword,
-    number_option,
-    protocol_options,
-    randomizer_options,
-    read_colluders,
-    sentence,
-    signed,
-)
 from incrowd.cli.output import Format, FormatOption, emit, progress
 from incrowd.errors import InvalidParameter
 from incrowd.protocols.api import Protocol
@@ -42,23 +28,16 @@ from incrowd.protocols.capabilities import asks_randomizer, planned
 from incrowd.protocols.registry import PROTOCOLS, load, plugin_of
 from incrowd.protocols.settings import Safe, fields_of, settings_type
 from incrowd.randomizers import Unstated
-from incrowd.report.format import count, guess, percent, round_down, round_up, up
+from incrowd.report.format import count, guessed, round_down, round_up, up
 from incrowd.report.json import describe_guarantee, describe_parameters
 from incrowd.report.terminal import facts_table, guarantees_table
 from incrowd.report.words import lines, order_meaning, settings, view_title
-from incrowd.survey.calibrate import (
-    LEAST_DELTA,
-    LOCAL_EPSILON,
-    Goal,
-    calibrate,
-    calibrate_delta,
-    unknowns,
-)
+from incrowd.survey import Goal, calibrate, calibrate_delta, unknowns
+from incrowd.survey.calibrate import LEAST_DELTA, LOCAL_EPSILON
+from incrowd.survey.pipeline import Progress
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-    from incrowd.survey.pipeline import Progress
 
 Action = Callable[[type[Protocol], Mapping[str, Any]], None]
 
@@ -66,8 +45,6 @@ _ViewOption = Annotated[
     str,
     typer.Option(help="Who looks: parties joined by '+', such as curator+shuffler, or everyone."),
 ]
-_DELTA = "The slack δ of the promise."
-_EPSILON = "The ε to be promised."
 
 
 def account_app() -> TyperGroup:
@@ -77,12 +54,8 @@ def account_app() -> TyperGroup:
 
 def calibrate_app() -> TyperGroup:
     """The commands that solve for what was left out."""
-    epsilon = number_option("epsilon", _EPSILON, float)
-    return _app(
-        "Solve for the one option that is left out, so that a promise is met.",
-        solve,
-        (keyword("epsilon", epsilon, None),),
-    )
+    text = "Solve for the one option that is left out, so that a promise is met."
+    return _app(text, solve, (options.EPSILON,))
 
 
 def account(kind: type[Protocol], given: Mapping[str, Any]) -> None:
@@ -91,25 +64,24 @@ def account(kind: type[Protocol], given: Mapping[str, Any]) -> None:
     if given["delta"] is None and usual is not None:
         delta = usual
     else:
-        delta = checked(checks.delta, _given(given, "delta"), "delta")
-    given = {**given, "colluders": read_colluders(given["colluders"])}
-    protocol = build_protocol(kind, given)
+        delta = options.checked(checks.delta, _given(given, "delta"), "delta")
+    given = {**given, "colluders": options.read_colluders(given["colluders"])}
+    protocol = options.build_protocol(kind, given)
     with progress() as say:
         protocol = _planned(protocol, delta, given, say, "computing the promise")
-        promised, own = _promised(protocol, delta, given)
-    payload = promised | values_of(own) | {"parameters": describe_parameters(protocol)}
+        payload, own = _promised(protocol, delta, given)
     emit(payload, lambda console: _render(console, payload, own), given["format"])
 
 
 def solve(kind: type[Protocol], given: Mapping[str, Any]) -> None:
     """Print the left-out option that meets the promise, and the promise it gives."""
-    epsilon = checked(checks.epsilon, _given(given, "epsilon"), "epsilon")
+    epsilon = options.checked(checks.epsilon, _given(given, "epsilon"), "epsilon")
     usual = plugin_of(kind).default_delta
     if given["delta"] is not None:
-        checked(checks.delta, given["delta"], "delta")
+        options.checked(checks.delta, given["delta"], "delta")
     elif usual is not None and given[LOCAL_EPSILON.name] is None:
         given = {**given, "delta": usual}  # a δ that goes without saying is not left out
-    given = {**given, "colluders": read_colluders(given["colluders"])}
+    given = {**given, "colluders": options.read_colluders(given["colluders"])}
     name = _left_out(kind, given)
     with progress() as say:
         say(f"solving for {name}")
@@ -120,8 +92,7 @@ def solve(kind: type[Protocol], given: Mapping[str, Any]) -> None:
         else:
             value, shown, safe, protocol = _solve_parameter(kind, given, name, epsilon, say)
             promised, own = _promised(protocol, given["delta"], given)
-    solved = {"solved": name, "value": value, "target_epsilon": epsilon}
-    payload = solved | promised | values_of(own) | {"parameters": describe_parameters(protocol)}
+    payload = {"solved": name, "value": value, "target_epsilon": epsilon} | promised
     best = "the least" if safe == "min" else "the most"
     told = f"{best} that promises ε ≤ {epsilon:g}"
     if name == "delta" and value == 0:
@@ -140,15 +111,14 @@ Solved = tuple[float, str, Safe, Protocol]
 
 
 def _solve_delta(kind: type[Protocol], given: Mapping[str, Any], epsilon: float) -> Solved:
-    protocol = build_protocol(kind, given)
+    protocol = options.build_protocol(kind, given)
     try:
         guarantee = protocol.guarantee(given["view"], given["colluders"])
     except InvalidParameter:
         for name, field in fields_of(settings_type(kind)).items():
             if field.words and (word := getattr(protocol, name)) in field.words:
-                raise MissingOption(
-                    name, f"{word} is chosen for a delta, which is left out"
-                ) from None
+                why = f"{word} is chosen for a delta, which is left out"
+                raise options.MissingOption(name, why) from None
         raise
     delta = calibrate_delta(guarantee, epsilon)
     # What is below the least δ that can be stated is only known to be at most that.
@@ -161,7 +131,7 @@ def _solve_parameter(
 ) -> Solved:
     def build(value: float) -> Protocol:
         stage = f"trying {name} = {value:.6g}"
-        protocol = build_protocol(kind, {**given, name: value})
+        protocol = options.build_protocol(kind, {**given, name: value})
         return _planned(protocol, given["delta"], given, say, stage)
 
     unknown = unknowns(kind)[name]
@@ -178,12 +148,7 @@ def _planned(
 ) -> Protocol:
     """The protocol with everything chosen that its parameters leave open."""
     say(stage)
-    return planned(
-        protocol,
-        delta,
-        colluders=given["colluders"],
-        progress=lambda done, total: say(stage, done=done, total=total),
-    )
+    return planned(protocol, delta, colluders=given["colluders"], progress=partial(say, stage))
 
 
 def _app(text: str, action: Action, more: tuple[inspect.Parameter, ...]) -> TyperGroup:
@@ -191,32 +156,32 @@ def _app(text: str, action: Action, more: tuple[inspect.Parameter, ...]) -> Type
     group = typer.main.get_group(app)
     for kind, plugin in PROTOCOLS.plugins().items():
         made = partial(_command, kind, action, more)
-        group.add_command(Deferred(kind, sentence(plugin.summary), made))
+        group.add_command(Deferred(kind, options.sentence(plugin.summary), made))
     return group
 
 
 def _command(kind: str, action: Action, more: tuple[inspect.Parameter, ...]) -> Callable[..., None]:
     protocol, plugin = load(kind), PROTOCOLS.find(kind)
-    options = [
-        *protocol_options(protocol),
+    parameters = [
+        *options.protocol_options(protocol),
         *more,
-        keyword("delta", number_option("delta", _DELTA, float), None),
-        keyword("view", _ViewOption, plugin.default_view),
-        keyword("colluders", ColludersOption, "0"),
-        *randomizer_options(),
-        keyword("format", FormatOption, Format.table),
+        options.DELTA,
+        options.keyword("view", _ViewOption, plugin.default_view),
+        options.keyword("colluders", options.ColludersOption, "0"),
+        *options.randomizer_options(),
+        options.keyword("format", FormatOption, Format.table),
     ]
-    return signed(partial(action, protocol), kind, sentence(plugin.summary), options)
+    text = options.sentence(plugin.summary)
+    return options.signed(partial(action, protocol), kind, text, parameters)
 
 
 def _given(given: Mapping[str, Any], name: str) -> float:
     if given[name] is None:
-        raise MissingOption(name)
+        raise options.MissingOption(name)
     return float(given[name])
 
 
 def _left_out(kind: type[Protocol], given: Mapping[str, Any]) -> str:
-    """The one option to solve for."""
     fields = fields_of(settings_type(kind))
     solvable = ["delta", *unknowns(kind)]
     if given["randomizer"] is None and not asks_randomizer(kind, given):
@@ -226,28 +191,22 @@ def _left_out(kind: type[Protocol], given: Mapping[str, Any]) -> str:
     candidates = needed or _open(kind, given, absent)
     if len(candidates) == 1:
         return candidates[0]
-    options = ", ".join(flag(name) for name in solvable)
-    problem = (
-        f"left out {', '.join(flag(name) for name in candidates)}"
-        if candidates
-        else "nothing is left out"
+    missing, either = (", ".join(map(options.flag, each)) for each in (candidates, solvable))
+    problem = f"left out {missing}" if candidates else "nothing is left out"
+    raise options.UsageProblem(
+        f"{problem}; leave out exactly one of {either}, the one to solve for"
     )
-    raise UsageProblem(f"{problem}; leave out exactly one of {options}, the one to solve for")
 
 
 def _open(kind: type[Protocol], given: Mapping[str, Any], names: list[str]) -> list[str]:
-    """Of parameters that have a default: those to solve for.
-
-    What the protocol found by itself, as people are counted in a graph, was not left out; a default
-    that it refuses is none.
-    """
+    """Of parameters with a default: those to solve for; what the protocol found is not left out."""
     fields = fields_of(settings_type(kind))
     try:
-        made = build_protocol(kind, given)
-    except MissingOption as error:
+        made = options.build_protocol(kind, given)
+    except options.MissingOption as error:
         if error.name not in names:
             raise
-        return [error.name]
+        return [error.name]  # a default that is refused is none
     return [
         name
         for name in names
@@ -265,7 +224,7 @@ def _promised(
     # Nothing more can be said at δ = 0, except where no promise needs any.
     sayable = delta or plugin_of(protocol).default_delta == delta
     own = protocol.diagnostics(delta, guarantee, given["colluders"]) if sayable else ()
-    return promised, own
+    return promised | values_of(own) | {"parameters": describe_parameters(protocol)}, own
 
 
 def _render(console: Console, payload: Mapping[str, Any], facts: tuple[Fact, ...]) -> None:
@@ -274,15 +233,10 @@ def _render(console: Console, payload: Mapping[str, Any], facts: tuple[Fact, ...
     who = view_title(payload["view"].split("+"))
     parameters = dict(payload["parameters"])
     randomizer, own = dict(parameters.pop("randomizer")), values_of(facts)
+    about = own.get("order_neighbours", "")
     rows = [
         ("meaning", _meaning(payload, who)),
-        *(
-            [
-                ("order", order_meaning(own, own.get("order_neighbours", ""), who)),
-            ]
-            if "alpha" in own
-            else []
-        ),
+        *([("order", order_meaning(own, about, who))] if "alpha" in own else []),
         *lines(facts),
         ("neighbours", payload["neighbours"]),
         *(("assuming", each) for each in payload["assumptions"]),
@@ -295,15 +249,12 @@ def _render(console: Console, payload: Mapping[str, Any], facts: tuple[Fact, ...
 def _meaning(payload: Mapping[str, Any], who: str) -> str:
     epsilon, delta = payload["epsilon"], payload["delta"]
     if not math.isfinite(epsilon):
-        known = payload["parameters"]["randomizer"]["kind"] != Unstated().kind
-        lacking = "their ε0 is not stated (--eps0)"
-        if known:
-            lacking = (
-                "no ε is proven at this δ" if delta else "no ε is proven without a δ (--delta)"
-            )
+        lacking = "no ε is proven at this δ" if delta else "no ε is proven without a δ (--delta)"
+        if payload["parameters"]["randomizer"]["kind"] == Unstated().kind:
+            lacking = "their ε0 is not stated (--eps0)"
         return f"nothing is promised about answers: {lacking}"
-    right = percent(round_up(guess(epsilon, delta), 3))
-    return f"a guess by {who} between two answers of yours is right at most {right} of the time"
+    right = f"right at most {guessed(epsilon, delta)} of the time"
+    return f"a guess by {who} between two answers of yours is {right}"
 
 
 def _listed(values: dict[str, Any], kind: str) -> str:

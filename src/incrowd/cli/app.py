@@ -115,8 +115,7 @@ def _version(wanted: bool) -> None:
 
 def _root(
     version: Annotated[
-        bool,
-        typer.Option("--version", help="Print the version.", callback=_version, is_eager=True),
+        bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
     ] = False,
     debug: Annotated[
         bool, typer.Option(_DEBUG, help="Show where an error comes from; allowed anywhere.")

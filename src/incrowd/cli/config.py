@@ -5,11 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 
+from incrowd import survey as surveys
+from incrowd.blocks import Fact, values_of
 from incrowd.cli.outcome import warn_alone
 from incrowd.cli.output import Format, FormatOption, emit, progress
+from incrowd.live.options import LiveOptions
 from incrowd.protocols.capabilities import prospective
+from incrowd.protocols.registry import plugin_of
+from incrowd.protocols.run import guarantees
+from incrowd.report.format import count, down, plain, small
+from incrowd.report.json import describe_cost, describe_guarantee, describe_parameters
+from incrowd.report.terminal import facts_table, print_guarantees
+from incrowd.report.words import lines, said, settings
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -31,37 +41,17 @@ def check(
     format: FormatOption = Format.table,
 ) -> None:
     """Say what a survey would do and promise; run nothing."""
-    import msgspec
-
-    from incrowd import survey as surveys
-    from incrowd.blocks import Fact, values_of
-    from incrowd.live.options import LiveOptions
-    from incrowd.protocols.registry import plugin_of
-    from incrowd.protocols.run import guarantees
-    from incrowd.report import words
-    from incrowd.report.format import count, down, plain, small
-    from incrowd.report.json import describe_cost, describe_guarantee, describe_parameters
-    from incrowd.report.terminal import facts_table, print_guarantees
-    from incrowd.report.words import said, settings
-
     with progress() as say:
         survey = surveys.load(file, progress=say)
         say("computing the promises")
-        protocol, budget = (
-            prospective(survey.protocol, survey.task.encode(survey.values)),
-            survey.budget,
-        )
+        protocol = prospective(survey.protocol, survey.task.encode(survey.values))
+        budget = survey.budget
         own = protocol.diagnostics(budget.delta, protocol.guarantee(budget.view))
         payload: dict[str, Any] = {
             "survey": str(file),
             "question": survey.question.text,
             "people": len(survey.values),
-            "budget": {
-                "epsilon": budget.epsilon,
-                "delta": budget.delta,
-                "view": budget.view,
-                "local_epsilon": budget.local_epsilon,
-            },
+            "budget": msgspec.to_builtins(budget),
             "local_epsilon": {"value": survey.randomizer.epsilon, "solved": survey.only.solved},
             "parameters": describe_parameters(protocol),
             "guarantees": [describe_guarantee(each, budget.delta) for each in guarantees(protocol)],
@@ -73,27 +63,22 @@ def check(
 
     def render(console: Console) -> None:
         origin = "solved from the budget" if survey.only.solved else "as given"
+        solved = ("ε0", f"{down(survey.randomizer.epsilon, 6)}, {origin}")
+        if survey.task.kind == "query":
+            solved = ("how", f"sampling, sources and dummies {origin}")
         error = payload["cost"]["expected_error"]
         # The people and the randomizer have lines of their own.
         apart = ("protocol", "n", "randomizer")
-        planned = {
-            name: value for name, value in payload["parameters"].items() if name not in apart
-        }
+        planned = {name: x for name, x in payload["parameters"].items() if name not in apart}
+        stated = f"ε = {budget.epsilon:g} at δ = {small(budget.delta)} against {budget.view}"
         facts = [
             ("question", survey.question.text),
             ("people", count(len(survey.values))),
             ("protocol", f"{protocol.kind}: {plugin_of(protocol).summary}"),
             *([("parameters", settings(planned))] if planned else []),
             ("randomizer", survey.randomizer.kind),
-            *(
-                [("how", f"sampling, sources and dummies {origin}")]
-                if survey.task.kind == "query"
-                else [("ε0", f"{down(survey.randomizer.epsilon, 6)}, {origin}")]
-            ),
-            (
-                "budget",
-                f"ε = {budget.epsilon:g} at δ = {small(budget.delta)} against {budget.view}",
-            ),
+            solved,
+            ("budget", stated),
             ("helpers", said(Fact("helpers", payload["helpers"]))),
             *([("live", settings(payload["live"]))] if survey.live != LiveOptions() else []),
             *([("expected error", f"± {plain(error, 2)} (one standard error)")] if error else []),
@@ -101,7 +86,7 @@ def check(
         console.print(facts_table(facts))
         print_guarantees(console, payload["guarantees"])
         if told := [each for each in own if each.name not in _PROMISED]:
-            console.print(facts_table(words.lines(told)))
+            console.print(facts_table(lines(told)))
 
     warn_alone(payload["particulars"], payload["people"])
     emit(payload, render, format)

@@ -14,22 +14,16 @@ from incrowd.errors import MissingExtra
 if TYPE_CHECKING:
     from incrowd.live.policy import NetworkRule
 
-HubOption = Annotated[str, typer.Option("--hub", help="Address of the hub, https://…")]
-AuthorityOption = Annotated[
-    Path, typer.Option("--authority", help="Certificate of the authority to trust.")
-]
-NatsOption = Annotated[
-    str, typer.Option("--nats", help="Server for surveys that travel over NATS.")
-]
+HubOption = Annotated[str, typer.Option(help="Address of the hub, https://…")]
+AuthorityOption = Annotated[Path, typer.Option(help="Certificate of the authority to trust.")]
+NatsOption = Annotated[str, typer.Option(help="Server for surveys that travel over NATS.")]
 AdvertiseOption = Annotated[
-    str | None,
-    typer.Option("--advertise", help="What others reach that under, where it differs."),
+    str | None, typer.Option(help="What others reach that under, where it differs.")
 ]
 DialOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--dial",
-        help="Loopback or private network to connect to in direct surveys; may be repeated.",
+        help="Loopback or private network to connect to in direct surveys; may be repeated."
     ),
 ]
 
@@ -52,6 +46,5 @@ def live_packages(needs: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         if str(error.name).startswith("incrowd"):
             raise
-        raise MissingExtra(
-            f"{needs} {error.name}: install it with pip install 'incrowd[live]'"
-        ) from error
+        advice = "install it with pip install 'incrowd[live]'"
+        raise MissingExtra(f"{needs} {error.name}: {advice}") from error

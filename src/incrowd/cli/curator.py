@@ -16,41 +16,28 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import msgspec
 import typer
 
-from incrowd.cli.connection import (
-    AdvertiseOption,
-    AuthorityOption,
-    DialOption,
-    HubOption,
-    NatsOption,
-    dial_rule,
-    live_packages,
-)
-from incrowd.cli.outcome import (
-    NoReportOption,
-    ReportOption,
-    TableOption,
-    check_table,
-    page_of,
-    publish,
-    table_of,
-    told_of,
-)
+from incrowd.cli import connection, outcome
 from incrowd.cli.output import Format, FormatOption, emit, note, progress
 from incrowd.errors import InvalidCrowd, InvalidParameter
 from incrowd.live.options import LiveOptions
+from incrowd.protocols.run import Run
+from incrowd.report.format import count, small, up
+from incrowd.survey import Budget, Survey, load_question
+from incrowd.survey.parse import parse
+from incrowd.survey.people import People
+from incrowd.survey.pipeline import PreparedRun
+from incrowd.survey.questions import Question
 
 if TYPE_CHECKING:
     from incrowd.live.admission import Started
     from incrowd.live.curator import Curator
-    from incrowd.protocols.run import Run
-    from incrowd.survey import Survey
 
 app = typer.Typer(
     name="curator", no_args_is_help=True, help="Run surveys of your own over a network."
 )
 
-KeysOption = Annotated[Path, typer.Option("--keys", help="Directory of the curator's keys.")]
-StateOption = Annotated[Path, typer.Option("--state", help="Directory for the curator's journal.")]
+KeysOption = Annotated[Path, typer.Option(help="Directory of the curator's keys.")]
+StateOption = Annotated[Path, typer.Option(help="Directory for the curator's journal.")]
 FileArgument = Annotated[Path, typer.Argument(help="A survey file.")]
 SurveyArgument = Annotated[
     str, typer.Argument(help="The survey, as open printed it; its first digits are enough.")
@@ -60,8 +47,8 @@ SurveyArgument = Annotated[
 @app.command("open")
 def open_command(
     file: FileArgument,
-    hub: HubOption,
-    authority: AuthorityOption,
+    hub: connection.HubOption,
+    authority: connection.AuthorityOption,
     keys: KeysOption,
     state: StateOption,
     valid: Annotated[
@@ -70,7 +57,6 @@ def open_command(
     format: FormatOption = Format.table,
 ) -> None:
     """Offer a survey to everyone who is enrolled at the hub."""
-    from incrowd import survey as surveys
 
     async def work(curator: Curator) -> Any:
         from incrowd.live.curator import propose, timing_of
@@ -79,9 +65,7 @@ def open_command(
         if not devices:
             raise InvalidCrowd(f"nobody is enrolled at {hub}: start devices first")
         with progress() as say:
-            survey = await asyncio.to_thread(
-                surveys.load_question, file, people=len(devices), progress=say
-            )
+            survey = await asyncio.to_thread(load_question, file, len(devices), say)
             say("recomputing the promise")
             proposal = await asyncio.to_thread(
                 propose,
@@ -109,10 +93,8 @@ def open_command(
 
     proposal = _with(hub, authority, keys, state, work)
     stated = {name: getattr(proposal.spec, name) for name in ("question", "people", "min_crowd")}
-    promises = [
-        {"view": each.view, "epsilon": each.epsilon, "delta": each.delta}
-        for each in proposal.spec.promises
-    ]
+    keys_of = ("view", "epsilon", "delta")
+    promises = [{name: getattr(x, name) for name in keys_of} for x in proposal.spec.promises]
     payload = {"survey": proposal.survey.hex(), **stated, "promises": promises}
     emit(payload, lambda console: console.print(_opened(payload), markup=False), format)
 
@@ -120,8 +102,8 @@ def open_command(
 @app.command("watch")
 def watch_command(
     survey: SurveyArgument,
-    hub: HubOption,
-    authority: AuthorityOption,
+    hub: connection.HubOption,
+    authority: connection.AuthorityOption,
     keys: KeysOption,
     state: StateOption,
     wait: Annotated[
@@ -130,54 +112,51 @@ def watch_command(
     lead: Annotated[
         float, typer.Option(help="Seconds between the start's publication and the first round.")
     ] = 10.0,
-    nats: NatsOption = "",
+    nats: connection.NatsOption = "",
     listen: Annotated[
         str, typer.Option(help="Where to listen for a survey that travels directly.")
     ] = "127.0.0.1",
-    advertise: AdvertiseOption = None,
-    dial: DialOption = None,
-    report: ReportOption = None,
-    no_report: NoReportOption = False,
-    release: TableOption = None,
+    advertise: connection.AdvertiseOption = None,
+    dial: connection.DialOption = None,
+    report: outcome.ReportOption = None,
+    no_report: outcome.NoReportOption = False,
+    release: outcome.TableOption = None,
     format: FormatOption = Format.table,
 ) -> None:
     """Start a survey when people have joined, and receive what they hand in, until it is all in."""
-    page = page_of(Path(survey), report, no_report)
-    check_table(release)
+    page = outcome.page_of(Path(survey), report, no_report)
+    outcome.check_table(release)
 
     async def work(curator: Curator) -> Any:
         chosen = curator.chosen(survey)
         with progress() as say:
-            started = await curator.gather(
-                chosen,
-                wait=wait,
-                lead=lead,
-                progress=lambda done, total: say("waiting for people to join", done, total),
-            )
+            waiting = partial(say, "waiting for people to join")
+            started = await curator.gather(chosen, wait=wait, lead=lead, progress=waiting)
             clock = partial(curator.host.clocks.now, chosen)
             run = await curator.receive(started, lambda _: say(*started.stage(clock())))
         return _survey(curator, started), run
 
-    ways = {"nats": nats, "listen": listen, "advertise": advertise, "dial": dial_rule(dial or ())}
-    told, run = _with(hub, authority, keys, state, work, **ways)
+    ways = {"nats": nats, "listen": listen, "advertise": advertise}
+    rule = connection.dial_rule(dial or ())
+    told, run = _with(hub, authority, keys, state, work, dial=rule, **ways)
     _print(told, run, page, release, format)
 
 
 @app.command("result")
 def result_command(
     survey: SurveyArgument,
-    hub: HubOption,
-    authority: AuthorityOption,
+    hub: connection.HubOption,
+    authority: connection.AuthorityOption,
     keys: KeysOption,
     state: StateOption,
-    report: ReportOption = None,
-    no_report: NoReportOption = False,
-    release: TableOption = None,
+    report: outcome.ReportOption = None,
+    no_report: outcome.NoReportOption = False,
+    release: outcome.TableOption = None,
     format: FormatOption = Format.table,
 ) -> None:
     """The result of a survey that was watched to its end, with its promises recomputed."""
-    page = page_of(Path(survey), report, no_report)
-    check_table(release)
+    page = outcome.page_of(Path(survey), report, no_report)
+    outcome.check_table(release)
 
     async def work(curator: Curator) -> Any:
         started, run = await curator.result(curator.chosen(survey))
@@ -190,8 +169,8 @@ def result_command(
 @app.command("close")
 def close_command(
     survey: SurveyArgument,
-    hub: HubOption,
-    authority: AuthorityOption,
+    hub: connection.HubOption,
+    authority: connection.AuthorityOption,
     keys: KeysOption,
     state: StateOption,
 ) -> None:
@@ -217,7 +196,7 @@ def _with(
     **ways: Any,
 ) -> T:
     """Do something as the curator with these keys, connected to the hub in these ways."""
-    with live_packages("live surveys need"):
+    with connection.live_packages("live surveys need"):
         from incrowd.live.curator import Curator
         from incrowd.live.host import Host, Network
         from incrowd.live.journal import Journal
@@ -244,12 +223,6 @@ def _with(
 
 def _survey(curator: Curator, started: Started) -> Survey:
     """Return the survey as it was opened, of the people who took part."""
-    from incrowd.survey import Budget, Survey
-    from incrowd.survey.parse import parse
-    from incrowd.survey.people import People
-    from incrowd.survey.pipeline import PreparedRun
-    from incrowd.survey.questions import Question
-
     spec = started.offer.spec
     about = msgspec.json.decode(curator.about(spec.survey))
     document = replace(
@@ -269,13 +242,12 @@ def _print(
     if release is not None and not survey.task.releases(survey.question.column):
         note(f"--release: a {survey.task.kind} releases no table")
         release = None
-    table = table_of(survey, release)
-    publish(survey, told_of(survey, run, "live", "incrowd curator result"), page, format, table)
+    table = outcome.table_of(survey, release)
+    told = outcome.told_of(survey, run, "live", "incrowd curator result")
+    outcome.publish(survey, told, page, format, table)
 
 
 def _opened(payload: dict[str, Any]) -> str:
-    from incrowd.report.format import count, small, up
-
     promises = "".join(
         f"\n  ε = {up(each['epsilon'])} at δ = {small(each['delta'])} against {each['view']}"
         for each in payload["promises"]

@@ -11,15 +11,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from incrowd.cli import backup, owner
-from incrowd.cli.connection import (
-    AdvertiseOption,
-    AuthorityOption,
-    DialOption,
-    HubOption,
-    NatsOption,
-    dial_rule,
-)
+from incrowd.cli import backup, connection, owner
 from incrowd.cli.policy import app as policies
 
 app = typer.Typer(help="Take part in surveys for the owners of devices.", no_args_is_help=True)
@@ -27,8 +19,8 @@ app = typer.Typer(help="Take part in surveys for the owners of devices.", no_arg
 
 @app.command()
 def run(
-    hub: HubOption,
-    authority: AuthorityOption,
+    hub: connection.HubOption,
+    authority: connection.AuthorityOption,
     state: owner.StateOption,
     keys: Annotated[
         Path | None,
@@ -55,12 +47,12 @@ def run(
         list[Path] | None,
         typer.Option(help="Keys of a helper to host, such as a shuffler; without --keys, alone."),
     ] = None,
-    nats: NatsOption = "",
+    nats: connection.NatsOption = "",
     listen: Annotated[
         str, typer.Option(help="Where to listen for surveys that travel directly.")
     ] = "127.0.0.1",
-    advertise: AdvertiseOption = None,
-    dial: DialOption = None,
+    advertise: connection.AdvertiseOption = None,
+    dial: connection.DialOption = None,
 ) -> None:
     """Take part in surveys for the owners of devices, until stopped.
 
@@ -82,7 +74,7 @@ def run(
         problem = "what devices may dial is in their owners' policy, under [network]"
         raise typer.BadParameter(problem, param_hint="'--dial'")
     allowed = None if policy is None else read_policy(policy, PROTOCOLS)
-    rule = dial_rule(dial or ()) if allowed is None else allowed.network
+    rule = connection.dial_rule(dial or ()) if allowed is None else allowed.network
     network = Network(hub, authority, nats=nats, listen=listen, advertise=advertise, dial=rule)
     serving = serve(
         network,

@@ -22,26 +22,22 @@ class LogFormat(enum.StrEnum):
 
 def hub(
     keys: Annotated[
-        Path, typer.Option("--keys", help="The hub's own directory of keys, with its certificate.")
+        Path, typer.Option(help="The hub's own directory of keys, with its certificate.")
     ],
-    authority: Annotated[
-        Path, typer.Option("--authority", help="The authority's certificate, or its directory.")
-    ],
+    authority: Annotated[Path, typer.Option(help="The authority's certificate, or its directory.")],
     store: Annotated[
-        str, typer.Option("--store", help="A path, sqlite:///path or postgresql://user@host/name.")
+        str, typer.Option(help="A path, sqlite:///path or postgresql://user@host/name.")
     ],
-    host: Annotated[str, typer.Option("--host", help="The address to listen on.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, help="The port; 0 for any that is free.")
+        int, typer.Option(min=0, max=65535, help="The port; 0 for any that is free.")
     ] = 0,
     rate: Annotated[
-        int, typer.Option("--rate", min=1, help="Cells per second from one connection.")
+        int, typer.Option(min=1, help="Cells per second from one connection.")
     ] = 16_384,
-    quota: Annotated[
-        int, typer.Option("--quota", min=1, help="Cells that may wait for one device.")
-    ] = 65_536,
+    quota: Annotated[int, typer.Option(min=1, help="Cells that may wait for one device.")] = 65_536,
     log_format: Annotated[
-        LogFormat, typer.Option("--log-format", help="How to log to standard error.")
+        LogFormat, typer.Option(help="How to log to standard error.")
     ] = LogFormat.json,
 ) -> None:
     """Run a registry of keys and a mailbox of sealed cells; it can open none of them."""

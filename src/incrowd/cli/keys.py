@@ -23,9 +23,7 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-AuthorityOption = Annotated[
-    Path, typer.Option("--authority", help="The directory of the authority.")
-]
+AuthorityOption = Annotated[Path, typer.Option(help="The directory of the authority.")]
 
 
 @app.command()
@@ -68,10 +66,8 @@ def issue(
     places = {name: directory}
     if count is not None:
         if Path(name).name != name:
-            raise typer.BadParameter(
-                "with --count it is the name of directories too: leave out slashes",
-                param_hint="--name",
-            )
+            problem = "with --count it is the name of directories too: leave out slashes"
+            raise typer.BadParameter(problem, param_hint="--name")
         # Rosters are in the order of names, so numbers have as many digits as the last one.
         names = [f"{name}-{index:0{len(str(count - 1))}}" for index in range(count)]
         places = {each: directory / each for each in names}
@@ -102,7 +98,7 @@ def revoke(
     names: Annotated[list[str], typer.Argument(help="The names of the parties.")],
     authority: AuthorityOption,
     hub: Annotated[
-        str | None, typer.Option("--hub", help="Publish the list at this hub too, https://…")
+        str | None, typer.Option(help="Publish the list at this hub too, https://…")
     ] = None,
     format: FormatOption = Format.table,
 ) -> None:

@@ -41,6 +41,10 @@ _HELP = {
     "dimension": "How many coordinates a vector has.",
     "delta0": "The δ0 of the randomizer.",
 }
+_RANDOMIZER = (
+    "What each person does to their answer; generic covers every pure one. Default: what the "
+    "other options say, or else generic."
+)
 _RANDOMIZER_PANEL = "Randomizer"
 _MOST_DIGITS = 40
 """Enough for every count and every seed of 128 bits."""
@@ -93,8 +97,7 @@ def real(text: Any) -> float:
         raise typer.BadParameter(f"{text!r} is not a number") from None
 
 
-def number_or_word(field: Field, text: Any) -> Any:
-    """A number of the field's type, or one of the words that leave it open."""
+def _number_or_word(field: Field, text: Any) -> Any:
     if text in field.words:
         return text
     try:
@@ -131,9 +134,8 @@ def _listed_in(path: Path) -> list[int]:
     except ValueError as error:
         raise InvalidParameter(f"{path}: not valid JSON: {error}") from error
     if not isinstance(found, list) or not all(type(each) is int for each in found):
-        raise InvalidParameter(
-            f"{path}: the colluders must be a list of whole numbers, such as [0, 17, 4]"
-        )
+        wanted = "a list of whole numbers, such as [0, 17, 4]"
+        raise InvalidParameter(f"{path}: the colluders must be {wanted}")
     return found
 
 
@@ -142,14 +144,31 @@ def flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def number_option(name: str, text: str, kind: type, panel: str | None = None) -> Any:
-    """A typer option for one number; none when it is not given."""
+def option(
+    name: str, kind: Any, text: str, panel: str | None = None, flags: str | None = None, **more: Any
+) -> inspect.Parameter:
+    """An option of one value; none when it is not given."""
+    flags = flags or flag(name)
+    told = typer.Option(flags, help=text, rich_help_panel=panel, show_default=False, **more)
+    return keyword(name, Annotated[kind | None, told], None)
+
+
+def number(name: str, text: str, kind: type, panel: str | None = None) -> inspect.Parameter:
+    """An option of one number; none when it is not given."""
     parser, metavar = (whole, "INTEGER") if kind is int else (real, "NUMBER")
-    return Annotated[kind | None, _option(name, text, panel, parser=parser, metavar=metavar)]
+    return option(name, kind, text, panel, parser=parser, metavar=metavar)
 
 
-def _option(name: str, text: str, panel: str | None, **more: Any) -> Any:
-    return typer.Option(flag(name), help=text, rich_help_panel=panel, show_default=False, **more)
+def keyword(
+    name: str, annotation: Any, default: Any = inspect.Parameter.empty
+) -> inspect.Parameter:
+    """One entry of a signature that is given as data."""
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, kind, annotation=annotation, default=default)
+
+
+EPSILON = number("epsilon", "The ε to be promised.", float)
+DELTA = number("delta", "The slack δ of the promise.", float)
 
 
 def protocol_options(kind: type[Protocol]) -> list[inspect.Parameter]:
@@ -160,17 +179,7 @@ def protocol_options(kind: type[Protocol]) -> list[inspect.Parameter]:
 def randomizer_options() -> list[inspect.Parameter]:
     """``--randomizer`` and one option per field that any randomizer has."""
     kinds = Enum("RandomizerKind", {kind: kind for kind in answer_plugins()}, type=str)  # type: ignore[misc]
-    chosen = Annotated[
-        kinds | None,
-        typer.Option(
-            "--randomizer",
-            help="What each person does to their answer; generic covers every pure one. "
-            "Default: what the other options say, or else generic.",
-            rich_help_panel=_RANDOMIZER_PANEL,
-            show_default=False,
-        ),
-    ]
-    options = {"randomizer": keyword("randomizer", chosen, None)}
+    options = {"randomizer": option("randomizer", kinds, _RANDOMIZER, _RANDOMIZER_PANEL)}
     for kind in answer_plugins():
         for field in fields_of(RANDOMIZERS.load(kind)).values():
             name = _RENAMED.get(field.name, field.name)
@@ -181,28 +190,12 @@ def randomizer_options() -> list[inspect.Parameter]:
 def read_settings(kind: type[Protocol], given: Mapping[str, Any]) -> dict[str, Any]:
     """The protocol's settings from the options; those left out keep their defaults."""
     fields = fields_of(settings_type(kind))
-    values = {
-        name: _read(field, given[name])
-        for name, field in fields.items()
-        if given.get(name) is not None
-    }
+    chosen = {name: each for name, each in fields.items() if given.get(name) is not None}
+    values = {name: _read(field, given[name]) for name, field in chosen.items()}
     for name, field in fields.items():
         if field.required and name not in values:
             raise MissingOption(name, field.description)
     return values
-
-
-@contextmanager
-def _missing(fields: Mapping[str, Field], given: Mapping[str, Any]) -> Iterator[None]:
-    """A default that is refused is none: what it stands for can only be given."""
-    try:
-        with named_by_flag(fields):
-            yield
-    except InvalidParameter as error:
-        field = fields.get(error.field or "")
-        if field is not None and given.get(field.name) is None:
-            raise MissingOption(field.name, field.description) from error
-        raise
 
 
 def _read(field: Field, value: Any) -> Any:
@@ -222,8 +215,16 @@ def build_protocol(kind: type[Protocol], given: Mapping[str, Any]) -> Protocol:
     elif plugin.accounting_randomizer is not None and given["eps0"] is None:
         implied = target(plugin.accounting_randomizer)()
     randomizer = None if stated else build_randomizer(given, implied)
-    with _missing(fields_of(described), given):
-        protocol = build(kind, settings, randomizer)
+    fields = fields_of(described)
+    try:
+        with named_by_flag(fields):
+            protocol = build(kind, settings, randomizer)
+    except InvalidParameter as error:
+        # A default that is refused is none: what it stands for can only be given.
+        field = fields.get(error.field or "")
+        if field is not None and given.get(field.name) is None:
+            raise MissingOption(field.name, field.description) from error
+        raise
     if stated:
         build_randomizer(given, protocol.randomizer)  # refuses what the stated noise does not have
     return protocol
@@ -235,29 +236,23 @@ def build_randomizer(given: Mapping[str, Any], implied: str | Randomizer) -> Ran
     ``implied`` is the one to take where none is named, or its kind.
     """
     kind = str(given["randomizer"].value) if given["randomizer"] is not None else implied
-    whole = isinstance(kind, Randomizer)
+    made = kind if isinstance(kind, Randomizer) else None
     named = kind.kind if isinstance(kind, Randomizer) else kind
-    fields = {} if whole else fields_of(RANDOMIZERS.load(named))
+    fields = fields_of(RANDOMIZERS.load(named)) if made is None else {}
     values: dict[str, Any] = {}
     for parameter in randomizer_options()[1:]:
         name = {short: long for long, short in _RENAMED.items()}.get(parameter.name, parameter.name)
         value = given.get(parameter.name)
-        if name not in fields:
-            if value is not None:
-                raise typer.BadParameter(
-                    f"the {named} randomizer has no such parameter"
-                    + (" beside those that are given" if whole else ""),
-                    param_hint=f"'{flag(parameter.name)}'",
-                )
-        elif value is not None:
+        if value is not None and name not in fields:
+            problem = f"the {named} randomizer has no such parameter"
+            problem += "" if made is None else " beside those that are given"
+            raise typer.BadParameter(problem, param_hint=f"'{flag(parameter.name)}'")
+        if value is not None:
             values[name] = value
-        elif fields[name].required:
+        elif name in fields and fields[name].required:
             raise MissingOption(parameter.name, f"the {named} randomizer needs it")
-    if isinstance(kind, Randomizer):
-        return kind
     with named_by_flag(values, _RENAMED):
-        randomizer: Randomizer = _convert(values, RANDOMIZERS.load(kind))
-    return randomizer
+        return _convert(values, RANDOMIZERS.load(named)) if made is None else made
 
 
 @contextmanager
@@ -275,26 +270,27 @@ def named_by_flag(
 def name_by_flag(
     error: Error, names: Iterable[str], renamed: Mapping[str, str] = MappingProxyType({})
 ) -> Error:
-    """Name the option that set the error's field, where that is one of ``names``.
-
-    Args:
-        error: Error to name it in.
-        names: Fields that have an option.
-        renamed: Names of options that are not those of their fields.
-
-    Returns:
-        The same error.
-
-    """
+    """Name the option of the error's field, perhaps ``renamed``, where that is in ``names``."""
     if error.field is None or error.field not in names:
         return error
     return error.called(flag(renamed.get(error.field, error.field)))
 
 
 def checked(check: Callable[[Any, str], Any], value: Any, name: str) -> Any:
-    """Value of an option, after a check of :mod:`incrowd.checks`."""
+    """Value of an option, after a check of :mod:`incrowd.checks`; none where it is not given."""
     with named_by_flag((name,)):
-        return check(value, name)
+        return None if value is None else check(value, name)
+
+
+def words_of(given: Mapping[str, Any]) -> list[str]:
+    """Words of a command line that give these options; what is none is left out."""
+    words: list[str] = []
+    for name, value in given.items():
+        if isinstance(value, bool):
+            words.append(flag(name if value else f"no_{name}"))
+        elif value is not None:
+            words += [flag(name), str(value)]
+    return words
 
 
 def signed(
@@ -322,43 +318,24 @@ def field_option(
 ) -> inspect.Parameter:
     """The option that sets one field of a description; none when it is not given.
 
-    ``switch``: a truth value can also be set to false, by ``--no-``, as one that is true unless it
-    is told otherwise always can.
+    ``switch``: ``--no-`` sets a truth value to false, as it always does where true is the default.
     """
     name = name or field.name
-    described = text or sentence(field.description)
-    told = "Default:" in described
-    if not (told or field.required) and field.type is not bool and field.shown_default:
-        described += f" Default: {field.shown_default}."
+    text = text or sentence(field.description)
+    stated = "Default:" in text or field.required or field.type is bool
+    if field.shown_default and not stated:
+        text += f" Default: {field.shown_default}."
     if field.words:
-        number = "INTEGER" if field.type is int else "NUMBER"
-        parser, metavar = partial(number_or_word, field), "|".join((number, *field.words))
-        option = _option(name, described, panel, parser=parser, metavar=metavar)
-        return keyword(name, Annotated[str | None, option], None)
+        metavar = "|".join(("INTEGER" if field.type is int else "NUMBER", *field.words))
+        parser = partial(_number_or_word, field)
+        return option(name, str, text, panel, parser=parser, metavar=metavar)
     if field.type is bool and (switch or field.default):
-        both = typer.Option(
-            f"{flag(name)}/{flag(f'no_{name}')}",
-            help=described,
-            rich_help_panel=panel,
-            show_default=False,
-        )
-        return keyword(name, Annotated[bool | None, both], None)
+        return option(name, bool, text, panel, f"{flag(name)}/{flag(f'no_{name}')}")
     if field.type in (int, float):
-        return keyword(name, number_option(name, described, field.type, panel), None)
+        return number(name, text, field.type, panel)
     if field.length is not None:
-        each: Any = tuple[(int,) * field.length]  # type: ignore[misc]
-        return keyword(name, Annotated[each | None, _option(name, described, panel)], None)
-    kind = Path if field.path or field.type is tuple else field.type
-    return keyword(name, Annotated[kind | None, _option(name, described, panel)], None)
-
-
-def keyword(
-    name: str, annotation: Any, default: Any = inspect.Parameter.empty
-) -> inspect.Parameter:
-    """One entry of a signature that is given as data."""
-    return inspect.Parameter(
-        name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default
-    )
+        return option(name, tuple[(int,) * field.length], text, panel)  # type: ignore[misc]
+    return option(name, Path if field.path or field.type is tuple else field.type, text, panel)
 
 
 def _convert(values: dict[str, Any], description: type[Any]) -> Any:

@@ -3,38 +3,36 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from incrowd.blocks import DataTable, Fact, Section
 from incrowd.cli.output import Format, emit, note
 from incrowd.errors import FileUnreadable, IncrowdError, MissingExtra
+from incrowd.protocols.run import Run
+from incrowd.report import Document, require_writable, sections_of, write
+from incrowd.report.figures import require_matplotlib
+from incrowd.report.format import count
+from incrowd.report.json import payload
+from incrowd.report.terminal import draw
+from incrowd.survey import Survey
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from incrowd.blocks import Section
-    from incrowd.protocols.run import Run
-    from incrowd.survey import Survey
-
-    Sections = tuple[Section, ...]
+Sections = tuple[Section, ...]
 
 ReportOption = Annotated[
     Path | None,
     typer.Option(
-        "--report",
-        help="Where to write the report; otherwise the survey's name with .report.html, here.",
-        show_default=False,
+        help="Where to write the report; otherwise the survey's name with .report.html, here."
     ),
 ]
 TableOption = Annotated[
     Path | None,
     typer.Option(
-        "--release",
         help="Where to write the table of a release; otherwise the survey's name with "
-        ".release.csv, here.",
-        show_default=False,
+        ".release.csv, here."
     ),
 ]
 NoReportOption = Annotated[bool, typer.Option("--no-report", help="Write no report.")]
@@ -42,9 +40,6 @@ NoReportOption = Annotated[bool, typer.Option("--no-report", help="Write no repo
 
 def page_of(file: Path, report: Path | None, no_report: bool) -> Path | None:
     """Return the path of the report; none if none is wanted or none can be drawn."""
-    from incrowd.report import require_writable
-    from incrowd.report.figures import require_matplotlib
-
     if no_report:
         if report is not None:
             raise typer.BadParameter("contradicts --no-report", param_hint="'--report'")
@@ -68,21 +63,16 @@ def check_inputs(inputs: Iterable[Path], **outputs: Path | None) -> None:
     for name, path in outputs.items():
         if path is None:
             continue
-        if told := next((told for other, told in taken.items() if _same(path, other)), ""):
-            problem = f"would overwrite {told}: name another file"
-            raise typer.BadParameter(problem, param_hint=f"'--{name}'")
+        for other, told in taken.items():
+            both = path.exists() and other.exists()
+            if path.samefile(other) if both else path.resolve() == other.resolve():
+                problem = f"would overwrite {told}: name another file"
+                raise typer.BadParameter(problem, param_hint=f"'--{name}'")
         taken[path] = f"what --{name} writes"
-
-
-def _same(one: Path, other: Path) -> bool:
-    both = one.exists() and other.exists()
-    return one.samefile(other) if both else one.resolve() == other.resolve()
 
 
 def check_table(table: Path | None) -> None:
     """Refuse a place for the table where it could not be written."""
-    from incrowd.report import require_writable
-
     if table is not None:
         require_writable(table, "release")
 
@@ -112,8 +102,6 @@ def write_table(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]
 
 def warn_alone(details: Mapping[str, Any], people: int) -> None:
     """Note the number of people alone in their groups, whom no order hides."""
-    from incrowd.report.format import count
-
     if alone := details.get("people_alone"):
         note(
             f"{count(alone)} of {count(people)} people are alone in their groups: nothing is "
@@ -125,8 +113,6 @@ def told_of(
     survey: Survey, result: Run, mode: str, command: str, explain: bool | None = None
 ) -> Sections:
     """Return the sections of a report about a run."""
-    from incrowd.report import Document, sections_of
-
     return sections_of(
         Document(
             question=survey.question.text,
@@ -152,11 +138,6 @@ def publish(
     survey: Survey, sections: Sections, page: Path | None, format: Format, table: Path | None = None
 ) -> None:
     """Write report and table and print everything; a failed write costs nothing else."""
-    from incrowd.blocks import Fact, Section
-    from incrowd.report import write
-    from incrowd.report.json import payload
-    from incrowd.report.terminal import draw
-
     failures: list[IncrowdError] = []
 
     def written(path: Path | None, action: Callable[[Sections, Path], object]) -> str | None:
@@ -183,18 +164,12 @@ def publish(
 
 
 def _write_tables(sections: Sections, path: Path) -> None:
-    """Write the table that is for a file."""
-    from incrowd.blocks import DataTable
-
     for block in (block for section in sections for block in section.blocks):
         if isinstance(block, DataTable) and block.file:
             write_table(path, block.columns, block.rows)
 
 
 def _note_gaps(gaps: Mapping[str, Any], people: int) -> None:
-    """Note the numbers of rows without a usable answer, if there are any."""
-    from incrowd.report.format import count
-
     if gaps["missing"] or gaps["outside"]:
         first = "" if gaps["first"] is None else f" (the first is row {gaps['first']})"
         note(

@@ -12,7 +12,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,8 +20,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from rich.console import Console
 
     from incrowd.survey.pipeline import Progress
@@ -37,7 +35,7 @@ class Format(StrEnum):
 
 
 FormatOption = Annotated[
-    Format, typer.Option("--format", help="Print tables for people, or JSON for programs.")
+    Format, typer.Option(help="Print tables for people, or JSON for programs.")
 ]
 
 
@@ -61,10 +59,7 @@ def note(text: str) -> None:
 
 @contextmanager
 def progress() -> Iterator[Progress]:
-    """Show the present stage on standard error, with a bar where the total is known.
-
-    Silent unless standard error is a terminal.
-    """
+    """Show the stage on standard error, if that is a terminal, with a bar where it has a total."""
     if not sys.stderr.isatty():
         yield lambda *_, **__: None
         return

@@ -6,6 +6,7 @@ acts on them. None of them needs a key or the hub.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,8 +17,6 @@ import typer
 from incrowd.cli.output import Format, FormatOption, emit, note
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rich.console import Console
 
     from incrowd.live.account import Item

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -170,6 +170,7 @@ def _read(file: Path) -> Policy:
 
 def _suggested(source: Path) -> _Suggested:
     """Return columns and costs by a schema or a survey file; no data is read."""
+    from incrowd import toml
     from incrowd.live.policy_write import column_rule, question_columns
     from incrowd.survey.parse import read
     from incrowd.survey.pipeline import completed, protocol_kind
@@ -177,7 +178,8 @@ def _suggested(source: Path) -> _Suggested:
     from incrowd.tasks import Schema
     from incrowd.tasks.registry import QUERY
 
-    if _describes_table(source):
+    tables = toml.parse(str(source), toml.read_text(source, "schema or survey"))
+    if "columns" in tables and "task" not in tables:
         columns = Schema.load(source).columns
         return _Suggested({each.name: column_rule(each.declared, public=False) for each in columns})
     document = read(source)
@@ -193,14 +195,6 @@ def _suggested(source: Path) -> _Suggested:
         # Compute nodes of a query read tuples: nothing is left if all parties collude.
         math.inf if task.kind == QUERY else budget.local_epsilon or usual.local_epsilon,
     )
-
-
-def _describes_table(source: Path) -> bool:
-    """Return whether a file is a schema: it has columns, and a survey has a task."""
-    from incrowd import toml
-
-    tables: dict[str, Any] = toml.parse(str(source), toml.read_text(source, "schema or survey"))
-    return "columns" in tables and "task" not in tables
 
 
 def _write(path: Path, text: str) -> None:

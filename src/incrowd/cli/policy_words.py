@@ -110,19 +110,15 @@ def _factor(epsilon: float) -> str:
 
 def _daily(budget: Allowance) -> list[str]:
     day = budget.per_day
-    bounds = []
-    if day.epsilon != math.inf:
-        bounds.append(f"ε ≤ {up(day.epsilon)}")
+    bounds = [] if day.epsilon == math.inf else [f"ε ≤ {up(day.epsilon)}"]
     if day.surveys is not None:
         bounds.append(f"{count(day.surveys)} surveys or fewer")
     return [f"in any 24 hours: {' and '.join(bounds)}"] if bounds else []
 
 
 def _columns(policy: Policy, rule: CuratorRule, clear: Sequence[str]) -> Iterator[str]:
-    if clear:
-        yield f"may leave in the clear, to be known exactly: {_listed(clear)}"
-    else:
-        yield "nothing leaves in the clear"
+    exactly = f"may leave in the clear, to be known exactly: {_listed(clear)}"
+    yield exactly if clear else "nothing leaves in the clear"
     for name in rule.columns:
         for key, coarse in policy.column[name].coarse.items():
             yield f"{name} may also be asked for as {key} ({len(coarse.values)} categories)"

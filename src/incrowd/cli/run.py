@@ -6,209 +6,142 @@ talks to the others over a network on this machine.
 
 from __future__ import annotations
 
+import inspect
 import shlex
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any
 
+import msgspec
 import typer
 
 from incrowd import checks
-from incrowd.cli.options import (
-    checked,
-    field_option,
-    flag,
-    keyword,
-    named_by_flag,
-    number_option,
-    signed,
-    whole,
-)
-from incrowd.cli.outcome import (
-    NoReportOption,
-    ReportOption,
-    TableOption,
-    check_inputs,
-    page_of,
-    publish,
-    table_of,
-    told_of,
-    warn_alone,
-)
+from incrowd import survey as surveys
+from incrowd.cli import options, outcome
 from incrowd.cli.output import Format, FormatOption, note, progress
+from incrowd.live.options import LiveOptions
+from incrowd.protocols.run import Run
 from incrowd.protocols.settings import fields_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from incrowd.live.options import LiveOptions
-    from incrowd.protocols.run import Run
-    from incrowd.sim import Faults
-    from incrowd.survey import Survey
-    from incrowd.survey.pipeline import Progress
+from incrowd.report.json import merged
+from incrowd.sim import Faults
+from incrowd.survey.pipeline import Progress
+from incrowd.survey.prepared import Mode, Survey, chosen_faults
 
 _FAULTS = "Faults (with --mode actors)"
-LIVE_PANEL = "Live runs (with --live; otherwise as the survey says)"
-
-Mode = Literal["simulate", "actors"]
-ModeOption = Annotated[
-    Mode | None,
-    typer.Option(
-        "--mode",
-        help="Draw everybody at once, or play every participant on its own. Default: simulate.",
-        show_default=False,
-    ),
-]
-LiveOption = Annotated[
-    bool,
-    typer.Option("--live", help="Give everybody a device of its own, and run them on a network."),
-]
-SeedOption = Annotated[
-    int | None,
-    typer.Option("--seed", help="Make the run repeatable.", parser=whole, metavar="INTEGER"),
-]
+_LIVE_PANEL = "Live runs (with --live; otherwise as the survey says)"
+_MODE = "Draw everybody at once, or play every participant on its own. Default: simulate."
+_DEVICES = "Ask only so many of the people, with the promise solved for them."
+_LIVE = "Give everybody a device of its own, and run them on a network."
+LIVE = options.keyword("live", Annotated[bool, typer.Option("--live", help=_LIVE)], False)
+SEED = options.number("seed", "Make the run repeatable.", int)
 
 
 def run_command() -> Callable[..., None]:
-    """The command, with one option for every fault and for everything about live runs."""
-    from incrowd.live.options import LiveOptions
-    from incrowd.sim import Faults
-
-    devices = number_option(
-        "devices", "Ask only so many of the people, with the promise solved for them.", int
-    )
-    options = [
-        keyword("file", Annotated[Path, typer.Argument(help="A survey file.")]),
-        keyword("mode", ModeOption, None),
-        keyword("live", LiveOption, False),
-        keyword("devices", devices, None),
-        keyword("seed", SeedOption, None),
-        keyword("report", ReportOption, None),
-        keyword("no_report", NoReportOption, False),
-        keyword("release", TableOption, None),
-        keyword("format", FormatOption, Format.table),
-        *(field_option(each, panel=_FAULTS) for each in fields_of(Faults).values()),
-        *(
-            field_option(each, panel=LIVE_PANEL, switch=True)
-            for each in fields_of(LiveOptions).values()
-        ),
+    """Return the command, with an option for every fault and for everything about live runs."""
+    parameters = [
+        options.keyword("file", Annotated[Path, typer.Argument(help="A survey file.")]),
+        options.option("mode", Mode, _MODE),
+        LIVE,
+        options.number("devices", _DEVICES, int),
+        SEED,
+        options.keyword("report", outcome.ReportOption, None),
+        options.keyword("no_report", outcome.NoReportOption, False),
+        options.keyword("release", outcome.TableOption, None),
+        options.keyword("format", FormatOption, Format.table),
+        *(options.field_option(each, panel=_FAULTS) for each in fields_of(Faults).values()),
+        *live_options(),
     ]
-    return signed(run, "run", "Ask everybody what a survey file asks, on this machine.", options)
+    return options.signed(
+        run, "run", "Ask everybody what a survey file asks, on this machine.", parameters
+    )
 
 
 def run(given: Mapping[str, Any]) -> None:
     """Ask, account, report, print."""
-    from incrowd import survey as surveys
-    from incrowd.report.json import merged
-
     file, live = given["file"], live_asked(given)
     if live is not None and given["mode"] is not None:
         raise typer.BadParameter("contradicts --live", param_hint="'--mode'")
     mode: Mode = given["mode"] or "simulate"
-    if given["devices"] is not None:
-        checked(checks.crowd, given["devices"], "devices")
-    page = page_of(file, given["report"], given["no_report"])
+    options.checked(checks.crowd, given["devices"], "devices")
+    page = outcome.page_of(file, given["report"], given["no_report"])
     faults = _faults(mode, given)
     with progress() as say:
         survey = surveys.load(file, progress=say, people=given["devices"])
-        table = table_of(survey, given["release"])
-        check_inputs(survey.inputs, report=page, release=table)
-        if live is not None:
-            result = run_over_network(survey, live, say)
-        else:
-            asked = f"asking {len(survey.values):,} people"
-            say(asked)
-            result = survey.run(
-                mode,
-                seed=given["seed"],
-                faults=faults,
-                progress=lambda done, total: say(asked, done=done, total=total),
-            )
+        table = outcome.table_of(survey, given["release"])
+        outcome.check_inputs(survey.inputs, report=page, release=table)
+        result = ask(survey, live, say, given["seed"], mode, faults)
         say("computing the promises")
-        told = told_of(survey, result, mode, _command(given, result, faults, live))
-    warn_alone(merged(told)["details"], result.result.people)
+        told = outcome.told_of(survey, result, mode, _command(given, result, faults, live))
+    outcome.warn_alone(merged(told)["details"], result.result.people)
     if table is not None and live is None:
         note("a simulation protects nobody: the released table is only as private as the seed")
-    publish(survey, told, page, given["format"], table)
+    outcome.publish(survey, told, page, given["format"], table)
+
+
+def live_options() -> list[inspect.Parameter]:
+    """An option for everything about live runs."""
+    fields = fields_of(LiveOptions).values()
+    return [options.field_option(each, panel=_LIVE_PANEL, switch=True) for each in fields]
 
 
 def live_asked(given: Mapping[str, Any]) -> dict[str, Any] | None:
     """What was asked of a live run, beyond what the survey says; none where none was asked."""
-    from incrowd.live.options import LiveOptions
-
     asked = {name: given[name] for name in fields_of(LiveOptions) if given[name] is not None}
     if not given["live"]:
         for name in asked:
-            raise typer.BadParameter("needs --live", param_hint=f"'{flag(name)}'")
+            raise typer.BadParameter("needs --live", param_hint=f"'{options.flag(name)}'")
         return None
     if given["seed"] is not None:
-        raise typer.BadParameter(
-            "a live device refuses a seed: what protects a person must not be repeatable",
-            param_hint="'--seed'",
-        )
-    with named_by_flag(asked):
+        problem = "a live device refuses a seed: what protects a person must not be repeatable"
+        raise typer.BadParameter(problem, param_hint="'--seed'")
+    with options.named_by_flag(asked):
         LiveOptions(**asked)
     return asked
 
 
-def run_over_network(survey: Survey, asked: Mapping[str, Any], say: Progress) -> Run:
-    """Give everybody a device, and let them answer over a network."""
-    import msgspec
+def ask(
+    survey: Survey,
+    live: Mapping[str, Any] | None,
+    say: Progress,
+    seed: int | None,
+    mode: Mode = "simulate",
+    faults: Faults | None = None,
+) -> Run:
+    """Ask everybody, by a device of their own where a live run was asked for."""
+    if live is not None:
+        return _over_network(survey, live, say)
+    stage = f"asking {len(survey.values):,} people"
+    say(stage)
+    return survey.run(mode, seed=seed, faults=faults, progress=partial(say, stage))
 
+
+def _over_network(survey: Survey, asked: Mapping[str, Any], say: Progress) -> Run:
     def tell(stage: str, done: int, total: int) -> None:
-        shown = f"{stage} {done:,} of {total:,}" if total else stage
-        say(shown, done=done, total=total)
+        say(f"{stage} {done:,} of {total:,}" if total else stage, done, total)
 
-    options: LiveOptions = msgspec.structs.replace(survey.live, **asked)
     say("starting the devices")
-    with named_by_flag(fields_of(type(options))):
-        return survey.run_live(
-            options,
-            progress=tell,
-        )
+    with options.named_by_flag(fields_of(type(survey.live))):
+        return survey.run_live(msgspec.structs.replace(survey.live, **asked), progress=tell)
 
 
 def _faults(mode: str, given: Mapping[str, Any]) -> Faults | None:
-    """The faults that were asked for; none without actors."""
-    from incrowd.sim import Faults
-
     asked = {name: given[name] for name in fields_of(Faults) if given[name] is not None}
     if mode == "actors":
-        with named_by_flag(asked):
+        with options.named_by_flag(asked):
             return Faults(**asked)
     for name in asked:
-        raise typer.BadParameter("needs --mode actors", param_hint=f"'{flag(name)}'")
+        raise typer.BadParameter("needs --mode actors", param_hint=f"'{options.flag(name)}'")
     return None
 
 
 def _command(
-    given: Mapping[str, Any],
-    result: Run,
-    faults: Faults | None,
-    live: Mapping[str, Any] | None,
+    given: Mapping[str, Any], result: Run, faults: Faults | None, live: Mapping[str, Any] | None
 ) -> str:
-    """The command that does the same again."""
-    words = ["incrowd", "run", str(given["file"])]
-    if given["devices"] is not None:
-        words += [flag("devices"), str(given["devices"])]
-    if live is not None:
-        return shlex.join(words + live_words(live))
-    words += [flag("seed"), str(result.seed)]
-    if given["mode"] is not None:
-        words += [flag("mode"), given["mode"]]
-    if faults is not None:
-        for field in fields_of(type(faults)).values():
-            value = getattr(faults, field.name)
-            if value != field.default:
-                words += [flag(field.name), str(value)]
-    return shlex.join(words)
-
-
-def live_words(live: Mapping[str, Any]) -> list[str]:
-    """The words that ask for a live run like this one."""
-    words = [flag("live")]
-    for name, value in live.items():
-        if isinstance(value, bool):
-            words.append(flag(name if value else f"no_{name}"))
-        else:
-            words += [flag(name), str(value)]
-    return words
+    """Return the command that does the same again."""
+    how: dict[str, Any] = {"devices": given["devices"]}
+    if live is None:
+        how |= {"seed": result.seed, "mode": given["mode"], **chosen_faults(faults)}
+    else:
+        how |= {"live": True, **live}
+    return shlex.join(["incrowd", "run", str(given["file"]), *options.words_of(how)])

@@ -11,57 +11,50 @@ anything is drawn. Only where rows are numbered, by a file of groups or a graph,
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import numpy as np
 import typer
 
-from incrowd.cli.options import (
-    UsageProblem,
-    field_option,
-    flag,
-    keyword,
-    named_by_flag,
-    number_option,
-    read_settings,
-    signed,
-)
+from incrowd.blocks import Fact, values_of
+from incrowd.cli import options
 from incrowd.cli.outcome import check_inputs, check_table, warn_alone, write_table
 from incrowd.cli.output import Format, FormatOption, emit, note, progress
-from incrowd.cli.run import SeedOption
+from incrowd.cli.run import SEED
 from incrowd.errors import InvalidParameter, MissingColumn, located
 from incrowd.protocols import load
 from incrowd.protocols.registry import build
 from incrowd.protocols.settings import Field, fields_of, settings_type
+from incrowd.randomizers import KRR, Randomizer, Unstated
+from incrowd.randomness import Seeds, system_generator
+from incrowd.report.format import count
+from incrowd.report.json import describe_guarantee, describe_parameters, describe_versions
+from incrowd.report.terminal import facts_table, print_guarantees
+from incrowd.report.words import lines, order_meaning
+from incrowd.survey.data import position_of, read_table
+from incrowd.tasks import Histogram
+from incrowd.tasks.raw import NO_ANSWER, floats
+from incrowd.tasks.release import Release, names_group
 
 if TYPE_CHECKING:
-    import inspect
-    from collections.abc import Callable, Mapping, Sequence
-
     from rich.console import Console
-
-    from incrowd.protocols.api import Protocol
-    from incrowd.randomizers.base import Randomizer
 
 _KIND = "order-shuffle"
 _COUNTED = ("n", "metric", "exact")
 """Settings that follow from the data and other options; a real release is always drawn exactly."""
 _HOW = "How it is shuffled"
 _WHERE = "Where people are (one of these ways)"
-_RADIUS = "How far a person's group reaches: kilometres with --lat and --lon."
+_TEXTS = {"radius": "How far a person's group reaches: kilometres with --lat and --lon."}
 
 Cells: TypeAlias = np.ndarray[Any, Any]
 """Texts of some columns, a row per person."""
 
 
 def shuffle_order_command() -> Callable[..., None]:
-    """The command, with an option for everything about the shuffle."""
-
-    def option(name: str, type_: Any, text: str, panel: str | None = None) -> inspect.Parameter:
-        told = typer.Option(flag(name), help=text, rich_help_panel=panel, show_default=False)
-        return keyword(name, Annotated[type_ | None, told], None)
-
+    """Return the command, with an option for everything about the shuffle."""
+    option = options.option
     data = Annotated[Path, typer.Argument(help="A CSV file, one person per row.")]
     coordinate = "A column of numbers, such as an age; several say a point together."
     label = "The column with the groups that each person belongs to, separated by semicolons."
@@ -69,33 +62,29 @@ def shuffle_order_command() -> Callable[..., None]:
     eps0 = "Randomize the answers first, by k-ary randomized response with this ε0."
     categories = "With --eps0: the possible answers, separated by commas."
     out = "Where to write the table; otherwise the data's name with .shuffled.csv, here."
-    options = [
-        keyword("data", data),
+    parameters = [
+        options.keyword("data", data),
         option("lat", str, "The column of latitudes, in degrees.", _WHERE),
         option("lon", str, "The column of longitudes, in degrees.", _WHERE),
         option("coordinate", list[str], coordinate, _WHERE),
         option("label", str, label, _WHERE),
         option("column", list[str], column),
-        keyword("eps0", number_option("eps0", eps0, float), None),
+        options.number("eps0", eps0, float),
         option("categories", str, categories),
         option("out", Path, out),
-        keyword("seed", SeedOption, None),
-        keyword("format", FormatOption, Format.table),
+        SEED,
+        options.keyword("format", FormatOption, Format.table),
         *(
-            field_option(each, text=_RADIUS if name == "radius" else None, panel=_HOW)
-            for name, each in _settings().items()
+            options.field_option(x, text=_TEXTS.get(x.name), panel=_HOW)
+            for x in _settings().values()
         ),
     ]
     text = "Release a table of answers near the places they came from."
-    return signed(shuffle_order, "shuffle-order", text, options)
+    return options.signed(shuffle_order, "shuffle-order", text, parameters)
 
 
 def shuffle_order(given: Mapping[str, Any]) -> None:
     """Read, group, shuffle, write, state the guarantees."""
-    from incrowd.randomness import Seeds, system_generator
-    from incrowd.survey.data import position_of, read_table
-    from incrowd.tasks.raw import NO_ANSWER
-
     path, out, seed = given["data"], _out(given), given["seed"]
     replaced = out.exists()
     # A table that is really released must not be repeatable; a seed is for trying it out.
@@ -135,7 +124,9 @@ def shuffle_order(given: Mapping[str, Any]) -> None:
             for column, value in zip(moving, moved[source], strict=True):
                 row[column] = value
         say("measuring")
-        payload = _payload(given, protocol, kept, answers)
+        points = kept.astype(float) if given["label"] is None and public else None
+        facts = protocol.shuffled(points)
+        payload = _payload(given, protocol, values_of(facts), answers)
         payload["stayed"] = [header[each] for each in staying]
         write_table(out, header, rows)
     payload["file"] = str(out)
@@ -147,7 +138,7 @@ def shuffle_order(given: Mapping[str, Any]) -> None:
         note("everybody is alone in their groups: the table was released unchanged")
     if seed is not None:
         note("a seeded shuffle can be undone by whoever knows the seed: use it to try things out")
-    emit(payload, lambda console: _render(console, payload), given["format"])
+    emit(payload, lambda console: _render(console, payload, facts), given["format"])
 
 
 def _out(given: Mapping[str, Any]) -> Path:
@@ -173,26 +164,26 @@ def _settings() -> dict[str, Field]:
 
 
 def _public(given: Mapping[str, Any]) -> tuple[str, ...]:
-    """The columns that say where people are."""
     lat, lon, coordinates = given["lat"], given["lon"], tuple(given["coordinate"] or ())
     if (lat is None) != (lon is None):
-        raise UsageProblem("--lat and --lon go together: name both columns")
-    ways = [lat is not None, bool(coordinates), given["label"] is not None,
-            given["groups"] is not None, given["graph"] is not None]  # fmt: skip
-    if sum(ways) != 1:
-        raise UsageProblem(
+        raise options.UsageProblem("--lat and --lon go together: name both columns")
+    ways = (lat, coordinates or None, given["label"], given["groups"], given["graph"])
+    if sum(each is not None for each in ways) != 1:
+        raise options.UsageProblem(
             "say where people are in one way: --lat and --lon, --coordinate, --label, --groups or "
             "--graph"
         )
     if given["label"] is not None:
         for name in ("radius", "shape"):
             if given[name] is not None:
-                raise typer.BadParameter("is not for groups by label", param_hint=f"'{flag(name)}'")
+                raise typer.BadParameter(
+                    "is not for groups by label", param_hint=f"'{options.flag(name)}'"
+                )
         return (given["label"],)
     if lat is None and not coordinates:
         return ()
     if given["radius"] is None:
-        raise UsageProblem("missing option --radius: how far a person's group reaches")
+        raise options.UsageProblem("missing option --radius: how far a person's group reaches")
     return (lat, lon) if lat is not None else coordinates
 
 
@@ -201,9 +192,9 @@ def _answers(given: Mapping[str, Any], header: Sequence[str], public: Sequence[s
     named = list(given["column"] or ())
     for name in named:
         if name in public:
-            raise UsageProblem(f"--column {name} says where people are, so it cannot move")
+            raise options.UsageProblem(f"--column {name} says where people are, so it cannot move")
         if named.count(name) > 1:
-            raise UsageProblem(f"--column {name} is named twice")
+            raise options.UsageProblem(f"--column {name} is named twice")
     others = [name for name in header if name not in public]
     if not named and len(others) != 1:
         raise MissingColumn(
@@ -216,9 +207,8 @@ def _answers(given: Mapping[str, Any], header: Sequence[str], public: Sequence[s
 def _categories(given: Mapping[str, Any]) -> tuple[str, ...]:
     found = tuple(each.strip() for each in str(given["categories"]).split(","))
     if "" in found:
-        raise typer.BadParameter(
-            "one of them is empty: remove a comma", param_hint="'--categories'"
-        )
+        problem = "one of them is empty: remove a comma"
+        raise typer.BadParameter(problem, param_hint="'--categories'")
     return found
 
 
@@ -226,31 +216,28 @@ def _randomizer(
     given: Mapping[str, Any], answers: Sequence[str], cells: Cells
 ) -> tuple[Randomizer, Any]:
     """The randomizer of answers, and their codes if it is to be applied."""
-    from incrowd.randomizers import KRR, Unstated
-    from incrowd.tasks import Histogram
-
     if given["eps0"] is None:
         if given["categories"] is not None:
             raise typer.BadParameter("needs --eps0", param_hint="'--categories'")
         return Unstated(), None
     if given["categories"] is None or len(answers) != 1:
-        raise UsageProblem(
+        raise options.UsageProblem(
             "--eps0 randomizes one column: name its possible answers (--categories a,b,c), which "
             "must not be read from the data"
         )
     asked = Histogram(categories=_categories(given))
-    with named_by_flag(("epsilon",), {"epsilon": "eps0"}):
+    with options.named_by_flag(("epsilon",), {"epsilon": "eps0"}):
         randomizer = KRR(categories=len(asked.labels), epsilon=given["eps0"])
     return randomizer, asked.encode(cells[:, 0])
 
 
 def _protocol(given: Mapping[str, Any], people: int, randomizer: Randomizer) -> Any:
     """The shuffle, before the places of people are known."""
-    kind: type[Protocol] = load(_KIND)
+    kind = load(_KIND)
     settings = {name: given[name] for name in _settings()}
     settings |= {"n": people, "metric": "euclidean" if given["lat"] is None else "haversine"}
-    values = read_settings(kind, settings)
-    with named_by_flag(_settings()):
+    values = options.read_settings(kind, settings)
+    with options.named_by_flag(_settings()):
         return build(kind, values, randomizer)
 
 
@@ -258,9 +245,6 @@ def _check_places(
     given: Mapping[str, Any], protocol: Any, names: tuple[str, ...], kept: Cells
 ) -> None:
     """Refuse text that is no place, by its row in the file."""
-    from incrowd.tasks.raw import floats
-    from incrowd.tasks.release import Release, names_group
-
     if not names:
         return
     if given["label"] is not None:
@@ -280,9 +264,6 @@ def _check_places(
 
 
 def _placed(given: Mapping[str, Any], protocol: Any, kept: Cells) -> Any:
-    """The shuffle of the people at these places."""
-    from incrowd.tasks.raw import floats
-
     if not kept.shape[1]:
         return protocol
     with located(str(given["data"])):
@@ -292,34 +273,22 @@ def _placed(given: Mapping[str, Any], protocol: Any, kept: Cells) -> Any:
 
 
 def _payload(
-    given: Mapping[str, Any], protocol: Any, kept: Cells, answers: list[str]
+    given: Mapping[str, Any], protocol: Any, own: Mapping[str, Any], answers: list[str]
 ) -> dict[str, Any]:
-    from incrowd.blocks import values_of
-    from incrowd.report.json import describe_guarantee, describe_parameters, describe_versions
-
-    points = kept.astype(float) if given["label"] is None and kept.shape[1] else None
     # Only the view of the table is spoken of: the way of the reports to here is another matter.
     promised = [protocol.guarantee(), protocol.order_guarantee()]
     return {
         "people": protocol.n,
         "moved": answers,
         "guarantees": [describe_guarantee(each, 0.0) for each in promised if each is not None],
-        **values_of(protocol.shuffled(points)),
+        **own,
         "parameters": describe_parameters(protocol),
         "seed": given["seed"],
         "versions": describe_versions(),
     }
 
 
-def _render(console: Console, payload: Mapping[str, Any]) -> None:
-    from incrowd.blocks import facts_from
-    from incrowd.protocols.order_shuffle.accountant import UPPER
-    from incrowd.report.format import count
-    from incrowd.report.terminal import facts_table, print_guarantees
-    from incrowd.report.words import lines, order_meaning
-
-    apart = ("people", "moved", "stayed", "guarantees", "parameters", "seed", "versions", "file")
-    own = {name: each for name, each in payload.items() if name not in apart}
+def _render(console: Console, payload: Mapping[str, Any], own: tuple[Fact, ...]) -> None:
     stated = payload["parameters"]["randomizer"]["kind"] != "unstated"
     shown = [each for each in payload["guarantees"] if stated or each["notion"] == "order"]
     print_guarantees(console, shown)
@@ -327,8 +296,8 @@ def _render(console: Console, payload: Mapping[str, Any]) -> None:
         ("people", count(payload["people"])),
         ("moved", ", ".join(payload["moved"])),
         ("stayed", ", ".join(payload["stayed"])),
-        ("meaning", order_meaning(own, "reports-in-group", "whoever gets the table")),
-        *lines(facts_from(own, UPPER)),
+        ("meaning", order_meaning(values_of(own), "reports-in-group", "whoever gets the table")),
+        *lines(own),
     ]
     if not stated:
         facts.append(("answers", "released as they are: their own ε0 is not known"))

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from incrowd.errors import MissingExtra, NumericalFloor
 from incrowd.privacy.guarantee import Guarantee
+from incrowd.randomizers.base import FloatArray
 from incrowd.report.format import count, plain
 from incrowd.report.json import lower_bound
 from incrowd.report.words import view_title
@@ -26,8 +27,6 @@ from incrowd.report.words import view_title
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-    from incrowd.randomizers.base import FloatArray
 
 Data = Mapping[str, Any]
 Curve = tuple[tuple[float, float], ...]
@@ -122,10 +121,8 @@ def _rows(data: Data) -> NDArray[np.int64]:
 
 
 def _largest(values: Sequence[float], share: Sequence[bool]) -> NDArray[np.int64]:
-    """Return the rows that one axis can show, the largest first.
-
-    Beside a mean or a sum, the share of missing answers has another unit.
-    """
+    """Return the rows that one axis can show, the largest first."""
+    # Beside a mean or a sum, the share of missing answers has another unit.
     among = np.flatnonzero([each == all(share) for each in share])
     return among[np.argsort(-np.asarray(values)[among], kind="stable")]
 

@@ -79,10 +79,7 @@ def lower_bound(guarantee: Guarantee, delta: float) -> float | None:
 def describe_guarantee(
     guarantee: Guarantee, delta: float, epsilon: float | None = None
 ) -> dict[str, Any]:
-    """Describe a guarantee at one δ; an ``epsilon`` already known to be proven there is stated.
-
-    A guarantee about an order has an α instead, which needs no δ.
-    """
+    """Describe a guarantee at one δ, with the ``epsilon`` known there; an order has an α."""
     stated = {
         "view": guarantee.view_name,
         "colluders": guarantee.colluders,

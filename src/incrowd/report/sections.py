@@ -21,21 +21,8 @@ from incrowd.protocols.capabilities import Anytime, drawing_of, run_diagnostics
 from incrowd.protocols.registry import plugin_of
 from incrowd.protocols.run import Run
 from incrowd.randomizers.base import FloatArray
+from incrowd.report import json, words
 from incrowd.report.format import count, plain, several, small, up
-from incrowd.report.json import (
-    describe_cost,
-    describe_guarantee,
-    describe_measured,
-    describe_parameters,
-    describe_versions,
-)
-from incrowd.report.words import (
-    guarantee_meaning,
-    neighbours,
-    order_meaning,
-    randomized,
-    view_title,
-)
 from incrowd.tasks.base import AnswerContext, Task
 from incrowd.tasks.raw import Gaps
 from incrowd.views import view_of
@@ -96,7 +83,7 @@ class Document:
     @cached_property
     def guarantees(self) -> dict[str, Any]:
         """All guarantees of the run as the data of a figure."""
-        return {"guarantees": [describe_guarantee(x, self.delta) for x in self.run.guarantees]}
+        return {"guarantees": [json.describe_guarantee(x, self.delta) for x in self.run.guarantees]}
 
     @cached_property
     def refined(self) -> list[dict[str, Any]]:
@@ -155,7 +142,7 @@ def _head(document: Document) -> Iterator[Block]:
     yield Text(
         f"{count(answer.people)} people {took} through the {protocol.kind} protocol: "
         f"{plugin_of(protocol).summary.removesuffix('.')}. "
-        f"{randomized(protocol.randomizer)}"
+        f"{words.randomized(protocol.randomizer)}"
     )
     if document.met:
         yield Text("The budget was kept.", "good")
@@ -164,7 +151,7 @@ def _head(document: Document) -> Iterator[Block]:
     estimated = f"{several(len(answer.labels), 'number')} estimated"
     yield Fact(answered, answer.people, note=estimated)
     yield Fact(
-        f"promise against {view_title(budget.view)}",
+        f"promise against {words.view_title(budget.view)}",
         budget.epsilon(document.delta),
         bound="up",
         unit="ε",
@@ -178,7 +165,7 @@ def _head(document: Document) -> Iterator[Block]:
 def _data(document: Document) -> Iterator[Block]:
     """Facts for programs and lists, which the page tells in sentences."""
     result, live = document.run.result, document.live
-    parameters = describe_parameters(document.protocol)
+    parameters = json.describe_parameters(document.protocol)
     budget = {name: getattr(document, name) for name in ("epsilon", "delta", "view", "met")}
     yield Fact("question", document.question)
     yield Fact("refined", document.refined)
@@ -229,7 +216,7 @@ def _history(document: Document) -> Iterator[Block]:
             "labels": run.result.labels,
             "share": run.result.share(shares=shares),
             "errors": typical,
-            "against": view_title(view_of(document.view)),
+            "against": words.view_title(view_of(document.view)),
         },
         alt=f"Estimates after some of the rounds: {told}",
         caption=f"The largest estimates, with the {run.result.confidence:.0%} interval of each as "
@@ -239,11 +226,11 @@ def _history(document: Document) -> Iterator[Block]:
 
 def _guarantees(document: Document) -> Iterator[Block]:
     delta, budget = document.delta, document.budgeted
-    yield Text(guarantee_meaning(budget, delta))
+    yield Text(words.guarantee_meaning(budget, delta))
     yield Text(
-        f"In every row {neighbours(budget)} The best known attack is an ε that somebody really "
-        "attains: the truth lies between it and the proven ε. All are at "
-        f"δ = {small(delta)}, the slack of the promise."
+        f"In every row {words.neighbours(budget)} The best known attack is an ε that somebody "
+        "really attains: the truth lies between it and the proven ε. All are at δ = "
+        f"{small(delta)}, the slack of the promise."
     )
     caption = "One row for each set of parties who pool what they see"
     yield Figure("guarantees", document.guarantees, caption=caption)
@@ -253,7 +240,7 @@ def _orders(document: Document) -> Iterator[Block]:
     """The guarantee about the order inside groups; nothing where there is none."""
     about, own = document.about("order"), values_of(document.diagnostics)
     if "shuffled" in own:
-        yield Text(order_meaning(own, "", ""))
+        yield Text(words.order_meaning(own, "", ""))
     elif about:
         first, lone = about[0], ""
         if people := own["people_alone"]:
@@ -262,18 +249,18 @@ def _orders(document: Document) -> Iterator[Block]:
                 "which report is theirs."
             )
         stated = {"alpha": first.alpha}
-        yield Text(order_meaning(stated, first.neighbours, view_title(first.view)))
+        yield Text(words.order_meaning(stated, first.neighbours, words.view_title(first.view)))
         yield Text(
-            f"Groups are {first.groups or 'as the protocol says'}; {neighbours(first)} It holds on "
-            f"top of ε, and needs no δ. There were {count(document.run.result.people)} people."
-            f"{lone}"
+            f"Groups are {first.groups or 'as the protocol says'}; {words.neighbours(first)} It "
+            "holds on top of ε, and needs no δ. There were "
+            f"{count(document.run.result.people)} people.{lone}"
         )
         yield Figure("orders", document.guarantees, caption="The order")
 
 
 def _profile(document: Document) -> Iterator[Block]:
     proven, delta = document.about("dp"), document.delta
-    told = "; ".join(f"{view_title(x.view)} ε = {up(x.epsilon(delta))}" for x in proven)
+    told = "; ".join(f"{words.view_title(x.view)} ε = {up(x.epsilon(delta))}" for x in proven)
     yield Text(
         "A promise is a curve, not one number: the smaller the slack δ that is allowed, the larger "
         "the ε that can be promised. Full lines are proven; the truth cannot lie above them. "
@@ -291,7 +278,7 @@ def _assumptions(document: Document) -> Iterator[Block]:
     yield Text("Each promise holds when all of these are true, whatever else anybody knows.")
     for each in document.run.guarantees:
         of_order = "The order, against" if each.notion == "order" else "Against"
-        yield Text(f"{of_order} {view_title(each.view)}", "heading")
+        yield Text(f"{of_order} {words.view_title(each.view)}", "heading")
         for assumption in each.assumptions or ("nothing beyond the randomizer itself",):
             yield Text(assumption, "item")
         yield Text(f"Proof: {each.theorem}", "small")
@@ -299,8 +286,8 @@ def _assumptions(document: Document) -> Iterator[Block]:
 
 def _cost(document: Document) -> Iterator[Block]:
     run, arrived = document.run, document.run.collected
-    yield Fact("cost", facts_from(describe_cost(run.cost, document.task, run.result.people)))
-    if measured := describe_measured(run):
+    yield Fact("cost", facts_from(json.describe_cost(run.cost, document.task, run.result.people)))
+    if measured := json.describe_measured(run):
         yield Fact("measured", facts_from(measured))
     yield Fact("reports", facts_from({"sent": arrived.sent, "received": arrived.received}))
     yield Fact("details", document.diagnostics)
@@ -332,7 +319,7 @@ def _again(document: Document) -> Iterator[Block]:
     if document.command:
         yield Text(document.command, "code")
     yield Fact("seed", document.run.seed, note=unset)
-    yield Fact("versions", facts_from(describe_versions()))
+    yield Fact("versions", facts_from(json.describe_versions()))
     if document.source:
         yield Text(document.source.strip(), "code")
 

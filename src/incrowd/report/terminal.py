@@ -185,10 +185,7 @@ def _estimates(console: Console, data: Data) -> None:
 
 
 def _history(console: Console, data: Data) -> None:
-    """Print the estimates after some of the rounds, each ± half of its interval, and an ε.
-
-    That is the ε of a run of which no more had been planned: one that is stopped states the plan.
-    """
+    """Print estimates after some rounds, each ± half of its interval, and the ε of such a plan."""
     labels, rows = data["labels"], []
     for each in data["refined"]:
         limits = zip(each["estimate"], each["low"], each["high"], strict=True)

@@ -8,16 +8,14 @@ values, bounds and units alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from incrowd.blocks import Bound, Fact
 from incrowd.privacy.guarantee import Guarantee
 from incrowd.protocols.registry import parties as helpers
+from incrowd.randomizers import Randomizer
 from incrowd.report.format import count, down, guessed, percent, plain, several, small, up
 from incrowd.views import EVERYONE
-
-if TYPE_CHECKING:
-    from incrowd.randomizers import Randomizer
 
 _ROUNDED: Final[Mapping[Bound | None, Callable[[float | None], str]]] = {"up": up, "down": down}
 _MANY = 1000.0
@@ -101,10 +99,7 @@ ORDERED: Final = {"reports-in-group": "reports", "answers-in-group": "answers"}
 
 
 def order_meaning(own: Mapping[str, Any], about: str, who: str) -> str:
-    """Describe the guarantee about an order, by a shuffle's diagnostics and neighbouring relation.
-
-    ``who`` is the view in words.
-    """
+    """Describe the guarantee of a shuffle about an order, against ``who``, the view in words."""
     alpha = own["alpha"]
     if "shuffled" in own:
         return "Everybody is alone in their groups: there is no order to hide, and nothing moves."

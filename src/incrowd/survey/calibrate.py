@@ -13,16 +13,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from incrowd import checks
-from incrowd.errors import (
-    BudgetInfeasible,
-    IncrowdError,
-    InvalidCrowd,
-    InvalidEpsilon,
-    NumericalFloor,
-)
+from incrowd import checks, errors
 from incrowd.privacy.guarantee import Guarantee
 from incrowd.protocols.api import Colluders, Protocol
 from incrowd.protocols.settings import Safe, fields_of, settings_type
@@ -80,15 +73,10 @@ class Goal:
 def unknowns(kind: type[Protocol]) -> dict[str, Unknown]:
     """Everything that can be solved for: ε0 first, then the protocol's own parameters."""
     found = {LOCAL_EPSILON.name: LOCAL_EPSILON}
-    for field in fields_of(settings_type(kind)).values():
-        if field.solve is not None:
-            found[field.name] = Unknown(
-                field.name,
-                field.solve,
-                whole=field.type is int,
-                cap=field.most,
-                saturates=bool(field.words),
-            )
+    for name, each in fields_of(settings_type(kind)).items():
+        if each.solve is not None:
+            whole = each.type is int
+            found[name] = Unknown(name, each.solve, whole, each.most, bool(each.words))
     return found
 
 
@@ -117,29 +105,29 @@ def calibrate_delta(guarantee: Guarantee, epsilon: float) -> float:
     """
     delta = guarantee.delta(checks.epsilon(epsilon))
     if not delta < 1:
-        raise BudgetInfeasible(
+        raise errors.BudgetInfeasible(
             f"no delta below 1 is proven at epsilon {epsilon:g} against {guarantee.view_name}; "
             "allow a larger epsilon"
         )
     return max(delta, LEAST_DELTA) if delta else 0.0
 
 
+@dataclass
 class _Search:
     """One search: what was tried, and what came out."""
 
-    def __init__(self, build: Callable[[float], Protocol], unknown: Unknown, goal: Goal) -> None:
-        self.build = build
-        self.unknown = unknown
-        self.goal = goal
-        self.trials: dict[float, float] = {}
-        self.refusal: IncrowdError | None = None
+    build: Callable[[float], Protocol]
+    unknown: Unknown
+    goal: Goal
+    trials: dict[float, float] = field(default_factory=dict)
+    refusal: errors.IncrowdError | None = None
 
     def met(self, value: float) -> bool:
         """Whether the promise at this value was proven and is within the goal."""
         try:
             protocol = self.build(int(value) if self.unknown.whole else value)
             self.trials[value] = self.goal.reached(protocol)
-        except (InvalidCrowd, InvalidEpsilon, NumericalFloor) as error:
+        except (errors.InvalidCrowd, errors.InvalidEpsilon, errors.NumericalFloor) as error:
             # A value that cannot be had, or whose promise cannot be certified, meets no goal.
             self.refusal = error
             self.trials[value] = math.inf
@@ -161,7 +149,7 @@ class _Search:
                 return 0.0, None
             if unknown.safe == "min" or unknown.cap is not None:
                 return here, None
-            raise BudgetInfeasible(
+            raise errors.BudgetInfeasible(
                 f"every {unknown.name} up to {most:g} meets epsilon {self.goal.epsilon:g}: "
                 f"set {unknown.name} yourself"
             )
@@ -220,22 +208,22 @@ class _Search:
         same = max(latest) <= min(latest) * (1 + _RELATIVE)
         return len(latest) > _PATIENCE and math.isfinite(max(latest)) and same
 
-    def _saturated(self) -> IncrowdError:
+    def _saturated(self) -> errors.IncrowdError:
         name, goal = self.unknown.name, self.goal
         tried = list(self.trials)[-_PATIENCE - 1 :]
-        return BudgetInfeasible(
+        return errors.BudgetInfeasible(
             f"more {name} would not help against {goal.view}: from {name} = {tried[0]:g} to "
             f"{tried[-1]:g} epsilon stays {up(self.trials[tried[-1]])} at delta {goal.delta:g}, "
             f"not {goal.epsilon:g}; change another parameter"
         )
 
-    def _infeasible(self, least: float, most: float) -> IncrowdError:
+    def _infeasible(self, least: float, most: float) -> errors.IncrowdError:
         name, goal = self.unknown.name, self.goal
         # Of equally good values the one tried last, which is farthest to the safe side.
         nearest = min(reversed(self.trials), key=self.trials.__getitem__)
         reached = {epsilon for epsilon in self.trials.values() if math.isfinite(epsilon)}
         if len(self.trials) > 1 and len(reached) == 1:
-            return BudgetInfeasible(
+            return errors.BudgetInfeasible(
                 f"{name} does not matter against {goal.view}: epsilon is {up(reached.pop())} at "
                 f"delta {goal.delta:g} for every {name}, not {goal.epsilon:g}; change another "
                 "parameter, or the view"
@@ -243,7 +231,7 @@ class _Search:
         if self.refusal is not None and math.isinf(self.trials[nearest]):
             # Nothing could be tried at all: what stood in the way is something else.
             return self.refusal
-        return BudgetInfeasible(
+        return errors.BudgetInfeasible(
             f"no {name} between {least:g} and {most:g} reaches epsilon {goal.epsilon:g} at delta "
             f"{goal.delta:g} against {goal.view}: at {name} = {nearest:g} it is "
             f"{up(self.trials[nearest])}"

@@ -66,16 +66,7 @@ class Origin:
         return f"{table}.{key}"
 
     def locate(self, error: Error, table: str | None = None) -> Error:
-        """Put file, table and key in front of an error, unless they are there already.
-
-        Args:
-            error: Error to locate; a text that begins with its field names the key itself.
-            table: Table that holds the field; none where the survey as a whole is wrong.
-
-        Returns:
-            The same error.
-
-        """
+        """Put file, table and key in front of an error, unless they are there already."""
         if error.where[:1] == (self.file,):
             return error
         if table is None:
@@ -116,7 +107,8 @@ class Table:
         if value is None:
             raise self.fail(key, "missing; add this key")
         if not isinstance(value, kind):
-            raise self.fail(key, f"expected {_named(kind)}, got {_named(type(value))}")
+            wanted, found = (toml.spoken(each.__name__) for each in (kind, type(value)))
+            raise self.fail(key, f"expected {wanted}, got {found}")
         return value
 
     def choose(self, options: Collection[str], default: str | None = None) -> str:
@@ -137,10 +129,6 @@ class Table:
         kept = {name: each for name, each in self.values.items() if name not in keys}
         return replace(self, values=kept)
 
-    def joined(self, more: Mapping[str, Any]) -> Table:
-        """Return the table with more values."""
-        return replace(self, values={**self.values, **more})
-
     def build(self, description: type[T], **more: Any) -> T:
         """Return the description that this table holds, with ``more`` filled in by the survey."""
         values = {**self.values, **more}
@@ -148,8 +136,7 @@ class Table:
             try:
                 return msgspec.convert(values, description)
             except msgspec.ValidationError as error:
-                # msgspec wraps what a description's own checks raise; their kind decides the exit
-                # code.
+                # msgspec wraps what a description's checks raise; their kind decides the exit code.
                 if isinstance(error.__cause__, IncrowdError):
                     raise error.__cause__ from None
                 raise _explained(error, description, values) from error
@@ -167,7 +154,7 @@ class Table:
                 found[name] = read_numbers(folder / value)
             if field.path and value and isinstance(value, str) and not names_family(value):
                 found[name] = str(folder / value)
-        return self.joined(found)
+        return replace(self, values={**self.values, **found})
 
 
 @dataclass(frozen=True)
@@ -200,14 +187,7 @@ class SurveyDocument:
 
 
 def parse(text: str, path: Path, origin: Origin | None = None) -> SurveyDocument:
-    """Parse the text of a survey; what is no TOML is refused with its line and column.
-
-    Args:
-        text: The text.
-        path: Name of the file; other files are named from its folder.
-        origin: Source of the settings, where that is not the file.
-
-    """
+    """Parse the text of a survey; what is no TOML is refused with its line and column."""
     origin = origin or Origin(str(path))
     tables = toml.parse(str(path), text)
     for key, value in tables.items():
@@ -250,7 +230,3 @@ def _explained(
     if field is not None and field.chosen and field.name in values:
         problem = f"expected {field.expected}, got {values[field.name]!r}"
     return InvalidConfig(problem, field=key or None)
-
-
-def _named(kind: type) -> str:
-    return toml.spoken(kind.__name__)

@@ -70,8 +70,6 @@ def part_of(people: People, n: int, protocol: Table, settings: type[msgspec.Stru
 
 
 def _graph_file(protocol: Table, settings: type[msgspec.Struct]) -> Path | None:
-    for name, field_ in fields_of(settings).items():
-        value = protocol.values.get(name)
-        if field_.path and isinstance(value, str) and value and not graphs.names_family(value):
-            return Path(value)
-    return None
+    named = (protocol.values.get(each.name) for each in fields_of(settings).values() if each.path)
+    files = (each for each in named if isinstance(each, str) and each)
+    return next((Path(each) for each in files if not graphs.names_family(each)), None)

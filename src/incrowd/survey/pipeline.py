@@ -11,18 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 from typing import Protocol as Interface
 
 import msgspec
 
-from incrowd.errors import (
-    BudgetInfeasible,
-    IncrowdError,
-    InvalidConfig,
-    InvalidParameter,
-    NotProven,
-)
+from incrowd import errors
 from incrowd.protocols.api import Protocol
 from incrowd.protocols.capabilities import NoiseStated, Tunable, bound_to, planned
 from incrowd.protocols.registry import PROTOCOLS, answered_tasks, build, load, plugin_of
@@ -38,6 +33,7 @@ from incrowd.tasks.base import Task
 from incrowd.tasks.registry import column_tasks
 
 _STAGE = "checking the promise against the budget"
+_LOWER = "lower it, or leave it out to have it solved"
 BUDGET = "budget"
 """In a survey file, in place of a number such as the rounds: the most that the budget allows."""
 
@@ -126,10 +122,7 @@ def prepare(
 
 
 def resolve(
-    document: SurveyDocument,
-    kind: type[Protocol],
-    questions: tuple[Question, ...],
-    people: People,
+    document: SurveyDocument, kind: type[Protocol], questions: tuple[Question, ...], people: People
 ) -> Family:
     """Return the protocols of the questions as a function of what the budget decides."""
     (question,) = questions
@@ -148,9 +141,8 @@ def resolve(
         return family
     epsilon0 = document.randomizer.values.get("epsilon")
     if epsilon0 is None and stretched is not None:
-        raise table.fail(
-            stretched.name, f"{BUDGET} needs randomizer.epsilon: the budget can choose only one"
-        )
+        problem = f"{BUDGET} needs randomizer.epsilon: the budget can choose only one"
+        raise table.fail(stretched.name, problem)
     if epsilon0 is None:
         return replace(
             family,
@@ -175,9 +167,7 @@ def tune(document: SurveyDocument, family: Family, say: Progress) -> Family:
     def at(value: Any, **more: Any) -> Protocol:
         protocol = family.at(value, **found, **more)
         with document.protocol.located():
-            return planned(
-                protocol, delta, progress=lambda done, total: say(_STAGE, done=done, total=total)
-            )
+            return planned(protocol, delta, progress=partial(say, _STAGE))
 
     return replace(family, at=at, chosen=bool(found))
 
@@ -188,7 +178,7 @@ def _fitted(document: SurveyDocument, family: Family, say: Progress) -> Mapping[
     if not issubclass(family.kind, Tunable):
         if limits.values:
             problem = f"{family.kind.kind} chooses nothing that they limit"
-            raise document.origin.locate(InvalidConfig(problem), limits.name)
+            raise document.origin.locate(errors.InvalidConfig(problem), limits.name)
         return {}
     limited = fields_of(family.kind.limits_type)
     limits.known(limited)
@@ -200,7 +190,7 @@ def _fitted(document: SurveyDocument, family: Family, say: Progress) -> Mapping[
                 table.values, task=family.questions[0].task, people=family.people.n,
                 epsilon=budget.epsilon, delta=budget.delta, view=budget.view, limits=chosen,
             )  # fmt: skip
-        except IncrowdError as error:
+        except errors.IncrowdError as error:
             # A protocol speaks of its limits and of its settings alike.
             if error.field is not None and error.field in limited:
                 error.called(document.origin.key(limits.name, error.field))
@@ -224,11 +214,11 @@ def calibrate(document: SurveyDocument, family: Family) -> PreparedRun:
     with family.stated.located():
         try:
             _, protocol = solve(family.at, unknown, goal)
-        except BudgetInfeasible as error:
+        except errors.BudgetInfeasible as error:
             if error.where:
                 raise  # of one trial rather than of all
             advice = "lower randomizer.epsilon, or raise the budget"
-            raise BudgetInfeasible(f"{error}; {advice}", field=unknown.name) from error
+            raise errors.BudgetInfeasible(f"{error}; {advice}", field=unknown.name) from error
     return PreparedRun(family.questions, protocol, solved=False)
 
 
@@ -238,8 +228,8 @@ def _check_alone(document: SurveyDocument, protocol: Protocol) -> None:
         with document.origin.located("budget"):
             try:
                 protocol.guarantee("everyone")
-            except NotProven as error:
-                raise BudgetInfeasible(str(error), field="local_epsilon") from error
+            except errors.NotProven as error:
+                raise errors.BudgetInfeasible(str(error), field="local_epsilon") from error
 
 
 def _check_local(document: SurveyDocument, randomizer: Randomizer) -> None:
@@ -247,11 +237,8 @@ def _check_local(document: SurveyDocument, randomizer: Randomizer) -> None:
     cap = document.budget.local_epsilon
     if cap is not None and randomizer.epsilon > cap:
         key = document.origin.key("budget", "local_epsilon")
-        error = BudgetInfeasible(
-            f"{randomizer.epsilon:g} exceeds {key} {cap:g}; "
-            "lower it, or leave it out to have it solved",
-            field="epsilon",
-        )
+        problem = f"{randomizer.epsilon:g} exceeds {key} {cap:g}; {_LOWER}"
+        error = errors.BudgetInfeasible(problem, field="epsilon")
         raise document.origin.locate(error, document.randomizer.name)
 
 
@@ -260,14 +247,14 @@ def _check_met(document: SurveyDocument, family: Family, protocol: Protocol, goa
     reached = goal.reached(protocol)
     if reached <= goal.epsilon:
         return
-    field, advice = None, "lower it, or leave it out to have it solved"
+    field, advice = None, _LOWER
     if family.stated is document.randomizer:
         field, given = "epsilon", f"{protocol.randomizer.epsilon:g}"
     elif isinstance(protocol, NoiseStated) and protocol.noise_advice:
         given, advice = protocol.noise_words, protocol.noise_advice
     else:
         given = f"{protocol.randomizer.kind} noise"
-    raise BudgetInfeasible(
+    raise errors.BudgetInfeasible(
         f"{given} gives epsilon {reached:.4g} at delta {goal.delta:g} against {goal.view}, "
         f"above {document.origin.key('budget', 'epsilon')} {goal.epsilon:g}; {advice}",
         field=field,
@@ -281,9 +268,8 @@ def _stretched(table: Table, kind: type[Protocol]) -> Unknown | None:
     if not named:
         return None
     if len(named) > 1 or named[0] not in solvable:
-        raise table.fail(
-            named[-1], f"only one of {', '.join(list(solvable)[1:])} can be set to {BUDGET}"
-        )
+        either = ", ".join(list(solvable)[1:])
+        raise table.fail(named[-1], f"only one of {either} can be set to {BUDGET}")
     return solvable[named[0]]
 
 
@@ -316,7 +302,7 @@ def _randomizer(
         made = filled.build(kind, epsilon=epsilon0)
         try:
             task.require(made)
-        except InvalidParameter as error:
+        except errors.InvalidParameter as error:
             raise table.fail("kind", str(error)) from error
         return made
 
@@ -330,7 +316,7 @@ def _randomizer_kind(table: Table, task: Task, protocol: type[Protocol]) -> type
     if isinstance(named, str) and any(named in drawable_kinds(domain) for domain in asked):
         try:
             task.require_domain(RANDOMIZERS.load(named))
-        except InvalidParameter as error:
+        except errors.InvalidParameter as error:
             raise table.fail("kind", str(error)) from error
     usual = plugin_of(protocol).default_randomizers[task.domain]
     if usual == "ternary" and getattr(task, "complete", False):

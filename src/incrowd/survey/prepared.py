@@ -21,17 +21,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from incrowd.errors import (
-    InvalidCrowd,
-    InvalidParameter,
-    MissingExtra,
-    ProtocolFailed,
-)
+from incrowd.errors import InvalidCrowd, InvalidParameter, MissingExtra, ProtocolFailed
 from incrowd.live.options import LiveOptions
 from incrowd.protocols.api import Protocol
 from incrowd.protocols.run import Run
@@ -122,10 +117,7 @@ class Survey:
 
     @property
     def gaps(self) -> Gaps | None:
-        """Counts of rows without an answer, and with one outside the domain; none without data.
-
-        For a curator's own data, in simulations.
-        """
+        """Counts of rows without a usable answer in a curator's own data; none without data."""
         return self.task.gaps(self.values) if self.values.size else None
 
     def truth_of(self, run: Run) -> FloatArray | None:
@@ -249,19 +241,16 @@ def load_question(path: str | Path, people: int, progress: Progress | None = Non
 
 def _blamed(faults: Faults | None) -> str:
     """The faults that were asked for, to be put in front of what they caused."""
-    if faults is None:
-        return ""
-    chosen = {
-        field.name: getattr(faults, field.name)
-        for field in fields_of(type(faults)).values()
-        if getattr(faults, field.name) != field.default
-    }
-    listed = ", ".join(f"{name} = {_short(value)}" for name, value in chosen.items())
-    return f"with {listed}: " if listed else ""
+    chosen = chosen_faults(faults).items()
+    listed = (f"{x} = {value if isinstance(value, str) else f'{value:g}'}" for x, value in chosen)
+    return f"with {', '.join(listed)}: " if chosen else ""
 
 
-def _short(value: float | str) -> str:
-    return value if isinstance(value, str) else f"{value:g}"
+def chosen_faults(faults: Faults | None) -> dict[str, Any]:
+    """Return the faults that are not as they are by default."""
+    fields = {} if faults is None else fields_of(type(faults))
+    values = {name: getattr(faults, name) for name in fields}
+    return {name: value for name, value in values.items() if value != fields[name].default}
 
 
 def _silent(stage: str, done: int = 0, total: int = 0) -> None:

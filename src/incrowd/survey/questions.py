@@ -32,13 +32,7 @@ class Question:
 
 
 def questions_of(document: SurveyDocument, *, data: bool = True) -> tuple[Question, ...]:
-    """Return the questions of a survey.
-
-    Args:
-        document: The survey.
-        data: Whether the people's answers are in a file that the survey names.
-
-    """
+    """Return the questions of a survey; with ``data``, it names a file of the people's answers."""
     return tuple(_question(each, document.folder, data) for each in document.questions)
 
 
@@ -47,8 +41,7 @@ def _question(table: Table, folder: Path, data: bool) -> Question:
     text = table.get("question", str, "")
     kind = table.choose(survey_tasks())
     if kind == QUERY:
-        query = _query(table, folder)
-        task: Task = query
+        task: Task = (query := _query(table, folder))
         column = query.table
     else:
         column = table.get("column", str)
