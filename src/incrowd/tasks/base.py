@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from incrowd.blocks import HEAD, Fact, Figure, Section, Text
+from incrowd.blocks import HEAD, Block, Fact, Figure, Section, Text
 from incrowd.errors import EmptyData, InvalidParameter, ProtocolFailed
 from incrowd.randomizers.base import Domain, Estimate, FloatArray, Randomizer, Reports
 from incrowd.randomizers.registry import drawable_kinds
@@ -187,19 +187,18 @@ class Answer:
 
     def sections(self, context: AnswerContext) -> tuple[Section, ...]:
         """Parts of a report: the precision, and the estimates with their limits."""
-        shown = (Text(self._prose(context)), Text(self.missing), self._figure(context))
-        return (
-            Section(HEAD, "", 0, (self._precision(context),)),
-            Section("answer", "The answer", 10, shown),
-        )
+        head = Section(HEAD, "", 0, (self._precision(context),))
+        return head, Section("answer", "The answer", 10, self._shown(context))
+
+    def _shown(self, context: AnswerContext) -> tuple[Block, ...]:
+        return Text(self._prose(context)), Text(self.missing), self._figure(context)
 
     def _precision(self, context: AnswerContext) -> Fact:
         error = self.largest_error(shares=context.shares)
         luck = " and the luck of who was in" if context.collected.sampled else " alone"
+        error, unit = (100 * error, "± points") if context.shares else (error, "±")
         note = f"one standard error, from the noise{luck}"
-        if context.shares:
-            return Fact("typical_error", 100 * error, unit="± points", note=note)
-        return Fact("typical_error", error, unit="±", note=note)
+        return Fact("typical_error", error, unit=unit, note=note)
 
     def _prose(self, context: AnswerContext) -> str:
         told = (
@@ -207,15 +206,9 @@ class Answer:
             "and what it adds is removed."
         )
         if context.truth is not None:
-            here = (
-                "Everybody’s device ran on one machine"
-                if context.live
-                else "This run was a simulation"
-            )
-            told += (
-                f" {here}, so the truth is known and shown beside the estimate. In a real survey "
-                "nobody sees it."
-            )
+            run = "Everybody’s device ran on one machine"
+            told += f" {run if context.live else 'This run was a simulation'}, so the truth is "
+            told += "known and shown beside the estimate. In a real survey nobody sees it."
         told += " The intervals cover the noise that protects people"
         if context.collected.sampled:
             told += " and the luck of who was in, each number on its own."

@@ -74,6 +74,17 @@ def texts(column: NDArray[Any]) -> list[str]:
     return values if column.dtype.kind == "U" else [_text(value) for value in values]
 
 
+def codes(column: NDArray[Any], names: Sequence[str], unknown: int) -> NDArray[np.int64]:
+    """Position of each value's text among the names; ``unknown`` for one that is no name."""
+    code_of = {name: code for code, name in enumerate(names)}
+    if column.dtype.kind in "OUV":
+        found = (code_of.get(text, unknown) for text in texts(column))
+        return np.fromiter(found, np.int64, column.size)
+    distinct, inverse = np.unique(column, return_inverse=True)
+    table = [code_of.get(text, unknown) for text in texts(distinct)]
+    return np.asarray(table, np.int64)[inverse]
+
+
 def floats(column: NDArray[Any]) -> FloatArray:
     """Each value as a number; NaN for a missing value and for one that is no number."""
     if column.dtype.kind in "fiub":

@@ -131,12 +131,10 @@ class NoPrivacy(Channel):
             check_clip(self.clip)
 
     def average(self, batch: Batch, crowd: Crowd, seeds: Seeds, number: int) -> FloatArray | None:
-        """Take the mean over the people who are in."""
         del crowd, seeds, number
         return batch.summed(self.clip) / batch.count if batch.count else None
 
     def guarantee(self, crowd: Crowd, rounds: int) -> Guarantee:
-        """Refuse: there is none."""
         del crowd, rounds
         raise NotProven("training without noise promises no privacy: choose another learner")
 
@@ -165,7 +163,6 @@ class CentralNoise(Channel):
         return np.asarray(total / crowd.expected)
 
     def guarantee(self, crowd: Crowd, rounds: int) -> Guarantee:
-        """Return the guarantee for a view of the model after every round."""
         return Guarantee(
             profile=self._profile(crowd, rounds),
             view=frozenset({"analyst"}),
@@ -213,7 +210,6 @@ class LocalNoise(Channel):
 
     @property
     def most_rounds(self) -> int | None:
-        """The cap."""
         return self.cap
 
     def average(self, batch: Batch, crowd: Crowd, seeds: Seeds, number: int) -> FloatArray | None:
@@ -263,7 +259,6 @@ class VectorReports(Channel):
         return PrivUnit(epsilon=self.epsilon0, dimension=kept + 1)
 
     def average(self, batch: Batch, crowd: Crowd, seeds: Seeds, number: int) -> FloatArray | None:
-        """Randomize block by block, and average the unbiased estimates."""
         if not batch.count:
             return None
         randomizer, rng = self.randomizer(crowd.size), seeds.generator("device", number)
@@ -300,7 +295,6 @@ class LocalReports(VectorReports):
     takes_one: ClassVar[bool] = True
 
     def guarantee(self, crowd: Crowd, rounds: int) -> Guarantee:
-        """Return the guarantee: ε0 for each round a person happens to be in."""
         randomizer = self.randomizer(crowd.size)
         one = LocalProfile(thinned(randomizer, crowd.rate))
         return Guarantee(

@@ -69,15 +69,12 @@ class DenseGradients(Gradients):
     matrix: NDArray[np.floating[Any]]
 
     def norms(self) -> FloatArray:
-        """Length of each row, rounded up."""
         return _lengths(self.matrix)
 
     def combined(self, weights: FloatArray) -> FloatArray:
-        """One matrix product."""
         return np.asarray(weights.astype(self.matrix.dtype) @ self.matrix, np.float64)
 
     def rows(self, people: slice) -> NDArray[Any]:
-        """Some of the rows, as they are."""
         return self.matrix[people]
 
 
@@ -91,7 +88,6 @@ class OuterGradients(Gradients):
     """Whether a 1 stands after the last number of each x."""
 
     def norms(self) -> FloatArray:
-        """‖r‖·‖x‖, the length of an outer product."""
         inputs = np.hypot(_lengths(self.inputs), self.intercept)
         with np.errstate(over="ignore"):
             return np.asarray(_lengths(self.residuals) * inputs)
@@ -113,7 +109,6 @@ class OuterGradients(Gradients):
         return OuterGradients(residuals, self.inputs, self.intercept)
 
     def combined(self, weights: FloatArray) -> FloatArray:
-        """(w·R)ᵀX: people are summed over by one product."""
         weighted = weights[:, None] * self.residuals
         # A residual may be beyond single precision where its record is tiny.
         single = np.abs(weighted).max(initial=0.0) < _SINGLE
@@ -122,7 +117,6 @@ class OuterGradients(Gradients):
         return np.asarray(self._flat(total[None], weighted.sum(axis=0)[None])[0])
 
     def rows(self, people: slice) -> NDArray[Any]:
-        """Write down the outer products."""
         residuals = self.residuals[people]
         inputs = np.asarray(self.inputs[people], np.float64)
         return self._flat(residuals[:, :, None] * inputs[:, None, :], residuals)

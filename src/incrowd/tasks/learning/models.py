@@ -188,7 +188,6 @@ class Linear(Model):
         """ℓ for each person."""
 
     def smoothness(self, norm: float) -> float | None:
-        """The curvature times the square of the length of (x, 1), and the penalty's own."""
         if self._curvature is None or self._outputs > 1:
             return None
         return self._curvature * (norm**2 + self.intercept) + self.l2
@@ -210,24 +209,20 @@ class Linear(Model):
         return np.asarray(found + weights[:, -1]) if self.intercept else found
 
     def gradients(self, theta: FloatArray, records: Array, targets: Array) -> Gradients:
-        """Outer products, never written down unless asked for."""
         with np.errstate(over="ignore", invalid="ignore"):
             residuals = self._residuals(self._margins(theta, records), targets)
         return OuterGradients(residuals, records, self.intercept)
 
     def losses(self, theta: FloatArray, records: Array, targets: Array) -> FloatArray:
-        """Each person's own loss, without the penalty."""
         return self._margin_losses(self._margins(theta, records), targets)
 
     def penalty(self, theta: FloatArray) -> FloatArray:
-        """l2·w, and nothing for the intercept."""
         pull = self.l2 * theta.reshape(self._outputs, -1)
         if self.intercept:
             pull[:, -1] = 0.0
         return pull.reshape(-1)
 
     def describe(self) -> dict[str, Any]:
-        """The kind and its fields."""
         return {"model": type(self).__name__, "l2": self.l2, "intercept": self.intercept}
 
 
@@ -248,17 +243,14 @@ class Classifier(Linear):
         return 1 if count == 2 else int(count)
 
     def targets(self, labels: Array) -> Array:
-        """Positions among the classes."""
         return class_codes(self.classes, labels)
 
     def predict(self, theta: FloatArray, records: Array) -> Array:
-        """The class with the largest margin."""
         margins = self._margins(theta, records)
         codes = margins.argmax(axis=1) if self._outputs > 1 else (margins[:, 0] > 0).astype(int)
         return np.asarray(class_labels(self.classes)[codes])
 
     def describe(self) -> dict[str, Any]:
-        """With the classes as texts."""
         return {**super().describe(), "classes": class_names(self.classes)}
 
 
@@ -319,7 +311,6 @@ class Ridge(Linear):
         return 1
 
     def targets(self, labels: Array) -> Array:
-        """Finite numbers, one per person."""
         try:
             numbers = np.asarray(labels, np.float64)
         except (TypeError, ValueError) as wrong:
@@ -337,7 +328,6 @@ class Ridge(Linear):
         return np.asarray(0.5 * (margins[:, 0] - targets) ** 2)
 
     def predict(self, theta: FloatArray, records: Array) -> Array:
-        """The margin itself."""
         return self._margins(theta, records)[:, 0]
 
     def score(self, theta: FloatArray, records: Array, labels: Array) -> float:

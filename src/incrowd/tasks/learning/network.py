@@ -111,11 +111,9 @@ class TorchModule(Model):
         return self._net
 
     def targets(self, labels: Array) -> Array:
-        """Positions among the classes."""
         return class_codes(self.classes, labels)
 
     def gradients(self, theta: FloatArray, records: Array, targets: Array) -> Gradients:
-        """Compute the gradients of all of these people together."""
         torch, own = _load_torch(), self._parameters(theta)
         found = self._gradients(own, self._tensor(records), torch.from_numpy(targets))
         flat = torch.cat([part.reshape(len(records), -1) for part in found.values()], dim=1)
@@ -128,11 +126,9 @@ class TorchModule(Model):
         return found
 
     def at_once(self, size: int) -> int:
-        """As many as fit in memory."""
         return max(1, _MOST_NUMBERS // size)
 
     def losses(self, theta: FloatArray, records: Array, targets: Array) -> FloatArray:
-        """Cross-entropy of the scores."""
         torch = _load_torch()
         scores = torch.from_numpy(self._scores(theta, records))
         loss = torch.nn.functional.cross_entropy
@@ -140,12 +136,10 @@ class TorchModule(Model):
         return np.asarray(found.double().numpy())
 
     def predict(self, theta: FloatArray, records: Array) -> Array:
-        """The class with the largest score."""
         codes = self._scores(theta, records).argmax(axis=1)
         return np.asarray(class_labels(self.classes)[codes])
 
     def describe(self) -> dict[str, Any]:
-        """The layers, and the classes as texts."""
         layers, names = repr(self._made), class_names(self.classes)
         return {"model": "TorchModule", "layers": layers, "classes": names}
 

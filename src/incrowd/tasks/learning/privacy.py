@@ -63,7 +63,6 @@ class SubsampledGaussian(Profile):
             )
 
     def delta(self, epsilon: float) -> float:
-        """Evaluate the exact curve, rounded up."""
         if checks.number(epsilon, "epsilon") < -_GREATEST:
             return 1.0
         epsilon = min(epsilon, _GREATEST)  # the curve falls: an earlier point bounds later ones
@@ -86,7 +85,6 @@ class SubsampledGaussian(Profile):
         return epsilon / 2 + math.asinh(out * math.sinh(epsilon / 2))
 
     def epsilon(self, delta: float) -> float:
-        """Find the smallest ε on the curve, rounded up."""
         checks.delta(delta)
         guess = self._deviation * math.sqrt(2 * math.log(1 / delta))
         return crossing(self.delta, delta, max(guess, 1e-12)).within

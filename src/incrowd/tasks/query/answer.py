@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from incrowd import checks
-from incrowd.blocks import HEAD, DataTable, Fact, Figure, Section, Text
+from incrowd.blocks import Block, DataTable, Fact, Figure, Text
 from incrowd.randomizers.base import FloatArray, normal_half_width
 from incrowd.tasks.base import Answer, AnswerContext
 from incrowd.tasks.query.fold import Folded, Tabulated
@@ -77,11 +77,10 @@ class QueryAnswer(Answer):
     lost: tuple[int, ...]
 
     def beside(self, truth: FloatArray) -> FloatArray:
-        """The truth of the cells that have a row."""
         return np.asarray(truth[self.positions])
 
-    def sections(self, context: AnswerContext) -> tuple[Section, ...]:
-        """The table that SQL would give, with the tuples behind each row; no limits are drawn."""
+    def _shown(self, context: AnswerContext) -> tuple[Block, ...]:
+        # The table that SQL would give, with the tuples behind each row; no limits are drawn.
         groups = sum(self.lost)
         note = f"{groups:,} groups are unknown: their compute nodes fell silent" if groups else ""
         table = DataTable(
@@ -97,11 +96,7 @@ class QueryAnswer(Answer):
             "some messages are misdirected, counts and sums are scaled up to everybody who took "
             "part, and the least and the greatest are those of the tuples that arrived."
         )
-        shown = (Text(told), Text(self.missing), table, Figure("cells", self.data(context.truth)))
-        return (
-            Section(HEAD, "", 0, (self._precision(context),)),
-            Section("answer", "The answer", 10, shown),
-        )
+        return Text(told), Text(self.missing), table, Figure("cells", self.data(context.truth))
 
     def _precision(self, context: AnswerContext) -> Fact:
         name, collected = "tuples_behind_the_answer", context.collected

@@ -10,10 +10,8 @@ from numpy.typing import NDArray
 
 from incrowd.checks import did_you_mean
 from incrowd.errors import EmptyData, InvalidParameter, MissingColumn
-from incrowd.tasks.query.schema import Column
-from incrowd.tasks.raw import Gaps, missing, texts
-
-_MOST_WHOLE = 2**53
+from incrowd.tasks.query.schema import MOST_WHOLE, Column
+from incrowd.tasks.raw import Gaps, codes, missing, texts
 
 
 def encode(rows: Any, columns: Sequence[Column]) -> NDArray[Any]:
@@ -32,8 +30,10 @@ def encode(rows: Any, columns: Sequence[Column]) -> NDArray[Any]:
         raise EmptyData("the data have no rows: at least one person must answer")
     found = np.empty(max(people), [(each.name, each.dtype) for each in columns])
     for column, values in zip(columns, raw, strict=True):
-        encoded = _codes if column.type == "category" else _numbers
-        found[column.name] = encoded(values, column)
+        if column.type == "category":
+            found[column.name] = codes(values, column.values, len(column.values))
+        else:
+            found[column.name] = _numbers(values, column)
     return found
 
 
@@ -52,7 +52,7 @@ def _by_name(rows: Any, columns: Sequence[Column]) -> list[NDArray[Any]]:
     if names is not None:
         for each in columns:
             if each.name not in names:
-                hint = did_you_mean(each.name, (str(name) for name in names))
+                hint = did_you_mean(each.name, map(str, names))
                 raise MissingColumn(f"no column {each.name!r} in the data; {hint}")
         found = [np.asarray(rows[each.name]) for each in columns]
         for column, values in zip(columns, found, strict=True):
@@ -64,18 +64,11 @@ def _by_name(rows: Any, columns: Sequence[Column]) -> list[NDArray[Any]]:
     except ValueError as ragged:
         raise InvalidParameter("the rows of a table must all have the same length") from ragged
     if table.ndim != 2 or table.shape[1] != len(columns):
-        wanted = ", ".join(each.name for each in columns)
+        wanted = f"{', '.join(each.name for each in columns)}, one row per person"
         raise InvalidParameter(
-            f"rows must be a table of the columns {wanted}, one row per person, got an array "
-            f"{table.shape}"
+            f"rows must be a table of the columns {wanted}, got an array {table.shape}"
         )
     return list(table.T)
-
-
-def _codes(values: NDArray[Any], column: Column) -> NDArray[np.int64]:
-    code_of = {name: code for code, name in enumerate(column.values)}
-    found = (code_of.get(each, column.reserved) for each in texts(values))
-    return np.fromiter(found, np.int64, len(values))
 
 
 def _numbers(values: NDArray[Any], column: Column) -> NDArray[Any]:
@@ -83,7 +76,7 @@ def _numbers(values: NDArray[Any], column: Column) -> NDArray[Any]:
     if column.type == "integer":
         if array.dtype.kind == "f":
             good &= np.floor(array) == array
-        good &= (array >= -_MOST_WHOLE) & (array <= _MOST_WHOLE)
+        good &= (array >= -MOST_WHOLE) & (array <= MOST_WHOLE)
     else:
         array = array.astype(np.float64)
         good &= np.isfinite(array)
@@ -105,8 +98,8 @@ def _parsed(values: NDArray[Any], column: Column) -> tuple[NDArray[Any], NDArray
     try:
         return np.where(there, written, "0").astype(kind), there
     except (ValueError, OverflowError):
-        readable = np.fromiter((_reads(each, kind) for each in written), np.bool_, len(values))
-        return np.where(readable, written, "0").astype(kind), readable
+        there = np.fromiter((_reads(each, kind) for each in written), np.bool_, len(values))
+        return np.where(there, written, "0").astype(kind), there
 
 
 def _reads(text: np.str_, kind: type) -> bool:

@@ -99,7 +99,6 @@ class Tabulated(Collected):
 
     @property
     def people(self) -> int:
-        """Number of people who took part."""
         return max(self.present)
 
 

@@ -12,11 +12,10 @@ NULL does in SQL: a tuple counts only if the whole condition holds for sure.
 from __future__ import annotations
 
 import math
-import operator
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, reduce
+from operator import eq, ge, gt, le, lt, ne
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -26,14 +25,7 @@ from incrowd.tasks.query.schema import Column
 
 Function = Literal["COUNT", "SUM", "AVG", "MIN", "MAX", "VAR"]
 Operator = Literal["=", "<>", "<", "<=", ">", ">="]
-_TESTS: dict[Operator, Callable[[Any, Any], Any]] = {
-    "=": operator.eq,
-    "<>": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
+_TESTS: dict[Operator, Any] = {"=": eq, "<>": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
 
 
 @dataclass(frozen=True)

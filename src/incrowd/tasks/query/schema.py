@@ -45,7 +45,7 @@ from incrowd.tasks.raw import NO_ANSWER, ColumnDomain
 
 _TYPES = ("category", "integer", "number")
 _KEYS = ("type", "values", "low", "high", "complete")
-_MOST_WHOLE = 2**53
+MOST_WHOLE = 2**53
 _ABSENT = -(2**63)
 
 
@@ -238,6 +238,6 @@ def _wrong_end(end: Any, kind: str) -> str | None:
         return f"expected a finite number, got {end!r}"
     if kind == "integer" and end != math.floor(end):
         return f"expected a whole number, got {end!r}"
-    if kind == "integer" and abs(end) > _MOST_WHOLE:
+    if kind == "integer" and abs(end) > MOST_WHOLE:
         return f"must be at most 2^53 in size, got {end!r}: declare the column as number"
     return None

@@ -108,27 +108,22 @@ class Query(Task, frozen=True, kw_only=True, dict=True, tag="query"):
                 )
 
     def default_question(self, column: str) -> str:
-        """The query itself."""
         del column
         return self.sql
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """One name per aggregate of each cell of each grouping set, empty ones included."""
         return answer.labels(self.plan)
 
     def asks(self, column: str = "") -> tuple[str, ...]:
-        """The columns of a person's data that the query uses."""
         del column
         return tuple(each.name for each in self.used)
 
     def domains(self, column: str = "") -> Mapping[str, ColumnDomain]:
-        """The domains in the schema of the columns that the query uses."""
         del column
         return {each.name: each.declared for each in self.used}
 
     def rows(self, cells: Sequence[Sequence[str | None]]) -> NDArray[Any]:
-        """A table of texts, a row per person."""
         return np.array(blank(cells), dtype=np.str_).reshape(len(cells), len(self.used))
 
     def encode(self, column: Any) -> NDArray[Any]:
@@ -139,11 +134,9 @@ class Query(Task, frozen=True, kw_only=True, dict=True, tag="query"):
         return encode(column, self.used)
 
     def gaps(self, column: Any) -> Gaps:
-        """Count rows that lack a value of a used column, or have one outside its domain."""
         return gaps(column, self.used)
 
     def effect(self, randomizer: Randomizer) -> str:
-        """Say how missing values count in the rows."""
         del randomizer
         group = "no group"
         if any(not each.complete for group in self.sets for each in group.by):
@@ -184,7 +177,6 @@ class Query(Task, frozen=True, kw_only=True, dict=True, tag="query"):
     def estimate(
         self, collected: Collected, randomizer: Randomizer, confidence: float = 0.95
     ) -> QueryAnswer:
-        """Estimate the rows that are asked for, about the people who were present."""
         self.require(randomizer)
         if not isinstance(collected, Tabulated):
             raise InvalidParameter("a query is answered from folded cells: choose mode scrambler")
