@@ -102,10 +102,9 @@ class Collected:
     def pooled(self) -> Reports:
         """Concatenate the reports of all rounds; refuse when there is none."""
         if self.received == 0:
-            raise ProtocolFailed(
-                f"none of the {self.sent} reports arrived, so there is nothing to estimate: "
-                "lower the faults or give people more time"
-            )
+            remedy = "lower the faults or give people more time"
+            problem = f"none of the {self.sent} reports arrived, so there is nothing to estimate"
+            raise ProtocolFailed(f"{problem}: {remedy}")
         return self.rounds[0] if len(self.rounds) == 1 else np.concatenate(self.rounds)
 
     def estimate(self, randomizer: Randomizer) -> Estimate:
@@ -176,14 +175,13 @@ class Answer:
         """Estimates and limits as plain data, row by row, beside the truth."""
         rows = zip(self.labels, self.value, self.standard_error, strict=True)
         limits = {"low": self.low.tolist(), "high": self.high.tolist()}
-        return {
-            "result": [
-                {"label": label, "estimate": float(value), "standard_error": float(error)}
-                for label, value, error in rows
-            ],
-            "interval": {"confidence": self.confidence, **limits},
-            "truth": None if truth is None else truth.tolist(),
-        }
+        result = [
+            {"label": label, "estimate": float(value), "standard_error": float(error)}
+            for label, value, error in rows
+        ]
+        interval = {"confidence": self.confidence, **limits}
+        shown = None if truth is None else truth.tolist()
+        return {"result": result, "interval": interval, "truth": shown}
 
     def sections(self, context: AnswerContext) -> tuple[Section, ...]:
         """Parts of a report: the precision, and the estimates with their limits."""
@@ -201,10 +199,8 @@ class Answer:
         return Fact("typical_error", error, unit=unit, note=note)
 
     def _prose(self, context: AnswerContext) -> str:
-        told = (
-            "Each person’s report is noisy on purpose; over many people the noise averages out, "
-            "and what it adds is removed."
-        )
+        told = "Each person’s report is noisy on purpose; over many people the noise averages out, "
+        told += "and what it adds is removed."
         if context.truth is not None:
             run = "Everybody’s device ran on one machine"
             told += f" {run if context.live else 'This run was a simulation'}, so the truth is "
@@ -215,21 +211,17 @@ class Answer:
         else:
             told += ", each number on its own; they do not cover how the people were chosen."
         if bool((self.value < 0).any()):
-            told += (
-                " An estimate may fall below zero: nothing was clipped, because clipping would "
-                "bias it."
-            )
+            told += " An estimate may fall below zero: nothing was clipped, because "
+            told += "clipping would bias it."
         return told
 
     def _figure(self, context: AnswerContext) -> Figure:
         known = context.truth is not None
-        return Figure(
-            "estimates",
-            self.data(context.truth) | {"share": self.share(shares=context.shares)},
-            alt=f"Estimates with confidence limits{' and the truth' if known else ''}",
-            caption=f"Dots are estimates, whiskers the {self.confidence:.0%} interval of each"
-            f"{'; upright marks are the truth.' if known else '.'}",
-        )
+        data = self.data(context.truth) | {"share": self.share(shares=context.shares)}
+        alt = f"Estimates with confidence limits{' and the truth' if known else ''}"
+        caption = f"Dots are estimates, whiskers the {self.confidence:.0%} interval of each"
+        caption += "; upright marks are the truth." if known else "."
+        return Figure("estimates", data, alt=alt, caption=caption)
 
     def __repr__(self) -> str:
         columns = zip(self.labels[:_REPR_ROWS], self.value, self.low, self.high, strict=False)
@@ -328,10 +320,10 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
     def require_domain(self, kind: type[Randomizer]) -> None:
         """Refuse a kind of randomizer for another domain, whatever its parameters."""
         if kind.domain != self.domain:
-            fitting = ", ".join(sorted(drawable_kinds(self.domain)))
+            fitting = f"{self.domain!r} (one of {', '.join(sorted(drawable_kinds(self.domain)))})"
             raise InvalidParameter(
-                f"a {self.kind} needs a randomizer of the domain {self.domain!r} (one of "
-                f"{fitting}), but {kind.__struct_config__.tag} takes {kind.domain!r}"
+                f"a {self.kind} needs a randomizer of the domain {fitting}, but "
+                f"{kind.__struct_config__.tag} takes {kind.domain!r}"
             )
 
     def estimate(
@@ -359,12 +351,9 @@ def _without_dummies(
     if kept <= 0 or len(reports) < 2:
         raise ProtocolFailed("only dummies are left, so there is nothing to estimate")
     drawn = as_sampled(estimate, reports, randomizer)
-    return replace(
-        estimate,
-        value=np.asarray((estimate.value - dummies.share * dummies.center) / kept),
-        variance=np.asarray(drawn.variance / kept**2),
-        covariance=None if drawn.covariance is None else drawn.covariance / kept**2,
-    )
+    value = np.asarray((estimate.value - dummies.share * dummies.center) / kept)
+    covariance = None if drawn.covariance is None else drawn.covariance / kept**2
+    return replace(estimate, value=value, variance=drawn.variance / kept**2, covariance=covariance)
 
 
 def as_sampled(estimate: Estimate, reports: Reports, randomizer: Randomizer) -> Estimate:
@@ -390,10 +379,8 @@ def check_rows(column: NDArray[Any], axes: int) -> NDArray[Any]:
     except ValueError as ragged:
         raise InvalidParameter("the rows of a column must all have the same length") from ragged
     if array.ndim == 0:
-        kind = type(column).__name__
-        raise InvalidParameter(
-            f"a column must be a list or an array with one row per person, got a {kind}"
-        )
+        wanted = "a list or an array with one row per person"
+        raise InvalidParameter(f"a column must be {wanted}, got a {type(column).__name__}")
     if array.ndim != axes:
         raise InvalidParameter(f"a column must have {axes} axes, got an array {array.shape}")
     if len(array) == 0:

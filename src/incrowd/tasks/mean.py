@@ -147,11 +147,9 @@ class Mean(Task, frozen=True, kw_only=True, tag="mean"):
 
     def in_units(self, estimate: Estimate, people: int) -> Estimate:
         times = self.scale(people) / self._width
-        return Estimate(
-            value=np.atleast_1d(times * (self.bounds[0] + self._width * estimate.value)),
-            variance=np.atleast_1d((times * self._width) ** 2 * estimate.variance),
-            reports=estimate.reports,
-        )
+        value = np.atleast_1d(times * (self.bounds[0] + self._width * estimate.value))
+        variance = np.atleast_1d((times * self._width) ** 2 * estimate.variance)
+        return Estimate(value=value, variance=variance, reports=estimate.reports)
 
     @property
     def _bias(self) -> str:
@@ -254,9 +252,8 @@ class Vector(Task, frozen=True, kw_only=True, tag="vector"):
     def _vectors(self, column: NDArray[Any]) -> FloatArray:
         vectors = floats(check_rows(column, axes=2))
         if vectors.shape[1] != self.dimension:
-            raise InvalidParameter(
-                f"the vectors have {vectors.shape[1]} coordinates, the task has {self.dimension}"
-            )
+            problem = f"{vectors.shape[1]} coordinates, the task has {self.dimension}"
+            raise InvalidParameter(f"the vectors have {problem}")
         return vectors
 
 

@@ -63,7 +63,5 @@ class LocalSGD(SGD):
                 problem = "cap is for Gaussian noise: give sigma, not epsilon0"
                 raise InvalidParameter(problem, field="cap")
             return channels.LocalReports(self.clip, self.epsilon0, self.projection)
-        raise InvalidParameter(
-            "give epsilon0, for reports by PrivUnit, or sigma, for gradients with Gaussian noise: "
-            "one of the two"
-        )
+        choice = "epsilon0, for reports by PrivUnit, or sigma, for gradients with Gaussian noise"
+        raise InvalidParameter(f"give {choice}: one of the two")

@@ -31,6 +31,7 @@ from incrowd.randomness import Seeds
 from incrowd.tasks.learning.gradients import Gradients, OuterGradients
 
 Array = NDArray[Any]
+Classes = int | Sequence[Any]
 _PEOPLE_AT_ONCE = 1 << 16
 """Records in memory; sums are rounded, so results depend on it a little."""
 
@@ -85,16 +86,14 @@ class Model(ABC):
         rows, given = records_of(records), np.asarray(labels)
         if given.ndim == 2 and rows.ndim > 2 and given.size:
             if rows.shape[:2] != given.shape:
-                raise InvalidParameter(
-                    f"there are {rows.shape[:2]} records and {given.shape} labels, as (people, "
-                    "records of each): give one label for each record"
-                )
+                counts = f"{rows.shape[:2]} records and {given.shape} labels"
+                problem = "as (people, records of each): give one label for each record"
+                raise InvalidParameter(f"there are {counts}, {problem}")
             return rows, self.targets(given.reshape(-1)).reshape(given.shape)
         targets = self.targets(given)
         if len(rows) != len(targets):
-            raise InvalidParameter(
-                f"there are {len(rows)} records and {len(targets)} labels: give one label each"
-            )
+            counts = f"{len(rows)} records and {len(targets)} labels"
+            raise InvalidParameter(f"there are {counts}: give one label each")
         return rows, targets
 
     def penalty(self, theta: FloatArray) -> FloatArray:
@@ -116,9 +115,8 @@ def records_of(records: ArrayLike) -> Array:
     except (TypeError, ValueError) as wrong:
         raise InvalidParameter("records must be numbers, as many for each person") from wrong
     if rows.ndim < 2:
-        raise InvalidParameter(
-            f"records must have one row per person and at least two axes, got {rows.shape}"
-        )
+        problem = f"one row per person and at least two axes, got {rows.shape}"
+        raise InvalidParameter(f"records must have {problem}")
     if len(rows) == 0:
         raise EmptyData("there are no records: at least one person must be there")
     if not np.isfinite(rows).all():
@@ -126,7 +124,7 @@ def records_of(records: ArrayLike) -> Array:
     return rows
 
 
-def class_codes(classes: int | Sequence[Any], labels: Array) -> NDArray[np.int64]:
+def class_codes(classes: Classes, labels: Array) -> NDArray[np.int64]:
     """Position of each label among the classes; 0…k−1 where only their number is given."""
     known, given = class_labels(classes), np.asarray(labels)
     if given.ndim != 1:
@@ -146,7 +144,7 @@ def class_codes(classes: int | Sequence[Any], labels: Array) -> NDArray[np.int64
     return order[place].astype(np.int64)
 
 
-def class_labels(classes: int | Sequence[Any]) -> Array:
+def class_labels(classes: Classes) -> Array:
     """The labels of the classes, in the order of their codes."""
     if isinstance(classes, (Number, str, bytes)) or classes is None:
         return np.arange(checks.integer(classes, "classes", 2))  # type: ignore[arg-type]
@@ -154,11 +152,6 @@ def class_labels(classes: int | Sequence[Any]) -> Array:
     if known.ndim != 1 or known.size < 2 or np.unique(known).size != known.size:
         raise InvalidParameter(f"classes must be at least two different labels, got {classes!r}")
     return known
-
-
-def class_names(classes: int | Sequence[Any]) -> list[str]:
-    """The labels of the classes as texts."""
-    return [str(each) for each in class_labels(classes).tolist()]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,10 +189,8 @@ class Linear(Model):
         """All zero: these losses are convex, so any start is as good."""
         del seeds
         if len(shape) != 1 or shape[0] < 1:
-            raise InvalidParameter(
-                f"a linear model takes records that are rows of numbers, got records {shape}: "
-                "reshape them to two axes"
-            )
+            problem = f"takes records that are rows of numbers, got records {shape}"
+            raise InvalidParameter(f"a linear model {problem}: reshape them to two axes")
         return np.zeros(self._outputs * (shape[0] + self.intercept))
 
     def _margins(self, theta: FloatArray, records: Array) -> FloatArray:
@@ -230,7 +221,7 @@ class Linear(Model):
 class Classifier(Linear):
     """A linear model that predicts the class with the largest margin."""
 
-    classes: int | Sequence[Any] = 2
+    classes: Classes = 2
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -251,7 +242,7 @@ class Classifier(Linear):
         return np.asarray(class_labels(self.classes)[codes])
 
     def describe(self) -> dict[str, Any]:
-        return {**super().describe(), "classes": class_names(self.classes)}
+        return {**super().describe(), "classes": [*map(str, class_labels(self.classes).tolist())]}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -52,15 +52,11 @@ class SubsampledGaussian(Profile):
     def __post_init__(self) -> None:
         checks.rate(self.rate)
         if checks.number(self.sigma, "sigma") < _LEAST_SIGMA:
-            raise InvalidParameter(
-                f"sigma must be at least {_LEAST_SIGMA}, got {self.sigma!r}: less hides nobody",
-                field="sigma",
-            )
+            problem = f"at least {_LEAST_SIGMA}, got {self.sigma!r}: less hides nobody"
+            raise InvalidParameter(f"sigma must be {problem}", field="sigma")
         if self.sigma > _MOST_SIGMA:
-            raise InvalidParameter(
-                f"sigma must be at most {_MOST_SIGMA:g}, got {self.sigma!r}: more leaves nothing",
-                field="sigma",
-            )
+            problem = f"at most {_MOST_SIGMA:g}, got {self.sigma!r}: more leaves nothing"
+            raise InvalidParameter(f"sigma must be {problem}", field="sigma")
 
     def delta(self, epsilon: float) -> float:
         if checks.number(epsilon, "epsilon") < -_GREATEST:

@@ -129,10 +129,9 @@ class SGD(ABC):
             checks.epsilon(epsilon)
             checks.delta(delta)
         if not self.channel().takes_one and self.rate == "one":
-            raise InvalidParameter(
-                f"{type(self).__name__} is not accounted for with one person each round: give the "
-                "chance to be in as rate"
-            )
+            problem = "is not accounted for with one person each round"
+            remedy = "give the chance to be in as rate"
+            raise InvalidParameter(f"{type(self).__name__} {problem}: {remedy}")
 
     @abstractmethod
     def channel(self) -> Channel:
@@ -211,9 +210,8 @@ class SGD(ABC):
         self._fitted()
         rows = records_of(records)
         if rows.shape[1:] != self._shape:
-            raise InvalidParameter(
-                f"the model was trained on records {self._shape}, got {rows.shape[1:]}"
-            )
+            got = f"got {rows.shape[1:]}"
+            raise InvalidParameter(f"the model was trained on records {self._shape}, {got}")
         return rows
 
     def fit(self, records: ArrayLike, labels: ArrayLike) -> Self:
@@ -247,11 +245,9 @@ class SGD(ABC):
                 if due and self.checkpoint is not None:
                     files.save(Path(self.checkpoint), state, self._configuration)
                 if not moved:
-                    raise NotANumber(
-                        f"round {state.rounds - 1}: a parameter is not a finite number; the step "
-                        "is not taken and the round counts as spent: lower the learning rate or "
-                        "scale the records"
-                    )
+                    problem = "a parameter is not a finite number; the step is not taken and the "
+                    problem += "round counts as spent: lower the learning rate or scale the records"
+                    raise NotANumber(f"round {state.rounds - 1}: {problem}")
                 tell(state.rounds, last)
         return self
 
@@ -286,10 +282,8 @@ class SGD(ABC):
             raise InvalidParameter("training began with another model: fit anew")
         for name, here in self._describe(rows, targets, state.root).items():
             if (there := self._configuration[name]) != here:
-                raise InvalidParameter(
-                    f"training began with {name} = {there!r}, got {here!r}: go on as it began, or "
-                    "fit anew"
-                )
+                problem = f"training began with {name} = {there!r}, got {here!r}"
+                raise InvalidParameter(f"{problem}: go on as it began, or fit anew")
 
     def _describe(self, rows: NDArray[Any], targets: NDArray[Any], root: int) -> dict[str, Any]:
         """Describe what every round depends on, in types that JSON has."""
@@ -302,18 +296,16 @@ class SGD(ABC):
             "data": files.digest_of(rows, targets),
             "seed": root,
         }
-        plain = {
-            name: each.item() for name, each in described.items() if isinstance(each, np.generic)
+        return {
+            name: each.item() if isinstance(each, np.generic) else each
+            for name, each in described.items()
         }
-        return described | plain
 
     def _same_learning_rates(self, path: Path, state: State) -> None:
         for number, there in enumerate(state.history["rates"].tolist()):
             if self._learning_rate(number) != there:
-                raise InvalidParameter(
-                    f"{path} is the checkpoint of another training, which differs in learning_rate "
-                    f"({there!r} there in round {number}): give the same settings, or another path"
-                )
+                differs = f"learning_rate ({there!r} there in round {number})"
+                raise files.another_training(path, differs)
 
     def _last_round(self, state: State, more: int | None) -> int:
         planned = self._planned
@@ -326,11 +318,9 @@ class SGD(ABC):
         if more is None:
             return planned
         if self.budget is None and state.rounds + more > planned:
-            raise InvalidParameter(
-                f"rounds = {planned} were planned before the first, and {state.rounds} were held: "
-                f"hold at most {planned - state.rounds} more, or fit anew with more rounds",
-                field="rounds",
-            )
+            held = f"{planned} were planned before the first, and {state.rounds} were held"
+            remedy = f"hold at most {planned - state.rounds} more, or fit anew with more rounds"
+            raise InvalidParameter(f"rounds = {held}: {remedy}", field="rounds")
         return min(planned, state.rounds + more)
 
     def _round(

@@ -83,13 +83,9 @@ class QueryAnswer(Answer):
         # The table that SQL would give, with the tuples behind each row; no limits are drawn.
         groups = sum(self.lost)
         note = f"{groups:,} groups are unknown: their compute nodes fell silent" if groups else ""
-        table = DataTable(
-            "table",
-            (*self.columns, "tuples"),
-            tuple((*row.values, row.tuples) for row in self.rows),
-            caption="The answer",
-            facts=(Fact("lost", list(self.lost), note=note),),
-        )
+        columns, facts = (*self.columns, "tuples"), (Fact("lost", list(self.lost), note=note),)
+        rows = tuple((*row.values, row.tuples) for row in self.rows)
+        table = DataTable("table", columns, rows, caption="The answer", facts=facts)
         told = (
             "One row per group, as SQL gives it; a column by which a row is not grouped is empty. "
             "The last column counts the tuples that reached the compute node of the group: where "
@@ -139,13 +135,9 @@ def answered(
     half = normal_half_width(confidence) * errors
     low, high, people = values - half, values + half, collected.people
     plain = Answer(tuple(names), values, low, high, errors, confidence, people, missing)
-    return QueryAnswer(
-        **vars(plain),
-        columns=tuple(each.name for each in plan.items),
-        rows=tuple(rows),
-        positions=np.concatenate(positions),
-        lost=tuple(map(len, lost)),
-    )
+    asked = tuple(each.name for each in plan.items)
+    at, unknown = np.concatenate(positions), tuple(map(len, lost))
+    return QueryAnswer(**vars(plain), columns=asked, rows=tuple(rows), positions=at, lost=unknown)
 
 
 def computed(

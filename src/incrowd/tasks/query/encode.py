@@ -23,9 +23,8 @@ def encode(rows: Any, columns: Sequence[Column]) -> NDArray[Any]:
     raw = _by_name(rows, columns)
     people = {len(each) for each in raw}
     if len(people) > 1:
-        raise InvalidParameter(
-            f"columns must be of one length, got lengths {sorted(people)}", field="columns"
-        )
+        problem = f"columns must be of one length, got lengths {sorted(people)}"
+        raise InvalidParameter(problem, field="columns")
     if not people or not max(people):
         raise EmptyData("the data have no rows: at least one person must answer")
     found = np.empty(max(people), [(each.name, each.dtype) for each in columns])
@@ -65,9 +64,8 @@ def _by_name(rows: Any, columns: Sequence[Column]) -> list[NDArray[Any]]:
         raise InvalidParameter("the rows of a table must all have the same length") from ragged
     if table.ndim != 2 or table.shape[1] != len(columns):
         wanted = f"{', '.join(each.name for each in columns)}, one row per person"
-        raise InvalidParameter(
-            f"rows must be a table of the columns {wanted}, got an array {table.shape}"
-        )
+        problem = f"rows must be a table of the columns {wanted}, got an array {table.shape}"
+        raise InvalidParameter(problem)
     return list(table.T)
 
 

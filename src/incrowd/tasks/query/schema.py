@@ -162,8 +162,7 @@ def _column(name: str, described: Any) -> Column:
     given = {"low": None, "high": None, "complete": False, **described, "name": name}
     given["values"] = tuple(values) if isinstance(values, list) else values
     if (wrong := _problem(given)) is not None:
-        key, problem = wrong
-        raise InvalidConfig(f"{where}.{key}: {problem}" if key != "name" else f"{where}: {problem}")
+        raise InvalidConfig(f"{where}{'' if wrong[0] == 'name' else f'.{wrong[0]}'}: {wrong[1]}")
     return Column(**given)
 
 
@@ -184,10 +183,8 @@ def check_table(table: str, columns: Sequence[Column]) -> None:
         checks.instance(each, Column, "each of columns", 'Column(name="age", type="number")')
         other = seen.setdefault(each.name.casefold(), each.name)
         if other is not each.name:
-            raise InvalidParameter(
-                f"columns {other!r} and {each.name!r} are the same in SQL: rename one of them",
-                field="columns",
-            )
+            problem = f"{other!r} and {each.name!r} are the same in SQL: rename one of them"
+            raise InvalidParameter(f"columns {problem}", field="columns")
 
 
 def _problem(given: Mapping[str, Any]) -> tuple[str, str] | None:
@@ -210,13 +207,11 @@ def _problem(given: Mapping[str, Any]) -> tuple[str, str] | None:
     if given["values"]:
         return "values", f"is for categories: an {kind} has low and high"
     for key in ("low", "high"):
-        wrong = None if given[key] is None else _wrong_end(given[key], kind)
-        if wrong is not None:
+        if given[key] is not None and (wrong := _wrong_end(given[key], kind)) is not None:
             return key, wrong
     low, high = given["low"], given["high"]
-    if low is not None and high is not None and low > high:
-        return "low", f"must not be above high = {high}, got {low}"
-    return None
+    crossed = low is not None and high is not None and low > high
+    return ("low", f"must not be above high = {high}, got {low}") if crossed else None
 
 
 def _wrong_values(values: Any) -> str | None:

@@ -141,9 +141,8 @@ class Query(Task, frozen=True, kw_only=True, dict=True, tag="query"):
         group = "no group"
         if any(not each.complete for group in self.sets for each in group.by):
             group = f"the group {NO_ANSWER!r} of a column that rows are grouped by"
-        text = (
-            f"A missing value, or one outside its domain, is in {group}, and matches no condition."
-        )
+        text = "A missing value, or one outside its domain, is in "
+        text += f"{group}, and matches no condition."
         if self.measures:
             names = ", ".join(each.name for each in self.measures)
             text += f" People without a value of {names} are left out."
@@ -192,9 +191,7 @@ class Query(Task, frozen=True, kw_only=True, dict=True, tag="query"):
         measured, found = self.measured(among), []
         for each in self.sets:
             folded = self.fold(each.cell_of(among), measured, 0, each.cells)
-            numbers = [
-                answer.computed(aggregate, self.measures, folded, 1.0, ()).value
-                for _, aggregate in self.aggregates
-            ]
+            asked = (each for _, each in self.aggregates)
+            numbers = [answer.computed(one, self.measures, folded, 1.0, ()).value for one in asked]
             found.append(np.column_stack(numbers).ravel())
         return np.concatenate(found)
