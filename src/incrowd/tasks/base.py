@@ -18,13 +18,12 @@ from typing import Any, ClassVar, Literal, Self
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from incrowd.blocks import HEAD, Block, Fact, Figure, Section, Text
 from incrowd.errors import EmptyData, InvalidParameter, ProtocolFailed
 from incrowd.randomizers.base import Domain, Estimate, FloatArray, Randomizer, Reports
 from incrowd.randomizers.registry import drawable_kinds
-from incrowd.tasks.raw import NO_ANSWER, ColumnDomain, Gaps, blank
+from incrowd.tasks.raw import NO_ANSWER, Array, ColumnDomain, Gaps, blank
 
 PlaceKind = Literal["points", "groups", "people"]
 """Place of a person: coordinates, names of groups, or only the person."""
@@ -279,7 +278,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
         del column
         return ()
 
-    def rows(self, cells: Sequence[Sequence[str | None]]) -> NDArray[Any]:
+    def rows(self, cells: Sequence[Sequence[str | None]]) -> Array:
         """Raw values, one per person, from the texts of the columns asked for; None is missing."""
         return np.array([each[0] for each in blank(cells)], np.str_)
 
@@ -288,7 +287,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
         del people
         return 1.0
 
-    def encode(self, column: NDArray[Any]) -> NDArray[Any]:
+    def encode(self, column: Array) -> Array:
         """Encode raw values for a randomizer, whatever they are.
 
         Raises:
@@ -298,18 +297,15 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
         """
         raise NotImplementedError
 
-    def gaps(self, column: NDArray[Any]) -> Gaps:
-        """Count the rows without an answer, and those with one outside the domain.
-
-        For data that are at hand, in simulations; no device computes it.
-        """
+    def gaps(self, column: Array) -> Gaps:
+        """Count the rows without an answer, and those outside the domain; in simulations alone."""
         raise NotImplementedError
 
     def effect(self, randomizer: Randomizer) -> str:
         """Say in a sentence how people without an answer count, and the bias of that."""
         raise NotImplementedError
 
-    def truth(self, column: NDArray[Any]) -> FloatArray:
+    def truth(self, column: Array) -> FloatArray:
         """The answer on the raw values, one row per label, to compare with in simulations."""
         raise NotImplementedError
 
@@ -372,7 +368,7 @@ def as_sampled(estimate: Estimate, reports: Reports, randomizer: Randomizer) -> 
     return replace(estimate, variance=np.asarray((away**2).sum(axis=0)), covariance=covariance)
 
 
-def check_rows(column: NDArray[Any], axes: int) -> NDArray[Any]:
+def check_rows(column: Array, axes: int) -> Array:
     """Return a column as an array of this many axes; refuse one without rows."""
     try:
         array = np.asarray(column)

@@ -10,17 +10,16 @@ one, which moves the frequency f of each of k categories by q·(1/k − f) where
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from incrowd import checks
 from incrowd.errors import InvalidParameter
 from incrowd.randomizers.base import ABSENT, Domain, FloatArray, Randomizer
 from incrowd.tasks.base import Task, check_rows
-from incrowd.tasks.raw import NO_ANSWER, ColumnDomain, Gaps, codes, missing
+from incrowd.tasks.raw import NO_ANSWER, Array, ColumnDomain, Gaps, IntArray, codes, missing
 
 
 class Histogram(Task, frozen=True, kw_only=True, tag="histogram"):
@@ -42,10 +41,8 @@ class Histogram(Task, frozen=True, kw_only=True, tag="histogram"):
             problem = f"at least two different names, got {_shown(names)}"
             raise InvalidParameter(f"categories must be {problem}", field="categories")
         if not self.complete and NO_ANSWER in names:
-            raise InvalidParameter(
-                f"the category {NO_ANSWER!r} is added for people without an answer: leave it out, "
-                "or set complete = true"
-            )
+            problem = f"the category {NO_ANSWER!r} is added for people without an answer"
+            raise InvalidParameter(f"{problem}: leave it out, or set complete = true")
         msgspec.structs.force_setattr(self, "categories", names)
 
     @property
@@ -68,15 +65,15 @@ class Histogram(Task, frozen=True, kw_only=True, tag="histogram"):
     def domains(self, column: str) -> Mapping[str, ColumnDomain]:
         return {column: ColumnDomain("category", self.categories, complete=self.complete)}
 
-    def encode(self, column: NDArray[Any]) -> NDArray[np.int64]:
+    def encode(self, column: Array) -> IntArray:
         unknown = ABSENT if self.complete else len(self.categories)
         return codes(self._answers(column), self.categories, unknown)
 
-    def gaps(self, column: NDArray[Any]) -> Gaps:
+    def gaps(self, column: Array) -> Gaps:
         answers = self._answers(column)
         return Gaps.of(missing(answers), codes(answers, self.categories, ABSENT) != ABSENT)
 
-    def truth(self, column: NDArray[Any]) -> FloatArray:
+    def truth(self, column: Array) -> FloatArray:
         """The frequencies in the raw values; of a complete histogram among usable answers."""
         encoded = Histogram.encode(self, column)
         counts = np.bincount(encoded[encoded != ABSENT], minlength=len(self.labels))
@@ -84,18 +81,14 @@ class Histogram(Task, frozen=True, kw_only=True, tag="histogram"):
 
     def effect(self, randomizer: Randomizer) -> str:
         del randomizer
-        if self.complete:
-            return (
-                "A person without an answer reports a category at random: where a share q of the "
-                "people has none, a frequency f is off by q·(1/k − f), with k = "
-                f"{len(self.categories)} categories."
-            )
-        return (
-            f"A missing answer, or one that is no category, counts as {NO_ANSWER!r}: frequencies "
-            "are shares of all people, those included."
-        )
+        if not self.complete:
+            told = f"A missing answer, or one that is no category, counts as {NO_ANSWER!r}"
+            return f"{told}: frequencies are shares of all people, those included."
+        told = "A person without an answer reports a category at random: where a share q of the "
+        told += "people has none, a frequency f is off by q·(1/k − f), with k = "
+        return f"{told}{len(self.categories)} categories."
 
-    def _answers(self, column: NDArray[Any]) -> NDArray[Any]:
+    def _answers(self, column: Array) -> Array:
         return check_rows(column, axes=1)
 
 

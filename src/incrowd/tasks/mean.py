@@ -16,18 +16,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from incrowd import checks
 from incrowd.errors import InvalidParameter
 from incrowd.randomizers.base import Domain, Estimate, FloatArray, Randomizer, normal_half_width
 from incrowd.randomizers.ternary import NONE
 from incrowd.tasks.base import Answer, Collected, Task, check_rows
-from incrowd.tasks.raw import NO_ANSWER, ColumnDomain, Gaps, floats, missing
+from incrowd.tasks.raw import NO_ANSWER, Array, ColumnDomain, Gaps, floats, missing
 
 _UNIT_TOLERANCE = 1e-6
 Row = tuple[float, float, float, float]
@@ -107,15 +106,15 @@ class Mean(Task, frozen=True, kw_only=True, tag="mean"):
     def domains(self, column: str) -> Mapping[str, ColumnDomain]:
         return {column: ColumnDomain("number", (), *self.bounds, complete=self.complete)}
 
-    def encode(self, column: NDArray[Any]) -> FloatArray:
+    def encode(self, column: Array) -> FloatArray:
         """Clip every number to the bounds and scale it to [0, 1]; NaN for what is none."""
         return (self._numbers(column) - self.bounds[0]) / self._width
 
-    def gaps(self, column: NDArray[Any]) -> Gaps:
+    def gaps(self, column: Array) -> Gaps:
         numbers, (low, high) = floats(check_rows(column, axes=1)), self.bounds
         return Gaps.of(missing(np.asarray(column)), (numbers >= low) & (numbers <= high))
 
-    def truth(self, column: NDArray[Any]) -> FloatArray:
+    def truth(self, column: Array) -> FloatArray:
         numbers = self._numbers(column)
         there = numbers[~np.isnan(numbers)]
         return np.array([self._summary(there), 1 - there.size / numbers.size][: len(self.labels)])
@@ -171,7 +170,7 @@ class Mean(Task, frozen=True, kw_only=True, tag="mean"):
     def _summary(self, numbers: FloatArray) -> float:
         return math.fsum(numbers) / numbers.size if numbers.size else math.nan
 
-    def _numbers(self, column: NDArray[Any]) -> FloatArray:
+    def _numbers(self, column: Array) -> FloatArray:
         return np.asarray(np.clip(floats(check_rows(column, axes=1)), *self.bounds))
 
 
@@ -224,7 +223,7 @@ class Vector(Task, frozen=True, kw_only=True, tag="vector"):
     def domains(self, column: str) -> Mapping[str, ColumnDomain]:
         return {column: ColumnDomain("vector")}
 
-    def encode(self, column: NDArray[Any]) -> FloatArray:
+    def encode(self, column: Array) -> FloatArray:
         """Scale every row to length one; a row of NaN for one that has no direction."""
         vectors = self._vectors(column)
         lengths = _lengths(vectors)[:, None]
@@ -232,12 +231,12 @@ class Vector(Task, frozen=True, kw_only=True, tag="vector"):
         scaled = np.divide(vectors, lengths, out=np.full(vectors.shape, np.nan), where=usable)
         return np.where(np.abs(lengths - 1) <= _UNIT_TOLERANCE, vectors, scaled)
 
-    def gaps(self, column: NDArray[Any]) -> Gaps:
+    def gaps(self, column: Array) -> Gaps:
         """Count rows with a missing coordinate, and rows of another length than one."""
         usual = np.abs(_lengths(self._vectors(column)) - 1) <= _UNIT_TOLERANCE
         return Gaps.of(np.asarray(missing(np.asarray(column)).any(axis=1)), usual)
 
-    def truth(self, column: NDArray[Any]) -> FloatArray:
+    def truth(self, column: Array) -> FloatArray:
         vectors = self.encode(column)
         there = vectors[~np.isnan(vectors[:, 0])]
         return np.asarray(there.mean(axis=0)) if len(there) else np.full(self.dimension, np.nan)
@@ -249,7 +248,7 @@ class Vector(Task, frozen=True, kw_only=True, tag="vector"):
             "has none, the mean is too short by that share. Other vectors are scaled to length one."
         )
 
-    def _vectors(self, column: NDArray[Any]) -> FloatArray:
+    def _vectors(self, column: Array) -> FloatArray:
         vectors = floats(check_rows(column, axes=2))
         if vectors.shape[1] != self.dimension:
             problem = f"{vectors.shape[1]} coordinates, the task has {self.dimension}"

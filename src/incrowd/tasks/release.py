@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from incrowd import checks
 from incrowd.blocks import DataTable, Fact, Figure, Section, Text
@@ -28,7 +27,7 @@ from incrowd.errors import InvalidParameter
 from incrowd.randomizers.base import FloatArray, Randomizer
 from incrowd.tasks.base import Answer, AnswerContext, Collected, PlaceKind, check_rows
 from incrowd.tasks.histogram import Histogram
-from incrowd.tasks.raw import NO_ANSWER, ColumnDomain, blank, floats, texts
+from incrowd.tasks.raw import NO_ANSWER, Array, ColumnDomain, IntArray, blank, floats, texts
 
 MOST_GROUP_TEXT = 200
 """Longest text of one person's groups, in characters."""
@@ -61,8 +60,8 @@ class Placed(Collected):
     ``at[i]`` of that order; a place whose report could not be read has none.
     """
 
-    who: NDArray[np.int64]
-    at: NDArray[np.int64]
+    who: IntArray
+    at: IntArray
     points: FloatArray | None = None
     groups: tuple[str, ...] | None = None
 
@@ -74,8 +73,8 @@ class Placed(Collected):
 class Released(Answer):
     """The frequencies over all people, and the table: a category for each place in ``who``."""
 
-    who: NDArray[np.int64]
-    codes: NDArray[np.int64]
+    who: IntArray
+    codes: IntArray
     points: FloatArray | None = None
     groups: tuple[str, ...] | None = None
     columns: tuple[str, ...] = ()
@@ -216,11 +215,11 @@ class Release(Histogram, frozen=True, kw_only=True, tag="release"):
         place = ColumnDomain("number" if self.coordinates else "text")
         return {**Histogram.domains(self, column), **dict.fromkeys(self.asks(column)[1:], place)}
 
-    def rows(self, cells: Sequence[Sequence[str | None]]) -> NDArray[Any]:
+    def rows(self, cells: Sequence[Sequence[str | None]]) -> Array:
         table = np.array(blank(cells), dtype=np.str_).reshape(len(cells), -1)
         return table[:, 0] if self.places == "people" else table
 
-    def encode(self, column: NDArray[Any]) -> NDArray[Any]:
+    def encode(self, column: Array) -> Array:
         codes = Histogram.encode(self, column)
         if self.places == "people":
             return codes
@@ -235,10 +234,10 @@ class Release(Histogram, frozen=True, kw_only=True, tag="release"):
             encoded["groups"] = [each if names_group(each) else NO_ANSWER for each in named]
         return encoded
 
-    def _answers(self, column: NDArray[Any]) -> NDArray[Any]:
+    def _answers(self, column: Array) -> Array:
         return check_rows(column, axes=1) if self.places == "people" else self._table(column)[:, 0]
 
-    def _table(self, column: NDArray[Any]) -> NDArray[Any]:
+    def _table(self, column: Array) -> Array:
         table, (_, *place) = check_rows(column, axes=2), self.asks("")
         if table.shape[1] != 1 + len(place):
             wanted = f"{1 + len(place)} columns (the answer, then {', '.join(place)})"

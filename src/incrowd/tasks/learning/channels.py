@@ -188,10 +188,7 @@ class CentralNoise(Channel):
 
 @dataclass(frozen=True)
 class LocalNoise(Channel):
-    """Everyone's own Gaussian noise, with the senders in view.
-
-    With ``cap`` no one contributes to more rounds than that.
-    """
+    """Everyone's own Gaussian noise, in at most ``cap`` rounds each, with the senders in view."""
 
     clip: float
     sigma: float

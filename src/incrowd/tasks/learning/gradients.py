@@ -48,10 +48,7 @@ class Gradients(ABC):
         """Write down some people's gradients, one flat row each."""
 
     def means(self, points: int, clip: float | None = None) -> DenseGradients:
-        """Average over each person's ``points`` records, which follow one another.
-
-        With ``clip`` each record's own gradient is clipped before.
-        """
+        """Average each person's ``points`` consecutive records, each clipped before if asked."""
         rows = self.rows(slice(None))
         if clip is not None:
             rows = rows * clip_weights(self.norms(), clip)[:, None]
@@ -129,14 +126,12 @@ class OuterGradients(Gradients):
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Gradients of the ``count`` people of a round, with their lengths, block by block and once.
-
-    ``size`` is the number of parameters.
-    """
+    """Gradients of the ``count`` people of a round, by as many coordinates as ``size``."""
 
     count: int
     size: int
     blocks: Iterable[tuple[Gradients, FloatArray]]
+    """Gradients with their lengths, to be read once."""
 
     def summed(self, clip: float | None) -> FloatArray:
         """Sum the gradients, clipped to this length if there is one."""

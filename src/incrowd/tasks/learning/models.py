@@ -21,7 +21,7 @@ from numbers import Number
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import expit, log_softmax, softmax
 
 from incrowd import checks
@@ -29,8 +29,8 @@ from incrowd.errors import EmptyData, InvalidParameter, NotANumber, UnknownCateg
 from incrowd.randomizers.base import FloatArray
 from incrowd.randomness import Seeds
 from incrowd.tasks.learning.gradients import Gradients, OuterGradients
+from incrowd.tasks.raw import Array, IntArray
 
-Array = NDArray[Any]
 Classes = int | Sequence[Any]
 _PEOPLE_AT_ONCE = 1 << 16
 """Records in memory; sums are rounded, so results depend on it a little."""
@@ -124,7 +124,7 @@ def records_of(records: ArrayLike) -> Array:
     return rows
 
 
-def class_codes(classes: Classes, labels: Array) -> NDArray[np.int64]:
+def class_codes(classes: Classes, labels: Array) -> IntArray:
     """Position of each label among the classes; 0…k−1 where only their number is given."""
     known, given = class_labels(classes), np.asarray(labels)
     if given.ndim != 1:

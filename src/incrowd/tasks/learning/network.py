@@ -22,7 +22,8 @@ from incrowd.errors import InvalidParameter, MissingExtra, ProtocolFailed
 from incrowd.randomizers.base import FloatArray
 from incrowd.randomness import Seeds
 from incrowd.tasks.learning.gradients import DenseGradients, Gradients
-from incrowd.tasks.learning.models import Array, Classes, Model, class_codes, class_labels
+from incrowd.tasks.learning.models import Classes, Model, class_codes, class_labels
+from incrowd.tasks.raw import Array
 
 if TYPE_CHECKING:
     import torch

@@ -50,6 +50,7 @@ from incrowd.tasks.learning.gradients import Batch, Gradients, clipped
 from incrowd.tasks.learning.models import Model, records_of
 from incrowd.tasks.learning.progress import Told, shown
 from incrowd.tasks.learning.sampling import Participants, Rate, check_rate
+from incrowd.tasks.raw import Array
 
 _MOST_NUMBERS = 1 << 25
 """Numbers of gradients in memory where people have several records."""
@@ -189,11 +190,10 @@ class SGD(ABC):
     @property
     def history_(self) -> tuple[Round, ...]:
         """Facts of each round."""
-        state, _ = self._fitted()
-        rounds = state.history[: state.rounds].tolist()
+        rounds = self._fitted()[0].history[: self.rounds_].tolist()
         return tuple(Round(people if people >= 0 else None, *rest) for people, *rest in rounds)
 
-    def predict(self, records: ArrayLike) -> NDArray[Any]:
+    def predict(self, records: ArrayLike) -> Array:
         """One label or number per record."""
         return self._model.predict(self.parameters_, self._known(records))
 
@@ -206,7 +206,7 @@ class SGD(ABC):
         targets = self._model.targets(np.asarray(labels))
         return float(self._model.losses(self.parameters_, self._known(records), targets).mean())
 
-    def _known(self, records: ArrayLike) -> NDArray[Any]:
+    def _known(self, records: ArrayLike) -> Array:
         self._fitted()
         rows = records_of(records)
         if rows.shape[1:] != self._shape:
@@ -233,14 +233,14 @@ class SGD(ABC):
         if self.checkpoint is not None and state.rounds < last:
             files.check_writable(Path(self.checkpoint))
         state.make_room(last)
-        seeds = Seeds(state.root)
-        people = Participants(seeds, crowd.people, self.rate, self._channel.most_rounds)
+        cap = self._channel.most_rounds
+        people = Participants(Seeds(state.root), crowd.people, self.rate, cap)
         with shown(self.progress) as tell:
             while state.rounds < last:
                 inside = people.inside(state.rounds)
                 # One assignment: whatever interrupts training, a round is kept whole or not at all.
-                state, moved = self._round(state, crowd, seeds, inside, rows, targets)
-                self._state = state
+                self._state, moved = self._round(state, crowd, inside, rows, targets)
+                state = self._state
                 due = not moved or state.rounds == last or state.rounds % self.every == 0
                 if due and self.checkpoint is not None:
                     files.save(Path(self.checkpoint), state, self._configuration)
@@ -251,7 +251,7 @@ class SGD(ABC):
                 tell(state.rounds, last)
         return self
 
-    def _begin(self, rows: NDArray[Any], targets: NDArray[Any]) -> None:
+    def _begin(self, rows: Array, targets: Array) -> None:
         """Take up training as it was left, from the checkpoint, or at the start."""
         if self._state is not None:
             self._continue(rows, targets, self._state)
@@ -277,7 +277,7 @@ class SGD(ABC):
         self._shape, self._crowd = rows.shape[targets.ndim :], crowd
         self._configuration, self._channel, self._state = configuration, channel, state
 
-    def _continue(self, rows: NDArray[Any], targets: NDArray[Any], state: State) -> None:
+    def _continue(self, rows: Array, targets: Array, state: State) -> None:
         if self.model is not self._given:
             raise InvalidParameter("training began with another model: fit anew")
         for name, here in self._describe(rows, targets, state.root).items():
@@ -285,7 +285,7 @@ class SGD(ABC):
                 problem = f"training began with {name} = {there!r}, got {here!r}"
                 raise InvalidParameter(f"{problem}: go on as it began, or fit anew")
 
-    def _describe(self, rows: NDArray[Any], targets: NDArray[Any], root: int) -> dict[str, Any]:
+    def _describe(self, rows: Array, targets: Array, root: int) -> dict[str, Any]:
         """Describe what every round depends on, in types that JSON has."""
         described = {
             "learner": type(self).__name__,
@@ -324,24 +324,17 @@ class SGD(ABC):
         return min(planned, state.rounds + more)
 
     def _round(
-        self,
-        state: State,
-        crowd: Crowd,
-        seeds: Seeds,
-        inside: NDArray[np.intp],
-        rows: NDArray[Any],
-        targets: NDArray[Any],
+        self, state: State, crowd: Crowd, inside: NDArray[np.intp], rows: Array, targets: Array
     ) -> tuple[State, bool]:
-        """Return the state after one round, and whether its parameters are finite.
+        """Return the state after one round, and whether it moved: parameters stay finite.
 
-        The state before still stands for the rounds before; parameters that would not be finite
-        stay as they are.
+        The state before still stands for the rounds before.
         """
         number, channel, row = state.rounds, self._channel, state.history[state.rounds]
         batch = Batch(inside.size, crowd.size, self._blocks(state, inside, rows, targets))
         row["not_finite"] = 0
         with np.errstate(over="ignore", invalid="ignore"):
-            found = channel.average(batch, crowd, seeds, number)
+            found = channel.average(batch, crowd, Seeds(state.root), number)
         speed, step, moved = self._learning_rate(number), 0.0, True
         after = dataclasses.replace(state, rounds=number + 1)
         if found is not None:
@@ -362,7 +355,7 @@ class SGD(ABC):
         return after, moved
 
     def _blocks(
-        self, state: State, inside: NDArray[np.intp], rows: NDArray[Any], targets: NDArray[Any]
+        self, state: State, inside: NDArray[np.intp], rows: Array, targets: Array
     ) -> Iterator[tuple[Gradients, FloatArray]]:
         step, points = self._model.at_once(state.parameters.size), 0
         if targets.ndim == 2:

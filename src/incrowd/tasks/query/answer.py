@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from incrowd import checks
 from incrowd.blocks import Block, DataTable, Fact, Figure, Text
@@ -33,7 +32,9 @@ from incrowd.tasks.query.fold import Folded, Tabulated
 from incrowd.tasks.query.grid import Grid
 from incrowd.tasks.query.plan import Aggregate, GroupingSet, Plan
 from incrowd.tasks.query.schema import Column
-from incrowd.tasks.raw import NO_ANSWER
+from incrowd.tasks.raw import NO_ANSWER, Array, IntArray
+
+Noise = tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Computed:
 
     value: FloatArray
     variance: FloatArray
-    whole: NDArray[np.int64] | None = None
+    whole: IntArray | None = None
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class QueryAnswer(Answer):
 
     columns: tuple[str, ...]
     rows: tuple[QueryRow, ...]
-    positions: NDArray[np.int64]
+    positions: IntArray
     lost: tuple[int, ...]
 
     def beside(self, truth: FloatArray) -> FloatArray:
@@ -121,10 +122,8 @@ def answered(
         # A query without groups has a row even about no one.
         shown = np.flatnonzero(folded.count if group.by and not noise else np.ones(group.cells))
         shown = np.setdiff1d(shown, lost[index])
-        found = [
-            computed(each, measures, folded, collected.kept[index], noise)
-            for _, each in plan.aggregates
-        ]
+        kept, asked = collected.kept[index], (each for _, each in plan.aggregates)
+        found = [computed(each, measures, folded, kept, noise) for each in asked]
         value.append(np.column_stack([each.value[shown] for each in found]).ravel())
         variance.append(np.column_stack([each.variance[shown] for each in found]).ravel())
         positions.append((before + shown[:, None] * width + np.arange(width)).ravel())
@@ -135,17 +134,13 @@ def answered(
     half = normal_half_width(confidence) * errors
     low, high, people = values - half, values + half, collected.people
     plain = Answer(tuple(names), values, low, high, errors, confidence, people, missing)
-    asked = tuple(each.name for each in plan.items)
+    items = tuple(each.name for each in plan.items)
     at, unknown = np.concatenate(positions), tuple(map(len, lost))
-    return QueryAnswer(**vars(plain), columns=asked, rows=tuple(rows), positions=at, lost=unknown)
+    return QueryAnswer(**vars(plain), columns=items, rows=tuple(rows), positions=at, lost=unknown)
 
 
 def computed(
-    aggregate: Aggregate,
-    measures: Sequence[Column],
-    folded: Folded,
-    kept: float,
-    noise: tuple[float, ...],
+    aggregate: Aggregate, measures: Sequence[Column], folded: Folded, kept: float, noise: Noise
 ) -> Computed:
     """Compute an aggregate in every cell, about the people who are present."""
     count, exact = folded.count, kept == 1 and not noise
@@ -179,13 +174,13 @@ def computed(
             return Computed(value, variance, extreme if whole else None)
 
 
-def _ratio(top: Any, bottom: NDArray[Any]) -> FloatArray:
+def _ratio(top: Any, bottom: Array) -> FloatArray:
     found = np.full(len(bottom), np.nan)
     np.divide(top, bottom, out=found, where=bottom > 0)
     return found
 
 
-def _lost(kept: float, squares: NDArray[Any]) -> FloatArray:
+def _lost(kept: float, squares: Array) -> FloatArray:
     # The variance of a sum over k whose terms are each lost with the chance 1 − k.
     return np.zeros(len(squares)) if kept == 1 else squares * (1 - kept) / kept**2
 
@@ -205,7 +200,7 @@ def _blur(column: Column, mean: FloatArray, of_count: float, of_total: float) ->
     return max(0.0, alone) + (mean - middle) ** 2 * of_count
 
 
-def _names(plan: Plan, group: GroupingSet, cells: NDArray[np.int64]) -> list[str]:
+def _names(plan: Plan, group: GroupingSet, cells: IntArray) -> list[str]:
     # Such as "age=18-29, sex=f: COUNT(*)".
     columns = [
         [f"{column.name}={text}" for text in texts]
@@ -216,11 +211,7 @@ def _names(plan: Plan, group: GroupingSet, cells: NDArray[np.int64]) -> list[str
 
 
 def _rows(
-    plan: Plan,
-    index: int,
-    shown: NDArray[np.int64],
-    found: Sequence[Computed],
-    count: NDArray[np.int64],
+    plan: Plan, index: int, shown: IntArray, found: Sequence[Computed], count: IntArray
 ) -> list[QueryRow]:
     group, aggregates = plan.sets[index], iter(found)
     grouped = dict(zip(group.columns, group.texts(shown), strict=True))
@@ -237,7 +228,7 @@ def _rows(
     return [QueryRow(index, cell, values, tuples) for cell, values, tuples in cells]
 
 
-def _plain(found: Computed, shown: NDArray[np.int64]) -> list[int | float | None]:
+def _plain(found: Computed, shown: IntArray) -> list[int | float | None]:
     missing = np.isnan(found.value[shown]).tolist()
     values = (found.value if found.whole is None else found.whole)[shown].tolist()
     return [None if gone else each for gone, each in zip(missing, values, strict=True)]

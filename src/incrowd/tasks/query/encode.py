@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from incrowd.checks import did_you_mean
 from incrowd.errors import EmptyData, InvalidParameter, MissingColumn
 from incrowd.tasks.query.schema import MOST_WHOLE, Column
-from incrowd.tasks.raw import Gaps, codes, missing, texts
+from incrowd.tasks.raw import Array, Gaps, codes, missing, texts
 
 
-def encode(rows: Any, columns: Sequence[Column]) -> NDArray[Any]:
+def encode(rows: Any, columns: Sequence[Column]) -> Array:
     """Encode to a structured array with a row per person and a field per column.
 
     ``rows`` is an array with these columns in this order, or anything that has columns by name: a
@@ -44,7 +44,7 @@ def gaps(rows: Any, columns: Sequence[Column]) -> Gaps:
     return Gaps.of(absent, usable)
 
 
-def _by_name(rows: Any, columns: Sequence[Column]) -> list[NDArray[Any]]:
+def _by_name(rows: Any, columns: Sequence[Column]) -> list[Array]:
     names = rows.dtype.names if isinstance(rows, np.ndarray) else None
     if names is None and (isinstance(rows, Mapping) or hasattr(rows, "keys")):
         names = tuple(rows.keys())
@@ -69,7 +69,7 @@ def _by_name(rows: Any, columns: Sequence[Column]) -> list[NDArray[Any]]:
     return list(table.T)
 
 
-def _numbers(values: NDArray[Any], column: Column) -> NDArray[Any]:
+def _numbers(values: Array, column: Column) -> Array:
     array, good = _parsed(values, column)
     if column.type == "integer":
         if array.dtype.kind == "f":
@@ -87,7 +87,7 @@ def _numbers(values: NDArray[Any], column: Column) -> NDArray[Any]:
     return found
 
 
-def _parsed(values: NDArray[Any], column: Column) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+def _parsed(values: Array, column: Column) -> tuple[Array, NDArray[np.bool_]]:
     if values.dtype.kind in "iuf":
         return values, np.ones(len(values), np.bool_)
     kind = np.dtype(column.dtype).type

@@ -41,11 +41,12 @@ from numpy.typing import NDArray
 
 from incrowd import checks
 from incrowd.errors import FileUnreadable, InvalidConfig, InvalidParameter, MalformedConfig
-from incrowd.tasks.raw import NO_ANSWER, ColumnDomain
+from incrowd.tasks.raw import NO_ANSWER, Array, ColumnDomain, IntArray
 
 _TYPES = ("category", "integer", "number")
 _KEYS = ("type", "values", "low", "high", "complete")
 MOST_WHOLE = 2**53
+"""Up to here doubles hold every whole number."""
 _ABSENT = -(2**63)
 
 
@@ -94,11 +95,11 @@ class Column(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             return math.nan
         return len(self.values) if self.type == "category" else _ABSENT
 
-    def present(self, codes: NDArray[Any]) -> NDArray[np.bool_]:
+    def present(self, codes: Array) -> NDArray[np.bool_]:
         """Whether each encoded value is one of the domain."""
         return np.asarray(~np.isnan(codes) if self.type == "number" else codes != self.reserved)
 
-    def group_of(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
+    def group_of(self, codes: IntArray) -> IntArray:
         """Group of each encoded value; of a complete column, the first where there is none."""
         first = int(self.low or 0) if self.type == "integer" else 0
         none = 0 if self.complete or self.size is None else self.size

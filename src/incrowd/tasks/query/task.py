@@ -24,7 +24,7 @@ from incrowd.tasks.query.encode import encode, gaps
 from incrowd.tasks.query.fold import Folded, Tabulated
 from incrowd.tasks.query.plan import Aggregate, GroupingSet, Plan, names_in
 from incrowd.tasks.query.schema import Column, Schema, check_table
-from incrowd.tasks.raw import NO_ANSWER, ColumnDomain, Gaps, blank
+from incrowd.tasks.raw import NO_ANSWER, Array, ColumnDomain, Gaps, IntArray, blank
 
 
 class Query(Task, frozen=True, kw_only=True, dict=True, tag="query"):
@@ -102,10 +102,9 @@ class Query(Task, frozen=True, kw_only=True, dict=True, tag="query"):
             bounds = [abs(each) for each in (column.low, column.high) if each is not None]
             most = 2.0**63 if column.type == "integer" else sys.float_info.max
             if bounds and max(bounds) * people >= most:
-                raise InvalidParameter(
-                    f"column {column.name}: the sum of {people:,} values of up to {max(bounds):g} "
-                    "may be too large to be held: declare smaller bounds"
-                )
+                total = f"the sum of {people:,} values of up to {max(bounds):g}"
+                problem = "may be too large to be held: declare smaller bounds"
+                raise InvalidParameter(f"column {column.name}: {total} {problem}")
 
     def default_question(self, column: str) -> str:
         del column
@@ -123,14 +122,11 @@ class Query(Task, frozen=True, kw_only=True, dict=True, tag="query"):
         del column
         return {each.name: each.declared for each in self.used}
 
-    def rows(self, cells: Sequence[Sequence[str | None]]) -> NDArray[Any]:
+    def rows(self, cells: Sequence[Sequence[str | None]]) -> Array:
         return np.array(blank(cells), dtype=np.str_).reshape(len(cells), len(self.used))
 
-    def encode(self, column: Any) -> NDArray[Any]:
-        """Encode a row per person, with a field for each column that is used.
-
-        Takes a table of these columns in this order, or anything with columns by name.
-        """
+    def encode(self, column: Any) -> Array:
+        """Encode a table of the used columns in this order, or anything with columns by name."""
         return encode(column, self.used)
 
     def gaps(self, column: Any) -> Gaps:
@@ -148,11 +144,8 @@ class Query(Task, frozen=True, kw_only=True, dict=True, tag="query"):
             text += f" People without a value of {names} are left out."
         return text
 
-    def matches(self, values: NDArray[Any]) -> NDArray[np.bool_]:
-        """Select the tuples that count: WHERE holds, and no value is missing that they need.
-
-        Those are the values of measures, and of complete columns that tuples are grouped by.
-        """
+    def matches(self, values: Array) -> NDArray[np.bool_]:
+        """Select tuples by WHERE that have each measure and each complete grouping column."""
         where = self.plan.where
         found = np.ones(len(values), np.bool_) if where is None else where.outcome(values).passed
         complete = {each for group in self.sets for each in group.by if each.complete}
@@ -160,16 +153,14 @@ class Query(Task, frozen=True, kw_only=True, dict=True, tag="query"):
             found &= each.present(values[each.name])
         return found
 
-    def measured(self, values: NDArray[Any]) -> NDArray[Any]:
+    def measured(self, values: Array) -> Array:
         """Keep what compute nodes need of each tuple, besides its cell."""
         found = np.empty(len(values), self.measure_dtype)
         for each in self.measures:
             found[each.name] = values[each.name]
         return found
 
-    def fold(
-        self, cells: NDArray[np.int64], measured: NDArray[Any], first: int, last: int
-    ) -> Folded:
+    def fold(self, cells: IntArray, measured: Array, first: int, last: int) -> Folded:
         """Fold the tuples of the cells ``first`` to ``last`` − 1."""
         return fold.fold(np.asarray(cells) - first, measured, self.measures, last - first)
 
