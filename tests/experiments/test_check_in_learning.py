@@ -173,7 +173,7 @@ def test_network_epsilons_equal_guarantees():
     learner = ic.CheckInSGD(
         model=DigitNetwork(), rounds=1000, rate=1e-3, learning_rate=0.1, clip=0.05, sigma=0.86
     )
-    assert found["sums"] == learner.promise((60_000, 28, 28)).epsilon(1 / 60_000)
+    assert found["sums"] == learner.guarantee((60_000, 28, 28)).epsilon(1 / 60_000)
     assert found["sums"] == pytest.approx(0.02796, rel=1e-3)
     assert found["reports"] == pytest.approx(28.171, rel=1e-3)
     assert found["sums"] < found["estimate"] < found["reports"]
@@ -208,7 +208,7 @@ def test_results_are_read_again_instead_of_computed(monkeypatch, tmp_path):
 def test_settings_never_exceed_target_epsilon():
     for setting in linear.SETTINGS:
         if setting.learner in ("central", "local"):
-            promise = setting.make(0).promise((60_000, 8 * setting.cells**2))
+            promise = setting.make(0).guarantee((60_000, 8 * setting.cells**2))
             assert promise.epsilon(1 / 60_000) <= setting.target
 
 
@@ -216,7 +216,7 @@ def test_settings_never_exceed_target_epsilon():
 def test_check_in_settings_never_exceed_target_epsilon():
     for setting in linear.SETTINGS:
         if setting.learner in ("summed", "check-in"):
-            promise = setting.make(0).promise((60_000, 8 * setting.cells**2))
+            promise = setting.make(0).guarantee((60_000, 8 * setting.cells**2))
             assert 0.9 * setting.target < promise.epsilon(1 / 60_000) <= setting.target
 
 

@@ -138,7 +138,7 @@ class SGD(ABC):
     def channel(self) -> Channel:
         """Make the channel of the gradients."""
 
-    def promise(self, shape: tuple[int, ...], rounds: int | None = None) -> Guarantee:
+    def guarantee(self, shape: tuple[int, ...], rounds: int | None = None) -> Guarantee:
         """Return the guarantee of training on records of this shape, people first; read no data.
 
         Leave out the axis of each person's records: their number makes no difference.
