@@ -187,7 +187,7 @@ def least_sigma(setting: Setting, people: int, steps: int, size: int, digits: in
 
     def meets(sigma: float) -> bool:
         learner = setting.make(sigma, 1e-3, 0, steps)
-        return learner.promise((people, size)).delta(setting.epsilon) <= DELTA
+        return learner.guarantee((people, size)).delta(setting.epsilon) <= DELTA
 
     return least(meets, digits)
 

@@ -93,7 +93,7 @@ def test_copied_error_keeps_text_field_and_place(copied):
 
 
 @pytest.mark.parametrize("kind", errors.all_errors().values())
-def test_every_kind_of_error_can_be_located_and_copied(kind):
+def test_all_error_classes_can_be_located_and_copied(kind):
     error = kind("is wrong", field="n").located("survey.toml", "protocol")
     assert str(error) == "survey.toml: protocol: is wrong"
     found = pickle.loads(pickle.dumps(error))
@@ -149,7 +149,7 @@ def _rebuilt(path: Path) -> list[str]:
     ]
 
 
-def test_no_module_rebuilds_an_error_to_prefix_its_text():
+def test_modules_never_rebuild_errors_to_prefix_text():
     assert not [site for path in sorted(SOURCE.rglob("*.py")) for site in _rebuilt(path)]
 
 

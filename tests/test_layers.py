@@ -58,7 +58,7 @@ OUTSIDE = [path for path in MODULES if path.relative_to(SOURCE).parts[0] != "pro
 
 
 @pytest.mark.parametrize("path", OUTSIDE, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_only_the_registry_names_protocols(path):
+def test_modules_except_registry_name_no_protocol(path):
     rooms = tuple(each.target.rpartition(".")[0] for each in PROTOCOLS.plugins().values())
     assert not [name for name in _imports(path) if name.startswith(rooms)]
 

@@ -128,7 +128,7 @@ def _offences(name: str) -> list[tuple[str, int, str]]:
     return [(where, line, kind) for line, kind in _recognised(ast.parse(path.read_text()), module)]
 
 
-def test_no_module_tests_for_a_concrete_class():
+def test_modules_test_for_no_concrete_class():
     found = [
         f"{where}:{line}: {kind}" for name in _modules() for where, line, kind in _offences(name)
     ]
@@ -160,7 +160,7 @@ def test_concrete_classes_are_known_and_bases_are_not():
         "match x:\n    case KRR():\n        pass",
     ],
 )
-def test_every_way_to_test_for_a_class_is_found(code):
+def test_class_tests_of_all_forms_are_found(code):
     module = types.ModuleType("sample")
     vars(module).update(KRR=randomizers.KRR, SEVERAL=(randomizers.KRR, int))
     vars(module).update(randomizers=randomizers)

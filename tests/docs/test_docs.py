@@ -47,7 +47,7 @@ def test_python_blocks_run(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         exec(compile(block, name(page), "exec"), namespace)
 
 
-def test_the_first_pages_show_python() -> None:
+def test_first_pages_contain_python_blocks() -> None:
     assert blocks(ROOT / "README.md")
     assert blocks(DOCS / "getting-started.md")
 
@@ -64,13 +64,13 @@ def test_links_resolve(page: Path) -> None:
             assert anchor in anchors(found), f"{name(page)} links to {target}"
 
 
-def test_pages_are_all_in_the_navigation() -> None:
+def test_navigation_lists_all_pages_once() -> None:
     listed = re.findall(r"^ +- .*?([\w/.-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.M)
     assert len(listed) == len(set(listed))
     assert set(listed) == {str(each.relative_to(DOCS)) for each in DOCS.rglob("*.md")}
 
 
-def test_every_command_is_documented() -> None:
+def test_command_line_page_lists_all_commands() -> None:
 
     from incrowd.cli.app import build
 
@@ -82,11 +82,11 @@ def test_every_command_is_documented() -> None:
     assert headings == paths(build(), "incrowd")
 
 
-def test_the_citation_has_the_version() -> None:
+def test_citation_states_package_version() -> None:
     assert f"\nversion: {incrowd.__version__}\n" in (ROOT / "CITATION.cff").read_text()
 
 
-def test_the_site_asks_no_other_host() -> None:
+def test_site_settings_name_no_other_host() -> None:
     settings = (ROOT / "mkdocs.yml").read_text() + (DOCS / "assets" / "extra.css").read_text()
     assert "://" not in settings
     assert "font: false" in settings
@@ -146,7 +146,7 @@ class TestGenerator:
         assert ended.returncode == 1
         assert piece.removeprefix("table-").replace("-", "_") in ended.stdout.replace("-", "_")
 
-    def test_a_piece_without_end_is_refused(self, script: Path) -> None:
+    def test_piece_without_end_is_refused(self, script: Path) -> None:
         page = self.write(script, "protocols", "")
         page.write_text(page.read_text().replace("end: protocols", "end: protocol"))
         ended = generate(script)

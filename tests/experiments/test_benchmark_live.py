@@ -19,7 +19,7 @@ def benchmark():
         yield module
 
 
-def test_both_sides_store_the_same_reports_durably(benchmark, tmp_path):
+def test_store_and_raw_table_hold_equal_durable_reports(benchmark, tmp_path):
     batches = [[benchmark.report_rows(4, 2)], [benchmark.report_rows(8, 1)]]
     rows = [row for (batch,) in batches for row in batch]
     assert len({row.id for row in rows}) == 16
@@ -50,15 +50,15 @@ def test_both_sides_store_the_same_reports_durably(benchmark, tmp_path):
         (0.29, None, "at least", None),
     ],
 )
-def test_targets(benchmark, value, target, side, holds):
+def test_result_holds_on_stated_side_of_target(benchmark, value, target, side, holds):
     assert benchmark.Result("case", value, "×", target, side).holds is holds
 
 
-def test_the_median_of_the_ratios_counts(benchmark):
+def test_pair_ratio_is_median_of_ratios(benchmark):
     assert benchmark.Pair([1.0, 8.0, 3.0], [2.0, 2.0, 3.0]).ratio == 1.0
 
 
-def test_a_short_run(benchmark, monkeypatch, capfd):
+def test_short_run_reports_all_results(benchmark, monkeypatch, capfd):
     # Rates of so short a run mean nothing; everything else must be there.
     options = ["--rounds", "1", "--batches", "2", "--pairs", "2", "--format", "json"]
     monkeypatch.setattr(sys, "argv", ["live.py", *options])

@@ -19,13 +19,13 @@ def benchmark():
 
 @pytest.mark.parametrize("sampling", [0.1, 0.5, 0.9])
 @pytest.mark.parametrize("epsilon", [0.05, 0.5])
-def test_double_sum(benchmark, sampling, epsilon):
+def test_double_sum_equals_accountant_bound(benchmark, sampling, epsilon):
     """It is what the accountant bounds, hardly below it."""
     bound = ScramblerProfile(20, sampling, 300, 500).delta(epsilon)
     assert benchmark.double_sum(20, sampling, 300, 500, epsilon) == pytest.approx(bound, rel=1e-3)
 
 
-def test_difference(benchmark):
+def test_difference_detects_wrong_and_missing_rows(benchmark):
     query = benchmark.Query(sql=benchmark.SQL, table="patients", columns=benchmark.COLUMNS)
     answer = benchmark.simulated(query, benchmark.encoded(query, 500), 0.0)
     rows = [row.values for row in answer.rows]
@@ -41,7 +41,7 @@ def test_difference(benchmark):
     assert benchmark.difference(fewer, rows) == np.inf
 
 
-def test_small_run(benchmark, monkeypatch, capsys):
+def test_small_run_reports_all_results(benchmark, monkeypatch, capsys):
     # Times of so small a query mean nothing; everything else must be there and hold.
     options = ["--tuples", "2e3", "--repeats", "1", "--sources", "300", "--format", "json"]
     monkeypatch.setattr(sys, "argv", ["scrambled_query.py", *options])
@@ -52,7 +52,7 @@ def test_small_run(benchmark, monkeypatch, capsys):
     assert found["difference of ε"]["holds"]
 
 
-def test_without_the_database(benchmark, monkeypatch):
+def test_comparison_without_duckdb_is_skipped(benchmark, monkeypatch):
     monkeypatch.setitem(sys.modules, "duckdb", None)
     (skipped,) = benchmark.beside_database(1000, 1)
     assert skipped.value is None

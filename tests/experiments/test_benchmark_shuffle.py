@@ -17,7 +17,7 @@ def test_exact_sum_agrees_with_ours(benchmark, n):
     assert exact * (1 - benchmark.SEARCH) <= benchmark.our_epsilon(n) <= exact * (1 + 1e-4)
 
 
-def test_composition_by_hand(benchmark):
+def test_composed_epsilon_equals_composition_by_hand(benchmark):
     theirs = benchmark.composed_by_hand(1_000)
     assert benchmark.our_composed_epsilon(1_000) == pytest.approx(theirs, rel=2e-3)
 
@@ -35,7 +35,7 @@ def test_composition_by_hand(benchmark):
         ("growth", 0.1, 50.0, False),
     ],
 )
-def test_targets(benchmark, kind, epsilon, seconds, holds):
+def test_case_holds_within_ratio_and_time_limits(benchmark, kind, epsilon, seconds, holds):
     ours = benchmark.Timed(lambda: epsilon, epsilon, seconds)
     other = benchmark.Timed(lambda: 1.0, 1.0, 4.0)
     assert benchmark.Case("case", ours, other, "other", 2.0, kind).holds is holds

@@ -43,7 +43,7 @@ def test_c_holders_are_uniform(benchmark, loops):
     assert chisquare(counts).pvalue > 1e-3
 
 
-def test_c_response(benchmark, loops):
+def test_c_response_follows_krr_law(benchmark, loops):
     response = KRR(categories=3, epsilon=1.0)
     counts = benchmark.c_histogram(loops, np.array([2]), response, 30_000)
     assert counts.sum() == 30_000
@@ -51,7 +51,7 @@ def test_c_response(benchmark, loops):
     assert chisquare(counts, 30_000 * odds).pvalue > 1e-3
 
 
-def test_no_compiler(benchmark, tmp_path, monkeypatch):
+def test_simulations_without_compiler_are_skipped(benchmark, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     assert "no C compiler" in benchmark.compiled(tmp_path)
     found = benchmark.simulations(1_000, 1)
@@ -60,7 +60,7 @@ def test_no_compiler(benchmark, tmp_path, monkeypatch):
     assert all("no C compiler" in each.note and each.holds is None for each in skipped)
 
 
-def test_plain_losses(benchmark):
+def test_plain_losses_equal_definition(benchmark):
     """Against the definition, stretch by stretch."""
     path = np.random.default_rng(1).integers(6, size=200)
     matrix = path_losses(path, 6, published=True)
@@ -86,11 +86,11 @@ def test_plain_losses(benchmark):
         (None, "at most", None),
     ],
 )
-def test_targets(benchmark, value, side, holds):
+def test_result_holds_on_stated_side_of_target(benchmark, value, side, holds):
     assert benchmark.Result("case", value, "×", 0.3, side).holds is holds
 
 
-def test_small_run(benchmark, monkeypatch, capsys):
+def test_small_run_reports_all_results(benchmark, monkeypatch, capsys):
     # Times of so short a walk mean nothing; everything else must be there and hold.
     monkeypatch.setattr(benchmark, "PAIRS", 20)
     monkeypatch.setattr(benchmark, "PATH", 500)

@@ -37,11 +37,11 @@ def judge(benchmark, ends, laws):
     assert benchmark.p_value(np.asarray(ends), wrong) < 1e-4
 
 
-def test_population(benchmark):
+def test_population_has_mean_degree_of_ten(benchmark):
     assert benchmark.population(2_000).degrees.mean() == pytest.approx(10, rel=0.01)
 
 
-def test_c_walk(benchmark, graph, laws, tmp_path):
+def test_c_walk_follows_law(benchmark, graph, laws, tmp_path):
     loop = benchmark.compiled_walk(tmp_path)
     if isinstance(loop, str):
         pytest.skip(loop)
@@ -50,12 +50,12 @@ def test_c_walk(benchmark, graph, laws, tmp_path):
     assert not starts.any()
 
 
-def test_no_compiler(benchmark, tmp_path, monkeypatch):
+def test_compiled_walk_without_compiler_says_so(benchmark, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     assert "no C compiler" in benchmark.compiled_walk(tmp_path)
 
 
-def test_networkx_walk(benchmark, graph, laws):
+def test_networkx_and_list_walks_follow_law(benchmark, graph, laws):
     networkx = pytest.importorskip("networkx")
     peer = networkx.Graph(np.stack(graph.edges(), axis=1).tolist())
     judge(benchmark, benchmark.networkx_walk(peer, [0] * WALKERS, ROUNDS), laws)
@@ -63,7 +63,7 @@ def test_networkx_walk(benchmark, graph, laws):
     judge(benchmark, benchmark.list_walk(lists, [0] * WALKERS, ROUNDS), laws)
 
 
-def test_impossible_positions_fail(benchmark):
+def test_p_value_of_impossible_position_is_zero(benchmark):
     assert benchmark.p_value(np.array([0, 0, 1]), np.array([1.0, 0.0])) == 0
     assert benchmark.p_value(np.array([0, 0, 0]), np.array([1.0, 0.0])) == 1
 
@@ -80,11 +80,11 @@ def test_impossible_positions_fail(benchmark):
         (None, 3.0, "at most", None),
     ],
 )
-def test_targets(benchmark, value, target, side, holds):
+def test_result_holds_on_stated_side_of_target(benchmark, value, target, side, holds):
     assert benchmark.Result("case", value, "×", target, side).holds is holds
 
 
-def test_run_on_a_small_crowd(benchmark, monkeypatch, capsys):
+def test_small_run_reports_all_results(benchmark, monkeypatch, capsys):
     # Times of so short a walk mean nothing; everything else must be there and hold. So few walkers
     # tell a walk only from one that rests much more.
     monkeypatch.setattr(benchmark, "FEW_WALKERS", 20)

@@ -36,7 +36,7 @@ def _number(cell: str) -> float:
     return number(cell, "✗")
 
 
-def test_writes_what_it_names(quick):
+def test_experiment_writes_named_files(quick):
     directory, printed = quick
     assert printed == [str(directory / name) for name in check_in.EXPERIMENT.pieces]
 
@@ -57,7 +57,7 @@ def test_figures_are_drawings(quick, name):
         assert_made_by("experiments.check_in", directory / name)
 
 
-def test_three_printed_cells_are_below_what_an_attack_attains():
+def test_printed_table_has_three_cells_below_lower_bound():
     rows = published("check_in_table2.md")
     assert len(rows) == len(TABLE_2)
     false = [

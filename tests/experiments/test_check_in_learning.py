@@ -47,7 +47,7 @@ def quick(tmp_path_factory):
     return directory, quick_run(learning.main, directory)
 
 
-def test_writes_what_it_names(quick):
+def test_experiment_writes_named_files(quick):
     directory, printed = quick
     assert {Path(name).name for name in printed} == PIECES
     assert {path.name for path in directory.iterdir()} == PIECES
@@ -73,7 +73,7 @@ def test_table_contains_all_learners(quick):
     assert all(float(row["ε"]) > 0 for row in found[1:])
 
 
-def test_quick_does_not_replace_the_full_results(capsys):
+def test_quick_run_keeps_full_results(capsys):
     with pytest.raises(SystemExit) as stop:
         learning.main(["--quick"])
     assert stop.value.code == 2
@@ -110,7 +110,7 @@ def test_network_gradients_are_slopes_of_the_loss():
     assert found.norms() == pytest.approx(true, rel=1e-3)
 
 
-def test_network_is_that_of_torch():
+def test_network_equals_torch_module():
     pytest.importorskip("torch", reason="torch is not installed")
     from torch import nn
 
@@ -167,13 +167,13 @@ def test_network_training_goes_on_after_a_kill(monkeypatch, tmp_path):
     assert list(learning.network_curves(replace(saved, network_seeds=1))) == [1, 2, 4]
 
 
-def test_network_epsilons():
+def test_network_epsilons_equal_guarantees():
     found = learning.network_epsilons(1000)
     # What the learner itself promises, for the sums that it trains on.
     learner = ic.CheckInSGD(
         model=DigitNetwork(), rounds=1000, rate=1e-3, learning_rate=0.1, clip=0.05, sigma=0.86
     )
-    assert found["sums"] == learner.promise((60_000, 28, 28)).epsilon(1 / 60_000)
+    assert found["sums"] == learner.guarantee((60_000, 28, 28)).epsilon(1 / 60_000)
     assert found["sums"] == pytest.approx(0.02796, rel=1e-3)
     assert found["reports"] == pytest.approx(28.171, rel=1e-3)
     assert found["sums"] < found["estimate"] < found["reports"]
@@ -193,7 +193,7 @@ def test_edges_are_of_length_one_and_see_direction():
     assert found[1] @ found[2] < 0.6
 
 
-def test_results_are_kept(monkeypatch, tmp_path):
+def test_results_are_read_again_instead_of_computed(monkeypatch, tmp_path):
     data = made_up()
     plain, *_ = learning.QUICK.settings
     size = replace(learning.QUICK, settings=(plain,), seeds=2, state=tmp_path)
@@ -208,7 +208,7 @@ def test_results_are_kept(monkeypatch, tmp_path):
 def test_settings_never_exceed_target_epsilon():
     for setting in linear.SETTINGS:
         if setting.learner in ("central", "local"):
-            promise = setting.make(0).promise((60_000, 8 * setting.cells**2))
+            promise = setting.make(0).guarantee((60_000, 8 * setting.cells**2))
             assert promise.epsilon(1 / 60_000) <= setting.target
 
 
@@ -216,7 +216,7 @@ def test_settings_never_exceed_target_epsilon():
 def test_check_in_settings_never_exceed_target_epsilon():
     for setting in linear.SETTINGS:
         if setting.learner in ("summed", "check-in"):
-            promise = setting.make(0).promise((60_000, 8 * setting.cells**2))
+            promise = setting.make(0).guarantee((60_000, 8 * setting.cells**2))
             assert 0.9 * setting.target < promise.epsilon(1 / 60_000) <= setting.target
 
 
@@ -240,7 +240,7 @@ def colours(tmp_path):
     return folder, first
 
 
-def test_cifar_is_read(colours):
+def test_cifar_reader_returns_stored_pictures(colours):
     folder, first = colours
     found = cifar(folder)
     assert found.seen.shape == (300, 32, 32)
@@ -266,20 +266,20 @@ def test_cifar_is_learned_from(colours, tmp_path):
     assert "<svg" in pieces["check_in_learning_cifar.svg"](size).render("x")
 
 
-def test_pickles_are_not_read(tmp_path):
+def test_cifar_reader_refuses_pickles(tmp_path):
     (tmp_path / "data_batch_1").write_bytes(b"\x80\x02}q\x01.")
     with pytest.raises(FileUnreadable, match="binary version"):
         learning.experiment(tmp_path)
 
 
 @pytest.mark.parametrize("content", [b"", b"\x00" * 3072, b"\x0a" + b"\x00" * 3072])
-def test_other_files_are_not_read(tmp_path, content):
+def test_cifar_reader_refuses_other_files(tmp_path, content):
     (tmp_path / "data_batch_1.bin").write_bytes(content)
     with pytest.raises(FileUnreadable, match="CIFAR-10"):
         cifar(tmp_path)
 
 
-def test_digits_need_a_place(monkeypatch, tmp_path):
+def test_digits_without_directory_are_refused(monkeypatch, tmp_path):
     monkeypatch.delenv("INCROWD_DATA", raising=False)
     with pytest.raises(FileUnreadable, match="INCROWD_DATA"):
         digits()
@@ -291,7 +291,7 @@ def test_digits_need_a_place(monkeypatch, tmp_path):
 # ---- what is in the documentation
 
 
-def test_documentation_is_that_of_the_settings():
+def test_documentation_lists_settings():
     found = published("check_in_learning.md")
     assert len(found) == len(linear.SETTINGS)
     ordered = sorted(linear.SETTINGS, key=lambda each: list(linear.NAMES).index(each.learner))

@@ -55,7 +55,7 @@ def _number(cell: str) -> float:
     return number(cell, "%")
 
 
-def test_writes_what_it_names(quick):
+def test_experiment_writes_named_files(quick):
     experiment, directory, printed = quick
     assert printed == [str(directory / name) for name in experiment.pieces]
     assert {path.name for path in directory.iterdir()} == set(experiment.pieces)
@@ -104,7 +104,7 @@ def test_published_modes_are_in_order():
         assert _number(row["single, ours"]) <= _number(row["all, ours"])
 
 
-def test_published_gamma_is_the_one_sided_count():
+def test_published_gamma_equals_one_sided_count():
     rows = published("network_gamma.md")
     assert [row["graph"] for row in rows] == [each.title for each in PRINTED.values()]
     for row, printed in zip(rows, PRINTED.values(), strict=True):
@@ -161,7 +161,7 @@ def test_lazy_walks_are_bounded_by_simple_ones():
     assert one.excess == pytest.approx(halves, rel=1e-6)
 
 
-def test_curves_are_kept(tmp_path):
+def test_curves_are_read_again_instead_of_computed(tmp_path):
     case, store = Case("deezer_europe", 0, exact=8), Store(tmp_path, small)
     first = compute(case, store)
     kept = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
@@ -222,7 +222,7 @@ def test_mean_vectors_are_unit_in_two_groups():
     assert heights[200:].min() > 0.98 > 0.9 > heights[:200].mean() > 0.6
 
 
-def test_measured_load_is_that_of_the_protocol():
+def test_measured_load_equals_protocol_load():
     """What the load table counts is what the protocol itself hands in."""
     graph = small("twitch_de")
     protocol = NetworkShuffle(RR(epsilon=1.0), graph=graph, rounds=12)

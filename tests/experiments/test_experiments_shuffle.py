@@ -35,13 +35,13 @@ def _numeric(cell: str) -> bool:
     return re.fullmatch(r"[\d.,]+(e[-+]?\d+)?( [×%])?", cell) is not None
 
 
-def test_writes_what_it_names(quick):
+def test_experiment_writes_named_files(quick):
     directory, printed = quick
     assert printed == [str(directory / name) for name in shuffle.EXPERIMENT.pieces]
     assert {path.name for path in directory.iterdir()} == set(shuffle.EXPERIMENT.pieces)
 
 
-def test_quick_does_not_replace_the_full_results(capsys):
+def test_quick_run_keeps_full_results(capsys):
     with pytest.raises(SystemExit) as stop:
         shuffle.EXPERIMENT.main(["--quick"])
     assert stop.value.code == 2
@@ -49,7 +49,7 @@ def test_quick_does_not_replace_the_full_results(capsys):
 
 
 @pytest.mark.parametrize("name", ["shuffle_variation_ratio.md", "shuffle_profile.svg"])
-def test_the_same_bytes_again(quick, name):
+def test_experiment_repeats_same_bytes(quick, name):
     again = shuffle.EXPERIMENT.pieces[name](shuffle.QUICK).render("experiments.shuffle")
     assert (quick[0] / name).read_text(encoding="utf-8") == again
 
@@ -83,14 +83,14 @@ def test_figures_stand_on_light_and_dark_pages(name):
     assert_light_and_dark(FIGURES / name)
 
 
-def test_variation_ratio_is_the_generic_bound_for_two_categories():
+def test_variation_ratio_equals_generic_bound_for_two_categories():
     law, generic = shuffle.paper_variation_ratio(1.5, 2), Generic(epsilon=1.5).blanket()
     for epsilon in (0.0, 0.2, 1.0):
         ours = functional(generic, 40, epsilon)
         assert functional(law, 40, epsilon).upper == pytest.approx(ours.upper, rel=1e-6)
 
 
-def test_variation_ratio_of_a_small_crowd():
+def test_variation_ratio_of_small_crowd_is_below_lower_bound():
     """By enumeration it is 1.21e−3, and the attack attains 2.39e−3."""
     assert functional(shuffle.paper_variation_ratio(1.0, 3), 8, 0.8).upper == pytest.approx(
         1.21e-3, rel=5e-3
@@ -99,7 +99,7 @@ def test_variation_ratio_of_a_small_crowd():
     assert max(functional(law, 8, 0.8).lower for law in attacks) >= 2.39e-3
 
 
-def test_counterexamples():
+def test_counterexamples_equal_multinomial_sums():
     """Against plain multinomial sums: the ε that is claimed and the δ that is true there."""
     summed = [
         (7.3745, 4.61e-3),
@@ -129,6 +129,6 @@ def test_counterexamples():
         (Laplace(epsilon=1.0), 10_000, 0.0450179),
     ],
 )
-def test_bennett_is_that_of_its_authors(randomizer, n, published):
+def test_bennett_epsilon_equals_published_values(randomizer, n, published):
     """Values from the implementation that accompanies the paper."""
     assert shuffle.bennett_epsilon(randomizer, n) == pytest.approx(published, rel=2e-5)

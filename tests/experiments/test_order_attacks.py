@@ -26,14 +26,14 @@ def haversine(first, second):
 
 
 class TestVoters:
-    def test_nearest_as_by_brute_force(self, rng):
+    def test_nearest_equals_brute_force(self, rng):
         points = rng.random((60, 3))
         found = order_attacks.nearest(points, 7, rng)
         apart = np.linalg.norm(points[:, None] - points[None], axis=2)
         np.fill_diagonal(apart, np.inf)
         assert np.array_equal(found, np.argsort(apart, axis=1)[:, :7])
 
-    def test_nearest_on_the_globe(self, rng):
+    def test_nearest_by_haversine_is_sorted_across_date_line(self, rng):
         places = [(0.0, 179.9), (0.0, -179.9), (0.0, 179.0), (80.0, 0.0), (80.0, 30.0)]
         found = order_attacks.nearest(places, 4, rng, metric="haversine")
         for victim, row in enumerate(found):
@@ -41,7 +41,7 @@ class TestVoters:
             assert apart == sorted(apart)
         assert found[0, 0] == 1
 
-    def test_victim_is_never_asked(self, rng):
+    def test_neighbours_never_contain_victim(self, rng):
         ages = np.repeat([30.0, 31.0], [50, 3])
         same = np.zeros(53)
         for found in (
@@ -53,13 +53,13 @@ class TestVoters:
                 there = row[row >= 0]
                 assert np.unique(there).size == there.size
 
-    def test_fewer_people_than_asked(self, rng):
+    def test_neighbours_of_small_crowd_are_padded(self, rng):
         assert np.array_equal(order_attacks.nearest([1.0, 5.0], 3, rng), [[1, -1, -1], [0, -1, -1]])
         found = order_attacks.most_similar([0.0, 0.5, 9.0], 1, [1, 1, 1], 2, rng)
         assert np.array_equal(found, [[1, -1], [0, -1], [-1, -1]])
 
     @pytest.mark.parametrize("named", [False, True])
-    def test_most_similar_as_by_brute_force(self, rng, named):
+    def test_most_similar_equals_brute_force(self, rng, named):
         places = rng.integers(0, 8, (80, 2)).astype(float)
         known = rng.integers(0, 4, 80) if named else rng.random(80)
         privileged = np.array(list("abcd"))[known] if named else known
@@ -99,24 +99,24 @@ class TestVoters:
 class TestVotes:
     NEIGHBOURS = np.array([[1, 2, 3], [0, 2, -1], [3, 0, 1], [-1, -1, -1]])
 
-    def test_majority_ties_and_nobody(self):
+    def test_vote_breaks_ties_by_nearest_and_marks_empty_rows(self):
         found = order_attacks.vote([[0, 1, 1, 2], [2, 1, 1, 0]], self.NEIGHBOURS, 3)
         # The second person's two neighbours disagree: the nearer one wins.
         assert found.tolist() == [[1, 0, 2, -1], [1, 2, 0, -1]]
 
-    def test_balanced_counts_what_is_unusual(self):
+    def test_balanced_vote_prefers_unusual_values(self):
         reports = np.array([0] * 90 + [1] * 10)
         neighbours = np.tile([0, 1, 95], (100, 1))
         assert set(order_attacks.vote(reports, neighbours, 2)[0]) == {0}
         assert set(order_attacks.vote(reports, neighbours, 2, balanced=True)[0]) == {1}
 
-    def test_vulnerable_from_nine_in_ten_on(self):
+    def test_vulnerable_needs_nine_of_ten_correct_votes(self):
         reports = np.ones((50, 2), int)
         reports[:5, 1], reports[:6, 0] = 0, 0
         found = order_attacks.vulnerable([1, 1], reports, np.array([[1], [0]]), 2)
         assert found.tolist() == [True, False]
 
-    def test_chance_of_a_majority_is_binomial(self, rng):
+    def test_majority_probability_is_binomial(self, rng):
         randomizer = KRR(epsilon=0.3, categories=2)
         values = np.ones(400, int)
         reports = np.stack([randomizer.randomize(values, rng) for _ in range(200)])
@@ -125,7 +125,7 @@ class TestVotes:
         truth = binom.sf(12, 25, 1 / (1 + np.exp(-0.3)))
         assert abs(right - truth) < 5 * np.sqrt(truth * (1 - truth) / 3200)
 
-    def test_neighbours_are_told_until_all_are_shuffled(self, rng):
+    def test_vulnerability_falls_when_all_reports_are_shuffled(self, rng):
         values = np.repeat([0, 1, 2, 3], 100)
         points = values[:, None] * 10 + rng.random((400, 2))
         randomizer = KRR(epsilon=2.0, categories=4)
@@ -150,12 +150,12 @@ def blobs(rng):
 
 
 class TestRegression:
-    def test_gaussian_process_sees_through_the_noise(self, blobs, rng):
+    def test_gaussian_process_recovers_values_from_noise(self, blobs, rng):
         points, values, reports = blobs
         found = order_attacks.gaussian_process_attack(points, reports, 3, rng)
         assert (reports == values).mean() < 0.75 < 0.97 < (found == values).mean()
 
-    def test_inducing_places_come_close_to_the_exact_solution(self, blobs):
+    def test_inducing_places_approximate_exact_solution(self, blobs):
         points, _, reports = blobs
         exact, fewer = (
             order_attacks.gaussian_process(points, reports, 3, np.random.default_rng(1), most=most)
@@ -164,7 +164,7 @@ class TestRegression:
         assert np.abs(exact - fewer).max() < 0.02
         assert np.allclose(exact.sum(axis=1), 1)
 
-    def test_exact_solution_is_the_regression_formula(self, blobs):
+    def test_exact_solution_equals_regression_formula(self, blobs):
         points, _, reports = (each[::10] for each in blobs)
         found = order_attacks.gaussian_process(points, reports, 3, np.random.default_rng(1))
         share = np.bincount(reports, minlength=3) / 60
@@ -182,7 +182,7 @@ class TestRegression:
         found = order_attacks.gaussian_process(np.zeros((5, 2)), np.ones(5, int), 2, rng)
         assert np.allclose(found, [0, 1])
 
-    def test_boosting_sees_through_the_noise(self, blobs):
+    def test_boosting_recovers_values_from_noise(self, blobs):
         pytest.importorskip("sklearn")
         points, values, reports = blobs
         assert (order_attacks.boosting_attack(points, reports, 1) == values).mean() > 0.85
@@ -210,7 +210,7 @@ class TestLearnability:
         with pytest.raises(InvalidParameter, match="one row of 4 shares per person"):
             order_learnability.inverted(predicted, KRR(epsilon=0.5, categories=4))
 
-    def test_truth_is_that_of_the_own_group(self, rng):
+    def test_local_truth_equals_frequencies_in_own_group(self, rng):
         points, values = rng.random((120, 2)), rng.integers(0, 3, 120)
         points[100:] = points[:20]
         found = order_learnability.local_truth(from_points(points, 0.2), values, 3)
@@ -221,7 +221,7 @@ class TestLearnability:
         with pytest.raises(InvalidParameter, match="2 values, but groups of 3 people"):
             order_learnability.local_truth(from_lists([[0, 1], [2]]), [0, 1], 2)
 
-    def test_scale_of_lambda(self):
+    def test_learnability_is_zero_for_truth_and_one_for_uniform(self):
         truth = np.array([[1.0, 0.0], [0.75, 0.25]])
         even = np.full((2, 2), 0.5)
         assert order_learnability.total_variation(even, truth) == pytest.approx(0.375)
@@ -230,7 +230,7 @@ class TestLearnability:
         with pytest.raises(InvalidParameter, match="λ is undefined"):
             order_learnability.learnability(even, even)
 
-    def test_calibrated_distributions_follow_the_place(self, rng):
+    def test_calibrated_distributions_follow_place(self, rng):
         pytest.importorskip("sklearn")
         place = rng.random(6000)
         randomizer = KRR(epsilon=1.5, categories=2)
@@ -252,7 +252,7 @@ class TestLearnability:
         alone = order_learnability.calibrated(rng.random(4), [1, 1, 1, 1], 2, 1)
         assert np.allclose(alone, [0, 1])
 
-    def test_accuracy_on_others(self, blobs, rng):
+    def test_accuracy_on_unseen_people_is_high(self, blobs, rng):
         pytest.importorskip("sklearn")
         points, values, reports = blobs
         order = rng.permutation(600)

@@ -58,7 +58,7 @@ def test_worked_example_is_up_to_date(quick, name):
     )
 
 
-def test_worked_example_is_the_papers():
+def test_worked_example_equals_paper():
     assert order_worked.released() == RELEASED
     assert "as the paper prints" in order_worked.steps_table().text
     last = order_worked.groups_table().rows[-1]
@@ -66,7 +66,7 @@ def test_worked_example_is_the_papers():
 
 
 @pytest.mark.parametrize("quickly", [True, False])
-def test_sensitivities_never_exceed_the_papers(quick, quickly):
+def test_sensitivities_never_exceed_paper_values(quick, quickly):
     found = read_rows((quick[0] if quickly else FIGURES) / "order_gains.md")
     assert found
     for row in found:
@@ -99,7 +99,7 @@ def test_published_alphas_at_equal_lambda():
         assert number(row["α ours"]) < number(row["α the paper’s"])
 
 
-def test_claims_name_the_papers_numbers():
+def test_claims_state_paper_values():
     found = published("order_claims.md")
     for claimed, (times, where) in REDUCTIONS.items():
         assert [row for row in found if row["claim"] == f"{claimed}: {times} times fewer, {where}"]
@@ -117,7 +117,7 @@ class TestReading:
 
 
 class TestPreservation:
-    def test_sensitivity_of_people_in_a_row_is_that_of_the_width(self):
+    def test_sensitivity_of_line_equals_width(self):
         for width in (1, 2, 30, 101):
             assert preservation.sensitivity_of(width, 1) == paper_sensitivity(width)
             assert preservation.sensitivity_of(width, 10) <= paper_sensitivity(width)
@@ -157,7 +157,7 @@ class TestWorlds:
         assert told[0] > 0.8 > 0.2 > told[1]
         assert learned[0] < 0.7 < 0.9 < learned[1]
 
-    def test_labels_of_three_granularities(self):
+    def test_labels_have_three_granularities(self):
         labels = np.arange(8)
         assert crescents.coarse(labels, 4).tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
         assert crescents.coarse(labels, 2).tolist() == [0] * 4 + [1] * 4

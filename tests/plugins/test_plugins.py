@@ -42,7 +42,7 @@ def test_built_in_names_are_found_without_scanning_entry_points(monkeypatch):
 
 
 @pytest.mark.parametrize("registry", [RANDOMIZERS, TASKS], ids=lambda each: each.group)
-def test_plugins_say_what_their_classes_say(registry):
+def test_declarations_match_their_classes(registry):
     for kind, plugin in registry.plugins().items():
         loaded = registry.load(kind)
         assert loaded.__struct_config__.tag == kind
@@ -115,7 +115,7 @@ def test_broken_declaration_is_refused_with_its_package(installed, tmp_path, cas
     sys.modules.pop("broken_crowd", None)
 
 
-def test_class_that_is_missing_is_refused_with_its_place(monkeypatch):
+def test_missing_class_is_refused_with_its_place(monkeypatch):
     broken = RandomizerPlugin(kind="odd", domain="category", target="nowhere_crowd:Odd")
     registry = plugins.Registry("incrowd.none", "randomizer", RandomizerPlugin, ())
     monkeypatch.setattr(registry, "_outside", {"odd": broken})

@@ -228,7 +228,7 @@ class ProtocolContract:
         return found
 
     @pytest.mark.parametrize("execution", ["simulate", "sim"])
-    def test_executions_follow_the_exact_law(self, execution):
+    def test_executions_follow_exact_law(self, execution):
         """Pearson's test, at the level 0.001, accepts the exact law and tells it from others."""
         counts = self.ones(execution)
         assert p_value(counts, law_of_ones(self.VALUES, 1.0)) > 1e-3
@@ -236,7 +236,7 @@ class ProtocolContract:
         assert p_value(counts, law_of_ones(1 - self.VALUES, 1.0)) < 1e-6
 
     @pytest.mark.parametrize("rounds", [1, 3])
-    def test_executions_state_the_same_guarantee_and_cost(self, rounds):
+    def test_executions_state_equal_guarantee_and_cost(self, rounds):
         protocol = self.make(KRR(categories=3, epsilon=1.0), 30, rounds)
         values = np.arange(30) % 3
         one, other = protocol.simulate(values, seed=1), run(protocol, values, seed=1)
@@ -245,7 +245,7 @@ class ProtocolContract:
         assert_as_planned(protocol, one, other)
 
     @pytest.mark.parametrize("randomizer", CONCRETE, ids=lambda randomizer: randomizer.kind)
-    def test_every_randomizer_in_both_executions(self, randomizer):
+    def test_executions_collect_equal_shapes_with_all_randomizers(self, randomizer):
         protocol = self.make(randomizer, 12, rounds=2)
         values = values_for(randomizer, 12)
         one, other = protocol.simulate(values, seed=2), run(protocol, values, seed=2)
@@ -256,13 +256,13 @@ class ProtocolContract:
         assert (first.dtype, first.shape) == (second.dtype, second.shape)
         self.check_price(protocol, other.played)
 
-    def test_expected_error_is_the_error(self):
+    def test_expected_error_equals_simulated_error(self):
         protocol = self.make(KRR(categories=4, epsilon=1.0), 400, rounds=2)
         values = np.arange(400) % 4
         errors = [protocol.simulate(values, seed=seed).result.value - 0.25 for seed in range(200)]
         assert protocol.cost().expected_error == pytest.approx(np.std(errors), rel=0.1)
 
-    def test_rounds_are_fresh(self):
+    def test_rounds_draw_fresh_reports(self):
         protocol = self.make(RR(epsilon=0.1), 200, rounds=3)
         for collected in (
             protocol.collect(np.zeros(200, int), Seeds(1)),
@@ -271,7 +271,7 @@ class ProtocolContract:
             assert len({reports.tobytes() for reports in collected.rounds}) == 3
 
     @pytest.mark.parametrize("execution", ["simulate", "sim"])
-    def test_repeats_exactly(self, execution):
+    def test_execution_repeats_by_seed(self, execution):
         protocol = self.make(KRR(categories=3, epsilon=1.0), 20)
 
         def reports(seed):
@@ -309,10 +309,10 @@ class ProtocolContract:
 
     @bounded
     @given(faults=fault_schedules, seed=st.integers(0, 2**32))
-    def test_counts_each_report_once(self, faults, seed):
+    def test_delivery_under_faults_counts_reports_once(self, faults, seed):
         self.check_delivery(faults, seed)
 
-    def test_everyone_arrives_in_the_end(self):
+    def test_delivery_without_dropout_collects_all_reports(self):
         """Loss, duplicates and crashes alone cost time, not people."""
         faults = Faults(loss=0.4, duplicate=0.4, reorder=0.5, crash=0.2, outages=60.0, downtime=2.0)
         for seed in range(10):
@@ -329,7 +329,7 @@ class ProtocolContract:
                 failures += 1
         assert failures > 0
 
-    def test_bites_on_double_counting(self, monkeypatch):
+    def test_delivery_check_detects_double_counting(self, monkeypatch):
         def take(self, sender, report):
             into = self._rounds[report.round]
             into.ids[f"{sender}#{len(into.ids)}"] = report.id
@@ -339,7 +339,7 @@ class ProtocolContract:
         monkeypatch.setattr(delivery.Intake, "take", take)
         self.mutant_must_fail(duplicate=0.9)
 
-    def test_bites_on_forgetting_after_a_crash(self, monkeypatch):
+    def test_delivery_check_detects_lost_state_after_crash(self, monkeypatch):
         honest = delivery.Intake.resume
 
         def resume(self, state):
@@ -352,7 +352,7 @@ class ProtocolContract:
 
     # What happened decides what is promised.
 
-    def test_a_smaller_crowd_has_its_own_guarantee(self):
+    def test_run_with_dropout_states_guarantee_of_smaller_crowd(self):
         randomizer = KRR(categories=3, epsilon=1.0)
         played = run(
             self.make(randomizer, 60), np.arange(60) % 3, faults=Faults(dropout=0.5), seed=1
@@ -367,7 +367,7 @@ class ProtocolContract:
             assert stated.view == proven.view
             assert stated.epsilon(DELTA) == proven.epsilon(DELTA)
 
-    def test_realised_takes_the_smallest_crowd_and_skips_empty_rounds(self):
+    def test_conditional_on_takes_smallest_crowd_and_skips_empty_rounds(self):
         protocol = self.make(RR(epsilon=1.0), 10, rounds=3)
         collected = protocol.collect(np.zeros(10, int), Seeds(1))
         first, second, third = collected.rounds
@@ -381,11 +381,11 @@ class ProtocolContract:
         )
 
     @pytest.mark.parametrize("faults", [Faults(dropout=1.0), Faults(loss=1.0)])
-    def test_nothing_arrives(self, faults):
+    def test_run_without_reports_fails(self, faults):
         with pytest.raises(ProtocolFailed):
             run(self.make(RR(epsilon=1.0), 5), np.zeros(5, int), faults=faults, seed=1)
 
-    def test_one_person(self):
+    def test_run_of_one_person_guarantees_local_epsilon(self):
         protocol = self.make(RR(epsilon=1.0), 1)
         for execution in (
             protocol.simulate(np.array([1]), seed=1),
@@ -398,7 +398,7 @@ class ProtocolContract:
     # Refusals.
 
     @pytest.mark.parametrize("n", [4, 6])
-    def test_refuses_another_crowd(self, n):
+    def test_run_refuses_wrong_number_of_values(self, n):
         protocol = self.make(RR(epsilon=1.0), 5)
         with pytest.raises(InvalidCrowd, match=f"n = 5 people but got {n}"):
             protocol.simulate(np.zeros(n, int), seed=1)
@@ -408,11 +408,11 @@ class ProtocolContract:
     @pytest.mark.parametrize(
         "execute", [lambda p, v, t: p.simulate(v, task=t), lambda p, v, t: run(p, v, task=t)]
     )
-    def test_refuses_a_task_of_another_domain(self, execute):
+    def test_run_refuses_task_of_another_domain(self, execute):
         with pytest.raises(InvalidParameter, match="laplace"):
             execute(self.make(RR(epsilon=1.0), 3), np.zeros(3), Mean(bounds=(0, 1)))
 
-    def test_raw_values_go_through_the_task(self):
+    def test_run_encodes_raw_values_by_task(self):
         task = Histogram(categories=("yes", "no"), complete=True)
         protocol = self.make(RR(epsilon=30.0), 4)
         column = np.array(["no", "no", "yes", "no"])
@@ -423,7 +423,7 @@ class ProtocolContract:
             assert execution.result.labels == ("yes", "no")
             assert execution.result.value == pytest.approx([0.25, 0.75])
 
-    def test_missing_answers_are_reported_alike_in_both_executions(self):
+    def test_executions_report_missing_answers_alike(self):
         task = Histogram(categories=("yes", "no"))
         protocol = self.make(KRR(categories=3, epsilon=30.0), 4)
         column = np.array(["no", "", "yes", "maybe"])
@@ -434,7 +434,7 @@ class ProtocolContract:
             assert execution.result.labels == ("yes", "no", "no answer")
             assert execution.result.value == pytest.approx([0.25, 0.25, 0.5])
 
-    def test_ternary_is_accounted_for_like_krr_and_runs_alike(self):
+    def test_ternary_guarantee_equals_krr_and_executions_agree(self):
         ternary, krr = Ternary(epsilon=2.0), KRR(categories=3, epsilon=2.0)
         promised = [
             [each.epsilon(DELTA) for each in guarantees(self.make(drawn, 50))]
@@ -451,7 +451,7 @@ class ProtocolContract:
             assert execution.result.labels == ("mean", "no answer")
             assert execution.result.value == pytest.approx([7.5, 0.2])
 
-    def test_generic_accounts_but_does_not_run(self):
+    def test_generic_randomizer_is_accounted_but_not_run(self):
         protocol = self.make(Generic(epsilon=1.0), 50)
         assert 0 < protocol.guarantee().epsilon(DELTA) <= 1
         assert protocol.cost().expected_error is None
@@ -468,11 +468,11 @@ class ProtocolContract:
             ({"n": 3, "rounds": 0}, InvalidParameter),
         ],
     )
-    def test_refuses_parameters(self, wrong, error):
+    def test_protocol_refuses_invalid_parameters(self, wrong, error):
         with pytest.raises(error):
             load(self.kind)(RR(epsilon=1.0), **wrong)
 
-    def test_everyone_is_local(self):
+    def test_guarantee_against_everyone_is_local(self):
         randomizer = Laplace(epsilon=0.7)
         everyone = self.make(randomizer, 100).guarantee("everyone", colluders=99)
         assert everyone.epsilon(DELTA) == pytest.approx(0.7, rel=1e-4)
@@ -482,7 +482,7 @@ class ProtocolContract:
         with pytest.raises(InvalidParameter, match="unknown view"):
             self.make(randomizer, 100).guarantee("nobody")
 
-    def test_states_curator_and_everyone(self):
+    def test_guarantees_begin_with_curator_and_end_with_everyone(self):
         views = [guarantee.view_name for guarantee in guarantees(self.make(RR(epsilon=1.0), 9))]
         assert (views[0], views[-1]) == ("curator", "everyone")
 
@@ -492,7 +492,7 @@ class ProtocolContract:
         protocol = self.make(KRR(categories=n, epsilon=1.0), n, rounds)
         return make_actors(protocol, np.arange(n), Seeds(3))
 
-    def test_malformed_bytes_change_nothing(self):
+    def test_actor_ignores_malformed_bytes(self):
         cast = self.cast()
         for address, make in cast.items():
             actor = make()
@@ -503,12 +503,12 @@ class ProtocolContract:
             assert actor.receive(Message(next(iter(cast)), bytes(1 << 16)), 0.5) == []
             assert actor.state() == before, address
 
-    def test_truncated_and_extended_messages_change_nothing(self):
+    def test_actor_ignores_truncated_and_extended_messages(self):
         seen = taken_by(deliver_cut(self.cast(), self.begins))
         assert seen["device"] == 3 * 2
         assert seen[CURATOR] > 0
 
-    def test_state_survives_a_round_trip(self):
+    def test_resumed_actor_equals_original(self):
         cast = self.cast()
         for make in cast.values():
             actor = make()
@@ -518,7 +518,7 @@ class ProtocolContract:
             assert copy.state() == actor.state()
             assert copy.wake(1800.0) == actor.wake(1800.0)
 
-    def test_retries_repeat_the_same_bytes(self):
+    def test_device_retries_repeat_same_bytes(self):
         actor = self.cast()[device(1)]()
         first = [effect.body for effect in actor.start(self.begins) if hasattr(effect, "body")]
         pauses, now = [], self.begins
@@ -533,7 +533,7 @@ class ProtocolContract:
         assert pauses == sorted(pauses)
         assert pauses[-1] == 60
 
-    def test_a_device_believes_only_answers_to_its_own_reports(self):
+    def test_device_ignores_answers_to_other_reports(self):
         actor = self.cast()[device(1)]()
         sent = [effect for effect in actor.start(self.begins) if hasattr(effect, "body")]
         own = msgspec.msgpack.decode(sent[0].body, type=self.message)
@@ -549,7 +549,7 @@ class ProtocolContract:
         assert actor.receive(Message(sent[0].to, wire.encode(wire.Accepted(0, own.id))), 0.1)
         assert actor.state() != before
 
-    def test_one_person_cannot_spoil_the_answer(self):
+    def test_curator_leaves_out_impossible_report(self):
         """A report that no randomizer draws is left out, and the others are counted."""
         n = 5
         protocol = self.make(KRR(categories=n, epsilon=30.0), n)

@@ -85,7 +85,7 @@ class TestCheckIn(ProtocolContract):
         assert collected.sent == collected.received
         return played
 
-    def test_a_smaller_crowd_has_its_own_guarantee(self):
+    def test_run_with_dropout_states_guarantee_of_smaller_crowd(self):
         randomizer = KRR(categories=3, epsilon=1.0)
         protocol = self.make(randomizer, 60, rate=0.5, rounds=3)
         played = run(protocol, np.arange(60) % 3, faults=Faults(dropout=0.5), seed=1)
@@ -98,7 +98,7 @@ class TestCheckIn(ProtocolContract):
             assert stated.epsilon(DELTA) == proven.epsilon(DELTA)
         assert played.guarantees[0].epsilon(DELTA) > protocol.guarantee().epsilon(DELTA)
 
-    def test_realised_takes_the_smallest_crowd_and_skips_empty_rounds(self):
+    def test_conditional_on_takes_smallest_crowd_and_skips_empty_rounds(self):
         """Here none is skipped: a round of nobody is an outcome of the coins."""
         protocol = self.make(RR(epsilon=1.0), 10, rounds=5, rate=0.5)
         nobody = np.zeros(0, np.int64)
@@ -107,7 +107,7 @@ class TestCheckIn(ProtocolContract):
         happened = protocol.conditional_on(collected)
         assert (happened.crowd, happened.rounds) == (4, 5)
 
-    def test_bites_on_a_curator_that_counts_every_batch(self, monkeypatch):
+    def test_delivery_check_detects_repeated_batches(self, monkeypatch):
         honest = roles.Curator.receive
 
         def receive(self, message, now):

@@ -42,7 +42,7 @@ def test_reports_are_accounted_as_the_protocol():
     assert learner.guarantee_.view == {"curator"}
     assert randomizer.assumption in learner.guarantee_.assumptions
     assert learner.protocol_.guarantee("everyone").epsilon(1e-5) > learner.epsilon(1e-5)
-    assert learner.promise(ROWS.shape).epsilon(1e-5) == learner.epsilon(1e-5)
+    assert learner.guarantee(ROWS.shape).epsilon(1e-5) == learner.epsilon(1e-5)
 
 
 def test_projected_reports_are_accounted_in_the_subspace():
@@ -69,7 +69,7 @@ def test_reports_without_crowd_have_far_larger_epsilon():
 @pytest.mark.parametrize("noise", [{"epsilon0": 2.0}, {"sigma": 1.0}])
 def test_training_stops_within_budget(noise):
     planned = ic.CheckInSGD(**COMMON, **noise)
-    epsilon = planned.promise((800, 4), rounds=11).epsilon(1e-5)
+    epsilon = planned.guarantee((800, 4), rounds=11).epsilon(1e-5)
     learner = ic.CheckInSGD(**COMMON, **noise, budget=(epsilon, 1e-5)).fit(ROWS, LABELS)
     assert learner.rounds_ == 11
     assert learner.epsilon(1e-5) <= epsilon

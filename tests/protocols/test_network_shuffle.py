@@ -222,17 +222,17 @@ class TestNetworkShuffle(ProtocolContract):
     @given(
         faults=fault_schedules, seed=st.integers(0, 2**32), mode=st.sampled_from(["all", "single"])
     )
-    def test_counts_each_report_once(self, faults, seed, mode):
+    def test_delivery_under_faults_counts_reports_once(self, faults, seed, mode):
         self.check_delivery(faults, seed, mode=mode)
 
-    def test_rounds_are_fresh(self):
+    def test_rounds_draw_fresh_reports(self):
         """They are not: the same report walks, whatever the number of rounds."""
         protocol = own_buckets(near_ring(9), rounds=4)
         collected, _ = played(protocol, 1)
         assert len(collected.rounds) == 1
         assert sorted(collected.pooled().tolist()) == list(range(9))
 
-    def test_bites_on_double_counting(self, monkeypatch):
+    def test_delivery_check_detects_double_counting(self, monkeypatch):
         """A device that takes in every copy of a hop, before a curator that counts every copy."""
         honest = Device._take_in
 
@@ -244,7 +244,7 @@ class TestNetworkShuffle(ProtocolContract):
         self.count_every_copy(monkeypatch)
         self.mutant_must_fail(duplicate=0.9)
 
-    def test_bites_on_forgetting_after_a_crash(self, monkeypatch):
+    def test_delivery_check_detects_lost_state_after_crash(self, monkeypatch):
         honest = Device.resume
 
         def resume(self, state):
@@ -276,7 +276,7 @@ class TestNetworkShuffle(ProtocolContract):
         for seed in range(20):
             self.check_delivery(Faults(crash=0.15), seed)
 
-    def test_a_smaller_crowd_has_its_own_guarantee(self):
+    def test_run_with_dropout_states_guarantee_of_smaller_crowd(self):
         protocol = NetworkShuffle(KRR(categories=3, epsilon=1.0), graph=complete(60), rounds=3)
         happened = run(protocol, np.arange(60) % 3, faults=Faults(dropout=0.3), seed=1)
         collected, absent = happened.collected, happened.played.statistics.absent
@@ -286,7 +286,7 @@ class TestNetworkShuffle(ProtocolContract):
         assert happened.guarantees[0].epsilon(DELTA) > protocol.guarantee().epsilon(DELTA)
         assert happened.cost.expected_error > protocol.cost().expected_error
 
-    def test_realised_takes_the_smallest_crowd_and_skips_empty_rounds(self):
+    def test_conditional_on_takes_smallest_crowd_and_skips_empty_rounds(self):
         """It takes the walk that happened instead."""
         protocol = NetworkShuffle(KRR(categories=3, epsilon=1.0), graph=complete(30), rounds=4)
         seeds = Seeds(3)
@@ -305,11 +305,11 @@ class TestNetworkShuffle(ProtocolContract):
     @pytest.mark.parametrize(
         "wrong", [{"rounds": -1}, {"laziness": 1.0}, {"laziness": -0.1}, {"mode": "both"}]
     )
-    def test_refuses_parameters(self, wrong):
+    def test_protocol_refuses_invalid_parameters(self, wrong):
         with pytest.raises(InvalidParameter):
             NetworkShuffle(RR(epsilon=1.0), graph=ring(5), **wrong)
 
-    def test_truncated_and_extended_messages_change_nothing(self):
+    def test_actor_ignores_truncated_and_extended_messages(self):
         """Every message of an honest run, cut short or made longer by a byte."""
         seen = Counter()
 
@@ -332,7 +332,7 @@ class TestNetworkShuffle(ProtocolContract):
         assert seen["Device", False] >= 5
         assert seen["Device", True] == seen["Curator", False] == 5
 
-    def test_retries_repeat_the_same_bytes(self):
+    def test_device_retries_repeat_same_bytes(self):
         """Without any answer: one hop, then an empty hand-in, both again and again."""
         make = self.cast()[device(1)]
         actor, now, sent = make(), 0.0, []
@@ -353,7 +353,7 @@ class TestNetworkShuffle(ProtocolContract):
             assert (np.diff(pauses) >= 0).all()
             assert pauses[-1] == (60 if to == CURATOR else ROUND_SECONDS / 2)
 
-    def test_a_device_believes_only_answers_to_its_own_reports(self):
+    def test_device_ignores_answers_to_other_reports(self):
         actor = self.cast(n=5)[device(1)]()
         (hop,) = [effect for effect in actor.start(0.0) if hasattr(effect, "body")]
         id_ = HOP_OR_PASSED.decode(hop.body).id

@@ -56,7 +56,7 @@ class TestContract(ProtocolContract):
         except IncrowdError as noticed:
             assert "twice" in str(noticed)  # noqa: PT017
 
-    def test_a_smaller_crowd_has_its_own_guarantee(self):
+    def test_run_with_dropout_states_guarantee_of_smaller_crowd(self):
         protocol = self.make(KRR(categories=3, epsilon=1.0), 60)
         played = run(protocol, np.arange(60) % 3, faults=Faults(dropout=0.5), seed=1)
         collected: Any = played.collected
@@ -76,7 +76,7 @@ class TestContract(ProtocolContract):
         assert about[0].alpha <= 1.0
         assert about[0].digest != protocol.grouping.digest
 
-    def test_one_person(self):
+    def test_run_of_one_person_guarantees_local_epsilon(self):
         """Whose order cannot change."""
         protocol = self.make(RR(epsilon=1.0), 1)
         for execution in (
@@ -91,14 +91,14 @@ class TestContract(ProtocolContract):
     @pytest.mark.parametrize(
         ("wrong", "error"), [({"n": -1, "alpha": 1.0}, InvalidCrowd), ({"n": 3}, InvalidParameter)]
     )
-    def test_refuses_parameters(self, wrong, error):
+    def test_protocol_refuses_invalid_parameters(self, wrong, error):
         with pytest.raises(error):
             OrderShuffle(RR(epsilon=1.0), **wrong)
 
     # There is only one round; every message of all kinds of places is cut below.
-    test_rounds_are_fresh = None
-    test_realised_takes_the_smallest_crowd_and_skips_empty_rounds = None
-    test_truncated_and_extended_messages_change_nothing = None
+    test_rounds_draw_fresh_reports = None
+    test_conditional_on_takes_smallest_crowd_and_skips_empty_rounds = None
+    test_actor_ignores_truncated_and_extended_messages = None
 
 
 # The shuffler on its own.

@@ -145,7 +145,7 @@ def test_guarantee_equals_hidden_walk(clip):
         assert ours.view == theirs.view == {"peer"}
     assert learner.guarantee_.profile == walk.guarantee("peer").profile
     assert learner.guarantee_.delta(0.5) == walk.guarantee("peer").delta(0.5) < 1e-3
-    assert learner.promise((PEOPLE, 3)).profile == learner.guarantee_.profile
+    assert learner.guarantee((PEOPLE, 3)).profile == learner.guarantee_.profile
     assert learner.protocol_.cost().bytes_per_person == 40 / PEOPLE * 3 * 8
 
 
@@ -169,7 +169,7 @@ def test_noise_never_below_accounted_noise():
 
 
 def test_budget_is_kept():
-    epsilon = token(sigma=3.0).promise((PEOPLE, 3), rounds=5).epsilon(1e-5)
+    epsilon = token(sigma=3.0).guarantee((PEOPLE, 3), rounds=5).epsilon(1e-5)
     learner = token(sigma=3.0, rounds=7, budget=(epsilon, 1e-5)).fit(ROWS, LABELS)
     assert learner.rounds_ == 5
     assert learner.epsilon(1e-5) <= epsilon

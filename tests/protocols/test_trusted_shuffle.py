@@ -28,7 +28,7 @@ KRR4 = KRR(categories=4, epsilon=1.0)
 class TestTrustedShuffle(ProtocolContract):
     kind = "shuffle"
 
-    def test_bites_on_a_curator_that_counts_every_batch(self, monkeypatch):
+    def test_delivery_check_detects_repeated_batches(self, monkeypatch):
         honest = roles.Curator.receive
 
         def receive(self, message, now):

@@ -19,7 +19,7 @@ def shuffled(eps0: float, n: int = 5000) -> Protocol:
     return protocol
 
 
-def test_every_protocol_can_be_solved_for_its_local_epsilon_and_crowd() -> None:
+def test_unknowns_of_all_protocols_contain_local_epsilon_and_crowd() -> None:
     for kind in PROTOCOLS:
         found = unknowns(load(kind))
         assert (found["eps0"].safe, found["eps0"].whole) == ("max", False)
@@ -40,7 +40,7 @@ def test_every_protocol_can_be_solved_for_its_local_epsilon_and_crowd() -> None:
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.3, 2.0])
-def test_the_largest_local_epsilon(epsilon: float) -> None:
+def test_calibrate_returns_largest_local_epsilon(epsilon: float) -> None:
     goal = Goal(epsilon=epsilon, delta=1e-6)
     value, protocol = calibrate(shuffled, unknowns(SHUFFLE)["eps0"], goal)
     assert protocol.randomizer.epsilon == value
@@ -50,20 +50,20 @@ def test_the_largest_local_epsilon(epsilon: float) -> None:
 
 
 @pytest.mark.parametrize("epsilon", [0.05, 0.9])
-def test_the_least_crowd(epsilon: float) -> None:
+def test_calibrate_returns_smallest_crowd(epsilon: float) -> None:
     goal = Goal(epsilon=epsilon, delta=1e-6)
     value, _ = calibrate(lambda n: shuffled(1.0, int(n)), unknowns(SHUFFLE)["n"], goal)
     assert isinstance(value, int)
     assert goal.reached(shuffled(1.0, value)) <= epsilon < goal.reached(shuffled(1.0, value - 1))
 
 
-def test_a_crowd_that_is_not_needed() -> None:
+def test_calibrate_with_loose_goal_returns_crowd_of_one() -> None:
     goal = Goal(epsilon=1.5, delta=1e-6)
     value, _ = calibrate(lambda n: shuffled(1.0, int(n)), unknowns(SHUFFLE)["n"], goal)
     assert value == 1
 
 
-def test_the_most_rounds() -> None:
+def test_calibrate_returns_most_rounds() -> None:
     def build(rounds: float) -> Protocol:
         protocol: Protocol = LOCAL(Generic(epsilon=0.1), n=10, rounds=int(rounds))
         return protocol
@@ -74,7 +74,7 @@ def test_the_most_rounds() -> None:
     assert goal.reached(build(value)) <= 1 < goal.reached(build(value + 1))
 
 
-def test_a_cap_is_kept() -> None:
+def test_calibrate_never_exceeds_cap() -> None:
     cap = Unknown("eps0", "max", whole=False, cap=0.75)
     value, _ = calibrate(shuffled, cap, Goal(epsilon=5.0, delta=1e-6))
     assert value == 0.75
@@ -82,7 +82,7 @@ def test_a_cap_is_kept() -> None:
     assert value < 0.75
 
 
-def test_a_goal_out_of_reach_says_how_far_it_looked() -> None:
+def test_calibrate_names_searched_range_when_infeasible() -> None:
     unknown = unknowns(SHUFFLE)["n"]
     with pytest.raises(
         BudgetInfeasible, match=r"between 1 and 1\.09.*at n = 1\.09951e\+12 it is 0"
@@ -94,7 +94,7 @@ def test_a_goal_out_of_reach_says_how_far_it_looked() -> None:
         )
 
 
-def test_a_goal_out_of_reach_quotes_the_farthest_of_equals() -> None:
+def test_calibrate_quotes_farthest_of_equal_epsilons_when_infeasible() -> None:
     def build(n: float) -> Protocol:
         protocol: Protocol = LOCAL(Generic(epsilon=1.0 if n > 1 else 2.0), n=int(n))
         return protocol
@@ -103,7 +103,7 @@ def test_a_goal_out_of_reach_quotes_the_farthest_of_equals() -> None:
         calibrate(build, unknowns(LOCAL)["n"], Goal(epsilon=0.5, delta=1e-9))
 
 
-def test_a_parameter_that_changes_nothing_is_said_to() -> None:
+def test_calibrate_refuses_parameter_without_effect() -> None:
     unknown = unknowns(LOCAL)["n"]
     with pytest.raises(BudgetInfeasible, match="n does not matter against curator: epsilon is 1 "):
         calibrate(
@@ -111,24 +111,24 @@ def test_a_parameter_that_changes_nothing_is_said_to() -> None:
         )
 
 
-def test_a_goal_without_end_is_refused() -> None:
+def test_calibrate_refuses_goal_met_by_all_values() -> None:
     with pytest.raises(BudgetInfeasible, match="every rounds up to"):
         calibrate(
             lambda rounds: shuffled(1.0), unknowns(SHUFFLE)["rounds"], Goal(epsilon=2, delta=1e-6)
         )
 
 
-def test_what_stands_in_the_way_of_every_value_is_said() -> None:
+def test_calibrate_raises_error_common_to_all_values() -> None:
     with pytest.raises(InvalidCrowd, match="colluders"):
         calibrate(shuffled, unknowns(SHUFFLE)["eps0"], Goal(epsilon=1, delta=1e-6, colluders=5000))
 
 
-def test_the_delta_of_an_epsilon() -> None:
+def test_calibrate_delta_equals_guarantee_delta() -> None:
     guarantee = shuffled(1.0).guarantee()
     assert calibrate_delta(guarantee, 0.1) == guarantee.delta(0.1) > 0
 
 
-def test_a_delta_that_is_not_needed_or_too_small_to_state() -> None:
+def test_calibrate_delta_is_zero_if_not_needed_and_floored_if_tiny() -> None:
     assert calibrate_delta(LOCAL(Generic(epsilon=1.0), n=9).guarantee(), 2.0) == 0
     crowded = shuffled(1.0, 10**6).guarantee()
     assert 0 < crowded.delta(0.5) < 1e-280
@@ -155,7 +155,7 @@ class Saturating:
 ROUNDS = Unknown("rounds", "min", whole=True, saturates=True)
 
 
-def test_the_fewest_rounds() -> None:
+def test_calibrate_returns_fewest_rounds() -> None:
     def build(rounds: float) -> Any:
         return Saturating(rounds, floor=0.01, slow=7)
 
@@ -166,7 +166,7 @@ def test_the_fewest_rounds() -> None:
 @pytest.mark.parametrize(
     ("slow", "where"), [(7, "from rounds = 1024 to 262144"), (1e9, "1 to 256")]
 )
-def test_a_search_ends_where_more_does_not_help(slow: float, where: str) -> None:
+def test_calibrate_stops_where_more_rounds_do_not_help(slow: float, where: str) -> None:
     tried = []
 
     def build(rounds: float) -> Any:
@@ -178,7 +178,7 @@ def test_a_search_ends_where_more_does_not_help(slow: float, where: str) -> None
     assert max(tried) < 2**20
 
 
-def test_a_smooth_curve_takes_few_trials() -> None:
+def test_calibrate_of_smooth_curve_takes_few_trials() -> None:
     tried = []
 
     def build(eps0: float) -> Protocol:
@@ -189,7 +189,7 @@ def test_a_smooth_curve_takes_few_trials() -> None:
     assert len(tried) < 16
 
 
-def test_a_curve_that_jumps_is_solved_on_the_safe_side() -> None:
+def test_calibrate_of_jumping_curve_returns_safe_side() -> None:
     def build(eps0: float) -> Any:
         return Saturating(1, floor=0.1 if eps0 <= 1.7 else 3.0, slow=0.01)
 
@@ -197,7 +197,7 @@ def test_a_curve_that_jumps_is_solved_on_the_safe_side() -> None:
     assert 1.7 * (1 - 2e-6) <= value <= 1.7
 
 
-def test_goals_that_are_no_promise() -> None:
+def test_goal_rejects_invalid_epsilon_and_delta() -> None:
     with pytest.raises(InvalidEpsilon):
         Goal(epsilon=0, delta=1e-6)
     with pytest.raises(InvalidDelta):

@@ -38,7 +38,7 @@ def write(tmp_path: Path) -> Write:
     return make
 
 
-def test_a_survey_is_read_and_its_epsilon_solved(write: Write) -> None:
+def test_load_solves_missing_epsilon(write: Write) -> None:
     loaded = survey.load(write())
     assert loaded.only.solved
     assert isinstance(loaded.randomizer, KRR)
@@ -49,24 +49,24 @@ def test_a_survey_is_read_and_its_epsilon_solved(write: Write) -> None:
     np.testing.assert_allclose(loaded.truth, [2 / 3, 1 / 3, 0])
 
 
-def test_a_given_epsilon_is_kept(write: Write) -> None:
+def test_load_keeps_given_epsilon(write: Write) -> None:
     loaded = survey.load(write(randomizer='kind = "krr"\nepsilon = 0.5'))
     assert (loaded.only.solved, loaded.randomizer) == (False, KRR(categories=3, epsilon=0.5))
 
 
-def test_the_cap_on_the_local_epsilon_binds(write: Write) -> None:
+def test_load_never_exceeds_local_epsilon_cap(write: Write) -> None:
     loaded = survey.load(write(budget=TABLES["budget"] + "\nlocal_epsilon = 0.25"))
     assert loaded.randomizer.epsilon == 0.25
 
 
-def test_the_view_of_the_budget_decides(write: Write) -> None:
+def test_load_solves_for_view_of_budget(write: Write) -> None:
     curator = survey.load(write())
     everyone = survey.load(write(budget=TABLES["budget"] + '\nview = "everyone"'))
     assert everyone.randomizer.epsilon < curator.randomizer.epsilon
     assert everyone.protocol.guarantee("everyone").epsilon(1e-6) <= 1
 
 
-def test_randomizers_by_default(write: Write) -> None:
+def test_load_without_randomizer_takes_default_of_task(write: Write) -> None:
     assert isinstance(survey.load(write(randomizer=None)).randomizer, KRR)
     assert isinstance(survey.load(write(task=MEAN, randomizer=None)).randomizer, Ternary)
     complete = survey.load(write(task=f"{MEAN}\ncomplete = true", randomizer=None))
@@ -80,7 +80,7 @@ def test_randomizers_by_default(write: Write) -> None:
 CHECK_IN = 'kind = "check-in"\nrate = 0.5\nrounds = '
 
 
-def test_the_budget_pays_for_rounds(write: Write) -> None:
+def test_load_with_budget_rounds_takes_most_rounds(write: Write) -> None:
     given = 'kind = "krr"\nepsilon = 1.0'
     loaded = survey.load(write(protocol=CHECK_IN + '"budget"', randomizer=given))
     rounds = loaded.protocol.rounds
@@ -91,14 +91,14 @@ def test_the_budget_pays_for_rounds(write: Write) -> None:
         survey.load(write(protocol=f"{CHECK_IN}{rounds + 1}", randomizer=given))
 
 
-def test_budget_that_no_epsilon0_meets_is_refused_with_the_file(write: Write) -> None:
+def test_load_names_file_when_no_epsilon0_meets_budget(write: Write) -> None:
     path = write(budget='epsilon = 1e-13\ndelta = 1e-30\nview = "everyone"', randomizer=None)
     with pytest.raises(errors.BudgetInfeasible) as caught:
         survey.load(path)
     assert str(caught.value).startswith(f"{path}: budget: no eps0 between")
 
 
-def test_a_budget_that_pays_for_no_round_is_refused(write: Write) -> None:
+def test_load_refuses_budget_that_pays_for_no_round(write: Write) -> None:
     poor = {"budget": "epsilon = 0.001\ndelta = 1e-12", "randomizer": "epsilon = 2.0"}
     with pytest.raises(errors.BudgetInfeasible, match="no rounds between 1 and"):
         survey.load(write(protocol=CHECK_IN + '"budget"', **poor))
@@ -112,13 +112,13 @@ def test_a_budget_that_pays_for_no_round_is_refused(write: Write) -> None:
         ('kind = "shuffle"\nadaptive = "budget"', "protocol.adaptive: only one of rounds can be"),
     ],
 )
-def test_the_budget_can_choose_one_thing_only(write: Write, protocol: str, said: str) -> None:
+def test_load_refuses_two_unknowns_of_budget(write: Write, protocol: str, said: str) -> None:
     with pytest.raises(errors.InvalidConfig) as caught:
         survey.load(write(protocol=protocol, randomizer=None))
     assert said in str(caught.value)
 
 
-def test_everyone_may_have_a_rate_of_their_own(write: Write, tmp_path: Path) -> None:
+def test_load_reads_individual_rates_and_refuses_invalid_ones(write: Write, tmp_path: Path) -> None:
     (tmp_path / "rates.txt").write_text("0.25\n" * 45 + "0.5\n" * 45)
     loaded = survey.load(write(protocol='kind = "check-in"\nrates = "rates.txt"'))
     assert loaded.protocol.rates == (0.25,) * 45 + (0.5,) * 45
@@ -132,7 +132,7 @@ def test_everyone_may_have_a_rate_of_their_own(write: Write, tmp_path: Path) -> 
             survey.load(write(protocol='kind = "check-in"\nrates = "rates.txt"'))
 
 
-def test_rounds_and_questions(write: Write) -> None:
+def test_load_reads_rounds_and_question(write: Write) -> None:
     loaded = survey.load(
         write(
             task=TABLES["task"] + '\nquestion = "How?"',
@@ -145,7 +145,7 @@ def test_rounds_and_questions(write: Write) -> None:
     assert survey.load(write()).question.text == "What is the histogram of mode?"
 
 
-def test_both_executions_answer(write: Write) -> None:
+def test_run_in_both_modes_is_repeatable_and_accurate(write: Write) -> None:
     loaded = survey.load(write(randomizer='kind = "krr"\nepsilon = 1.0'))
     for mode in ("simulate", "actors"):
         first, again = (loaded.run(mode, seed=5) for _ in range(2))  # type: ignore[arg-type]
@@ -161,9 +161,7 @@ def walked(tmp_path: Path, people: int, more: str) -> str:
     return f'kind = "network-shuffle"\ngraph = "graphs/friends.npz"\n{more}'
 
 
-def test_files_are_found_from_the_survey_and_open_rounds_are_planned(
-    write: Write, tmp_path: Path
-) -> None:
+def test_load_resolves_graph_path_and_plans_auto_rounds(write: Write, tmp_path: Path) -> None:
     path = write(protocol=walked(tmp_path, 90, 'rounds = "auto"\nlaziness = 0.1'))
     loaded = survey.load(path)
     assert loaded.only.solved
@@ -176,7 +174,7 @@ def test_files_are_found_from_the_survey_and_open_rounds_are_planned(
     assert values_of(loaded.protocol.run_diagnostics(run.collected, 1e-6))["load"]["mean"] == 1
 
 
-def test_a_graph_of_other_people(write: Write, tmp_path: Path) -> None:
+def test_load_refuses_graph_of_other_size(write: Write, tmp_path: Path) -> None:
     path = write(protocol=walked(tmp_path, 91, "rounds = 3"))
     with pytest.raises(errors.InvalidCrowd) as caught:
         survey.load(path)
@@ -184,7 +182,7 @@ def test_a_graph_of_other_people(write: Write, tmp_path: Path) -> None:
     assert "friends.npz has 91 people, but n = 90" in str(caught.value)
 
 
-def test_faults_need_actors(write: Write) -> None:
+def test_run_refuses_faults_without_actors(write: Write) -> None:
     from incrowd.sim import Faults
 
     loaded = survey.load(write(randomizer='kind = "krr"\nepsilon = 1.0'))
@@ -192,7 +190,7 @@ def test_faults_need_actors(write: Write) -> None:
         loaded.run(faults=Faults(loss=0.5))
 
 
-def test_a_failed_run_names_the_faults(write: Write) -> None:
+def test_failed_run_names_faults(write: Write) -> None:
     from incrowd.sim import Faults
 
     loaded = survey.load(write(randomizer='kind = "krr"\nepsilon = 1.0'))
@@ -200,13 +198,13 @@ def test_a_failed_run_names_the_faults(write: Write) -> None:
         loaded.run("actors", faults=Faults(dropout=1), seed=1)
 
 
-def test_blank_lines_at_the_end_are_nobody(write: Write, tmp_path: Path) -> None:
+def test_load_ignores_trailing_blank_lines(write: Write, tmp_path: Path) -> None:
     path = write(randomizer='kind = "krr"\nepsilon = 0.5')
     (tmp_path / "people.csv").write_text("mode\nbus\ncar\n\n\n")
     assert survey.load(path).values.tolist() == ["bus", "car"]
 
 
-def test_compressed_data_and_spreadsheet_signatures(write: Write, tmp_path: Path) -> None:
+def test_load_reads_compressed_data_with_byte_order_mark(write: Write, tmp_path: Path) -> None:
     with gzip.open(tmp_path / "people.csv.gz", "wt", encoding="utf-8-sig") as stream:
         stream.write('mode , minutes\r\n"bus", 3\r\ncar,4\r\n\r\n')
     task = TABLES["task"].replace("people.csv", "people.csv.gz")
@@ -288,7 +286,7 @@ CONFIG = [
 
 
 @pytest.mark.parametrize(("tables", "said"), CONFIG)
-def test_what_does_not_describe_a_survey(
+def test_load_names_wrong_key_of_survey(
     write: Write, tables: dict[str, str | None], said: str
 ) -> None:
     path = write(**tables)
@@ -299,7 +297,7 @@ def test_what_does_not_describe_a_survey(
     assert "\n" not in str(caught.value)
 
 
-def test_a_table_that_is_none(tmp_path: Path) -> None:
+def test_load_refuses_task_that_is_no_table(tmp_path: Path) -> None:
     path = tmp_path / "survey.toml"
     path.write_text("task = 3")
     with pytest.raises(errors.InvalidConfig, match="task: expected a table"):
@@ -347,7 +345,7 @@ KINDS = [
 
 
 @pytest.mark.parametrize(("tables", "kind", "said"), KINDS)
-def test_a_wrong_value_keeps_its_own_kind(
+def test_load_keeps_error_class_of_wrong_value(
     write: Write, tables: dict[str, str], kind: type[errors.IncrowdError], said: str
 ) -> None:
     path = write(**tables)
@@ -367,7 +365,7 @@ MALFORMED = [
 
 
 @pytest.mark.parametrize(("text", "said"), MALFORMED)
-def test_what_is_no_toml(tmp_path: Path, text: bytes, said: str) -> None:
+def test_load_names_place_of_malformed_toml(tmp_path: Path, text: bytes, said: str) -> None:
     path = tmp_path / "survey.toml"
     path.write_bytes(text)
     with pytest.raises(errors.MalformedConfig) as caught:
@@ -391,7 +389,7 @@ DATA = [
 
 
 @pytest.mark.parametrize(("text", "kind", "said"), DATA)
-def test_bad_data(
+def test_load_names_problem_of_invalid_data(
     write: Write, tmp_path: Path, text: bytes, kind: type[errors.IncrowdError], said: str
 ) -> None:
     path = write()
@@ -402,7 +400,7 @@ def test_bad_data(
     assert said in str(caught.value)
 
 
-def test_load_when_rows_have_no_category_counts_them(write: Write, tmp_path: Path) -> None:
+def test_load_counts_rows_without_category(write: Write, tmp_path: Path) -> None:
     path = write()
     (tmp_path / "people.csv").write_bytes(b'mode\nbus\n\n""\nboat\n' + b"car\n" * 60)
     loaded = survey.load(path)
@@ -410,7 +408,7 @@ def test_load_when_rows_have_no_category_counts_them(write: Write, tmp_path: Pat
     np.testing.assert_allclose(loaded.truth, [1 / 64, 60 / 64, 3 / 64])
 
 
-def test_damaged_archives(write: Write, tmp_path: Path) -> None:
+def test_load_refuses_damaged_archive(write: Write, tmp_path: Path) -> None:
     task = TABLES["task"].replace("people.csv", "people.csv.gz")
     path = write(task=task)
     whole = gzip.compress(PEOPLE.encode())
@@ -420,7 +418,7 @@ def test_damaged_archives(write: Write, tmp_path: Path) -> None:
             survey.load(path)
 
 
-def test_the_examples_keep_their_budgets() -> None:
+def test_example_surveys_meet_their_budgets() -> None:
     for name in ("commute", "friends", "live", "minutes", "rare_condition"):
         loaded = survey.load(ROOT / "examples" / f"{name}.toml")
         run = loaded.run(seed=1)
@@ -429,9 +427,7 @@ def test_the_examples_keep_their_budgets() -> None:
         assert np.all(np.abs(run.result.value - truth) < 5 * run.result.standard_error)
 
 
-def test_the_example_data_are_what_the_script_makes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_example_data_equal_script_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import runpy
 
     script = runpy.run_path(str(ROOT / "examples" / "make_data.py"))

@@ -41,7 +41,7 @@ def walking(graph: str, more: str = "") -> str:
     return f'kind = "network-shuffle"\ngraph = "{graph}"\nrounds = 6\n{more}'
 
 
-def test_the_first_rows(write: Write) -> None:
+def test_subset_without_graph_takes_first_rows(write: Write) -> None:
     path = write('kind = "shuffle"')
     everyone, few = survey.load(path), survey.load(path, people=20)
     assert rows(few) == list(range(20))
@@ -52,7 +52,7 @@ def test_the_first_rows(write: Write) -> None:
     assert rows(survey.load(path, people=PEOPLE)) == rows(everyone)
 
 
-def test_a_family_is_as_large_as_the_crowd(write: Write) -> None:
+def test_graph_family_has_size_of_subset(write: Write) -> None:
     path = write(walking("regular:8"))
     for people in (None, 20):
         loaded = survey.load(path, people=people)
@@ -63,13 +63,13 @@ def test_a_family_is_as_large_as_the_crowd(write: Write) -> None:
         assert loaded.met_by(loaded.run(seed=1))
 
 
-def test_a_file_whose_name_is_like_a_family(write: Write, tmp_path: Path) -> None:
+def test_graph_file_named_like_family_is_read(write: Write, tmp_path: Path) -> None:
     graphs.save(graphs.ring(PEOPLE), tmp_path / "complete.npz")
     loaded = survey.load(write(walking("complete.npz", "laziness = 0.5")))
     assert loaded.protocol.graph == graphs.ring(PEOPLE)
 
 
-def test_people_of_a_graph_keep_their_rows(write: Write, tmp_path: Path) -> None:
+def test_subset_of_graph_keeps_rows_of_connected_part(write: Write, tmp_path: Path) -> None:
     graph = graphs.barabasi_albert(PEOPLE, 6, np.random.default_rng(3))
     graphs.save(graph, tmp_path / "friends.npz")
     path = write(walking("friends.npz"))
@@ -81,7 +81,7 @@ def test_people_of_a_graph_keep_their_rows(write: Write, tmp_path: Path) -> None
     assert survey.load(path, people=PEOPLE).protocol.graph == graph
 
 
-def test_random_peers_are_drawn_for_those_who_are_left(write: Write, tmp_path: Path) -> None:
+def test_random_peers_are_drawn_for_subset(write: Write, tmp_path: Path) -> None:
     graph = graphs.ring(PEOPLE)
     graphs.save(graph, tmp_path / "friends.npz")
     few = survey.load(write(walking("friends.npz", "peers = 3")), people=30)
@@ -89,7 +89,7 @@ def test_random_peers_are_drawn_for_those_who_are_left(write: Write, tmp_path: P
     assert few.protocol.graph == graphs.with_random_peers(line, 3, 0)
 
 
-def test_more_people_than_there_are(write: Write, tmp_path: Path) -> None:
+def test_subset_refuses_more_people_than_rows(write: Write, tmp_path: Path) -> None:
     path = write('kind = "shuffle"')
     with pytest.raises(errors.InvalidCrowd, match="there are no 61 people: the data have 60 rows"):
         survey.load(path, people=61)
@@ -100,14 +100,14 @@ def test_more_people_than_there_are(write: Write, tmp_path: Path) -> None:
         survey.load(write(walking("friends.npz")), people=20)
 
 
-def test_a_graph_that_falls_apart(write: Write, tmp_path: Path) -> None:
+def test_subset_refuses_disconnected_graph(write: Write, tmp_path: Path) -> None:
     u, v = graphs.complete(10).edges()
     graphs.save(graphs.from_edges(u, v, PEOPLE), tmp_path / "friends.npz")
     with pytest.raises(errors.GraphInvalid, match=r"friends.npz: no 20 people .* only 10 can be"):
         survey.load(write(walking("friends.npz")), people=20)
 
 
-def test_live_options(write: Write) -> None:
+def test_load_reads_live_options(write: Write) -> None:
     assert survey.load(write('kind = "shuffle"')).live == LiveOptions()
     stated = survey.load(
         write('kind = "shuffle"', '[live]\ncover = true\ntransport = "direct"\nround_seconds = 2')
@@ -116,7 +116,9 @@ def test_live_options(write: Write) -> None:
     assert stated.question.column == "row"
 
 
-def test_a_live_run_gets_the_survey(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_live_receives_protocol_values_and_options(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: dict[str, Any] = {}
 
     def run_live(protocol: Any, values: Any, task: Any, **more: Any) -> str:
@@ -136,7 +138,7 @@ def test_a_live_run_gets_the_survey(write: Write, monkeypatch: pytest.MonkeyPatc
         loaded.run_live(LiveOptions(min_crowd=61))
 
 
-def test_without_the_packages_of_live_runs(write: Write) -> None:
+def test_run_live_without_cryptography_names_extra(write: Write) -> None:
     program = (
         "import sys; sys.modules['cryptography'] = None\n"
         "from incrowd import errors, survey\n"

@@ -119,10 +119,10 @@ def test_average_is_of_all_iterates_and_prefers_late_ones():
 
 def test_promise_reads_no_data():
     learner = central()
-    promise = learner.promise((600, 4))
+    promise = learner.guarantee((600, 4))
     learner.fit(ROWS, LABELS)
     assert learner.epsilon(1e-5) == promise.epsilon(1e-5)
-    assert learner.promise((600, 4), rounds=1).epsilon(1e-5) < promise.epsilon(1e-5)
+    assert learner.guarantee((600, 4), rounds=1).epsilon(1e-5) < promise.epsilon(1e-5)
 
 
 def test_guarantee_ignores_settings_changed_after_training():
@@ -139,11 +139,11 @@ def test_plain_sgd_epsilon_is_infinite_and_guarantee_refused():
 
 
 def test_budget_stops_training_in_time():
-    epsilon = central().promise((600, 4), rounds=23).epsilon(1e-5)
+    epsilon = central().guarantee((600, 4), rounds=23).epsilon(1e-5)
     learner = central(budget=(epsilon, 1e-5)).fit(ROWS, LABELS)
     assert learner.rounds_ == 23
     assert learner.epsilon(1e-5) <= epsilon
-    assert learner.promise((600, 4), rounds=24).epsilon(1e-5) > epsilon
+    assert learner.guarantee((600, 4), rounds=24).epsilon(1e-5) > epsilon
     with pytest.raises(BudgetInfeasible, match="met by 23 rounds, and 23 were held"):
         learner.partial_fit(ROWS, LABELS)
     assert learner.rounds_ == 23
@@ -166,7 +166,7 @@ def test_rounds_without_people_are_accounted():
     assert [each.participants for each in silent.history_] == [0] * 20
     assert not silent.parameters_.any()
     assert silent.rounds_ == 20
-    assert silent.guarantee_.delta(0.0) > LocalSGD(**few, clip=1.0, epsilon0=1.0).promise(
+    assert silent.guarantee_.delta(0.0) > LocalSGD(**few, clip=1.0, epsilon0=1.0).guarantee(
         (600, 4), rounds=19
     ).delta(0.0)
     noisy = CentralSGD(**few, clip=1.0, sigma=1.0).fit(ROWS, LABELS)
@@ -194,7 +194,7 @@ def test_training_that_ends_by_what_it_came_to_is_charged_as_planned():
     with pytest.raises(NotANumber, match="round 4: a parameter"):
         learner.fit(ROWS, LABELS)
     assert learner.rounds_ == 5
-    assert learner.epsilon(1e-5) == learner.promise((600, 4)).epsilon(1e-5)
+    assert learner.epsilon(1e-5) == learner.guarantee((600, 4)).epsilon(1e-5)
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_gradients_beyond_all_numbers_count_as_zero(learner):
         learner.fit(rows, LABELS)
     assert [each.not_finite for each in learner.history_] == [0, 1, 1, 1, 1]
     assert np.isfinite(learner.parameters_).all()
-    assert learner.epsilon(1e-5) == learner.promise((600, 4)).epsilon(1e-5)
+    assert learner.epsilon(1e-5) == learner.guarantee((600, 4)).epsilon(1e-5)
 
 
 def test_without_puts_zero_for_gradients():
@@ -289,9 +289,9 @@ def test_settings_are_read_and_changed_by_name():
         (lambda: central().fit([[1.0], [1.0, 2.0]], [0, 1]), InvalidParameter, "must be numbers"),
         (lambda: central().predict(ROWS), ProtocolFailed, "CentralSGD is not trained yet"),
         (lambda: central().epsilon(1e-5), ProtocolFailed, "not trained yet: call fit"),
-        (lambda: central().promise((9, 4), 2.9), InvalidParameter, "rounds must be a whole"),
-        (lambda: central().promise((9, 4), True), InvalidParameter, "rounds must be a whole"),
-        (lambda: central().promise((9, 4), 0), InvalidParameter, "rounds must be a whole"),
+        (lambda: central().guarantee((9, 4), 2.9), InvalidParameter, "rounds must be a whole"),
+        (lambda: central().guarantee((9, 4), True), InvalidParameter, "rounds must be a whole"),
+        (lambda: central().guarantee((9, 4), 0), InvalidParameter, "rounds must be a whole"),
         (lambda: central(sigma=1e200), InvalidParameter, "sigma must be at most"),
         (lambda: central(model=Ridge()).fit(ROWS, LABELS * np.nan), NotANumber, "must be finite"),
         (
@@ -299,7 +299,7 @@ def test_settings_are_read_and_changed_by_name():
             InvalidParameter,
             "training began with data = ",
         ),
-        (lambda: central().promise((0, 4)), InvalidParameter, "n must be a whole number of"),
+        (lambda: central().guarantee((0, 4)), InvalidParameter, "n must be a whole number of"),
         (
             lambda: central().partial_fit(ROWS, LABELS).partial_fit(ROWS[:9], LABELS[:9]),
             InvalidParameter,

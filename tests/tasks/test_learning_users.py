@@ -63,7 +63,7 @@ def test_check_in_takes_people_with_several_records_and_no_single_person():
     for noise in ({"sigma": 0.5}, {"epsilon0": 8.0}):
         learner = ic.CheckInSGD(**chosen, **noise).fit(ROWS, LABELS)
         assert learner.score(FLAT, ANSWERS) > 0.85
-        assert learner.promise((90, 3)).profile == learner.guarantee_.profile
+        assert learner.guarantee((90, 3)).profile == learner.guarantee_.profile
         with pytest.raises(InvalidParameter, match="not accounted for with one person each round"):
             ic.CheckInSGD(**{**chosen, "rate": "one"}, **noise)
 
@@ -154,7 +154,7 @@ def test_curator_drawing_one_person_attains_its_bound(n, sigma, epsilon):
 
 def test_curator_drawing_one_person_composes_step_by_step():
     """A token whose steps were all seen, by somebody who is none of the people."""
-    found = LEARNERS["central"](sigma=2.0, rounds=50).promise((90, 3))
+    found = LEARNERS["central"](sigma=2.0, rounds=50).guarantee((90, 3))
     seen = RepeatedProfile(SampledProfile(GaussianProfile(2 / 2.0), 1 / 90), 50)
     assert found.delta(0.3) == pytest.approx(seen.delta(0.3), rel=1e-6)
     assert found.view == {"analyst"}
@@ -162,7 +162,7 @@ def test_curator_drawing_one_person_composes_step_by_step():
         model=Logistic(), rounds=50, learning_rate=0.5, clip=1.0, sigma=2.0, seed=4
     )  # fmt: skip
     # A participant has one fewer to hide among.
-    assert found.delta(0.3) < walk.promise((90, 3)).delta(0.3) < 1.1 * found.delta(0.3)
+    assert found.delta(0.3) < walk.guarantee((90, 3)).delta(0.3) < 1.1 * found.delta(0.3)
 
 
 def test_crowd_expects_one_person_when_one_is_drawn():
@@ -172,17 +172,17 @@ def test_crowd_expects_one_person_when_one_is_drawn():
 
 
 def test_local_noise_with_a_cap_composes_that_many_noises():
-    promise = LEARNERS["local"](sigma=26.72, cap=10, rounds=20_000).promise((2000, 3))
+    promise = LEARNERS["local"](sigma=26.72, cap=10, rounds=20_000).guarantee((2000, 3))
     assert promise.epsilon(1e-6) == pytest.approx(1, abs=1e-3)
     exact = GaussianProfile(2 * math.sqrt(10) / 26.72)
     assert promise.delta(1.0) == pytest.approx(exact.delta(1.0), rel=1e-9)
-    few = LEARNERS["local"](sigma=26.72, cap=10, rounds=4).promise((2000, 3))
+    few = LEARNERS["local"](sigma=26.72, cap=10, rounds=4).guarantee((2000, 3))
     assert few.delta(0.1) == pytest.approx(GaussianProfile(4 / 26.72).delta(0.1), rel=1e-9)
 
 
 def test_local_noise_without_a_cap_is_the_mean_over_the_number_of_contributions():
     n, rounds, sigma, epsilon = 40, 120, 10.0, 1.0
-    promise = LEARNERS["local"](sigma=sigma, rounds=rounds).promise((n, 3))
+    promise = LEARNERS["local"](sigma=sigma, rounds=rounds).guarantee((n, 3))
     exact = sum(
         binom.pmf(k, rounds, 1 / n) * GaussianProfile(2 * math.sqrt(k) / sigma).delta(epsilon)
         for k in range(1, 40)

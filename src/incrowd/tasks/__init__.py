@@ -48,7 +48,6 @@ def natural_task(randomizer: Randomizer) -> Task:
         if randomizer.domain == "vector":
             return Vector(dimension=described.dimension)
     except AttributeError as missing:
-        raise InvalidParameter(
-            f"{randomizer.kind} does not say what its values are: pass a task"
-        ) from missing
+        problem = "does not say what its values are: pass a task"
+        raise InvalidParameter(f"{randomizer.kind} {problem}") from missing
     return Mean(bounds=(0.0, 1.0), complete=not randomizer.reports_missing)

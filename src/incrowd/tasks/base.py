@@ -18,13 +18,12 @@ from typing import Any, ClassVar, Literal, Self
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-from incrowd.blocks import HEAD, Fact, Figure, Section, Text
+from incrowd.blocks import HEAD, Block, Fact, Figure, Section, Text
 from incrowd.errors import EmptyData, InvalidParameter, ProtocolFailed
 from incrowd.randomizers.base import Domain, Estimate, FloatArray, Randomizer, Reports
 from incrowd.randomizers.registry import drawable_kinds
-from incrowd.tasks.raw import NO_ANSWER, ColumnDomain, Gaps, blank
+from incrowd.tasks.raw import NO_ANSWER, Array, ColumnDomain, Gaps, blank
 
 PlaceKind = Literal["points", "groups", "people"]
 """Place of a person: coordinates, names of groups, or only the person."""
@@ -102,10 +101,9 @@ class Collected:
     def pooled(self) -> Reports:
         """Concatenate the reports of all rounds; refuse when there is none."""
         if self.received == 0:
-            raise ProtocolFailed(
-                f"none of the {self.sent} reports arrived, so there is nothing to estimate: "
-                "lower the faults or give people more time"
-            )
+            remedy = "lower the faults or give people more time"
+            problem = f"none of the {self.sent} reports arrived, so there is nothing to estimate"
+            raise ProtocolFailed(f"{problem}: {remedy}")
         return self.rounds[0] if len(self.rounds) == 1 else np.concatenate(self.rounds)
 
     def estimate(self, randomizer: Randomizer) -> Estimate:
@@ -176,67 +174,53 @@ class Answer:
         """Estimates and limits as plain data, row by row, beside the truth."""
         rows = zip(self.labels, self.value, self.standard_error, strict=True)
         limits = {"low": self.low.tolist(), "high": self.high.tolist()}
-        return {
-            "result": [
-                {"label": label, "estimate": float(value), "standard_error": float(error)}
-                for label, value, error in rows
-            ],
-            "interval": {"confidence": self.confidence, **limits},
-            "truth": None if truth is None else truth.tolist(),
-        }
+        result = [
+            {"label": label, "estimate": float(value), "standard_error": float(error)}
+            for label, value, error in rows
+        ]
+        interval = {"confidence": self.confidence, **limits}
+        shown = None if truth is None else truth.tolist()
+        return {"result": result, "interval": interval, "truth": shown}
 
     def sections(self, context: AnswerContext) -> tuple[Section, ...]:
         """Parts of a report: the precision, and the estimates with their limits."""
-        shown = (Text(self._prose(context)), Text(self.missing), self._figure(context))
-        return (
-            Section(HEAD, "", 0, (self._precision(context),)),
-            Section("answer", "The answer", 10, shown),
-        )
+        head = Section(HEAD, "", 0, (self._precision(context),))
+        return head, Section("answer", "The answer", 10, self._shown(context))
+
+    def _shown(self, context: AnswerContext) -> tuple[Block, ...]:
+        return Text(self._prose(context)), Text(self.missing), self._figure(context)
 
     def _precision(self, context: AnswerContext) -> Fact:
         error = self.largest_error(shares=context.shares)
         luck = " and the luck of who was in" if context.collected.sampled else " alone"
+        error, unit = (100 * error, "± points") if context.shares else (error, "±")
         note = f"one standard error, from the noise{luck}"
-        if context.shares:
-            return Fact("typical_error", 100 * error, unit="± points", note=note)
-        return Fact("typical_error", error, unit="±", note=note)
+        return Fact("typical_error", error, unit=unit, note=note)
 
     def _prose(self, context: AnswerContext) -> str:
-        told = (
-            "Each person’s report is noisy on purpose; over many people the noise averages out, "
-            "and what it adds is removed."
-        )
+        told = "Each person’s report is noisy on purpose; over many people the noise averages out, "
+        told += "and what it adds is removed."
         if context.truth is not None:
-            here = (
-                "Everybody’s device ran on one machine"
-                if context.live
-                else "This run was a simulation"
-            )
-            told += (
-                f" {here}, so the truth is known and shown beside the estimate. In a real survey "
-                "nobody sees it."
-            )
+            run = "Everybody’s device ran on one machine"
+            told += f" {run if context.live else 'This run was a simulation'}, so the truth is "
+            told += "known and shown beside the estimate. In a real survey nobody sees it."
         told += " The intervals cover the noise that protects people"
         if context.collected.sampled:
             told += " and the luck of who was in, each number on its own."
         else:
             told += ", each number on its own; they do not cover how the people were chosen."
         if bool((self.value < 0).any()):
-            told += (
-                " An estimate may fall below zero: nothing was clipped, because clipping would "
-                "bias it."
-            )
+            told += " An estimate may fall below zero: nothing was clipped, because "
+            told += "clipping would bias it."
         return told
 
     def _figure(self, context: AnswerContext) -> Figure:
         known = context.truth is not None
-        return Figure(
-            "estimates",
-            self.data(context.truth) | {"share": self.share(shares=context.shares)},
-            alt=f"Estimates with confidence limits{' and the truth' if known else ''}",
-            caption=f"Dots are estimates, whiskers the {self.confidence:.0%} interval of each"
-            f"{'; upright marks are the truth.' if known else '.'}",
-        )
+        data = self.data(context.truth) | {"share": self.share(shares=context.shares)}
+        alt = f"Estimates with confidence limits{' and the truth' if known else ''}"
+        caption = f"Dots are estimates, whiskers the {self.confidence:.0%} interval of each"
+        caption += "; upright marks are the truth." if known else "."
+        return Figure("estimates", data, alt=alt, caption=caption)
 
     def __repr__(self) -> str:
         columns = zip(self.labels[:_REPR_ROWS], self.value, self.low, self.high, strict=False)
@@ -294,7 +278,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
         del column
         return ()
 
-    def rows(self, cells: Sequence[Sequence[str | None]]) -> NDArray[Any]:
+    def rows(self, cells: Sequence[Sequence[str | None]]) -> Array:
         """Raw values, one per person, from the texts of the columns asked for; None is missing."""
         return np.array([each[0] for each in blank(cells)], np.str_)
 
@@ -303,7 +287,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
         del people
         return 1.0
 
-    def encode(self, column: NDArray[Any]) -> NDArray[Any]:
+    def encode(self, column: Array) -> Array:
         """Encode raw values for a randomizer, whatever they are.
 
         Raises:
@@ -313,18 +297,15 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
         """
         raise NotImplementedError
 
-    def gaps(self, column: NDArray[Any]) -> Gaps:
-        """Count the rows without an answer, and those with one outside the domain.
-
-        For data that are at hand, in simulations; no device computes it.
-        """
+    def gaps(self, column: Array) -> Gaps:
+        """Count the rows without an answer, and those outside the domain; in simulations alone."""
         raise NotImplementedError
 
     def effect(self, randomizer: Randomizer) -> str:
         """Say in a sentence how people without an answer count, and the bias of that."""
         raise NotImplementedError
 
-    def truth(self, column: NDArray[Any]) -> FloatArray:
+    def truth(self, column: Array) -> FloatArray:
         """The answer on the raw values, one row per label, to compare with in simulations."""
         raise NotImplementedError
 
@@ -335,10 +316,10 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
     def require_domain(self, kind: type[Randomizer]) -> None:
         """Refuse a kind of randomizer for another domain, whatever its parameters."""
         if kind.domain != self.domain:
-            fitting = ", ".join(sorted(drawable_kinds(self.domain)))
+            fitting = f"{self.domain!r} (one of {', '.join(sorted(drawable_kinds(self.domain)))})"
             raise InvalidParameter(
-                f"a {self.kind} needs a randomizer of the domain {self.domain!r} (one of "
-                f"{fitting}), but {kind.__struct_config__.tag} takes {kind.domain!r}"
+                f"a {self.kind} needs a randomizer of the domain {fitting}, but "
+                f"{kind.__struct_config__.tag} takes {kind.domain!r}"
             )
 
     def estimate(
@@ -366,12 +347,9 @@ def _without_dummies(
     if kept <= 0 or len(reports) < 2:
         raise ProtocolFailed("only dummies are left, so there is nothing to estimate")
     drawn = as_sampled(estimate, reports, randomizer)
-    return replace(
-        estimate,
-        value=np.asarray((estimate.value - dummies.share * dummies.center) / kept),
-        variance=np.asarray(drawn.variance / kept**2),
-        covariance=None if drawn.covariance is None else drawn.covariance / kept**2,
-    )
+    value = np.asarray((estimate.value - dummies.share * dummies.center) / kept)
+    covariance = None if drawn.covariance is None else drawn.covariance / kept**2
+    return replace(estimate, value=value, variance=drawn.variance / kept**2, covariance=covariance)
 
 
 def as_sampled(estimate: Estimate, reports: Reports, randomizer: Randomizer) -> Estimate:
@@ -390,17 +368,15 @@ def as_sampled(estimate: Estimate, reports: Reports, randomizer: Randomizer) -> 
     return replace(estimate, variance=np.asarray((away**2).sum(axis=0)), covariance=covariance)
 
 
-def check_rows(column: NDArray[Any], axes: int) -> NDArray[Any]:
+def check_rows(column: Array, axes: int) -> Array:
     """Return a column as an array of this many axes; refuse one without rows."""
     try:
         array = np.asarray(column)
     except ValueError as ragged:
         raise InvalidParameter("the rows of a column must all have the same length") from ragged
     if array.ndim == 0:
-        kind = type(column).__name__
-        raise InvalidParameter(
-            f"a column must be a list or an array with one row per person, got a {kind}"
-        )
+        wanted = "a list or an array with one row per person"
+        raise InvalidParameter(f"a column must be {wanted}, got a {type(column).__name__}")
     if array.ndim != axes:
         raise InvalidParameter(f"a column must have {axes} axes, got an array {array.shape}")
     if len(array) == 0:

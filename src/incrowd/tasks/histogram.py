@@ -10,17 +10,16 @@ one, which moves the frequency f of each of k categories by q·(1/k − f) where
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from incrowd import checks
 from incrowd.errors import InvalidParameter
 from incrowd.randomizers.base import ABSENT, Domain, FloatArray, Randomizer
 from incrowd.tasks.base import Task, check_rows
-from incrowd.tasks.raw import NO_ANSWER, ColumnDomain, Gaps, missing, texts
+from incrowd.tasks.raw import NO_ANSWER, Array, ColumnDomain, Gaps, IntArray, codes, missing
 
 
 class Histogram(Task, frozen=True, kw_only=True, tag="histogram"):
@@ -34,32 +33,23 @@ class Histogram(Task, frozen=True, kw_only=True, tag="histogram"):
     def __post_init__(self) -> None:
         # A text is iterable too: "ab" would silently become the categories a and b.
         if isinstance(self.categories, str | bytes) or not isinstance(self.categories, Iterable):
-            raise InvalidParameter(
-                f"categories must be a list of names, got {self.categories!r}: "
-                'write categories=("yes", "no")',
-                field="categories",
-            )
+            problem = f'a list of names, got {self.categories!r}: write categories=("yes", "no")'
+            raise InvalidParameter(f"categories must be {problem}", field="categories")
         checks.instance(self.complete, bool, "complete", "True")
-        names = tuple(str(name) for name in self.categories)
+        names = tuple(map(str, self.categories))
         if len(names) < 2 or len(set(names)) != len(names):
-            raise InvalidParameter(
-                f"categories must be at least two different names, got {_shown(names)}",
-                field="categories",
-            )
+            problem = f"at least two different names, got {_shown(names)}"
+            raise InvalidParameter(f"categories must be {problem}", field="categories")
         if not self.complete and NO_ANSWER in names:
-            raise InvalidParameter(
-                f"the category {NO_ANSWER!r} is added for people without an answer: leave it out, "
-                "or set complete = true"
-            )
+            problem = f"the category {NO_ANSWER!r} is added for people without an answer"
+            raise InvalidParameter(f"{problem}: leave it out, or set complete = true")
         msgspec.structs.force_setattr(self, "categories", names)
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The categories, and the reserved one unless the column is complete."""
         return self.categories if self.complete else (*self.categories, NO_ANSWER)
 
     def require(self, randomizer: Randomizer) -> None:
-        """Refuse a randomizer for another domain or another number of categories."""
         Task.require(self, randomizer)
         expected = getattr(randomizer, "categories", None)
         if expected is not None and expected != len(self.labels):
@@ -73,50 +63,33 @@ class Histogram(Task, frozen=True, kw_only=True, tag="histogram"):
             )
 
     def domains(self, column: str) -> Mapping[str, ColumnDomain]:
-        """The categories of the column."""
         return {column: ColumnDomain("category", self.categories, complete=self.complete)}
 
-    def encode(self, column: NDArray[Any]) -> NDArray[np.int64]:
-        """Code of every value; one without becomes the reserved one, or absent."""
+    def encode(self, column: Array) -> IntArray:
         unknown = ABSENT if self.complete else len(self.categories)
-        return self._codes(self._answers(column), unknown)
+        return codes(self._answers(column), self.categories, unknown)
 
-    def gaps(self, column: NDArray[Any]) -> Gaps:
-        """Count rows without an answer, and rows whose answer is no category."""
+    def gaps(self, column: Array) -> Gaps:
         answers = self._answers(column)
-        return Gaps.of(missing(answers), self._codes(answers, ABSENT) != ABSENT)
+        return Gaps.of(missing(answers), codes(answers, self.categories, ABSENT) != ABSENT)
 
-    def truth(self, column: NDArray[Any]) -> FloatArray:
+    def truth(self, column: Array) -> FloatArray:
         """The frequencies in the raw values; of a complete histogram among usable answers."""
-        codes = Histogram.encode(self, column)
-        counts = np.bincount(codes[codes != ABSENT], minlength=len(self.labels))
+        encoded = Histogram.encode(self, column)
+        counts = np.bincount(encoded[encoded != ABSENT], minlength=len(self.labels))
         return counts / counts.sum() if counts.any() else np.full(counts.size, np.nan)
 
     def effect(self, randomizer: Randomizer) -> str:
-        """Say how missing answers count in the frequencies."""
         del randomizer
-        if self.complete:
-            return (
-                "A person without an answer reports a category at random: where a share q of the "
-                "people has none, a frequency f is off by q·(1/k − f), with k = "
-                f"{len(self.categories)} categories."
-            )
-        return (
-            f"A missing answer, or one that is no category, counts as {NO_ANSWER!r}: frequencies "
-            "are shares of all people, those included."
-        )
+        if not self.complete:
+            told = f"A missing answer, or one that is no category, counts as {NO_ANSWER!r}"
+            return f"{told}: frequencies are shares of all people, those included."
+        told = "A person without an answer reports a category at random: where a share q of the "
+        told += "people has none, a frequency f is off by q·(1/k − f), with k = "
+        return f"{told}{len(self.categories)} categories."
 
-    def _answers(self, column: NDArray[Any]) -> NDArray[Any]:
+    def _answers(self, column: Array) -> Array:
         return check_rows(column, axes=1)
-
-    def _codes(self, array: NDArray[Any], unknown: int) -> NDArray[np.int64]:
-        code_of = {name: code for code, name in enumerate(self.categories)}
-        if array.dtype.kind in "OV":
-            found = (code_of.get(text, unknown) for text in texts(array))
-            return np.fromiter(found, np.int64, array.size)
-        distinct, inverse = np.unique(array, return_inverse=True)
-        table = [code_of.get(text, unknown) for text in texts(distinct)]
-        return np.asarray(table, np.int64)[inverse]
 
 
 def _shown(names: tuple[str, ...], most: int = 12) -> str:

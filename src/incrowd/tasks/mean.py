@@ -16,18 +16,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from incrowd import checks
 from incrowd.errors import InvalidParameter
 from incrowd.randomizers.base import Domain, Estimate, FloatArray, Randomizer, normal_half_width
 from incrowd.randomizers.ternary import NONE
 from incrowd.tasks.base import Answer, Collected, Task, check_rows
-from incrowd.tasks.raw import NO_ANSWER, ColumnDomain, Gaps, floats, missing
+from incrowd.tasks.raw import NO_ANSWER, Array, ColumnDomain, Gaps, floats, missing
 
 _UNIT_TOLERANCE = 1e-6
 Row = tuple[float, float, float, float]
@@ -54,6 +53,11 @@ def fieller(top: float, bottom: float, covariance: FloatArray, z: float) -> Row 
     return value, (h - root) / a, (h + root) / a, math.sqrt(max(0.0, variance)) / bottom
 
 
+def _with_limits(value: float, variance: float, z: float) -> Row:
+    error = math.sqrt(max(0.0, variance))
+    return value, value - z * error, value + z * error, error
+
+
 class Mean(Task, frozen=True, kw_only=True, tag="mean"):
     """The mean of a number that lies within ``bounds``, both ends included."""
 
@@ -67,20 +71,16 @@ class Mean(Task, frozen=True, kw_only=True, tag="mean"):
         try:
             first, last = self.bounds
         except (TypeError, ValueError) as shape:
-            raise InvalidParameter(
-                f"bounds must be (low, high), got {self.bounds!r}", field="bounds"
-            ) from shape
+            problem = f"bounds must be (low, high), got {self.bounds!r}"
+            raise InvalidParameter(problem, field="bounds") from shape
         low, high = checks.number(first, "low of bounds"), checks.number(last, "high of bounds")
         if not (math.isfinite(high - low) and low < high):
-            raise InvalidParameter(
-                f"bounds must be two finite numbers with low < high, got {self.bounds!r}",
-                field="bounds",
-            )
+            problem = f"bounds must be two finite numbers with low < high, got {self.bounds!r}"
+            raise InvalidParameter(problem, field="bounds")
         msgspec.structs.force_setattr(self, "bounds", (low, high))
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The mean, and the share of people without a number unless the column is complete."""
         return (self.kind,) if self.complete else (self.kind, NO_ANSWER)
 
     @property
@@ -92,12 +92,10 @@ class Mean(Task, frozen=True, kw_only=True, tag="mean"):
         return self.bounds[0] / 2 + self.bounds[1] / 2
 
     def scale(self, people: int) -> float:
-        """Distance between the bounds."""
         del people
         return self._width
 
     def require(self, randomizer: Randomizer) -> None:
-        """Refuse a randomizer for another domain, and one with an outcome for none."""
         Task.require(self, randomizer)
         if self.complete and randomizer.reports_missing:
             raise InvalidParameter(
@@ -106,66 +104,51 @@ class Mean(Task, frozen=True, kw_only=True, tag="mean"):
             )
 
     def domains(self, column: str) -> Mapping[str, ColumnDomain]:
-        """The bounds of the column."""
         return {column: ColumnDomain("number", (), *self.bounds, complete=self.complete)}
 
-    def encode(self, column: NDArray[Any]) -> FloatArray:
+    def encode(self, column: Array) -> FloatArray:
         """Clip every number to the bounds and scale it to [0, 1]; NaN for what is none."""
         return (self._numbers(column) - self.bounds[0]) / self._width
 
-    def gaps(self, column: NDArray[Any]) -> Gaps:
-        """Count rows without a number, and rows with one outside the bounds or with other text."""
+    def gaps(self, column: Array) -> Gaps:
         numbers, (low, high) = floats(check_rows(column, axes=1)), self.bounds
         return Gaps.of(missing(np.asarray(column)), (numbers >= low) & (numbers <= high))
 
-    def truth(self, column: NDArray[Any]) -> FloatArray:
-        """The mean of the numbers within the bounds, and the share of people without one."""
+    def truth(self, column: Array) -> FloatArray:
         numbers = self._numbers(column)
         there = numbers[~np.isnan(numbers)]
-        found = [self._summary(there), 1 - there.size / numbers.size]
-        return np.array(found[: len(self.labels)])
+        return np.array([self._summary(there), 1 - there.size / numbers.size][: len(self.labels)])
 
     def effect(self, randomizer: Randomizer) -> str:
-        """Say how missing numbers count in the estimate."""
+        told = "A person without an answer counts as the middle of the bounds, "
+        told += f"{self._middle:g}: {self._bias}"
         if randomizer.reports_missing:
-            told = (
-                f"The {self.kind} is over the people who answered, and {NO_ANSWER!r} is the share "
-                "of the people who did not."
-            )
-        else:
-            told = (
-                "A person without an answer counts as the middle of the bounds, "
-                f"{self._middle:g}: {self._bias}"
-            )
+            told = f"The {self.kind} is over the people who answered, and {NO_ANSWER!r} is the "
+            told += "share of the people who did not."
         return f"{told} A number outside the bounds counts as the nearest bound."
 
     def estimate(
         self, collected: Collected, randomizer: Randomizer, confidence: float = 0.95
     ) -> Answer:
-        """Estimate the answer from the reports alone."""
         if not randomizer.reports_missing:
             plain = Task.estimate(self, collected, randomizer, confidence)
             return replace(plain, labels=(self.kind,))
         self.require(randomizer)
-        z = normal_half_width(confidence)
-        found, people = collected.estimate(randomizer), collected.people
+        z, people = normal_half_width(confidence), collected.people
+        found = collected.estimate(randomizer)
         answered = np.array([[0.0, 1.0, 0.0], [1.0, 1.0, 0.0]])
         covariance = answered @ found.covariance @ answered.T
         first = self._row(answered @ found.value, covariance, people, z)
-        none, error = float(found.value[NONE]), math.sqrt(max(0.0, float(found.variance[NONE])))
-        rows = np.array([first, (none, none - z * error, none + z * error, error)])
+        none = _with_limits(float(found.value[NONE]), float(found.variance[NONE]), z)
+        value, low, high, errors = np.array([first, none]).T
         labels, told = (self.kind, NO_ANSWER), self.effect(randomizer)
-        mean, low, high, errors = rows.T
-        return Answer(labels, mean, low, high, errors, confidence, people, told)
+        return Answer(labels, value, low, high, errors, confidence, people, told)
 
     def in_units(self, estimate: Estimate, people: int) -> Estimate:
-        """From [0, 1] back to the bounds."""
         times = self.scale(people) / self._width
-        return Estimate(
-            value=np.atleast_1d(times * (self.bounds[0] + self._width * estimate.value)),
-            variance=np.atleast_1d((times * self._width) ** 2 * estimate.variance),
-            reports=estimate.reports,
-        )
+        value = np.atleast_1d(times * (self.bounds[0] + self._width * estimate.value))
+        variance = np.atleast_1d((times * self._width) ** 2 * estimate.variance)
+        return Estimate(value=value, variance=variance, reports=estimate.reports)
 
     @property
     def _bias(self) -> str:
@@ -173,15 +156,13 @@ class Mean(Task, frozen=True, kw_only=True, tag="mean"):
         return f"where a share q of the people has none, the mean is off by q·({middle} − mean)."
 
     def _row(self, value: FloatArray, covariance: FloatArray, people: int, z: float) -> Row:
-        """First row of the answer, from estimates of the share of people with a number, and of it.
+        """First row of the answer, from estimates of share·mean and share of people with a number.
 
-        The first estimate is that share times the mean. Where the share cannot be told from zero,
-        only the bounds are known of the mean.
+        Where the share cannot be told from zero, only the bounds are known of the mean.
         """
         del people
         (low, high), width = self.bounds, self._width
-        found = fieller(value[0], value[1], covariance, z)
-        if found is None:
+        if (found := fieller(value[0], value[1], covariance, z)) is None:
             return self._middle, low, high, width / 2
         ratio, least, most, error = found
         return low + width * ratio, low + width * least, low + width * most, width * error
@@ -189,7 +170,7 @@ class Mean(Task, frozen=True, kw_only=True, tag="mean"):
     def _summary(self, numbers: FloatArray) -> float:
         return math.fsum(numbers) / numbers.size if numbers.size else math.nan
 
-    def _numbers(self, column: NDArray[Any]) -> FloatArray:
+    def _numbers(self, column: Array) -> FloatArray:
         return np.asarray(np.clip(floats(check_rows(column, axes=1)), *self.bounds))
 
 
@@ -201,7 +182,6 @@ class Sum(Mean, frozen=True, kw_only=True, tag="sum"):
     """
 
     def scale(self, people: int) -> float:
-        """Distance between the bounds, once for each person."""
         return people * self._width
 
     @property
@@ -211,9 +191,7 @@ class Sum(Mean, frozen=True, kw_only=True, tag="sum"):
     def _row(self, value: FloatArray, covariance: FloatArray, people: int, z: float) -> Row:
         # Linear in both estimates.
         weights = people * np.array([self._width, self.bounds[0]])
-        total = float(weights @ value)
-        error = math.sqrt(max(0.0, float(weights @ covariance @ weights)))
-        return total, total - z * error, total + z * error, error
+        return _with_limits(float(weights @ value), float(weights @ covariance @ weights), z)
 
     def _summary(self, numbers: FloatArray) -> float:
         return math.fsum(numbers)
@@ -231,11 +209,9 @@ class Vector(Task, frozen=True, kw_only=True, tag="vector"):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """One row per coordinate, counted from 0."""
         return tuple(map(str, range(self.dimension)))
 
     def require(self, randomizer: Randomizer) -> None:
-        """Refuse a randomizer for another domain or another dimension."""
         Task.require(self, randomizer)
         expected = getattr(randomizer, "dimension", None)
         if expected is not None and expected != self.dimension:
@@ -245,43 +221,38 @@ class Vector(Task, frozen=True, kw_only=True, tag="vector"):
             )
 
     def domains(self, column: str) -> Mapping[str, ColumnDomain]:
-        """A unit vector."""
         return {column: ColumnDomain("vector")}
 
-    def encode(self, column: NDArray[Any]) -> FloatArray:
+    def encode(self, column: Array) -> FloatArray:
         """Scale every row to length one; a row of NaN for one that has no direction."""
         vectors = self._vectors(column)
         lengths = _lengths(vectors)[:, None]
         usable = np.isfinite(lengths) & (lengths > 0)
-        exact = np.abs(lengths - 1) <= _UNIT_TOLERANCE
         scaled = np.divide(vectors, lengths, out=np.full(vectors.shape, np.nan), where=usable)
-        return np.where(exact, vectors, scaled)
+        return np.where(np.abs(lengths - 1) <= _UNIT_TOLERANCE, vectors, scaled)
 
-    def gaps(self, column: NDArray[Any]) -> Gaps:
+    def gaps(self, column: Array) -> Gaps:
         """Count rows with a missing coordinate, and rows of another length than one."""
         usual = np.abs(_lengths(self._vectors(column)) - 1) <= _UNIT_TOLERANCE
         return Gaps.of(np.asarray(missing(np.asarray(column)).any(axis=1)), usual)
 
-    def truth(self, column: NDArray[Any]) -> FloatArray:
-        """The mean of the vectors that have a direction."""
+    def truth(self, column: Array) -> FloatArray:
         vectors = self.encode(column)
         there = vectors[~np.isnan(vectors[:, 0])]
         return np.asarray(there.mean(axis=0)) if len(there) else np.full(self.dimension, np.nan)
 
     def effect(self, randomizer: Randomizer) -> str:
-        """Say how missing vectors count in the estimate."""
         del randomizer
         return (
             "A person without a vector counts as a random direction: where a share q of the people "
             "has none, the mean is too short by that share. Other vectors are scaled to length one."
         )
 
-    def _vectors(self, column: NDArray[Any]) -> FloatArray:
+    def _vectors(self, column: Array) -> FloatArray:
         vectors = floats(check_rows(column, axes=2))
         if vectors.shape[1] != self.dimension:
-            raise InvalidParameter(
-                f"the vectors have {vectors.shape[1]} coordinates, the task has {self.dimension}"
-            )
+            problem = f"{vectors.shape[1]} coordinates, the task has {self.dimension}"
+            raise InvalidParameter(f"the vectors have {problem}")
         return vectors
 
 

@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 
 from incrowd.randomizers.base import FloatArray
 
+Array = NDArray[Any]
+IntArray = NDArray[np.int64]
 NO_ANSWER = "no answer"
 """Label of the outcome that is reserved for missing and out-of-domain answers."""
 
@@ -61,27 +63,38 @@ def blank(cells: Sequence[Sequence[str | None]]) -> list[list[str]]:
     return [["" if cell is None else cell for cell in each] for each in cells]
 
 
-def missing(column: NDArray[Any]) -> NDArray[np.bool_]:
+def missing(column: Array) -> NDArray[np.bool_]:
     """Whether each value is missing."""
     if column.dtype.kind in "fbiu":
         return np.asarray(np.isnan(column))
     return _each(column, lambda value: not _text(value).strip(), np.bool_)
 
 
-def texts(column: NDArray[Any]) -> list[str]:
+def texts(column: Array) -> list[str]:
     """Each value as text; whole floats lose their point, a missing value is empty."""
     values: list[Any] = column.tolist()
     return values if column.dtype.kind == "U" else [_text(value) for value in values]
 
 
-def floats(column: NDArray[Any]) -> FloatArray:
+def codes(column: Array, names: Sequence[str], unknown: int) -> IntArray:
+    """Position of each value's text among the names; ``unknown`` for one that is no name."""
+    code_of = {name: code for code, name in enumerate(names)}
+    if column.dtype.kind in "OUV":
+        found = (code_of.get(text, unknown) for text in texts(column))
+        return np.fromiter(found, np.int64, column.size)
+    distinct, inverse = np.unique(column, return_inverse=True)
+    table = [code_of.get(text, unknown) for text in texts(distinct)]
+    return np.asarray(table, np.int64)[inverse]
+
+
+def floats(column: Array) -> FloatArray:
     """Each value as a number; NaN for a missing value and for one that is no number."""
     if column.dtype.kind in "fiub":
         return column.astype(np.float64)
     return _each(column, _float, np.float64)
 
 
-def _each(column: NDArray[Any], function: Callable[[Any], Any], kind: Any) -> NDArray[Any]:
+def _each(column: Array, function: Callable[[Any], Any], kind: Any) -> Array:
     flat = np.fromiter((function(value) for value in column.ravel().tolist()), kind, column.size)
     return flat.reshape(column.shape)
 

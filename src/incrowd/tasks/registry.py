@@ -25,20 +25,15 @@ class TaskPlugin(Plugin):
 
 
 _HERE = "incrowd.tasks"
-
-TASKS: Final = Registry(
-    _HERE,
-    "task",
-    TaskPlugin,
-    (
-        TaskPlugin(kind="histogram", domain="category", target=f"{_HERE}.histogram:Histogram"),
-        TaskPlugin(kind="mean", domain="interval", target=f"{_HERE}.mean:Mean"),
-        TaskPlugin(kind="sum", domain="interval", target=f"{_HERE}.mean:Sum"),
-        TaskPlugin(kind="vector", domain="vector", target=f"{_HERE}.mean:Vector", column=False),
-        TaskPlugin(kind=QUERY, domain="target", target=f"{_HERE}.query:Query", column=False),
-        TaskPlugin(kind="release", domain="category", target=f"{_HERE}.release:Release"),
-    ),
+_BUILT_IN = (
+    TaskPlugin(kind="histogram", domain="category", target=f"{_HERE}.histogram:Histogram"),
+    TaskPlugin(kind="mean", domain="interval", target=f"{_HERE}.mean:Mean"),
+    TaskPlugin(kind="sum", domain="interval", target=f"{_HERE}.mean:Sum"),
+    TaskPlugin(kind="vector", domain="vector", target=f"{_HERE}.mean:Vector", column=False),
+    TaskPlugin(kind=QUERY, domain="target", target=f"{_HERE}.query:Query", column=False),
+    TaskPlugin(kind="release", domain="category", target=f"{_HERE}.release:Release"),
 )
+TASKS: Final = Registry(_HERE, "task", TaskPlugin, _BUILT_IN)
 """Every task that can be described by name."""
 
 

@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from incrowd import checks
 from incrowd.blocks import DataTable, Fact, Figure, Section, Text
@@ -28,7 +27,7 @@ from incrowd.errors import InvalidParameter
 from incrowd.randomizers.base import FloatArray, Randomizer
 from incrowd.tasks.base import Answer, AnswerContext, Collected, PlaceKind, check_rows
 from incrowd.tasks.histogram import Histogram
-from incrowd.tasks.raw import NO_ANSWER, ColumnDomain, blank, floats, texts
+from incrowd.tasks.raw import NO_ANSWER, Array, ColumnDomain, IntArray, blank, floats, texts
 
 MOST_GROUP_TEXT = 200
 """Longest text of one person's groups, in characters."""
@@ -61,8 +60,8 @@ class Placed(Collected):
     ``at[i]`` of that order; a place whose report could not be read has none.
     """
 
-    who: NDArray[np.int64]
-    at: NDArray[np.int64]
+    who: IntArray
+    at: IntArray
     points: FloatArray | None = None
     groups: tuple[str, ...] | None = None
 
@@ -74,8 +73,8 @@ class Placed(Collected):
 class Released(Answer):
     """The frequencies over all people, and the table: a category for each place in ``who``."""
 
-    who: NDArray[np.int64]
-    codes: NDArray[np.int64]
+    who: IntArray
+    codes: IntArray
     points: FloatArray | None = None
     groups: tuple[str, ...] | None = None
     columns: tuple[str, ...] = ()
@@ -95,7 +94,6 @@ class Released(Answer):
         return sorted(list(row) for row in zip(*columns, names, strict=True))
 
     def sections(self, context: AnswerContext) -> tuple[Section, ...]:
-        """The frequencies, the table for a file, and a map where places are on a plane."""
         table = DataTable("release", (*self.columns, context.column), self.rows, file=True)
         about = Fact("release", (Fact("places", list(self.columns)), Fact("rows", len(self.codes))))
         released = Section("release", "", 200, (table, about))
@@ -128,12 +126,9 @@ class Released(Answer):
             f"{nearest:,} nearest rows, with the noise of randomizing removed. What shuffling "
             "has mixed stays mixed: details are gone up to how far reports have moved."
         )
-        drawn = Figure(
-            "map",
-            data,
-            alt="Maps of the released reports. Estimated shares by place",
-            caption="The darker, the larger the estimated share; one below zero is drawn as none.",
-        )
+        alt = "Maps of the released reports. Estimated shares by place"
+        caption = "The darker, the larger the estimated share; one below zero is drawn as none."
+        drawn = Figure("map", data, alt=alt, caption=caption)
         return (Section("map", "Where it is", 20, (Text(told), drawn)),)
 
 
@@ -160,32 +155,25 @@ class Release(Histogram, frozen=True, kw_only=True, tag="release"):
 
     def __post_init__(self) -> None:
         Histogram.__post_init__(self)
-        if isinstance(self.coordinates, str) or len(self.coordinates) > _MOST_AXES:
-            raise InvalidParameter(
-                f"coordinates must be a list of at most {_MOST_AXES} names of columns, got "
-                f"{self.coordinates!r}",
-                field="coordinates",
-            )
-        if self.coordinates and self.groups:
-            raise InvalidParameter(
-                "coordinates and groups both say where people are: name only one of them",
-                field="coordinates",
-            )
-        if len(set(self.coordinates)) != len(self.coordinates):
-            raise InvalidParameter("coordinates must be different columns", field="coordinates")
+        problem, given = None, self.coordinates
+        if isinstance(given, str) or len(given) > _MOST_AXES:
+            problem = f"must be a list of at most {_MOST_AXES} names of columns, got {given!r}"
+        elif given and self.groups:
+            problem = "and groups both say where people are: name only one of them"
+        elif len(set(given)) != len(given):
+            problem = "must be different columns"
+        if problem is not None:
+            raise InvalidParameter(f"coordinates {problem}", field="coordinates")
 
     @property
     def places(self) -> PlaceKind:
-        """Kind of the places of people."""
         return "points" if self.coordinates else "groups" if self.groups else "people"
 
     @property
     def axes(self) -> int:
-        """Number of coordinates."""
         return len(self.coordinates)
 
     def default_question(self, column: str) -> str:
-        """The question in words: a release is a map."""
         return f"Which {column} is where?"
 
     @property
@@ -199,22 +187,17 @@ class Release(Histogram, frozen=True, kw_only=True, tag="release"):
         return np.dtype(fields)
 
     def require(self, randomizer: Randomizer) -> None:
-        """Refuse a randomizer whose report is no category."""
         Histogram.require(self, randomizer)
         if randomizer.report_domain != "category":
-            raise InvalidParameter(
-                "a release needs reports that are categories, as those of krr are: "
-                f"{randomizer.kind} sends something else"
-            )
+            wanted = "reports that are categories, as those of krr are"
+            problem = f"a release needs {wanted}: {randomizer.kind} sends something else"
+            raise InvalidParameter(problem)
 
     def asks(self, column: str) -> tuple[str, ...]:
-        """The answer, and the columns of the place, which is released as it is."""
         place = (self.groups,) if self.groups else self.coordinates
         if column in place:
-            raise InvalidParameter(
-                f"{column!r} is what people are asked, and cannot say where they are too: places "
-                "are public"
-            )
+            problem = "is what people are asked, and cannot say where they are too"
+            raise InvalidParameter(f"{column!r} {problem}: places are public")
         return (column, *place)
 
     def clear_columns(self, column: str) -> tuple[str, ...]:
@@ -222,7 +205,6 @@ class Release(Histogram, frozen=True, kw_only=True, tag="release"):
         return self.asks(column)[1:]
 
     def releases(self, column: str) -> tuple[str, ...]:
-        """The parts of a place, and the category that stands there."""
         return (*self._place, column)
 
     @property
@@ -230,17 +212,14 @@ class Release(Histogram, frozen=True, kw_only=True, tag="release"):
         return self.asks("")[1:] or ("person",)
 
     def domains(self, column: str) -> Mapping[str, ColumnDomain]:
-        """The categories of the answer; coordinates are any numbers, groups any text."""
         place = ColumnDomain("number" if self.coordinates else "text")
         return {**Histogram.domains(self, column), **dict.fromkeys(self.asks(column)[1:], place)}
 
-    def rows(self, cells: Sequence[Sequence[str | None]]) -> NDArray[Any]:
-        """A table of texts, a row per person; a single column without places."""
+    def rows(self, cells: Sequence[Sequence[str | None]]) -> Array:
         table = np.array(blank(cells), dtype=np.str_).reshape(len(cells), -1)
         return table[:, 0] if self.places == "people" else table
 
-    def encode(self, column: NDArray[Any]) -> NDArray[Any]:
-        """Encode a row per person: the code of the answer, and the place."""
+    def encode(self, column: Array) -> Array:
         codes = Histogram.encode(self, column)
         if self.places == "people":
             return codes
@@ -251,30 +230,25 @@ class Release(Histogram, frozen=True, kw_only=True, tag="release"):
             usable = np.isfinite(points).all(axis=1, keepdims=True)
             encoded["point"] = np.where(usable, points, 0.0)
         else:
-            names = texts(table[:, 1])
-            encoded["groups"] = [each if names_group(each) else NO_ANSWER for each in names]
+            named = texts(table[:, 1])
+            encoded["groups"] = [each if names_group(each) else NO_ANSWER for each in named]
         return encoded
 
-    def _answers(self, column: NDArray[Any]) -> NDArray[Any]:
-        if self.places == "people":
-            return Histogram._answers(self, column)
-        return self._table(column)[:, 0]
+    def _answers(self, column: Array) -> Array:
+        return check_rows(column, axes=1) if self.places == "people" else self._table(column)[:, 0]
 
-    def _table(self, column: NDArray[Any]) -> NDArray[Any]:
+    def _table(self, column: Array) -> Array:
         table, (_, *place) = check_rows(column, axes=2), self.asks("")
         if table.shape[1] != 1 + len(place):
-            raise InvalidParameter(
-                f"a row must have {1 + len(place)} columns (the answer, then {', '.join(place)}), "
-                f"got {table.shape[1]}"
-            )
+            wanted = f"{1 + len(place)} columns (the answer, then {', '.join(place)})"
+            raise InvalidParameter(f"a row must have {wanted}, got {table.shape[1]}")
         return table
 
     def estimate(
         self, collected: Collected, randomizer: Randomizer, confidence: float = 0.95
     ) -> Released:
-        """Estimate the frequencies, and make the table."""
-        checks.instance(collected, Placed, "what was collected", "that of an order shuffle")
-        placed: Any = collected
+        example = "that of an order shuffle"
+        placed = checks.instance(collected, Placed, "what was collected", example)
         overall, kept = Histogram.estimate(self, collected, randomizer, confidence), placed.at
         return Released(
             **vars(overall),

@@ -45,6 +45,7 @@ from incrowd.tasks.learning.gradients import Batch, clip_weights
 from incrowd.tasks.learning.privacy import SubsampledGaussian
 from incrowd.views import EVERYONE
 
+_LOCAL = "local randomizer (docs/theory/local.md)"
 _WRITTEN_AT_ONCE = 1 << 22
 """Numbers of gradients in memory. Results depend on it: the streams do."""
 
@@ -131,12 +132,10 @@ class NoPrivacy(Channel):
             check_clip(self.clip)
 
     def average(self, batch: Batch, crowd: Crowd, seeds: Seeds, number: int) -> FloatArray | None:
-        """Take the mean over the people who are in."""
         del crowd, seeds, number
         return batch.summed(self.clip) / batch.count if batch.count else None
 
     def guarantee(self, crowd: Crowd, rounds: int) -> Guarantee:
-        """Refuse: there is none."""
         del crowd, rounds
         raise NotProven("training without noise promises no privacy: choose another learner")
 
@@ -165,19 +164,16 @@ class CentralNoise(Channel):
         return np.asarray(total / crowd.expected)
 
     def guarantee(self, crowd: Crowd, rounds: int) -> Guarantee:
-        """Return the guarantee for a view of the model after every round."""
-        return Guarantee(
-            profile=self._profile(crowd, rounds),
-            view=frozenset({"analyst"}),
-            theorem="noise on one person's gradient, replace-one (docs/theory/token_walk.md)"
-            if crowd.one
-            else "sampled Gaussian noise, replace-one (docs/learning.md)",
-            assumptions=(
-                "the curator is trusted with all records and adds the noise as described",
-                "nobody else learns who, or how many, were in a round",
-                REAL_NOISE,
-            ),
+        theorem = "sampled Gaussian noise, replace-one (docs/learning.md)"
+        if crowd.one:
+            theorem = "noise on one person's gradient, replace-one (docs/theory/token_walk.md)"
+        assumptions = (
+            "the curator is trusted with all records and adds the noise as described",
+            "nobody else learns who, or how many, were in a round",
+            REAL_NOISE,
         )
+        profile = self._profile(crowd, rounds)
+        return Guarantee(profile, frozenset({"analyst"}), theorem, assumptions)
 
     def _profile(self, crowd: Crowd, rounds: int) -> Profile:
         if not crowd.one:
@@ -192,10 +188,7 @@ class CentralNoise(Channel):
 
 @dataclass(frozen=True)
 class LocalNoise(Channel):
-    """Everyone's own Gaussian noise, with the senders in view.
-
-    With ``cap`` no one contributes to more rounds than that.
-    """
+    """Everyone's own Gaussian noise, in at most ``cap`` rounds each, with the senders in view."""
 
     clip: float
     sigma: float
@@ -213,7 +206,6 @@ class LocalNoise(Channel):
 
     @property
     def most_rounds(self) -> int | None:
-        """The cap."""
         return self.cap
 
     def average(self, batch: Batch, crowd: Crowd, seeds: Seeds, number: int) -> FloatArray | None:
@@ -230,12 +222,8 @@ class LocalNoise(Channel):
             # A randomizer made for a σ may have a little more: the guarantee is of a little less.
             alone = noise_apart(self.sigma * (1 - 2.0**-39))
             profile = ComposedProfile(((LocalProfile(thinned(alone, crowd.rate)), rounds),))
-        return Guarantee(
-            profile=profile,
-            view=EVERYONE,
-            theorem="local randomizer (docs/theory/local.md)",
-            assumptions=("the person's own device adds the noise as described", REAL_NOISE),
-        )
+        assumptions = ("the person's own device adds the noise as described", REAL_NOISE)
+        return Guarantee(profile, EVERYONE, _LOCAL, assumptions)
 
 
 @dataclass(frozen=True)
@@ -257,20 +245,17 @@ class VectorReports(Channel):
         """Make the PrivUnit on the sphere that clipped gradients of this size are put on."""
         kept = size if self.projection is None else self.projection
         if kept > size:
-            raise InvalidParameter(
-                f"projection keeps {kept} of {size} parameters: lower it, or leave it out"
-            )
+            problem = f"projection keeps {kept} of {size} parameters: lower it, or leave it out"
+            raise InvalidParameter(problem)
         return PrivUnit(epsilon=self.epsilon0, dimension=kept + 1)
 
     def average(self, batch: Batch, crowd: Crowd, seeds: Seeds, number: int) -> FloatArray | None:
-        """Randomize block by block, and average the unbiased estimates."""
         if not batch.count:
             return None
         randomizer, rng = self.randomizer(crowd.size), seeds.generator("device", number)
-        kept = self.projection
+        kept, step = self.projection, max(1, _WRITTEN_AT_ONCE // crowd.size)
         subspace = None if kept is None else _subspace(seeds.root, crowd.size, kept)
         total = np.zeros(randomizer.dimension - 1)
-        step = max(1, _WRITTEN_AT_ONCE // crowd.size)
         for gradients, norms in batch.blocks:
             for first in range(0, len(norms), step):
                 some = slice(first, first + step)
@@ -281,7 +266,7 @@ class VectorReports(Channel):
                 reports = randomizer.randomize(self.on_sphere(rows, lengths), rng)
                 total += randomizer.estimate(reports).value[:-1] * len(rows)
         found = np.asarray(total * (self.clip / batch.count))
-        return found if subspace is None else np.asarray(subspace @ found)
+        return found if subspace is None else subspace @ found
 
     def on_sphere(self, rows: NDArray[Any], lengths: FloatArray) -> FloatArray:
         """Divide clipped gradients by C, and add the coordinate that makes their length one."""
@@ -300,18 +285,10 @@ class LocalReports(VectorReports):
     takes_one: ClassVar[bool] = True
 
     def guarantee(self, crowd: Crowd, rounds: int) -> Guarantee:
-        """Return the guarantee: ε0 for each round a person happens to be in."""
         randomizer = self.randomizer(crowd.size)
-        one = LocalProfile(thinned(randomizer, crowd.rate))
-        return Guarantee(
-            profile=ComposedProfile(((one, rounds),)),
-            view=EVERYONE,
-            theorem="local randomizer (docs/theory/local.md)",
-            assumptions=(
-                "the person's own device flips its coin and runs the randomizer as described",
-                randomizer.assumption,
-            ),
-        )
+        profile = ComposedProfile(((LocalProfile(thinned(randomizer, crowd.rate)), rounds),))
+        device = "the person's own device flips its coin and runs the randomizer as described"
+        return Guarantee(profile, EVERYONE, _LOCAL, (device, randomizer.assumption))
 
 
 @lru_cache(maxsize=2)
@@ -346,8 +323,6 @@ def noise_apart(sigma: float) -> Gaussian:
     try:
         return Gaussian.with_sigma(checks.number(sigma, "sigma") / 2)
     except InvalidParameter as error:
-        raise InvalidParameter(
-            f"sigma of {sigma!r} times the clipping length cannot be used for gradients that are "
-            f"up to twice that apart: {error}",
-            field="sigma",
-        ) from error
+        length = f"{sigma!r} times the clipping length"
+        problem = f"cannot be used for gradients that are up to twice that apart: {error}"
+        raise InvalidParameter(f"sigma of {length} {problem}", field="sigma") from error

@@ -119,9 +119,8 @@ def save(path: Path, state: State, configuration: dict[str, Any]) -> None:
 
 
 def _unfinished(path: Path) -> IO[bytes]:
-    return tempfile.NamedTemporaryFile(
-        dir=path.parent, prefix=f".{path.name}.", suffix=_UNFINISHED, delete=False
-    )
+    folder, name = path.parent, f".{path.name}."
+    return tempfile.NamedTemporaryFile(dir=folder, prefix=name, suffix=_UNFINISHED, delete=False)
 
 
 def _failed(what: str, path: Path, wrong: OSError) -> FileUnreadable:
@@ -139,9 +138,8 @@ def load(path: Path, configuration: dict[str, Any], size: int) -> State:
     _compare(path, header.configuration, configuration)
     wanted = {name: ((header.rounds,), kind) for name, kind in _PER_ROUND.items()}
     wanted |= dict.fromkeys(_VECTORS, ((size,), "<f8"))
-    if {name: (array.shape, array.dtype.str) for name, array in arrays.items()} != wanted:
-        raise _damaged(path)
-    if not all(np.isfinite(array).all() for array in arrays.values()):
+    found = {name: (array.shape, array.dtype.str) for name, array in arrays.items()}
+    if found != wanted or not all(np.isfinite(array).all() for array in arrays.values()):
         raise _damaged(path)
     history = np.empty(header.rounds, _ROUND)
     for name in _PER_ROUND:
@@ -169,8 +167,8 @@ def _read(path: Path) -> tuple[_Header, dict[str, NDArray[Any]]]:
 
 
 def _damaged(path: Path) -> FileUnreadable:
-    problem = "is not a whole checkpoint of this version: delete it to start anew"
-    return FileUnreadable(f"{path} {problem}")
+    problem = "is not a whole checkpoint of this version"
+    return FileUnreadable(f"{path} {problem}: delete it to start anew")
 
 
 def _compare(path: Path, there: dict[str, Any], configuration: dict[str, Any]) -> None:
@@ -179,10 +177,13 @@ def _compare(path: Path, there: dict[str, Any], configuration: dict[str, Any]) -
     different = [name for name in names if here.get(name) != there.get(name)]
     if different:
         told = ", ".join(f"{name} ({there.get(name)!r} there)" for name in different[:3])
-        raise InvalidParameter(
-            f"{path} is the checkpoint of another training, which differs in {told}: "
-            "give the same settings and data, or another path"
-        )
+        raise another_training(path, told, "settings and data")
+
+
+def another_training(path: Path, differs: str, settings: str = "settings") -> InvalidParameter:
+    """Make the error about a checkpoint that differs in something from this training."""
+    problem = f"is the checkpoint of another training, which differs in {differs}"
+    return InvalidParameter(f"{path} {problem}: give the same {settings}, or another path")
 
 
 def _digest(configuration: dict[str, Any]) -> str:

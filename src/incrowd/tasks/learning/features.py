@@ -31,9 +31,8 @@ from incrowd.randomness import Seeds
 def orthonormal(rows: int, columns: int, seeds: Seeds) -> FloatArray:
     """Draw a uniformly random matrix with orthonormal columns."""
     if not 1 <= columns <= rows:
-        raise InvalidParameter(
-            f"a projection keeps between 1 and all {rows} dimensions, got {columns}"
-        )
+        problem = f"a projection keeps between 1 and all {rows} dimensions, got {columns}"
+        raise InvalidParameter(problem)
     normals = seeds.generator("projection", rows, columns).standard_normal((rows, columns))
     turned, triangle = np.linalg.qr(normals)
     # The signs make the law uniform, whatever the library's convention.
@@ -50,9 +49,8 @@ class Bounds:
     def __post_init__(self) -> None:
         low, high = np.asarray(self.low, np.float64), np.asarray(self.high, np.float64)
         if not (np.isfinite(low).all() and np.isfinite(high).all() and np.all(low < high)):
-            raise InvalidParameter(
-                f"bounds must be finite with low < high, got {low}, {high}", field="bounds"
-            )
+            problem = f"bounds must be finite with low < high, got {low}, {high}"
+            raise InvalidParameter(problem, field="bounds")
 
     def transform(self, records: NDArray[Any]) -> FloatArray:
         """Scale each column to [−1, 1]."""

@@ -48,10 +48,7 @@ class Gradients(ABC):
         """Write down some people's gradients, one flat row each."""
 
     def means(self, points: int, clip: float | None = None) -> DenseGradients:
-        """Average over each person's ``points`` records, which follow one another.
-
-        With ``clip`` each record's own gradient is clipped before.
-        """
+        """Average each person's ``points`` consecutive records, each clipped before if asked."""
         rows = self.rows(slice(None))
         if clip is not None:
             rows = rows * clip_weights(self.norms(), clip)[:, None]
@@ -69,15 +66,12 @@ class DenseGradients(Gradients):
     matrix: NDArray[np.floating[Any]]
 
     def norms(self) -> FloatArray:
-        """Length of each row, rounded up."""
         return _lengths(self.matrix)
 
     def combined(self, weights: FloatArray) -> FloatArray:
-        """One matrix product."""
         return np.asarray(weights.astype(self.matrix.dtype) @ self.matrix, np.float64)
 
     def rows(self, people: slice) -> NDArray[Any]:
-        """Some of the rows, as they are."""
         return self.matrix[people]
 
 
@@ -91,7 +85,6 @@ class OuterGradients(Gradients):
     """Whether a 1 stands after the last number of each x."""
 
     def norms(self) -> FloatArray:
-        """‖r‖·‖x‖, the length of an outer product."""
         inputs = np.hypot(_lengths(self.inputs), self.intercept)
         with np.errstate(over="ignore"):
             return np.asarray(_lengths(self.residuals) * inputs)
@@ -113,7 +106,6 @@ class OuterGradients(Gradients):
         return OuterGradients(residuals, self.inputs, self.intercept)
 
     def combined(self, weights: FloatArray) -> FloatArray:
-        """(w·R)ᵀX: people are summed over by one product."""
         weighted = weights[:, None] * self.residuals
         # A residual may be beyond single precision where its record is tiny.
         single = np.abs(weighted).max(initial=0.0) < _SINGLE
@@ -122,7 +114,6 @@ class OuterGradients(Gradients):
         return np.asarray(self._flat(total[None], weighted.sum(axis=0)[None])[0])
 
     def rows(self, people: slice) -> NDArray[Any]:
-        """Write down the outer products."""
         residuals = self.residuals[people]
         inputs = np.asarray(self.inputs[people], np.float64)
         return self._flat(residuals[:, :, None] * inputs[:, None, :], residuals)
@@ -135,14 +126,12 @@ class OuterGradients(Gradients):
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Gradients of the ``count`` people of a round, with their lengths, block by block and once.
-
-    ``size`` is the number of parameters.
-    """
+    """Gradients of the ``count`` people of a round, by as many coordinates as ``size``."""
 
     count: int
     size: int
     blocks: Iterable[tuple[Gradients, FloatArray]]
+    """Gradients with their lengths, to be read once."""
 
     def summed(self, clip: float | None) -> FloatArray:
         """Sum the gradients, clipped to this length if there is one."""

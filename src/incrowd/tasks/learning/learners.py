@@ -18,11 +18,9 @@ class PlainSGD(SGD):
     clip: float | None = None
 
     def channel(self) -> channels.Channel:
-        """Average without noise."""
         return channels.NoPrivacy(self.clip)
 
     def epsilon(self, delta: float) -> float:
-        """Infinite: nothing is hidden."""
         checks.delta(delta)
         return math.inf
 
@@ -38,7 +36,6 @@ class CentralSGD(SGD):
     sigma: float
 
     def channel(self) -> channels.Channel:
-        """Add the curator's noise to the sum."""
         return channels.CentralNoise(self.clip, self.sigma)
 
 
@@ -57,7 +54,6 @@ class LocalSGD(SGD):
     cap: int | None = None
 
     def channel(self) -> channels.Channel:
-        """Reports or noisy gradients in the open."""
         if self.sigma is not None and self.epsilon0 is None:
             if self.projection is not None:
                 raise InvalidParameter("projection is for reports: give epsilon0, not sigma")
@@ -67,7 +63,5 @@ class LocalSGD(SGD):
                 problem = "cap is for Gaussian noise: give sigma, not epsilon0"
                 raise InvalidParameter(problem, field="cap")
             return channels.LocalReports(self.clip, self.epsilon0, self.projection)
-        raise InvalidParameter(
-            "give epsilon0, for reports by PrivUnit, or sigma, for gradients with Gaussian noise: "
-            "one of the two"
-        )
+        choice = "epsilon0, for reports by PrivUnit, or sigma, for gradients with Gaussian noise"
+        raise InvalidParameter(f"give {choice}: one of the two")

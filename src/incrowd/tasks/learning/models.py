@@ -21,7 +21,7 @@ from numbers import Number
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import expit, log_softmax, softmax
 
 from incrowd import checks
@@ -29,8 +29,9 @@ from incrowd.errors import EmptyData, InvalidParameter, NotANumber, UnknownCateg
 from incrowd.randomizers.base import FloatArray
 from incrowd.randomness import Seeds
 from incrowd.tasks.learning.gradients import Gradients, OuterGradients
+from incrowd.tasks.raw import Array, IntArray
 
-Array = NDArray[Any]
+Classes = int | Sequence[Any]
 _PEOPLE_AT_ONCE = 1 << 16
 """Records in memory; sums are rounded, so results depend on it a little."""
 
@@ -85,16 +86,14 @@ class Model(ABC):
         rows, given = records_of(records), np.asarray(labels)
         if given.ndim == 2 and rows.ndim > 2 and given.size:
             if rows.shape[:2] != given.shape:
-                raise InvalidParameter(
-                    f"there are {rows.shape[:2]} records and {given.shape} labels, as (people, "
-                    "records of each): give one label for each record"
-                )
+                counts = f"{rows.shape[:2]} records and {given.shape} labels"
+                problem = "as (people, records of each): give one label for each record"
+                raise InvalidParameter(f"there are {counts}, {problem}")
             return rows, self.targets(given.reshape(-1)).reshape(given.shape)
         targets = self.targets(given)
         if len(rows) != len(targets):
-            raise InvalidParameter(
-                f"there are {len(rows)} records and {len(targets)} labels: give one label each"
-            )
+            counts = f"{len(rows)} records and {len(targets)} labels"
+            raise InvalidParameter(f"there are {counts}: give one label each")
         return rows, targets
 
     def penalty(self, theta: FloatArray) -> FloatArray:
@@ -116,9 +115,8 @@ def records_of(records: ArrayLike) -> Array:
     except (TypeError, ValueError) as wrong:
         raise InvalidParameter("records must be numbers, as many for each person") from wrong
     if rows.ndim < 2:
-        raise InvalidParameter(
-            f"records must have one row per person and at least two axes, got {rows.shape}"
-        )
+        problem = f"one row per person and at least two axes, got {rows.shape}"
+        raise InvalidParameter(f"records must have {problem}")
     if len(rows) == 0:
         raise EmptyData("there are no records: at least one person must be there")
     if not np.isfinite(rows).all():
@@ -126,7 +124,7 @@ def records_of(records: ArrayLike) -> Array:
     return rows
 
 
-def class_codes(classes: int | Sequence[Any], labels: Array) -> NDArray[np.int64]:
+def class_codes(classes: Classes, labels: Array) -> IntArray:
     """Position of each label among the classes; 0…k−1 where only their number is given."""
     known, given = class_labels(classes), np.asarray(labels)
     if given.ndim != 1:
@@ -146,7 +144,7 @@ def class_codes(classes: int | Sequence[Any], labels: Array) -> NDArray[np.int64
     return order[place].astype(np.int64)
 
 
-def class_labels(classes: int | Sequence[Any]) -> Array:
+def class_labels(classes: Classes) -> Array:
     """The labels of the classes, in the order of their codes."""
     if isinstance(classes, (Number, str, bytes)) or classes is None:
         return np.arange(checks.integer(classes, "classes", 2))  # type: ignore[arg-type]
@@ -154,11 +152,6 @@ def class_labels(classes: int | Sequence[Any]) -> Array:
     if known.ndim != 1 or known.size < 2 or np.unique(known).size != known.size:
         raise InvalidParameter(f"classes must be at least two different labels, got {classes!r}")
     return known
-
-
-def class_names(classes: int | Sequence[Any]) -> list[str]:
-    """The labels of the classes as texts."""
-    return [str(each) for each in class_labels(classes).tolist()]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,7 +181,6 @@ class Linear(Model):
         """ℓ for each person."""
 
     def smoothness(self, norm: float) -> float | None:
-        """The curvature times the square of the length of (x, 1), and the penalty's own."""
         if self._curvature is None or self._outputs > 1:
             return None
         return self._curvature * (norm**2 + self.intercept) + self.l2
@@ -197,10 +189,8 @@ class Linear(Model):
         """All zero: these losses are convex, so any start is as good."""
         del seeds
         if len(shape) != 1 or shape[0] < 1:
-            raise InvalidParameter(
-                f"a linear model takes records that are rows of numbers, got records {shape}: "
-                "reshape them to two axes"
-            )
+            problem = f"takes records that are rows of numbers, got records {shape}"
+            raise InvalidParameter(f"a linear model {problem}: reshape them to two axes")
         return np.zeros(self._outputs * (shape[0] + self.intercept))
 
     def _margins(self, theta: FloatArray, records: Array) -> FloatArray:
@@ -210,24 +200,20 @@ class Linear(Model):
         return np.asarray(found + weights[:, -1]) if self.intercept else found
 
     def gradients(self, theta: FloatArray, records: Array, targets: Array) -> Gradients:
-        """Outer products, never written down unless asked for."""
         with np.errstate(over="ignore", invalid="ignore"):
             residuals = self._residuals(self._margins(theta, records), targets)
         return OuterGradients(residuals, records, self.intercept)
 
     def losses(self, theta: FloatArray, records: Array, targets: Array) -> FloatArray:
-        """Each person's own loss, without the penalty."""
         return self._margin_losses(self._margins(theta, records), targets)
 
     def penalty(self, theta: FloatArray) -> FloatArray:
-        """l2·w, and nothing for the intercept."""
         pull = self.l2 * theta.reshape(self._outputs, -1)
         if self.intercept:
             pull[:, -1] = 0.0
         return pull.reshape(-1)
 
     def describe(self) -> dict[str, Any]:
-        """The kind and its fields."""
         return {"model": type(self).__name__, "l2": self.l2, "intercept": self.intercept}
 
 
@@ -235,7 +221,7 @@ class Linear(Model):
 class Classifier(Linear):
     """A linear model that predicts the class with the largest margin."""
 
-    classes: int | Sequence[Any] = 2
+    classes: Classes = 2
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -248,18 +234,15 @@ class Classifier(Linear):
         return 1 if count == 2 else int(count)
 
     def targets(self, labels: Array) -> Array:
-        """Positions among the classes."""
         return class_codes(self.classes, labels)
 
     def predict(self, theta: FloatArray, records: Array) -> Array:
-        """The class with the largest margin."""
         margins = self._margins(theta, records)
         codes = margins.argmax(axis=1) if self._outputs > 1 else (margins[:, 0] > 0).astype(int)
         return np.asarray(class_labels(self.classes)[codes])
 
     def describe(self) -> dict[str, Any]:
-        """With the classes as texts."""
-        return {**super().describe(), "classes": class_names(self.classes)}
+        return {**super().describe(), "classes": [*map(str, class_labels(self.classes).tolist())]}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -319,7 +302,6 @@ class Ridge(Linear):
         return 1
 
     def targets(self, labels: Array) -> Array:
-        """Finite numbers, one per person."""
         try:
             numbers = np.asarray(labels, np.float64)
         except (TypeError, ValueError) as wrong:
@@ -337,7 +319,6 @@ class Ridge(Linear):
         return np.asarray(0.5 * (margins[:, 0] - targets) ** 2)
 
     def predict(self, theta: FloatArray, records: Array) -> Array:
-        """The margin itself."""
         return self._margins(theta, records)[:, 0]
 
     def score(self, theta: FloatArray, records: Array, labels: Array) -> float:

@@ -11,7 +11,7 @@ Torch is imported when the first model is made: ``pip install 'incrowd[learn]'``
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +22,8 @@ from incrowd.errors import InvalidParameter, MissingExtra, ProtocolFailed
 from incrowd.randomizers.base import FloatArray
 from incrowd.randomness import Seeds
 from incrowd.tasks.learning.gradients import DenseGradients, Gradients
-from incrowd.tasks.learning.models import Array, Model, class_codes, class_labels, class_names
+from incrowd.tasks.learning.models import Classes, Model, class_codes, class_labels
+from incrowd.tasks.raw import Array
 
 if TYPE_CHECKING:
     import torch
@@ -42,17 +43,13 @@ class TorchModule(Model):
     """
 
     def __init__(
-        self,
-        module: torch.nn.Module | Callable[[], torch.nn.Module],
-        *,
-        classes: int | Sequence[Any],
+        self, module: torch.nn.Module | Callable[[], torch.nn.Module], *, classes: Classes
     ) -> None:
         _load_torch()
         class_labels(classes)
         if not callable(module):
-            raise InvalidParameter(
-                f"module must be a torch module or a function that makes one, got {module!r}"
-            )
+            wanted = "a torch module or a function that makes one"
+            raise InvalidParameter(f"module must be {wanted}, got {module!r}")
         self.module, self.classes = module, classes
         self._net: torch.nn.Module | None = None
 
@@ -79,10 +76,9 @@ class TorchModule(Model):
         torch, count = _load_torch(), class_labels(self.classes).size
         for each in self._made.modules():
             if "BatchNorm" in type(each).__name__:
-                raise InvalidParameter(
-                    f"the module has a {type(each).__name__}, which mixes people, so nobody has a "
-                    "gradient of their own: use GroupNorm or LayerNorm"
-                )
+                problem = "which mixes people, so nobody has a gradient of their own"
+                found = f"the module has a {type(each).__name__}"
+                raise InvalidParameter(f"{found}, {problem}: use GroupNorm or LayerNorm")
         if not self._trained():
             raise InvalidParameter("the module has no parameters that are to be trained")
         blank = torch.zeros((1, *shape), dtype=torch.float32)
@@ -96,10 +92,8 @@ class TorchModule(Model):
             first = str(wrong).splitlines()[0]
             raise InvalidParameter(f"the module takes no records of {shape}: {first}") from wrong
         if tuple(scores.shape) != (1, count):
-            raise InvalidParameter(
-                f"the module must return {count} scores per record, one per class, got "
-                f"{tuple(scores.shape[1:])}"
-            )
+            problem = f"{count} scores per record, one per class, got {tuple(scores.shape[1:])}"
+            raise InvalidParameter(f"the module must return {problem}")
 
     def _trained(self) -> list[tuple[str, Any]]:
         return [each for each in self._made.named_parameters() if each[1].requires_grad]
@@ -111,11 +105,9 @@ class TorchModule(Model):
         return self._net
 
     def targets(self, labels: Array) -> Array:
-        """Positions among the classes."""
         return class_codes(self.classes, labels)
 
     def gradients(self, theta: FloatArray, records: Array, targets: Array) -> Gradients:
-        """Compute the gradients of all of these people together."""
         torch, own = _load_torch(), self._parameters(theta)
         found = self._gradients(own, self._tensor(records), torch.from_numpy(targets))
         flat = torch.cat([part.reshape(len(records), -1) for part in found.values()], dim=1)
@@ -124,30 +116,23 @@ class TorchModule(Model):
     def _gradients(self, parameters: dict[str, Any], records: Any, targets: Any) -> dict[str, Any]:
         func = _load_torch().func
         each = func.vmap(func.grad(self._loss), in_dims=(None, 0, 0))
-        found: dict[str, Any] = each(parameters, records, targets)
-        return found
+        return dict(each(parameters, records, targets))
 
     def at_once(self, size: int) -> int:
-        """As many as fit in memory."""
         return max(1, _MOST_NUMBERS // size)
 
     def losses(self, theta: FloatArray, records: Array, targets: Array) -> FloatArray:
-        """Cross-entropy of the scores."""
         torch = _load_torch()
-        scores = torch.from_numpy(self._scores(theta, records))
-        loss = torch.nn.functional.cross_entropy
-        found = loss(scores, torch.from_numpy(targets), reduction="none")
+        scores, wanted = torch.from_numpy(self._scores(theta, records)), torch.from_numpy(targets)
+        found = torch.nn.functional.cross_entropy(scores, wanted, reduction="none")
         return np.asarray(found.double().numpy())
 
     def predict(self, theta: FloatArray, records: Array) -> Array:
-        """The class with the largest score."""
-        codes = self._scores(theta, records).argmax(axis=1)
-        return np.asarray(class_labels(self.classes)[codes])
+        return np.asarray(class_labels(self.classes)[self._scores(theta, records).argmax(axis=1)])
 
     def describe(self) -> dict[str, Any]:
-        """The layers, and the classes as texts."""
-        layers, names = repr(self._made), class_names(self.classes)
-        return {"model": "TorchModule", "layers": layers, "classes": names}
+        names = [*map(str, class_labels(self.classes).tolist())]
+        return {"model": "TorchModule", "layers": repr(self._made), "classes": names}
 
     def _loss(self, parameters: dict[str, Any], record: Any, target: Any) -> Any:
         torch = _load_torch()
@@ -177,7 +162,6 @@ def _load_torch() -> Any:
     try:
         import torch
     except ImportError as missing:
-        raise MissingExtra(
-            "neural networks need torch: pip install 'incrowd[learn]', or use a linear model"
-        ) from missing
+        remedy = "pip install 'incrowd[learn]', or use a linear model"
+        raise MissingExtra(f"neural networks need torch: {remedy}") from missing
     return torch

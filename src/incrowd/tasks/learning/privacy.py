@@ -52,18 +52,13 @@ class SubsampledGaussian(Profile):
     def __post_init__(self) -> None:
         checks.rate(self.rate)
         if checks.number(self.sigma, "sigma") < _LEAST_SIGMA:
-            raise InvalidParameter(
-                f"sigma must be at least {_LEAST_SIGMA}, got {self.sigma!r}: less hides nobody",
-                field="sigma",
-            )
+            problem = f"at least {_LEAST_SIGMA}, got {self.sigma!r}: less hides nobody"
+            raise InvalidParameter(f"sigma must be {problem}", field="sigma")
         if self.sigma > _MOST_SIGMA:
-            raise InvalidParameter(
-                f"sigma must be at most {_MOST_SIGMA:g}, got {self.sigma!r}: more leaves nothing",
-                field="sigma",
-            )
+            problem = f"at most {_MOST_SIGMA:g}, got {self.sigma!r}: more leaves nothing"
+            raise InvalidParameter(f"sigma must be {problem}", field="sigma")
 
     def delta(self, epsilon: float) -> float:
-        """Evaluate the exact curve, rounded up."""
         if checks.number(epsilon, "epsilon") < -_GREATEST:
             return 1.0
         epsilon = min(epsilon, _GREATEST)  # the curve falls: an earlier point bounds later ones
@@ -86,7 +81,6 @@ class SubsampledGaussian(Profile):
         return epsilon / 2 + math.asinh(out * math.sinh(epsilon / 2))
 
     def epsilon(self, delta: float) -> float:
-        """Find the smallest ε on the curve, rounded up."""
         checks.delta(delta)
         guess = self._deviation * math.sqrt(2 * math.log(1 / delta))
         return crossing(self.delta, delta, max(guess, 1e-12)).within

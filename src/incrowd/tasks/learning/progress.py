@@ -13,11 +13,8 @@ Told = Callable[[int, int], None]
 @contextmanager
 def shown(progress: bool | Told) -> Iterator[Told]:
     """Yield the function to call after each round: the caller's own, that of a bar, or none."""
-    if callable(progress):
-        yield progress
-        return
-    if not progress or not sys.stderr.isatty():
-        yield lambda _done, _total: None
+    if callable(progress) or not progress or not sys.stderr.isatty():
+        yield progress if callable(progress) else lambda _done, _total: None
         return
     from rich import progress as bars
     from rich.console import Console

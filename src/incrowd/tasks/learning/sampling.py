@@ -27,15 +27,12 @@ _BLOCK = 1024
 
 def check_rate(rate: Rate) -> float | None:
     """Return the chance to be in a round; None where one person is drawn."""
-    if isinstance(rate, str):
-        if rate != "one":
-            raise InvalidParameter(
-                f"rate must be a number above 0 and at most 1, or 'one' for one person each "
-                f"round, got {rate!r}",
-                field="rate",
-            )
-        return None
-    return checks.rate(rate)
+    if not isinstance(rate, str):
+        return checks.rate(rate)
+    if rate != "one":
+        wanted = "a number above 0 and at most 1, or 'one' for one person each round"
+        raise InvalidParameter(f"rate must be {wanted}, got {rate!r}", field="rate")
+    return None
 
 
 class Participants:

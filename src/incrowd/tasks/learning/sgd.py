@@ -50,6 +50,7 @@ from incrowd.tasks.learning.gradients import Batch, Gradients, clipped
 from incrowd.tasks.learning.models import Model, records_of
 from incrowd.tasks.learning.progress import Told, shown
 from incrowd.tasks.learning.sampling import Participants, Rate, check_rate
+from incrowd.tasks.raw import Array
 
 _MOST_NUMBERS = 1 << 25
 """Numbers of gradients in memory where people have several records."""
@@ -129,16 +130,15 @@ class SGD(ABC):
             checks.epsilon(epsilon)
             checks.delta(delta)
         if not self.channel().takes_one and self.rate == "one":
-            raise InvalidParameter(
-                f"{type(self).__name__} is not accounted for with one person each round: give the "
-                "chance to be in as rate"
-            )
+            problem = "is not accounted for with one person each round"
+            remedy = "give the chance to be in as rate"
+            raise InvalidParameter(f"{type(self).__name__} {problem}: {remedy}")
 
     @abstractmethod
     def channel(self) -> Channel:
         """Make the channel of the gradients."""
 
-    def promise(self, shape: tuple[int, ...], rounds: int | None = None) -> Guarantee:
+    def guarantee(self, shape: tuple[int, ...], rounds: int | None = None) -> Guarantee:
         """Return the guarantee of training on records of this shape, people first; read no data.
 
         Leave out the axis of each person's records: their number makes no difference.
@@ -190,11 +190,10 @@ class SGD(ABC):
     @property
     def history_(self) -> tuple[Round, ...]:
         """Facts of each round."""
-        state, _ = self._fitted()
-        rounds = state.history[: state.rounds].tolist()
+        rounds = self._fitted()[0].history[: self.rounds_].tolist()
         return tuple(Round(people if people >= 0 else None, *rest) for people, *rest in rounds)
 
-    def predict(self, records: ArrayLike) -> NDArray[Any]:
+    def predict(self, records: ArrayLike) -> Array:
         """One label or number per record."""
         return self._model.predict(self.parameters_, self._known(records))
 
@@ -207,13 +206,12 @@ class SGD(ABC):
         targets = self._model.targets(np.asarray(labels))
         return float(self._model.losses(self.parameters_, self._known(records), targets).mean())
 
-    def _known(self, records: ArrayLike) -> NDArray[Any]:
+    def _known(self, records: ArrayLike) -> Array:
         self._fitted()
         rows = records_of(records)
         if rows.shape[1:] != self._shape:
-            raise InvalidParameter(
-                f"the model was trained on records {self._shape}, got {rows.shape[1:]}"
-            )
+            got = f"got {rows.shape[1:]}"
+            raise InvalidParameter(f"the model was trained on records {self._shape}, {got}")
         return rows
 
     def fit(self, records: ArrayLike, labels: ArrayLike) -> Self:
@@ -235,27 +233,25 @@ class SGD(ABC):
         if self.checkpoint is not None and state.rounds < last:
             files.check_writable(Path(self.checkpoint))
         state.make_room(last)
-        seeds = Seeds(state.root)
-        people = Participants(seeds, crowd.people, self.rate, self._channel.most_rounds)
+        cap = self._channel.most_rounds
+        people = Participants(Seeds(state.root), crowd.people, self.rate, cap)
         with shown(self.progress) as tell:
             while state.rounds < last:
                 inside = people.inside(state.rounds)
                 # One assignment: whatever interrupts training, a round is kept whole or not at all.
-                state, moved = self._round(state, crowd, seeds, inside, rows, targets)
-                self._state = state
+                self._state, moved = self._round(state, crowd, inside, rows, targets)
+                state = self._state
                 due = not moved or state.rounds == last or state.rounds % self.every == 0
                 if due and self.checkpoint is not None:
                     files.save(Path(self.checkpoint), state, self._configuration)
                 if not moved:
-                    raise NotANumber(
-                        f"round {state.rounds - 1}: a parameter is not a finite number; the step "
-                        "is not taken and the round counts as spent: lower the learning rate or "
-                        "scale the records"
-                    )
+                    problem = "a parameter is not a finite number; the step is not taken and the "
+                    problem += "round counts as spent: lower the learning rate or scale the records"
+                    raise NotANumber(f"round {state.rounds - 1}: {problem}")
                 tell(state.rounds, last)
         return self
 
-    def _begin(self, rows: NDArray[Any], targets: NDArray[Any]) -> None:
+    def _begin(self, rows: Array, targets: Array) -> None:
         """Take up training as it was left, from the checkpoint, or at the start."""
         if self._state is not None:
             self._continue(rows, targets, self._state)
@@ -281,17 +277,15 @@ class SGD(ABC):
         self._shape, self._crowd = rows.shape[targets.ndim :], crowd
         self._configuration, self._channel, self._state = configuration, channel, state
 
-    def _continue(self, rows: NDArray[Any], targets: NDArray[Any], state: State) -> None:
+    def _continue(self, rows: Array, targets: Array, state: State) -> None:
         if self.model is not self._given:
             raise InvalidParameter("training began with another model: fit anew")
         for name, here in self._describe(rows, targets, state.root).items():
             if (there := self._configuration[name]) != here:
-                raise InvalidParameter(
-                    f"training began with {name} = {there!r}, got {here!r}: go on as it began, or "
-                    "fit anew"
-                )
+                problem = f"training began with {name} = {there!r}, got {here!r}"
+                raise InvalidParameter(f"{problem}: go on as it began, or fit anew")
 
-    def _describe(self, rows: NDArray[Any], targets: NDArray[Any], root: int) -> dict[str, Any]:
+    def _describe(self, rows: Array, targets: Array, root: int) -> dict[str, Any]:
         """Describe what every round depends on, in types that JSON has."""
         described = {
             "learner": type(self).__name__,
@@ -302,18 +296,16 @@ class SGD(ABC):
             "data": files.digest_of(rows, targets),
             "seed": root,
         }
-        plain = {
-            name: each.item() for name, each in described.items() if isinstance(each, np.generic)
+        return {
+            name: each.item() if isinstance(each, np.generic) else each
+            for name, each in described.items()
         }
-        return described | plain
 
     def _same_learning_rates(self, path: Path, state: State) -> None:
         for number, there in enumerate(state.history["rates"].tolist()):
             if self._learning_rate(number) != there:
-                raise InvalidParameter(
-                    f"{path} is the checkpoint of another training, which differs in learning_rate "
-                    f"({there!r} there in round {number}): give the same settings, or another path"
-                )
+                differs = f"learning_rate ({there!r} there in round {number})"
+                raise files.another_training(path, differs)
 
     def _last_round(self, state: State, more: int | None) -> int:
         planned = self._planned
@@ -326,32 +318,23 @@ class SGD(ABC):
         if more is None:
             return planned
         if self.budget is None and state.rounds + more > planned:
-            raise InvalidParameter(
-                f"rounds = {planned} were planned before the first, and {state.rounds} were held: "
-                f"hold at most {planned - state.rounds} more, or fit anew with more rounds",
-                field="rounds",
-            )
+            held = f"{planned} were planned before the first, and {state.rounds} were held"
+            remedy = f"hold at most {planned - state.rounds} more, or fit anew with more rounds"
+            raise InvalidParameter(f"rounds = {held}: {remedy}", field="rounds")
         return min(planned, state.rounds + more)
 
     def _round(
-        self,
-        state: State,
-        crowd: Crowd,
-        seeds: Seeds,
-        inside: NDArray[np.intp],
-        rows: NDArray[Any],
-        targets: NDArray[Any],
+        self, state: State, crowd: Crowd, inside: NDArray[np.intp], rows: Array, targets: Array
     ) -> tuple[State, bool]:
-        """Return the state after one round, and whether its parameters are finite.
+        """Return the state after one round, and whether it moved: parameters stay finite.
 
-        The state before still stands for the rounds before; parameters that would not be finite
-        stay as they are.
+        The state before still stands for the rounds before.
         """
         number, channel, row = state.rounds, self._channel, state.history[state.rounds]
         batch = Batch(inside.size, crowd.size, self._blocks(state, inside, rows, targets))
         row["not_finite"] = 0
         with np.errstate(over="ignore", invalid="ignore"):
-            found = channel.average(batch, crowd, seeds, number)
+            found = channel.average(batch, crowd, Seeds(state.root), number)
         speed, step, moved = self._learning_rate(number), 0.0, True
         after = dataclasses.replace(state, rounds=number + 1)
         if found is not None:
@@ -372,7 +355,7 @@ class SGD(ABC):
         return after, moved
 
     def _blocks(
-        self, state: State, inside: NDArray[np.intp], rows: NDArray[Any], targets: NDArray[Any]
+        self, state: State, inside: NDArray[np.intp], rows: Array, targets: Array
     ) -> Iterator[tuple[Gradients, FloatArray]]:
         step, points = self._model.at_once(state.parameters.size), 0
         if targets.ndim == 2:

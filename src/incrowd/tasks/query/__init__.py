@@ -2,17 +2,7 @@
 
 from incrowd.tasks.query.answer import QueryAnswer, QueryRow
 from incrowd.tasks.query.fold import Folded, Tabulated
-from incrowd.tasks.query.plan import GroupingSet
 from incrowd.tasks.query.schema import Column, Schema
 from incrowd.tasks.query.task import Query
 
-__all__ = [
-    "Column",
-    "Folded",
-    "GroupingSet",
-    "Query",
-    "QueryAnswer",
-    "QueryRow",
-    "Schema",
-    "Tabulated",
-]
+__all__ = ["Column", "Folded", "Query", "QueryAnswer", "QueryRow", "Schema", "Tabulated"]

@@ -23,17 +23,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from incrowd import checks
-from incrowd.blocks import HEAD, DataTable, Fact, Figure, Section, Text
+from incrowd.blocks import Block, DataTable, Fact, Figure, Text
 from incrowd.randomizers.base import FloatArray, normal_half_width
 from incrowd.tasks.base import Answer, AnswerContext
 from incrowd.tasks.query.fold import Folded, Tabulated
 from incrowd.tasks.query.grid import Grid
 from incrowd.tasks.query.plan import Aggregate, GroupingSet, Plan
 from incrowd.tasks.query.schema import Column
-from incrowd.tasks.raw import NO_ANSWER
+from incrowd.tasks.raw import NO_ANSWER, Array, IntArray
+
+Noise = tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Computed:
 
     value: FloatArray
     variance: FloatArray
-    whole: NDArray[np.int64] | None = None
+    whole: IntArray | None = None
 
 
 @dataclass(frozen=True)
@@ -73,35 +74,26 @@ class QueryAnswer(Answer):
 
     columns: tuple[str, ...]
     rows: tuple[QueryRow, ...]
-    positions: NDArray[np.int64]
+    positions: IntArray
     lost: tuple[int, ...]
 
     def beside(self, truth: FloatArray) -> FloatArray:
-        """The truth of the cells that have a row."""
         return np.asarray(truth[self.positions])
 
-    def sections(self, context: AnswerContext) -> tuple[Section, ...]:
-        """The table that SQL would give, with the tuples behind each row; no limits are drawn."""
+    def _shown(self, context: AnswerContext) -> tuple[Block, ...]:
+        # The table that SQL would give, with the tuples behind each row; no limits are drawn.
         groups = sum(self.lost)
         note = f"{groups:,} groups are unknown: their compute nodes fell silent" if groups else ""
-        table = DataTable(
-            "table",
-            (*self.columns, "tuples"),
-            tuple((*row.values, row.tuples) for row in self.rows),
-            caption="The answer",
-            facts=(Fact("lost", list(self.lost), note=note),),
-        )
+        columns, facts = (*self.columns, "tuples"), (Fact("lost", list(self.lost), note=note),)
+        rows = tuple((*row.values, row.tuples) for row in self.rows)
+        table = DataTable("table", columns, rows, caption="The answer", facts=facts)
         told = (
             "One row per group, as SQL gives it; a column by which a row is not grouped is empty. "
             "The last column counts the tuples that reached the compute node of the group: where "
             "some messages are misdirected, counts and sums are scaled up to everybody who took "
             "part, and the least and the greatest are those of the tuples that arrived."
         )
-        shown = (Text(told), Text(self.missing), table, Figure("cells", self.data(context.truth)))
-        return (
-            Section(HEAD, "", 0, (self._precision(context),)),
-            Section("answer", "The answer", 10, shown),
-        )
+        return Text(told), Text(self.missing), table, Figure("cells", self.data(context.truth))
 
     def _precision(self, context: AnswerContext) -> Fact:
         name, collected = "tuples_behind_the_answer", context.collected
@@ -130,10 +122,8 @@ def answered(
         # A query without groups has a row even about no one.
         shown = np.flatnonzero(folded.count if group.by and not noise else np.ones(group.cells))
         shown = np.setdiff1d(shown, lost[index])
-        found = [
-            computed(each, measures, folded, collected.kept[index], noise)
-            for _, each in plan.aggregates
-        ]
+        kept, asked = collected.kept[index], (each for _, each in plan.aggregates)
+        found = [computed(each, measures, folded, kept, noise) for each in asked]
         value.append(np.column_stack([each.value[shown] for each in found]).ravel())
         variance.append(np.column_stack([each.variance[shown] for each in found]).ravel())
         positions.append((before + shown[:, None] * width + np.arange(width)).ravel())
@@ -144,21 +134,13 @@ def answered(
     half = normal_half_width(confidence) * errors
     low, high, people = values - half, values + half, collected.people
     plain = Answer(tuple(names), values, low, high, errors, confidence, people, missing)
-    return QueryAnswer(
-        **vars(plain),
-        columns=tuple(each.name for each in plan.items),
-        rows=tuple(rows),
-        positions=np.concatenate(positions),
-        lost=tuple(map(len, lost)),
-    )
+    items = tuple(each.name for each in plan.items)
+    at, unknown = np.concatenate(positions), tuple(map(len, lost))
+    return QueryAnswer(**vars(plain), columns=items, rows=tuple(rows), positions=at, lost=unknown)
 
 
 def computed(
-    aggregate: Aggregate,
-    measures: Sequence[Column],
-    folded: Folded,
-    kept: float,
-    noise: tuple[float, ...],
+    aggregate: Aggregate, measures: Sequence[Column], folded: Folded, kept: float, noise: Noise
 ) -> Computed:
     """Compute an aggregate in every cell, about the people who are present."""
     count, exact = folded.count, kept == 1 and not noise
@@ -192,13 +174,13 @@ def computed(
             return Computed(value, variance, extreme if whole else None)
 
 
-def _ratio(top: Any, bottom: NDArray[Any]) -> FloatArray:
+def _ratio(top: Any, bottom: Array) -> FloatArray:
     found = np.full(len(bottom), np.nan)
     np.divide(top, bottom, out=found, where=bottom > 0)
     return found
 
 
-def _lost(kept: float, squares: NDArray[Any]) -> FloatArray:
+def _lost(kept: float, squares: Array) -> FloatArray:
     # The variance of a sum over k whose terms are each lost with the chance 1 − k.
     return np.zeros(len(squares)) if kept == 1 else squares * (1 - kept) / kept**2
 
@@ -218,7 +200,7 @@ def _blur(column: Column, mean: FloatArray, of_count: float, of_total: float) ->
     return max(0.0, alone) + (mean - middle) ** 2 * of_count
 
 
-def _names(plan: Plan, group: GroupingSet, cells: NDArray[np.int64]) -> list[str]:
+def _names(plan: Plan, group: GroupingSet, cells: IntArray) -> list[str]:
     # Such as "age=18-29, sex=f: COUNT(*)".
     columns = [
         [f"{column.name}={text}" for text in texts]
@@ -229,11 +211,7 @@ def _names(plan: Plan, group: GroupingSet, cells: NDArray[np.int64]) -> list[str
 
 
 def _rows(
-    plan: Plan,
-    index: int,
-    shown: NDArray[np.int64],
-    found: Sequence[Computed],
-    count: NDArray[np.int64],
+    plan: Plan, index: int, shown: IntArray, found: Sequence[Computed], count: IntArray
 ) -> list[QueryRow]:
     group, aggregates = plan.sets[index], iter(found)
     grouped = dict(zip(group.columns, group.texts(shown), strict=True))
@@ -250,7 +228,7 @@ def _rows(
     return [QueryRow(index, cell, values, tuples) for cell, values, tuples in cells]
 
 
-def _plain(found: Computed, shown: NDArray[np.int64]) -> list[int | float | None]:
+def _plain(found: Computed, shown: IntArray) -> list[int | float | None]:
     missing = np.isnan(found.value[shown]).tolist()
     values = (found.value if found.whole is None else found.whole)[shown].tolist()
     return [None if gone else each for gone, each in zip(missing, values, strict=True)]

@@ -10,13 +10,11 @@ from numpy.typing import NDArray
 
 from incrowd.checks import did_you_mean
 from incrowd.errors import EmptyData, InvalidParameter, MissingColumn
-from incrowd.tasks.query.schema import Column
-from incrowd.tasks.raw import Gaps, missing, texts
-
-_MOST_WHOLE = 2**53
+from incrowd.tasks.query.schema import MOST_WHOLE, Column
+from incrowd.tasks.raw import Array, Gaps, codes, missing, texts
 
 
-def encode(rows: Any, columns: Sequence[Column]) -> NDArray[Any]:
+def encode(rows: Any, columns: Sequence[Column]) -> Array:
     """Encode to a structured array with a row per person and a field per column.
 
     ``rows`` is an array with these columns in this order, or anything that has columns by name: a
@@ -25,15 +23,16 @@ def encode(rows: Any, columns: Sequence[Column]) -> NDArray[Any]:
     raw = _by_name(rows, columns)
     people = {len(each) for each in raw}
     if len(people) > 1:
-        raise InvalidParameter(
-            f"columns must be of one length, got lengths {sorted(people)}", field="columns"
-        )
+        problem = f"columns must be of one length, got lengths {sorted(people)}"
+        raise InvalidParameter(problem, field="columns")
     if not people or not max(people):
         raise EmptyData("the data have no rows: at least one person must answer")
     found = np.empty(max(people), [(each.name, each.dtype) for each in columns])
     for column, values in zip(columns, raw, strict=True):
-        encoded = _codes if column.type == "category" else _numbers
-        found[column.name] = encoded(values, column)
+        if column.type == "category":
+            found[column.name] = codes(values, column.values, len(column.values))
+        else:
+            found[column.name] = _numbers(values, column)
     return found
 
 
@@ -45,14 +44,14 @@ def gaps(rows: Any, columns: Sequence[Column]) -> Gaps:
     return Gaps.of(absent, usable)
 
 
-def _by_name(rows: Any, columns: Sequence[Column]) -> list[NDArray[Any]]:
+def _by_name(rows: Any, columns: Sequence[Column]) -> list[Array]:
     names = rows.dtype.names if isinstance(rows, np.ndarray) else None
     if names is None and (isinstance(rows, Mapping) or hasattr(rows, "keys")):
         names = tuple(rows.keys())
     if names is not None:
         for each in columns:
             if each.name not in names:
-                hint = did_you_mean(each.name, (str(name) for name in names))
+                hint = did_you_mean(each.name, map(str, names))
                 raise MissingColumn(f"no column {each.name!r} in the data; {hint}")
         found = [np.asarray(rows[each.name]) for each in columns]
         for column, values in zip(columns, found, strict=True):
@@ -64,26 +63,18 @@ def _by_name(rows: Any, columns: Sequence[Column]) -> list[NDArray[Any]]:
     except ValueError as ragged:
         raise InvalidParameter("the rows of a table must all have the same length") from ragged
     if table.ndim != 2 or table.shape[1] != len(columns):
-        wanted = ", ".join(each.name for each in columns)
-        raise InvalidParameter(
-            f"rows must be a table of the columns {wanted}, one row per person, got an array "
-            f"{table.shape}"
-        )
+        wanted = f"{', '.join(each.name for each in columns)}, one row per person"
+        problem = f"rows must be a table of the columns {wanted}, got an array {table.shape}"
+        raise InvalidParameter(problem)
     return list(table.T)
 
 
-def _codes(values: NDArray[Any], column: Column) -> NDArray[np.int64]:
-    code_of = {name: code for code, name in enumerate(column.values)}
-    found = (code_of.get(each, column.reserved) for each in texts(values))
-    return np.fromiter(found, np.int64, len(values))
-
-
-def _numbers(values: NDArray[Any], column: Column) -> NDArray[Any]:
+def _numbers(values: Array, column: Column) -> Array:
     array, good = _parsed(values, column)
     if column.type == "integer":
         if array.dtype.kind == "f":
             good &= np.floor(array) == array
-        good &= (array >= -_MOST_WHOLE) & (array <= _MOST_WHOLE)
+        good &= (array >= -MOST_WHOLE) & (array <= MOST_WHOLE)
     else:
         array = array.astype(np.float64)
         good &= np.isfinite(array)
@@ -96,7 +87,7 @@ def _numbers(values: NDArray[Any], column: Column) -> NDArray[Any]:
     return found
 
 
-def _parsed(values: NDArray[Any], column: Column) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+def _parsed(values: Array, column: Column) -> tuple[Array, NDArray[np.bool_]]:
     if values.dtype.kind in "iuf":
         return values, np.ones(len(values), np.bool_)
     kind = np.dtype(column.dtype).type
@@ -105,8 +96,8 @@ def _parsed(values: NDArray[Any], column: Column) -> tuple[NDArray[Any], NDArray
     try:
         return np.where(there, written, "0").astype(kind), there
     except (ValueError, OverflowError):
-        readable = np.fromiter((_reads(each, kind) for each in written), np.bool_, len(values))
-        return np.where(readable, written, "0").astype(kind), readable
+        there = np.fromiter((_reads(each, kind) for each in written), np.bool_, len(values))
+        return np.where(there, written, "0").astype(kind), there
 
 
 def _reads(text: np.str_, kind: type) -> bool:

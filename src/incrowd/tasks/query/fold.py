@@ -22,18 +22,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from incrowd.errors import InvalidParameter
 from incrowd.randomizers.base import FloatArray
 from incrowd.tasks.base import Collected
-from incrowd.tasks.query.schema import Column
-
-Cells = NDArray[np.int64]
+from incrowd.tasks.query.schema import MOST_WHOLE, Column
+from incrowd.tasks.raw import Array, IntArray
 
 _BLOCK = 1 << 17
-_EXACT = 2**53
-"""Up to here doubles hold every whole number."""
 _HALF = 26
 """Bits of the lower half of a whole number of at most 54 bits."""
 
@@ -47,20 +43,18 @@ class Folded:
     the cell's mean. The numbers of an empty cell are zero.
     """
 
-    count: NDArray[np.int64]
-    total: tuple[NDArray[Any], ...]
-    least: tuple[NDArray[Any], ...]
-    most: tuple[NDArray[Any], ...]
+    count: IntArray
+    total: tuple[Array, ...]
+    least: tuple[Array, ...]
+    most: tuple[Array, ...]
     spread: tuple[FloatArray, ...]
 
     @staticmethod
     def joined(parts: Sequence[Folded]) -> Folded:
         """Join the cells of several compute nodes, one after the other."""
         count = np.concatenate([part.count for part in parts])
-        numbers = (
-            zip(*(getattr(part, name) for part in parts), strict=True)
-            for name in ("total", "least", "most", "spread")
-        )
+        names = ("total", "least", "most", "spread")
+        numbers = (zip(*(getattr(part, name) for part in parts), strict=True) for name in names)
         return Folded(count, *(tuple(map(np.concatenate, each)) for each in numbers))
 
 
@@ -81,8 +75,8 @@ class Tabulated(Collected):
     present: tuple[int, ...]
     kept: tuple[float, ...]
     noise: tuple[tuple[float, ...], ...]
-    traffic: tuple[NDArray[np.int64], ...]
-    lost: tuple[NDArray[np.int64], ...] = ()
+    traffic: tuple[IntArray, ...]
+    lost: tuple[IntArray, ...] = ()
 
     def __repr__(self) -> str:
         return f"Tabulated({sum(self.crowds)} tuples in {len(self.folded)} grouping sets)"
@@ -99,11 +93,10 @@ class Tabulated(Collected):
 
     @property
     def people(self) -> int:
-        """Number of people who took part."""
         return max(self.present)
 
 
-def fold(cells: Cells, measured: NDArray[Any], columns: Sequence[Column], size: int) -> Folded:
+def fold(cells: IntArray, measured: Array, columns: Sequence[Column], size: int) -> Folded:
     """Fold the tuples of the cells 0 … size − 1, from the cell and the measures of each."""
     if len(cells) and not (cells.min() >= 0 and cells.max() < size):
         raise InvalidParameter(f"cells must lie between 0 and {size - 1} here")
@@ -113,7 +106,7 @@ def fold(cells: Cells, measured: NDArray[Any], columns: Sequence[Column], size: 
         values = measured[column.name]
         low, high = (values.min(), values.max()) if len(values) else (0, 0)
         if column.type == "integer":
-            sums: NDArray[Any] = _whole_sums(cells, values, size, column)
+            sums: Array = _whole_sums(cells, values, size, column)
         else:
             sums = _sums(cells, values.__getitem__, float(max(abs(low), abs(high))), size)
         total.append(sums)
@@ -127,9 +120,7 @@ def _blocks(count: int) -> Iterator[slice]:
     return (slice(begin, begin + _BLOCK) for begin in range(0, count, _BLOCK))
 
 
-def _whole_sums(
-    cells: Cells, values: NDArray[np.int64], size: int, column: Column
-) -> NDArray[np.int64]:
+def _whole_sums(cells: IntArray, values: IntArray, size: int, column: Column) -> IntArray:
     largest = max(abs(int(values.min())), abs(int(values.max()))) if len(values) else 0
     if largest * len(values) >= 2**63:
         raise InvalidParameter(
@@ -138,7 +129,7 @@ def _whole_sums(
         )
     found = np.zeros(size, np.int64)
     for some in _blocks(len(values)):
-        if largest * _BLOCK < _EXACT:
+        if largest * _BLOCK < MOST_WHOLE:
             found += np.bincount(cells[some], values[some], size).astype(np.int64)
             continue
         # Of a block, the sums of both halves are exact doubles.
@@ -149,7 +140,7 @@ def _whole_sums(
 
 
 def _sums(
-    cells: Cells, numbers: Callable[[slice], FloatArray], largest: float, size: int
+    cells: IntArray, numbers: Callable[[slice], FloatArray], largest: float, size: int
 ) -> FloatArray:
     coarse, fine = np.zeros(size), np.zeros(size)
     if largest == 0:
@@ -166,9 +157,7 @@ def _sums(
     return coarse + fine
 
 
-def _extreme(
-    choose: Any, worst: Any, cells: Cells, values: NDArray[Any], count: NDArray[np.int64]
-) -> NDArray[Any]:
+def _extreme(choose: Any, worst: Any, cells: IntArray, values: Array, count: IntArray) -> Array:
     found = np.full(len(count), worst, values.dtype)
     choose.at(found, cells, values)
     found[count == 0] = 0
@@ -176,7 +165,7 @@ def _extreme(
 
 
 def _spread(
-    cells: Cells, values: NDArray[Any], width: float, count: NDArray[np.int64], sums: NDArray[Any]
+    cells: IntArray, values: Array, width: float, count: IntArray, sums: Array
 ) -> FloatArray:
     many = np.maximum(count, 1)
     mean, left = sums / many, np.zeros(len(count))

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from incrowd.errors import InvalidQuery
 from incrowd.tasks.query.schema import Column
+from incrowd.tasks.raw import Array, IntArray
 
 _STEPS: Final = 1 << 10
 """Most steps of a number between its bounds: finer than the noise by far."""
@@ -63,13 +63,13 @@ class Grid:
         """The middle, in the units of the column."""
         return self.middle * self.step
 
-    def counted(self, total: NDArray[Any]) -> NDArray[np.int64]:
+    def counted(self, total: Array) -> IntArray:
         """Round totals to whole steps."""
         if self.whole:
             step = int(self.step)
             return np.asarray((total.astype(np.int64) + step // 2) // step)
         return np.asarray(np.rint(total / self.step).astype(np.int64))
 
-    def total(self, steps: NDArray[np.int64]) -> NDArray[Any]:
+    def total(self, steps: IntArray) -> Array:
         """Convert steps back to totals."""
         return steps * int(self.step) if self.whole else steps * self.step

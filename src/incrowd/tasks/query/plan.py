@@ -12,28 +12,21 @@ NULL does in SQL: a tuple counts only if the whole condition holds for sure.
 from __future__ import annotations
 
 import math
-import operator
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, reduce
+from operator import eq, ge, gt, le, lt, ne
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from incrowd.tasks.query.schema import Column
+from incrowd.tasks.raw import Array, IntArray
 
 Function = Literal["COUNT", "SUM", "AVG", "MIN", "MAX", "VAR"]
 Operator = Literal["=", "<>", "<", "<=", ">", ">="]
-_TESTS: dict[Operator, Callable[[Any, Any], Any]] = {
-    "=": operator.eq,
-    "<>": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
+_TESTS: dict[Operator, Any] = {"=": eq, "<>": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
 
 
 @dataclass(frozen=True)
@@ -57,7 +50,7 @@ class GroupingSet:
         """Number of combinations."""
         return math.prod(self.shape)
 
-    def cell_of(self, values: NDArray[Any]) -> NDArray[np.int64]:
+    def cell_of(self, values: Array) -> IntArray:
         """Cell of each encoded tuple."""
         found = np.zeros(len(values), np.int64)
         for column, size in zip(self.by, self.shape, strict=True):
@@ -65,17 +58,17 @@ class GroupingSet:
             found += column.group_of(values[column.name])
         return found
 
-    def texts(self, cells: NDArray[np.int64]) -> list[list[str]]:
+    def texts(self, cells: IntArray) -> list[list[str]]:
         """Value of each column in these cells, column by column."""
         codes = np.unravel_index(cells, self.shape) if self.by else ()
         columns = zip(self.by, codes, strict=True)
         return [[column.value(code) for code in each.tolist()] for column, each in columns]
 
-    def edges(self, targets: int) -> NDArray[np.int64]:
+    def edges(self, targets: int) -> IntArray:
         """First cell of each compute node, and, last, the end of the last one's range."""
         return np.arange(targets + 1, dtype=np.int64) * self.cells // targets
 
-    def target_of(self, cells: NDArray[np.int64], targets: int) -> NDArray[np.int64]:
+    def target_of(self, cells: IntArray, targets: int) -> IntArray:
         """Compute node that answers for each of these cells."""
         return np.repeat(np.arange(targets), np.diff(self.edges(targets)))[cells]
 
@@ -95,13 +88,13 @@ class Compare:
     test: Operator
     literal: str
 
-    def outcome(self, values: NDArray[Any]) -> Outcome:
+    def outcome(self, values: Array) -> Outcome:
         """Decide for each encoded tuple."""
         held = values[self.column.name]
         holds, present = self._holds(held), self.column.present(held)
         return Outcome(holds & present, ~holds & present)
 
-    def _holds(self, held: NDArray[Any]) -> NDArray[np.bool_]:
+    def _holds(self, held: Array) -> NDArray[np.bool_]:
         test = _TESTS[self.test]
         if self.column.type == "category":
             # Each value is compared once; tuples only look up the outcome.
@@ -126,7 +119,7 @@ class Joined:
     every: bool
     parts: tuple[Condition, ...]
 
-    def outcome(self, values: NDArray[Any]) -> Outcome:
+    def outcome(self, values: Array) -> Outcome:
         """Decide for each encoded tuple."""
         joins = (np.logical_and, np.logical_or) if self.every else (np.logical_or, np.logical_and)
         passed, failed = zip(*(each.outcome(values) for each in self.parts), strict=True)
@@ -139,7 +132,7 @@ class Opposite:
 
     part: Condition
 
-    def outcome(self, values: NDArray[Any]) -> Outcome:
+    def outcome(self, values: Array) -> Outcome:
         """Decide for each encoded tuple."""
         passed, failed = self.part.outcome(values)
         return Outcome(failed, passed)

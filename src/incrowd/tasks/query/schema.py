@@ -41,11 +41,12 @@ from numpy.typing import NDArray
 
 from incrowd import checks
 from incrowd.errors import FileUnreadable, InvalidConfig, InvalidParameter, MalformedConfig
-from incrowd.tasks.raw import NO_ANSWER, ColumnDomain
+from incrowd.tasks.raw import NO_ANSWER, Array, ColumnDomain, IntArray
 
 _TYPES = ("category", "integer", "number")
 _KEYS = ("type", "values", "low", "high", "complete")
-_MOST_WHOLE = 2**53
+MOST_WHOLE = 2**53
+"""Up to here doubles hold every whole number."""
 _ABSENT = -(2**63)
 
 
@@ -94,11 +95,11 @@ class Column(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             return math.nan
         return len(self.values) if self.type == "category" else _ABSENT
 
-    def present(self, codes: NDArray[Any]) -> NDArray[np.bool_]:
+    def present(self, codes: Array) -> NDArray[np.bool_]:
         """Whether each encoded value is one of the domain."""
         return np.asarray(~np.isnan(codes) if self.type == "number" else codes != self.reserved)
 
-    def group_of(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
+    def group_of(self, codes: IntArray) -> IntArray:
         """Group of each encoded value; of a complete column, the first where there is none."""
         first = int(self.low or 0) if self.type == "integer" else 0
         none = 0 if self.complete or self.size is None else self.size
@@ -162,8 +163,7 @@ def _column(name: str, described: Any) -> Column:
     given = {"low": None, "high": None, "complete": False, **described, "name": name}
     given["values"] = tuple(values) if isinstance(values, list) else values
     if (wrong := _problem(given)) is not None:
-        key, problem = wrong
-        raise InvalidConfig(f"{where}.{key}: {problem}" if key != "name" else f"{where}: {problem}")
+        raise InvalidConfig(f"{where}{'' if wrong[0] == 'name' else f'.{wrong[0]}'}: {wrong[1]}")
     return Column(**given)
 
 
@@ -184,10 +184,8 @@ def check_table(table: str, columns: Sequence[Column]) -> None:
         checks.instance(each, Column, "each of columns", 'Column(name="age", type="number")')
         other = seen.setdefault(each.name.casefold(), each.name)
         if other is not each.name:
-            raise InvalidParameter(
-                f"columns {other!r} and {each.name!r} are the same in SQL: rename one of them",
-                field="columns",
-            )
+            problem = f"{other!r} and {each.name!r} are the same in SQL: rename one of them"
+            raise InvalidParameter(f"columns {problem}", field="columns")
 
 
 def _problem(given: Mapping[str, Any]) -> tuple[str, str] | None:
@@ -210,13 +208,11 @@ def _problem(given: Mapping[str, Any]) -> tuple[str, str] | None:
     if given["values"]:
         return "values", f"is for categories: an {kind} has low and high"
     for key in ("low", "high"):
-        wrong = None if given[key] is None else _wrong_end(given[key], kind)
-        if wrong is not None:
+        if given[key] is not None and (wrong := _wrong_end(given[key], kind)) is not None:
             return key, wrong
     low, high = given["low"], given["high"]
-    if low is not None and high is not None and low > high:
-        return "low", f"must not be above high = {high}, got {low}"
-    return None
+    crossed = low is not None and high is not None and low > high
+    return ("low", f"must not be above high = {high}, got {low}") if crossed else None
 
 
 def _wrong_values(values: Any) -> str | None:
@@ -238,6 +234,6 @@ def _wrong_end(end: Any, kind: str) -> str | None:
         return f"expected a finite number, got {end!r}"
     if kind == "integer" and end != math.floor(end):
         return f"expected a whole number, got {end!r}"
-    if kind == "integer" and abs(end) > _MOST_WHOLE:
+    if kind == "integer" and abs(end) > MOST_WHOLE:
         return f"must be at most 2^53 in size, got {end!r}: declare the column as number"
     return None

@@ -50,9 +50,8 @@ class Source:
             raise self._unreadable(error.errors[0]) from error
         except SqlglotError as error:
             at = max(self.sql.rfind(mark) for mark in ("'", '"', "/*", "$"))
-            raise InvalidQuery(
-                f"query: {self.place(max(0, at))}: not SQL: is a quotation mark missing?"
-            ) from error
+            problem = "not SQL: is a quotation mark missing?"
+            raise InvalidQuery(f"query: {self.place(max(0, at))}: {problem}") from error
         if not statements:
             raise InvalidQuery(f"query: line 1, column 1: empty; write {_SHAPE}")
         if len(statements) > 1:

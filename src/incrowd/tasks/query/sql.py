@@ -118,18 +118,16 @@ def _item(source: Source, node: Node, grouped: set[str]) -> plan.Item:
     if isinstance(shown, exp.Column) and not isinstance(shown.this, exp.Star):
         column = source.column(shown)
         if column.name not in grouped:
-            raise source.fail(
-                shown, "is neither grouped nor aggregated: add it to GROUP BY, or aggregate it"
-            )
+            problem = "is neither grouped nor aggregated: add it to GROUP BY, or aggregate it"
+            raise source.fail(shown, problem)
         return plan.Item(alias or column.name, column)
     function = _function(source, shown)
     if isinstance(shown.this, exp.Star):
         return plan.Item(alias or "COUNT(*)", plan.Aggregate("COUNT", None))
     column = source.column(_argument(source, shown))
     if not column.numeric and function != "COUNT":
-        raise source.fail(
-            shown, f"{column.name} is a category: declare it as integer or number to compute this"
-        )
+        problem = "is a category: declare it as integer or number to compute this"
+        raise source.fail(shown, f"{column.name} {problem}")
     called = "VARIANCE" if function == "VAR" else function
     # No value is missing, so that values and tuples are as many.
     counted = None if function == "COUNT" else column
@@ -143,10 +141,8 @@ def _function(source: Source, node: Node) -> plan.Function:
         return found
     if isinstance(node, exp.Func) and not isinstance(node, exp.And | exp.Or | exp.Case | exp.Cast):
         raise source.fail(node, f"unknown function; known: {', '.join(_KNOWN)}")
-    raise source.fail(
-        node, f"expected a grouped column or one of {', '.join(_KNOWN)} of a column: compute the "
-        "rest from the answer"
-    )  # fmt: skip
+    wanted = f"a grouped column or one of {', '.join(_KNOWN)} of a column"
+    raise source.fail(node, f"expected {wanted}: compute the rest from the answer")
 
 
 def _argument(source: Source, call: Node) -> Any:
@@ -175,9 +171,8 @@ def _condition(source: Source, node: Node) -> plan.Condition:
     if isinstance(node, exp.Between) and not node.args.get("symmetric"):
         column = source.column(node.this)
         low, high = (_literal(source, column, node.args[end]) for end in ("low", "high"))
-        return plan.Joined(
-            True, (plan.Compare(column, ">=", low), plan.Compare(column, "<=", high))
-        )
+        ends = plan.Compare(column, ">=", low), plan.Compare(column, "<=", high)
+        return plan.Joined(True, ends)
     if isinstance(node, exp.In) and node.expressions:
         column = source.column(node.this)
         equal = tuple(_compared(source, column, "=", each) for each in node.expressions)
@@ -189,11 +184,9 @@ def _comparison(source: Source, node: Node) -> plan.Condition:
     if isinstance(node, exp.Is):
         raise source.fail(node, "a missing value matches no condition: leave this one out")
     if type(node) not in _TESTS:
-        raise source.fail(
-            node,
-            "expected a comparison of a column and a literal, BETWEEN or IN: have people compute "
-            "anything else into a column of their data",
-        )
+        remedy = "have people compute anything else into a column of their data"
+        wanted = "a comparison of a column and a literal, BETWEEN or IN"
+        raise source.fail(node, f"expected {wanted}: {remedy}")
     left, right, (test, mirrored) = node.this.unnest(), node.expression.unnest(), _TESTS[type(node)]
     if not isinstance(left, exp.Column):
         left, right, test = right, left, mirrored
@@ -237,10 +230,9 @@ def _grouping_sets(source: Source, group: Node) -> tuple[plan.GroupingSet, ...]:
         return (plan.GroupingSet(()),)
     for key, value in group.args.items():
         if value and key != "expressions":
-            raise source.fail_clause(
-                "GROUP BY", group, f"{key.upper()} is not answered: name columns, or write "
-                "GROUPING SETS (…), ROLLUP (…) or CUBE (…)"
-            )  # fmt: skip
+            remedy = "name columns, or write GROUPING SETS (…), ROLLUP (…) or CUBE (…)"
+            problem = f"{key.upper()} is not answered: {remedy}"
+            raise source.fail_clause("GROUP BY", group, problem)
     joined: list[Columns] = [()]
     for element in group.expressions:
         choices = _choices(source, element)
@@ -254,11 +246,9 @@ def _grouping_sets(source: Source, group: Node) -> tuple[plan.GroupingSet, ...]:
             problem = f"{shown} is asked twice, and would be paid for twice: leave one out"
             raise source.fail_clause("GROUP BY", group, problem)
         if one.cells > MOST_CELLS:
-            problem = (
-                f"{shown} has {one.cells:,} cells, more than {MOST_CELLS:,}: group by fewer "
-                "columns, or by coarser ones"
-            )
-            raise source.fail_clause("GROUP BY", group, problem)
+            problem = f"{shown} has {one.cells:,} cells, more than {MOST_CELLS:,}"
+            remedy = "group by fewer columns, or by coarser ones"
+            raise source.fail_clause("GROUP BY", group, f"{problem}: {remedy}")
         found[same] = one
     return tuple(found.values())
 
@@ -292,9 +282,8 @@ def _groupable(source: Source, node: Node) -> Column:
         raise source.fail(node, "expected the name of a column to group by")
     column = source.column(node)
     if column.type == "number":
-        raise source.fail(
-            node, "a number has too many values to group by: declare it as integer or category"
-        )
+        problem = "a number has too many values to group by: declare it as integer or category"
+        raise source.fail(node, problem)
     if column.size is None:
         raise source.fail(node, "an integer without bounds has no cells: declare its low and high")
     return column
@@ -306,6 +295,5 @@ def _union(*parts: Columns) -> Columns:
 
 def _limit(source: Source, node: Node, count: int) -> None:
     if count > MOST_SETS:
-        raise source.fail(
-            node, f"{count:,} grouping sets are more than {MOST_SETS:,}: list those you need"
-        )
+        problem = f"{count:,} grouping sets are more than {MOST_SETS:,}: list those you need"
+        raise source.fail(node, problem)

@@ -24,7 +24,7 @@ from incrowd.tasks.query.encode import encode, gaps
 from incrowd.tasks.query.fold import Folded, Tabulated
 from incrowd.tasks.query.plan import Aggregate, GroupingSet, Plan, names_in
 from incrowd.tasks.query.schema import Column, Schema, check_table
-from incrowd.tasks.raw import NO_ANSWER, ColumnDomain, Gaps, blank
+from incrowd.tasks.raw import NO_ANSWER, Array, ColumnDomain, Gaps, IntArray, blank
 
 
 class Query(Task, frozen=True, kw_only=True, dict=True, tag="query"):
@@ -102,65 +102,50 @@ class Query(Task, frozen=True, kw_only=True, dict=True, tag="query"):
             bounds = [abs(each) for each in (column.low, column.high) if each is not None]
             most = 2.0**63 if column.type == "integer" else sys.float_info.max
             if bounds and max(bounds) * people >= most:
-                raise InvalidParameter(
-                    f"column {column.name}: the sum of {people:,} values of up to {max(bounds):g} "
-                    "may be too large to be held: declare smaller bounds"
-                )
+                total = f"the sum of {people:,} values of up to {max(bounds):g}"
+                problem = "may be too large to be held: declare smaller bounds"
+                raise InvalidParameter(f"column {column.name}: {total} {problem}")
 
     def default_question(self, column: str) -> str:
-        """The query itself."""
         del column
         return self.sql
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """One name per aggregate of each cell of each grouping set, empty ones included."""
         return answer.labels(self.plan)
 
     def asks(self, column: str = "") -> tuple[str, ...]:
-        """The columns of a person's data that the query uses."""
         del column
         return tuple(each.name for each in self.used)
 
     def domains(self, column: str = "") -> Mapping[str, ColumnDomain]:
-        """The domains in the schema of the columns that the query uses."""
         del column
         return {each.name: each.declared for each in self.used}
 
-    def rows(self, cells: Sequence[Sequence[str | None]]) -> NDArray[Any]:
-        """A table of texts, a row per person."""
+    def rows(self, cells: Sequence[Sequence[str | None]]) -> Array:
         return np.array(blank(cells), dtype=np.str_).reshape(len(cells), len(self.used))
 
-    def encode(self, column: Any) -> NDArray[Any]:
-        """Encode a row per person, with a field for each column that is used.
-
-        Takes a table of these columns in this order, or anything with columns by name.
-        """
+    def encode(self, column: Any) -> Array:
+        """Encode a table of the used columns in this order, or anything with columns by name."""
         return encode(column, self.used)
 
     def gaps(self, column: Any) -> Gaps:
-        """Count rows that lack a value of a used column, or have one outside its domain."""
         return gaps(column, self.used)
 
     def effect(self, randomizer: Randomizer) -> str:
-        """Say how missing values count in the rows."""
         del randomizer
         group = "no group"
         if any(not each.complete for group in self.sets for each in group.by):
             group = f"the group {NO_ANSWER!r} of a column that rows are grouped by"
-        text = (
-            f"A missing value, or one outside its domain, is in {group}, and matches no condition."
-        )
+        text = "A missing value, or one outside its domain, is in "
+        text += f"{group}, and matches no condition."
         if self.measures:
             names = ", ".join(each.name for each in self.measures)
             text += f" People without a value of {names} are left out."
         return text
 
-    def matches(self, values: NDArray[Any]) -> NDArray[np.bool_]:
-        """Select the tuples that count: WHERE holds, and no value is missing that they need.
-
-        Those are the values of measures, and of complete columns that tuples are grouped by.
-        """
+    def matches(self, values: Array) -> NDArray[np.bool_]:
+        """Select tuples by WHERE that have each measure and each complete grouping column."""
         where = self.plan.where
         found = np.ones(len(values), np.bool_) if where is None else where.outcome(values).passed
         complete = {each for group in self.sets for each in group.by if each.complete}
@@ -168,23 +153,20 @@ class Query(Task, frozen=True, kw_only=True, dict=True, tag="query"):
             found &= each.present(values[each.name])
         return found
 
-    def measured(self, values: NDArray[Any]) -> NDArray[Any]:
+    def measured(self, values: Array) -> Array:
         """Keep what compute nodes need of each tuple, besides its cell."""
         found = np.empty(len(values), self.measure_dtype)
         for each in self.measures:
             found[each.name] = values[each.name]
         return found
 
-    def fold(
-        self, cells: NDArray[np.int64], measured: NDArray[Any], first: int, last: int
-    ) -> Folded:
+    def fold(self, cells: IntArray, measured: Array, first: int, last: int) -> Folded:
         """Fold the tuples of the cells ``first`` to ``last`` − 1."""
         return fold.fold(np.asarray(cells) - first, measured, self.measures, last - first)
 
     def estimate(
         self, collected: Collected, randomizer: Randomizer, confidence: float = 0.95
     ) -> QueryAnswer:
-        """Estimate the rows that are asked for, about the people who were present."""
         self.require(randomizer)
         if not isinstance(collected, Tabulated):
             raise InvalidParameter("a query is answered from folded cells: choose mode scrambler")
@@ -200,9 +182,7 @@ class Query(Task, frozen=True, kw_only=True, dict=True, tag="query"):
         measured, found = self.measured(among), []
         for each in self.sets:
             folded = self.fold(each.cell_of(among), measured, 0, each.cells)
-            numbers = [
-                answer.computed(aggregate, self.measures, folded, 1.0, ()).value
-                for _, aggregate in self.aggregates
-            ]
+            asked = (each for _, each in self.aggregates)
+            numbers = [answer.computed(one, self.measures, folded, 1.0, ()).value for one in asked]
             found.append(np.column_stack(numbers).ravel())
         return np.concatenate(found)
