@@ -139,4 +139,5 @@ def toy_task() -> str:
 @piece
 def toy_protocol() -> str:
     """A protocol of another package."""
-    return _shown(OUTSIDE / "toy_crowd/postbox.py", "py")
+    shown = (_shown(OUTSIDE / f"toy_crowd/{each}.py", "py") for each in ("postbox", "price"))
+    return "\n\n".join(shown)

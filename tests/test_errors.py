@@ -161,4 +161,4 @@ def test_survey_has_one_site_that_locates_errors():
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Call) and ast.unparse(node.func) in ("error.located", "located")
     ]
-    assert sorted(set(sites)) == ["parse.py: error.located", "subset.py: located"]
+    assert sorted(set(sites)) == ["parse.py: error.located", "people.py: located"]

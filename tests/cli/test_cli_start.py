@@ -7,7 +7,14 @@ import sys
 
 import pytest
 
-HEAVY = ("numpy", "scipy", "msgspec", "incrowd.protocols", "incrowd.randomizers", "incrowd.tasks")
+HEAVY = (
+    "numpy",
+    "scipy",
+    "msgspec",
+    "incrowd.protocols.api",
+    "incrowd.randomizers",
+    "incrowd.tasks",
+)
 PROBE = f"""
 import sys
 from incrowd.cli import main

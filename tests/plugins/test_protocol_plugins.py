@@ -134,6 +134,15 @@ def test_commands_of_outside_protocol_account_and_calibrate(installed, capsys):
     assert "toy-postbox Reports go through a postbox that does not shuffle them." in shown
 
 
+def test_own_command_of_outside_protocol_is_listed_and_runs(installed, capsys):
+    assert main(["--help"]) == 0
+    listed = capsys.readouterr().out
+    assert "toy-price" in listed
+    assert listed.index("query") < listed.index("toy-price") < listed.index("hub")
+    assert main(["toy-price", "10"]) == 0
+    assert capsys.readouterr().out.endswith(" bytes\n")
+
+
 @pytest.mark.parametrize("mode", ["simulate", "actors"])
 def test_survey_of_outside_task_and_protocol_runs(installed, capsys, tmp_path, mode):
     path = survey(tmp_path)

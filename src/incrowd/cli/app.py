@@ -20,19 +20,15 @@ from typer.core import TyperGroup
 
 from incrowd._version import __version__
 from incrowd.cli.lazy import Deferred, LazyGroup
-from incrowd.errors import FileUnreadable, IncrowdError
+from incrowd.errors import FileUnreadable, IncrowdError, PluginInvalid
 from incrowd.plugins import target
+from incrowd.protocols.registry import PROTOCOLS
 
 _DEBUG = "--debug"
 _INTERRUPTED = 130
 _EPILOG = "Every error has its own exit code, explained in docs/errors."
 _COMMANDS = {
     "run": ("run:run_command()", "Ask everybody what a survey file asks, on this machine."),
-    "query": ("query:query_command()", "Answer an SQL aggregate between people's devices."),
-    "shuffle-order": (
-        "shuffle_order:shuffle_order_command()",
-        "Release a table of answers near the places they came from.",
-    ),
     "hub": (
         "hub:hub",
         "Run a registry of keys and a mailbox of sealed cells; it can open none of them.",
@@ -97,12 +93,24 @@ def build() -> TyperGroup:
     app.callback()(_root)
     root = typer.main.get_command(app)
     assert isinstance(root, LazyGroup)  # noqa: S101 - typer's own types do not say so
-    for name, (place, line) in _COMMANDS.items():
+    first, *rest = _COMMANDS.items()
+    for name, (place, line) in (first, *_plugin_commands(), *rest):
         root.add_command(Deferred(name, line, partial(_made, place)))
     return root
 
 
+def _plugin_commands() -> list[tuple[str, tuple[str, str]]]:
+    """Own commands of protocols; those of a package that cannot be read are left out."""
+    plugins = PROTOCOLS.built_in()
+    with contextlib.suppress(PluginInvalid):  # which is said where its protocol is asked for
+        plugins = PROTOCOLS.plugins()
+    found = {name: made for each in plugins.values() for name, made in each.commands.items()}
+    return [(name, found[name]) for name in sorted(found) if name not in _COMMANDS]
+
+
 def _made(place: str) -> Any:
+    if "." in place:
+        return target(place)()
     found = target(f"incrowd.cli.{place.removesuffix('()')}")
     return found() if place.endswith("()") else found
 

@@ -222,7 +222,7 @@ def build_protocol(kind: type[Protocol], given: Mapping[str, Any]) -> Protocol:
     except InvalidParameter as error:
         # A default that is refused is none: what it stands for can only be given.
         field = fields.get(error.field or "")
-        if field is not None and given.get(field.name) is None:
+        if field is not None and field.load is None and given.get(field.name) is None:
             raise MissingOption(field.name, field.description) from error
         raise
     if stated:

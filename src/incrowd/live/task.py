@@ -256,7 +256,7 @@ def offered_protocol(spec: Spec, graph: Graph | None) -> tuple[Protocol, Task]:
             if field.local and getattr(settings, name) != field.default:
                 # A device must not be made to read a file of its own, or to build what is not
                 # signed.
-                raise Rejected(Reason.malformed, f"an offer must not set {name}")
+                raise Rejected(Reason.malformed, f"an offer must not name files, nor set {name}")
         protocol = bound_to(build(kind, settings, randomizer, {"graph": graph}), task)
         check_live(protocol)
         if public_settings(protocol) != settings:

@@ -65,6 +65,8 @@ class ProtocolPlugin(Plugin):
     """Place of the randomizer where a guarantee can be stated without any, as ``module:Class``."""
     default_delta: float | None = None
     """The δ of a guarantee for which none is named; none where one must be."""
+    commands: Mapping[str, tuple[str, str]] = field(default_factory=lambda: MappingProxyType({}))
+    """Own commands by name: the place of what makes each, and its help line."""
     exports: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Further public names, such as a learner, and the modules that they are in."""
 

@@ -71,6 +71,11 @@ def refuse(wrong: object, problem: str) -> None:
         raise InvalidParameter(problem, field=problem.partition(" ")[0])
 
 
+def crowd_or_open(value: int, name: str) -> int:
+    """Check a number of people; 0 leaves it to a source or to the data."""
+    return checks.crowd(value, name) if value else 0
+
+
 def source(description: str, load: Load) -> Any:
     """Describe a field that holds a loaded input, such as a graph; people give its name."""
     extra = {"load": load, "path": True, "default": "none", "local": True}
@@ -195,7 +200,7 @@ def _checked(field: Field, value: Any) -> Any:
         return checks.integer(value, name, field.least)
     if field.type is float:
         low = checks.number(value, name) < field.least
-        refuse(low, f"{name} must be at least {field.least}, got {value!r}")
+        refuse(low, f"{name} must not be negative, got {value!r}")
     return value
 
 

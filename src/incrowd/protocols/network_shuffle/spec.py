@@ -45,7 +45,7 @@ from incrowd.protocols.runtime.actor import CURATOR, Actor, Address, device, per
 from incrowd.protocols.runtime.context import ActorContext, Connections, Timing
 from incrowd.protocols.runtime.cover import COVERED, CellFormat
 from incrowd.protocols.runtime.wire import ReportFormat, encode
-from incrowd.protocols.settings import setting, source
+from incrowd.protocols.settings import crowd_or_open, setting, source
 from incrowd.randomness import Seeds
 from incrowd.tasks.base import Collected
 from incrowd.views import view_of
@@ -83,7 +83,10 @@ class NetworkShuffle(
     n: Annotated[
         int,
         setting(
-            "people who take part, the victim included", solve="min", default="counted in the graph"
+            "people who take part, the victim included",
+            check=crowd_or_open,
+            solve="min",
+            default="counted in the graph",
         ),
     ] = 0
     graph: Annotated[

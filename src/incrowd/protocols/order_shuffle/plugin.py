@@ -18,4 +18,10 @@ PLUGIN = ProtocolPlugin(
     "Chaudhuri, Jha)",
     accounting_randomizer="incrowd.randomizers.response:Unstated",
     default_delta=0.0,
+    commands={
+        "shuffle-order": (
+            "incrowd.cli.shuffle_order:shuffle_order_command",
+            "Release a table of answers near the places they came from.",
+        ),
+    },
 )

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from incrowd import checks
 from incrowd.blocks import Fact, facts_from
-from incrowd.errors import InvalidCrowd, InvalidParameter, ProtocolFailed
+from incrowd.errors import InvalidCrowd, InvalidParameter, ProtocolFailed, located
 from incrowd.graphs.graph import Graph
 from incrowd.privacy.guarantee import Guarantee
 from incrowd.privacy.local import LocalProfile
@@ -53,7 +53,7 @@ from incrowd.protocols.runtime.actor import CURATOR, SHUFFLER, Actor, Address
 from incrowd.protocols.runtime.context import ActorContext
 from incrowd.protocols.runtime.cover import CellFormat, ReportCover, against_hub
 from incrowd.protocols.runtime.wire import ReportFormat
-from incrowd.protocols.settings import setting, source
+from incrowd.protocols.settings import crowd_or_open, setting, source
 from incrowd.randomness import Seeds
 from incrowd.tasks.base import Collected, PlaceKind, Task
 from incrowd.tasks.release import Placed, group_names
@@ -84,7 +84,9 @@ class OrderShuffle(
     n: Annotated[
         int,
         setting(
-            "people who take part, the victim included", default="counted in the groups or the data"
+            "people who take part, the victim included",
+            check=crowd_or_open,
+            default="counted in the groups or the data",
         ),
     ] = 0
     alpha: Annotated[
@@ -194,8 +196,10 @@ class OrderShuffle(
                 _check_method(self, 0)
         given = self.given
         if given is None and self.order is not None:
-            order: Any = self.order
-            given = given_order(getattr(order, "people", order), people)
+            order: Any = getattr(self.order, "people", self.order)
+            file = self.names.get("order")
+            with located(*([file] if file else [])):
+                given = given_order(order, people)
         return {"n": people, "grouping": grouping, "given": given}
 
     def _given_groups(self) -> Grouping | None:

@@ -23,5 +23,11 @@ PLUGIN = ProtocolPlugin(
     "Differential Privacy (Ladjel, Anciaux, Bellet, Scerri)",
     stated_views=("network", "network+scrambler", "curator", "curator+network"),
     default_view="network",
+    commands={
+        "query": (
+            "incrowd.cli.query:query_command",
+            "Answer an SQL aggregate between people's devices.",
+        ),
+    },
     exports={"ScrambledKMeans": "incrowd.protocols.scrambled_query.kmeans"},
 )

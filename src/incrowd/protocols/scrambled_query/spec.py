@@ -43,7 +43,7 @@ from incrowd.protocols.scrambled_query.release import check_release
 from incrowd.protocols.scrambled_query.roles.source import make_actor
 from incrowd.protocols.scrambled_query.theorems import mechanisms
 from incrowd.protocols.scrambled_query.tuning import Limits, fit
-from incrowd.protocols.settings import refuse, setting
+from incrowd.protocols.settings import crowd_or_open, refuse, setting
 from incrowd.randomizers import Redirect
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomness import Seeds
@@ -82,7 +82,12 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable, NoiseStated
     randomizer: Randomizer = None  # type: ignore[assignment]  # resolved from sampling
     _: KW_ONLY
     n: Annotated[
-        int, setting("people who have a tuple", default="as many as one scrambler takes")
+        int,
+        setting(
+            "people who have a tuple",
+            check=crowd_or_open,
+            default="as many as one scrambler takes",
+        ),
     ] = 0
     targets: Annotated[
         int, setting("compute nodes that share the cells of each grouping set", default="")

@@ -30,7 +30,7 @@ from incrowd.protocols.named_graph import load_graph
 from incrowd.protocols.run import check_crowd
 from incrowd.protocols.runtime.actor import COURIER, CURATOR, Actor, Address
 from incrowd.protocols.runtime.context import ActorContext, Timing
-from incrowd.protocols.settings import refuse, setting, source
+from incrowd.protocols.settings import crowd_or_open, refuse, setting, source
 from incrowd.protocols.token_walk import accountant, simulate
 from incrowd.protocols.token_walk.roles.token import Carried, TokenFormat
 from incrowd.protocols.token_walk.theorems.ring import Ring
@@ -66,7 +66,10 @@ class TokenWalk(Protocol, OnGraph, TaskBound, NoiseStated, RunDiagnostics):
     n: Annotated[
         int,
         setting(
-            "people who take part, the victim included", solve="min", default="counted in the graph"
+            "people who take part, the victim included",
+            check=crowd_or_open,
+            solve="min",
+            default="counted in the graph",
         ),
     ] = 0
     task: Annotated[

@@ -12,6 +12,7 @@ POSTBOX = ProtocolPlugin(
     target="toy_crowd.postbox:ToyPostbox",
     default_randomizers={"category": "toy-coin"},
     stated_views=("curator", "curator+hub", "curator+postbox", "everyone"),
+    commands={"toy-price": ("toy_crowd.price:price_command", "Bytes that a crowd of boxes costs.")},
     parties=(
         Party(
             name="postbox",

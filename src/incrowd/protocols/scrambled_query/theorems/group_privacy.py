@@ -87,7 +87,7 @@ class GroupProfile(Profile):
 
     @property
     def greatest_loss(self) -> float:
-        return self.size * self.base.greatest_loss
+        return ComposedProfile(((self.base, self.size),)).greatest_loss
 
     @property
     def interval(self) -> float:
@@ -143,7 +143,7 @@ class TogetherProfile(Profile):
 
     @property
     def greatest_loss(self) -> float:
-        return sum(rounds * part.greatest_loss for part, rounds in self.parts)
+        return ComposedProfile(self.parts).greatest_loss
 
     @property
     def interval(self) -> float:
