@@ -137,12 +137,12 @@ def resolve(
             return bound_to(protocol, question.task)
 
     family = Family(kind, questions, people, None, lambda _, **more: made(None, more), table)
-    if randomizer is None:
-        return family
     epsilon0 = document.randomizer.values.get("epsilon")
     if epsilon0 is None and stretched is not None:
         problem = f"{BUDGET} needs randomizer.epsilon: the budget can choose only one"
         raise table.fail(stretched.name, problem)
+    if randomizer is None:
+        return family
     if epsilon0 is None:
         return replace(
             family,
