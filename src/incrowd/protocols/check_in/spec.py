@@ -39,6 +39,13 @@ from incrowd.tasks.base import Collected
 _ROUND = 2.0**-50
 
 
+def _number_or_share(value: float, name: str) -> float:
+    if checks.number(value, name) < 0 or (value >= 1 and value != round(value)):
+        whole = f"{name} must be a whole number of people or a share of them below 1"
+        raise InvalidParameter(f"{whole}, got {value:g}", field=name)
+    return value
+
+
 @dataclass(frozen=True)
 class CheckIn(ShufflerProtocol, Coverable, Anytime, RunDiagnostics):
     """In each of ``rounds`` rounds everyone takes part with probability ``rate``.
@@ -70,6 +77,7 @@ class CheckIn(ShufflerProtocol, Coverable, Anytime, RunDiagnostics):
         setting(
             "the smallest crowd to count on, as a number of people or a share of them (below 1): a "
             "round in which fewer are heard of is dropped unread",
+            check=_number_or_share,
             default="all n, and no round is dropped",
         ),
     ] = 0
@@ -102,9 +110,6 @@ class CheckIn(ShufflerProtocol, Coverable, Anytime, RunDiagnostics):
         elif len(rates) != self.n:
             wrong = f"rates has {len(rates)} entries for n = {self.n} people: give one each"
             raise InvalidCrowd(wrong, field="rates")
-        if least >= 1 and least != round(least):
-            whole = "least must be a whole number of people or a share of them below 1"
-            raise InvalidParameter(f"{whole}, got {least:g}", field="least")
         if least and not self.dummies:
             raise InvalidParameter(
                 "least needs dummies: without them nobody can tell who stayed away from who was "
