@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from contract import DELTA, throw_at
 
+from incrowd.errors import InvalidCrowd, InvalidParameter
 from incrowd.graphs import complete
 from incrowd.live.accounting import CELLS
 from incrowd.protocols import PROTOCOLS, capabilities, load
@@ -37,7 +39,7 @@ from incrowd.protocols.registry import build
 from incrowd.protocols.run import guarantees, make_actors, resolve_task
 from incrowd.protocols.runtime.actor import CURATOR, Message, device, devices
 from incrowd.protocols.runtime.context import Connections, Timing
-from incrowd.protocols.settings import settings_of
+from incrowd.protocols.settings import public_settings, settings_of
 from incrowd.protocols.token_walk import TokenWalk
 from incrowd.protocols.trusted_shuffle import TrustedShuffle
 from incrowd.randomizers import KRR
@@ -319,3 +321,47 @@ def test_order_guarantee_is_among_those_stated(protocol):
 @able(Tunable)
 def test_limits_have_fields(protocol):
     assert protocol.limits_type.__struct_fields__
+
+
+# Copies state their own settings, and facts of a run do not outlive it.
+
+
+def test_lazier_copy_of_walk_is_accounted_as_lazier():
+    walk = BUILT["network-shuffle"]
+    lazy = replace(walk, laziness=0.9)
+    again = NetworkShuffle(COIN, graph=complete(N), rounds=3, laziness=0.9)
+    assert lazy.guarantee().epsilon(DELTA) == again.guarantee().epsilon(DELTA)
+    assert lazy.guarantee().epsilon(DELTA) > walk.guarantee().epsilon(DELTA)
+
+
+def test_check_in_with_more_rounds_forgets_counted_reports():
+    plan = CheckIn(COIN, n=300, rate=0.2, rounds=2, dummies=False)
+    collected = plan.simulate(np.arange(300) % 3, seed=1).collected
+    longer = plan.conditional_on(collected).with_rounds(20)
+    assert longer == replace(plan, rounds=20)
+
+
+def test_offer_of_token_walk_is_about_every_pair():
+    plan = TokenWalk(
+        sigma=2.0, topology="graph", graph=complete(N), steps=30, cap=4, pair=(0, N - 1)
+    )
+    assert public_settings(plan).pair is None
+    assert settings_of(plan) != public_settings(plan)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "match"),
+    [
+        ({"groups": PAIRS}, "give only one"),
+        ({"radius": 1.5}, "whole number of steps"),
+        ({"method": "hilbert"}, "method hilbert needs"),
+    ],
+)
+def test_order_shuffle_on_graph_refuses_settings_for_other_places(wrong, match):
+    with pytest.raises(InvalidParameter, match=match):
+        OrderShuffle(COIN, graph=complete(N), alpha=1.0, **wrong)
+
+
+def test_order_shuffle_of_unknown_crowd_cannot_be_played():
+    with pytest.raises(InvalidCrowd, match="set n"):
+        make_actors(OrderShuffle(COIN, alpha=1.0, radius=1.0), np.zeros(5, int), Seeds(1))

@@ -59,6 +59,8 @@ class ProtocolPlugin(Plugin):
     """Title and authors of the paper that proposes it."""
     stated_views: tuple[str, ...] = ("curator", "curator+hub", "everyone")
     """Views that a result states, where something is proven against them."""
+    any_crowd: bool = False
+    """Whether n = 0 stands for any number of people."""
     default_view: str = "curator"
     """Against whom it protects in the first place: the view where none is named."""
     accounting_randomizer: str | None = None

@@ -68,7 +68,8 @@ def resolve_task(protocol: Protocol, task: Task | None) -> Task:
 
 def check_crowd(protocol: Protocol, values: NDArray[Any]) -> None:
     """Refuse values of another crowd than the one that was accounted for."""
-    if protocol.n and len(values) != protocol.n:
+    any_crowd = not protocol.n and plugin_of(protocol).any_crowd
+    if len(values) != protocol.n and not any_crowd:
         raise InvalidCrowd(
             f"{protocol.kind} was set up for n = {protocol.n} people but got "
             f"{len(values)} values: set n to the number of rows"
@@ -78,13 +79,15 @@ def check_crowd(protocol: Protocol, values: NDArray[Any]) -> None:
 def guarantees(protocol: Protocol) -> tuple[Guarantee, ...]:
     """The proven bounds that every result states, about answers and then about their order."""
     found: list[Guarantee] = []
+    unproven: list[NotProven] = []
     views = plugin_of(protocol).stated_views
     for view in views:
         try:
             found.append(protocol.guarantee(view))
-        except NotProven:
-            if view == views[-1] and not found:
-                raise
+        except NotProven as error:
+            unproven.append(error)
+    if not found and unproven:
+        raise unproven[0]
     if isinstance(protocol, capabilities.OrderPrivate):
         found += [each for view in views if (each := protocol.order_guarantee(view)) is not None]
     return tuple(found)

@@ -224,11 +224,12 @@ class CheckIn(ShufflerProtocol, Coverable, Anytime, RunDiagnostics):
         return 1 if stopped and fewest < self.n else fewest
 
     def with_rounds(self, rounds: int) -> Self:
-        return replace(self, rounds=rounds)
+        return replace(self, rounds=rounds, counts=None, attended=False)
 
     def subset(self, people: Sequence[int]) -> Self:
         rates = tuple(self.rates[person] for person in people if self.rates)
-        return replace(self, n=len(people), rates=rates, cover=None)
+        planned = replace(self, counts=None, attended=False, cover=None)
+        return replace(planned, n=len(people), rates=rates)
 
     def covered(self, delta: float, cells: CellFormat) -> Self:
         del delta
@@ -238,7 +239,8 @@ class CheckIn(ShufflerProtocol, Coverable, Anytime, RunDiagnostics):
                 "set dummies = true, or leave cover out",
                 field="cover",
             )
-        return replace(self, cover=check_in_cover(self.randomizer.report_bytes, self.rounds, cells))
+        drawn = check_in_cover(self.randomizer.report_bytes, self.rounds, cells)
+        return replace(self, cover=drawn, counts=None, attended=False)
 
     def duration(self, timing: Timing) -> float:
         return closes(self.rounds - 1, timing) + super().duration(timing)

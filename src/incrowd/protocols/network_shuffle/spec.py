@@ -163,8 +163,11 @@ class NetworkShuffle(
         return {"n": walk.n, "walk": walk, "graph": one}
 
     def _described_walk(self) -> Walk | None:
-        if self.walk is not None:
-            return self.walk
+        walk = self.walk
+        if walk is not None and self.graph in (None, walk.graphs[0]):
+            if walk.laziness == self.laziness:
+                return walk
+            return replace(walk, laziness=self.laziness)
         graphs: Any = self.graph if isinstance(self.graph, list | tuple) else (self.graph,)
         if graphs == (None,):
             if self.stationary:
@@ -396,9 +399,8 @@ class NetworkShuffle(
         if np.array_equal(kept, np.arange(walk.n)):
             return self
         graphs = tuple(graph.subgraph(kept) for graph in walk.graphs)
-        return replace(
-            self, n=kept.size, walk=Walk(graphs, walk.laziness), lost=0, attendance=None, cover=None
-        )
+        alone = replace(self, lost=0, attendance=None, cover=None)
+        return replace(alone, n=kept.size, graph=None, walk=Walk(graphs, walk.laziness))
 
     def covered(self, delta: float, cells: CellFormat) -> Self:
         found, budget = self.planned(checks.delta(delta)), SHARE * delta

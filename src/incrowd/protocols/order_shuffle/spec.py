@@ -192,7 +192,7 @@ class OrderShuffle(
                 more = ": each must be one person of the groups" if named else ""
                 raise InvalidCrowd(f"{where} {what} {grouping.n} people, but n = {people}{more}")
             people = grouping.n
-            if named:
+            if named or (self.graph is not None and self.groups is None):
                 _check_method(self, 0)
         given = self.given
         if given is None and self.order is not None:
@@ -217,11 +217,13 @@ class OrderShuffle(
         groups, graph = self.names.get("groups"), self.names.get("graph")
         radius, odd = self.radius, "shape" if self.shape != "ball" else "metric"
         unfit = (groups or graph) and (self.shape, self.metric) != ("ball", "euclidean")
-        broken = graph and radius is not None and radius % 1 != 0
+        on_graph = self.graph is not None
+        both = on_graph and self.groups is not None
+        broken = on_graph and radius is not None and radius % 1 != 0
         flat = self.shape == "square" and not radius
         unsought = self.names.get("order") and self.method != "best"
         checked = (
-            (groups and graph, "groups and graph both say who is near whom: give only one"),
+            (both, "groups and graph both say who is near whom: give only one"),
             (unfit, f"{odd} is for coordinates, not for groups or a graph"),
             (groups and radius is not None, "radius is not for given groups: leave it out"),
             (broken, f"radius must be a whole number of steps in a graph, got {radius!r}"),

@@ -22,6 +22,7 @@ PLUGIN = ProtocolPlugin(
     paper="Mitigating Leakage from Data Dependent Communications in Decentralized Computing using "
     "Differential Privacy (Ladjel, Anciaux, Bellet, Scerri)",
     stated_views=("network", "network+scrambler", "curator", "curator+network"),
+    any_crowd=True,
     default_view="network",
     commands={
         "query": (

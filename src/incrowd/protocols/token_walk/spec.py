@@ -152,7 +152,12 @@ class TokenWalk(Protocol, OnGraph, TaskBound, NoiseStated, RunDiagnostics):
     ] = None
     pair: Annotated[
         tuple[int, int] | None,
-        setting("on a graph: state the promise of this person towards that one", default="all"),
+        # One pair says nothing about the others, so that no offer may be about one alone.
+        setting(
+            "on a graph: state the promise of this person towards that one",
+            default="all",
+            local=True,
+        ),
     ] = None
     losses: float | None = None
     """Largest sum of k²/m of any pair on a path that was walked."""
