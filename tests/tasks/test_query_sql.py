@@ -129,7 +129,7 @@ PEOPLE = np.array(
         (" AND ".join(["age >= 18"] * 1200) + " AND wide = 7", [1]),
     ],
 )
-def test_where_selects_tuples_as_sql_does(where, expected):
+def test_condition_selects_tuples_as_sql_does(where, expected):
     asked = query(
         f"SELECT COUNT(*), MIN(age), MIN(weight), MIN(steps), MIN(wide) FROM people"
         f" WHERE {where} GROUP BY town"

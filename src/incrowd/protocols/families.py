@@ -31,15 +31,26 @@ from incrowd.protocols.settings import setting
 from incrowd.tasks.base import Collected
 from incrowd.views import view_of
 
+Crowd = Annotated[
+    int, setting("people who take part, the victim included", solve="min", check=checks.crowd)
+]
+"""Setting: the number of people."""
+Adaptive = Annotated[
+    bool,
+    setting(
+        "the randomizer may depend on a report's place in the shuffled round and on those "
+        "before it, never on whose it is"
+    ),
+]
+"""Setting: whether each report may have a randomizer of its own."""
+
 
 @dataclass(frozen=True)
 class ReportingProtocol(Protocol):
     """Everyone sends ``rounds`` fresh reports; subclasses say to whom, and what that hides."""
 
     _: KW_ONLY
-    n: Annotated[
-        int, setting("people who take part, the victim included", solve="min", check=checks.crowd)
-    ]
+    n: Crowd
     rounds: Annotated[int, setting("fresh reports from every person", solve="max", least=1)] = 1
 
     def cost(self) -> Cost:

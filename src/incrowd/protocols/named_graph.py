@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from incrowd import checks
 from incrowd.errors import InvalidCrowd
 from incrowd.graphs.graph import Graph
 from incrowd.graphs.specs import names_family
+from incrowd.protocols.settings import crowd_or_open, setting, source
 
 
 def load_graph(settings: Mapping[str, Any], at_hand: Graph | None = None) -> Graph | None:
@@ -56,3 +57,22 @@ def _changed(path: str) -> int:
         return Path(path).stat().st_mtime_ns
     except OSError:
         return 0
+
+
+CountedCrowd = Annotated[
+    int,
+    setting(
+        "people who take part, the victim included",
+        check=crowd_or_open,
+        solve="min",
+        default="counted in the graph",
+    ),
+]
+"""Setting: the number of people, where a graph may tell."""
+Contacts = Annotated[
+    Graph | None,
+    source(
+        "file that says who can talk to whom, or a family of graphs such as regular:8", load_graph
+    ),
+]
+"""Source: the graph of people who can talk to each other."""

@@ -26,7 +26,7 @@ from incrowd.protocols.check_in import accountant, simulate
 from incrowd.protocols.check_in.cover import check_in_cover, closes
 from incrowd.protocols.check_in.messages import check_in_bytes
 from incrowd.protocols.expected_error import expected_error
-from incrowd.protocols.families import ShufflerProtocol
+from incrowd.protocols.families import Adaptive, Crowd, ShufflerProtocol
 from incrowd.protocols.run import check_crowd
 from incrowd.protocols.runtime.actor import CURATOR, SHUFFLER, Actor, Address, person_of
 from incrowd.protocols.runtime.context import ActorContext, Timing
@@ -57,9 +57,7 @@ class CheckIn(ShufflerProtocol, Coverable, Anytime, RunDiagnostics):
     collected_type: ClassVar[type[Collected]] = simulate.CheckedIn
 
     _: KW_ONLY
-    n: Annotated[
-        int, setting("people who take part, the victim included", solve="min", check=checks.crowd)
-    ]
+    n: Crowd
     rounds: Annotated[
         int, setting("rounds, each with a fresh random crowd", solve="max", least=1)
     ] = 1
@@ -84,13 +82,7 @@ class CheckIn(ShufflerProtocol, Coverable, Anytime, RunDiagnostics):
     dummies: Annotated[
         bool, setting("who stays away sends an equal dummy, so that traffic does not show it")
     ] = True
-    adaptive: Annotated[
-        bool,
-        setting(
-            "the randomizer may depend on a report's place in the shuffled round and on those "
-            "before it, never on whose it is"
-        ),
-    ] = False
+    adaptive: Adaptive = False
     rates: Annotated[
         tuple[float, ...],
         setting("a file with each person's own rate, one per line, in place of one for all"),
@@ -145,7 +137,7 @@ class CheckIn(ShufflerProtocol, Coverable, Anytime, RunDiagnostics):
 
     @property
     def participants_expected(self) -> float:
-        """How many people a round is expected to have."""
+        """Expected number of participants of a round."""
         return sum(self.rates) if self.rates else self.n * self.rate
 
     def uncovered(self, view: frozenset[str], colluders: Colluders) -> Guarantee:

@@ -28,7 +28,7 @@ from incrowd.privacy.mechanisms.shuffle import blanket_profile
 from incrowd.protocols import capabilities
 from incrowd.protocols.api import Colluders, Cost, Progress, Protocol, check_colluders, colluding
 from incrowd.protocols.expected_error import expected_error
-from incrowd.protocols.named_graph import load_graph
+from incrowd.protocols.named_graph import Contacts, CountedCrowd
 from incrowd.protocols.network_shuffle import accountant, simulate
 from incrowd.protocols.network_shuffle import diagnostics as told
 from incrowd.protocols.network_shuffle.cover import SHARE, NetworkCover, covered_guarantee, plan
@@ -45,7 +45,7 @@ from incrowd.protocols.runtime.actor import CURATOR, Actor, Address, device, per
 from incrowd.protocols.runtime.context import ActorContext, Connections, Timing
 from incrowd.protocols.runtime.cover import COVERED, CellFormat
 from incrowd.protocols.runtime.wire import ReportFormat, encode
-from incrowd.protocols.settings import crowd_or_open, setting, source
+from incrowd.protocols.settings import setting
 from incrowd.randomness import Seeds
 from incrowd.tasks.base import Collected
 from incrowd.views import view_of
@@ -80,22 +80,8 @@ class NetworkShuffle(
     collected_type: ClassVar[type[Collected]] = Walked
 
     _: KW_ONLY
-    n: Annotated[
-        int,
-        setting(
-            "people who take part, the victim included",
-            check=crowd_or_open,
-            solve="min",
-            default="counted in the graph",
-        ),
-    ] = 0
-    graph: Annotated[
-        Graph | None,
-        source(
-            "file that says who can talk to whom, or a family of graphs such as regular:8",
-            load_graph,
-        ),
-    ] = None
+    n: CountedCrowd = 0
+    graph: Contacts = None
     rounds: Annotated[
         int | Literal["auto"],
         setting(

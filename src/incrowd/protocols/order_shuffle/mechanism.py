@@ -50,7 +50,7 @@ class Mechanism:
         return self.sensitivities_of(self.grouping, self.values)
 
     def sensitivities_of(self, grouping: Grouping, values: int | None = None) -> NDArray[np.int64]:
-        """Sensitivity for any groups of the same people, and reports of so many values."""
+        """Sensitivity for any groups of the same people, and reports of this many values."""
         if grouping.n != self.grouping.n:
             raise InvalidCrowd(
                 f"the groups must be of the same {self.grouping.n} people, got {grouping.n}"

@@ -26,11 +26,11 @@ from incrowd.privacy.guarantee import Guarantee
 from incrowd.protocols.api import VIEWS, Colluders, Cost, Protocol, check_colluders
 from incrowd.protocols.capabilities import NoiseStated, OnGraph, RunDiagnostics, TaskBound
 from incrowd.protocols.expected_error import expected_error
-from incrowd.protocols.named_graph import load_graph
+from incrowd.protocols.named_graph import Contacts, CountedCrowd
 from incrowd.protocols.run import check_crowd
 from incrowd.protocols.runtime.actor import COURIER, CURATOR, Actor, Address
 from incrowd.protocols.runtime.context import ActorContext, Timing
-from incrowd.protocols.settings import crowd_or_open, refuse, setting, source
+from incrowd.protocols.settings import refuse, setting
 from incrowd.protocols.token_walk import accountant, simulate
 from incrowd.protocols.token_walk.roles.token import Carried, TokenFormat
 from incrowd.protocols.token_walk.theorems.ring import Ring
@@ -63,15 +63,7 @@ class TokenWalk(Protocol, OnGraph, TaskBound, NoiseStated, RunDiagnostics):
 
     randomizer: Randomizer = None  # type: ignore[assignment]  # resolved from sigma
     _: KW_ONLY
-    n: Annotated[
-        int,
-        setting(
-            "people who take part, the victim included",
-            check=crowd_or_open,
-            solve="min",
-            default="counted in the graph",
-        ),
-    ] = 0
+    n: CountedCrowd = 0
     task: Annotated[
         Purpose,
         setting(
@@ -143,13 +135,7 @@ class TokenWalk(Protocol, OnGraph, TaskBound, NoiseStated, RunDiagnostics):
             "otherwise somebody else is drawn"
         ),
     ] = 1.0
-    graph: Annotated[
-        Graph | None,
-        source(
-            "file that says who can talk to whom, or a family of graphs such as regular:8",
-            load_graph,
-        ),
-    ] = None
+    graph: Contacts = None
     pair: Annotated[
         tuple[int, int] | None,
         # One pair says nothing about the others, so that no offer may be about one alone.

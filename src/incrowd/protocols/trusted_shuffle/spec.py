@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Annotated, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from numpy.typing import NDArray
 
@@ -17,13 +17,12 @@ from incrowd.privacy.guarantee import Guarantee
 from incrowd.privacy.mechanisms.shuffle import shuffle_guarantee
 from incrowd.protocols.api import Colluders, check_colluders
 from incrowd.protocols.capabilities import Coverable
-from incrowd.protocols.families import ReportingProtocol, ShufflerProtocol
+from incrowd.protocols.families import Adaptive, ReportingProtocol, ShufflerProtocol
 from incrowd.protocols.run import check_crowd
 from incrowd.protocols.runtime.actor import CURATOR, SHUFFLER, Actor, Address, devices
 from incrowd.protocols.runtime.context import ActorContext
 from incrowd.protocols.runtime.cover import CellFormat, ReportCover
 from incrowd.protocols.runtime.wire import ReportFormat, envelope_bytes
-from incrowd.protocols.settings import setting
 from incrowd.protocols.trusted_shuffle import simulate
 from incrowd.randomness import Seeds
 from incrowd.tasks.base import Collected
@@ -36,13 +35,7 @@ class TrustedShuffle(ShufflerProtocol, ReportingProtocol, Coverable):
     kind: ClassVar[str] = "shuffle"
 
     _: KW_ONLY
-    adaptive: Annotated[
-        bool,
-        setting(
-            "the randomizer may depend on a report's place in the shuffled round and on those "
-            "before it, never on whose it is"
-        ),
-    ] = False
+    adaptive: Adaptive = False
 
     def uncovered(self, view: frozenset[str], colluders: Colluders) -> Guarantee:
         return shuffle_guarantee(

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from incrowd.protocols.order_shuffle.groupings.base import Grouping, Incidence, IntArray
 
 _ByAtom = tuple[IntArray, NDArray[np.int32], IntArray]
-"""Where the groups of each atom begin, those groups, and the number of people of each group."""
+"""First group of each atom, those groups, and the number of people of each group."""
 
 _DESCENT_VISITS = 800_000_000
 """Pairs of atom and group that a descent may visit, three times per step: some seconds."""
