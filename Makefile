@@ -45,7 +45,7 @@ $(VENV)/.docs: $(PINS) $(VENV)/.run
 
 run: setup
 	$(BIN)/incrowd run examples/commute.toml --seed 7
-	$(BIN)/incrowd run examples/live.toml --live
+	$(BIN)/incrowd run examples/live.toml --engine live
 
 # One thread per process: the tests already run on every core.
 test slow: export OPENBLAS_NUM_THREADS = 1

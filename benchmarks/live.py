@@ -263,11 +263,8 @@ def deployment(root: Path, pairs: int) -> Iterator[Deployment]:
     spec = task.Spec(
         survey=os.urandom(16),
         question="How fast?",
-        column="speed",
-        task={},
+        questions=[task.Described(text="", column="speed", task={}, parameters={}, randomizer={})],
         protocol="local",
-        parameters={},
-        randomizer={},
         people=len(people),
         roster=roster_hash,
         graph=None,

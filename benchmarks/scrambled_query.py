@@ -112,7 +112,7 @@ def protocol_for(query: Query, people: int, sampling: float) -> ScrambledQuery:
     """Scramblers of a hundred people and as many dummies."""
     return ScrambledQuery(
         targets=TARGETS,
-        sampling=sampling,
+        redirect_probability=sampling,
         sources=min(100, people),
         dummies=100,
         n=people,

@@ -43,7 +43,8 @@ from incrowd.protocols.registry import load as load_protocol
 from incrowd.protocols.settings import Field, fields_of, settings_type
 from incrowd.randomizers._lattice import keep_probability, truth_probability
 from incrowd.randomizers.registry import RANDOMIZERS, answer_plugins
-from incrowd.report.format import count, guess, percent, plain, round_up, up
+from incrowd.report.format import count, guesses, plain, up
+from incrowd.survey.people import DataFile
 from incrowd.tasks.registry import TASKS, column_tasks
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -57,52 +58,57 @@ PATIENTS = (
 
 COMMANDS = {
     "policy-show": "device policy show examples/policy.toml",
-    "account-shuffle": "account shuffle --eps0 1 --n 1e6 --delta 1e-6",
-    "account-everyone": "account shuffle --eps0 1 --n 1e6 --delta 1e-6 --view curator+shuffler",
-    "account-colluders": "account shuffle --eps0 1 --n 1e6 --delta 1e-6 --colluders 900000",
-    "account-rounds": "account shuffle --eps0 1 --n 1e6 --delta 1e-6 --rounds 100",
-    "calibrate-eps0": "calibrate shuffle --n 1e6 --delta 1e-6 --epsilon 0.1",
-    "calibrate-n": "calibrate shuffle --eps0 2 --delta 1e-6 --epsilon 0.1",
+    "account-shuffle": "account trusted-shuffle --local-epsilon 1 --n 1e6 --delta 1e-6",
+    "account-everyone": "account trusted-shuffle --local-epsilon 1 --n 1e6 --delta 1e-6"
+    " --view curator+shuffler",
+    "account-colluders": "account trusted-shuffle --local-epsilon 1 --n 1e6 --delta 1e-6"
+    " --colluders 900000",
+    "account-rounds": "account trusted-shuffle --local-epsilon 1 --n 1e6 --delta 1e-6 --rounds 100",
+    "calibrate-eps0": "calibrate trusted-shuffle --n 1e6 --delta 1e-6 --epsilon 0.1",
+    "calibrate-n": "calibrate trusted-shuffle --local-epsilon 2 --delta 1e-6 --epsilon 0.1",
     "account-network": "account network-shuffle --graph examples/friends.npz --rounds 20"
-    " --eps0 1 --delta 1e-6",
+    " --local-epsilon 1 --delta 1e-6",
     "account-network-few": "account network-shuffle --graph examples/friends.npz --rounds 14"
-    " --eps0 1 --delta 1e-6",
+    " --local-epsilon 1 --delta 1e-6",
     "account-network-colluders": "account network-shuffle --graph examples/friends.npz --rounds 20"
-    " --eps0 1 --delta 1e-6 --colluders 0.01",
-    "account-network-stationary": "account network-shuffle --stationary --n 1e6 --eps0 1"
+    " --local-epsilon 1 --delta 1e-6 --colluders 0.01",
+    "account-network-stationary": "account network-shuffle --stationary --n 1e6 --local-epsilon 1"
     " --delta 1e-6",
-    "account-check-in": "account check-in --n 1e6 --rate 0.01 --rounds 1000 --eps0 2 --delta 1e-6",
-    "calibrate-check-in": "calibrate check-in --n 1e6 --rate 0.01 --eps0 2 --delta 1e-6"
+    "account-check-in": "account check-in --n 1e6 --rate 0.01 --rounds 1000 --local-epsilon 2"
+    " --delta 1e-6",
+    "calibrate-check-in": "calibrate check-in --n 1e6 --rate 0.01 --local-epsilon 2 --delta 1e-6"
     " --epsilon 0.1",
     "run-check-in": "run examples/check_in.toml --seed 7 --no-report",
-    "account-token": "account token-walk --task sum --n 1000 --steps 1e5 --sigma 4.2247"
+    "account-token": "account token-walk --contribution sum --n 1000 --steps 1e5 --sigma 4.2247"
     " --sensitivity 1 --path hidden --delta 1e-6",
-    "account-token-public": "account token-walk --task sum --n 1000 --steps 1e5 --sigma 4.2247"
-    " --sensitivity 1 --path public --delta 1e-6",
-    "calibrate-token": "calibrate token-walk --task sgd --n 2000 --steps 20000 --lipschitz 1"
+    "account-token-public": "account token-walk --contribution sum --n 1000 --steps 1e5"
+    " --sigma 4.2247 --sensitivity 1 --path public --delta 1e-6",
+    "calibrate-token": "calibrate token-walk --contribution sgd --n 2000 --steps 20000 --clip 1"
     " --path hidden --delta 1e-6 --epsilon 1",
     "run-token": "run examples/token.toml --seed 7 --no-report",
-    "account-scrambler": "account scrambler --targets 20 --sampling 0.1 --sources 600"
-    " --dummies 300 --delta 1e-4",
+    "account-scrambler": "account scrambled-query --targets 20 --redirect-probability 0.1"
+    " --sources 600 --dummies 300 --delta 1e-4",
     "query-patients": f"query '{PATIENTS}' --data examples/patients.csv"
     " --schema examples/patients.toml --epsilon 1 --delta 1e-4 --seed 7",
     "query-explained": f"query '{PATIENTS}' --data examples/patients.csv"
     " --schema examples/patients.toml --epsilon 1 --delta 1e-4 --seed 7 --explain",
     "query-limited": f"query '{PATIENTS}' --data examples/patients.csv"
-    " --schema examples/patients.toml --epsilon 1 --delta 1e-4 --seed 7 --max-load 4500",
+    " --schema examples/patients.toml --epsilon 1 --delta 1e-4 --seed 7 --max-messages 4500",
     "account-order": "account order-shuffle --groups examples/neighbours.json --alpha 1",
-    "shuffle-town": "shuffle-order examples/town.csv --lat lat --lon lon --radius 0.2"
+    "shuffle-town": "release examples/town.csv --lat lat --lon lon --radius 0.2"
     " --shape square --alpha 2 --column illness --seed 7",
     "run-town": "run examples/town.toml --seed 7 --no-report",
-    "check-commute": "config check examples/commute.toml",
+    "check-commute": "check examples/commute.toml",
+    "run-work": "run examples/work.toml --seed 7 --no-report",
     "run-commute": "run examples/commute.toml --seed 7 --no-report",
     "run-friends": "run examples/friends.toml --seed 7 --no-report",
-    "run-faults": "run examples/commute.toml --seed 7 --no-report --mode actors"
+    "run-faults": "run examples/commute.toml --seed 7 --no-report --engine actors"
     " --loss 0.05 --dropout 0.1 --crash 0.01",
-    "refused-adaptive": "account shuffle --eps0 1 --n 1e4 --delta 1e-6"
-    " --randomizer gaussian --delta0 1e-8 --adaptive",
-    "refused-floor": "account shuffle --eps0 1 --n 1e4 --delta 1e-300",
-    "refused-budget": "calibrate shuffle --eps0 4 --n 1000 --delta 1e-6 --epsilon 0.01",
+    "refused-adaptive": "account trusted-shuffle --local-epsilon 1 --n 1e4 --delta 1e-6"
+    " --randomizer gaussian --local-delta 1e-8 --adaptive",
+    "refused-floor": "account trusted-shuffle --local-epsilon 1 --n 1e4 --delta 1e-300",
+    "refused-budget": "calibrate trusted-shuffle --local-epsilon 4 --n 1000 --delta 1e-6"
+    " --epsilon 0.01",
 }
 """Commands whose output a page shows, run beside the examples."""
 
@@ -157,7 +163,9 @@ def call(*words: str) -> tuple[str, int]:
 def shown(command: str) -> str:
     """A command and its output."""
     printed, code = call(*shlex.split(command))
-    lines = [line for line in printed.splitlines() if line.strip() or not code]
+    # Stages that take long name themselves: which ones do depends on the machine.
+    told = [line for line in printed.splitlines() if not line.endswith(" …")]
+    lines = [line for line in told if line.strip() or not code]
     ending = [f"(exit code {code})"] if code else []
     return fenced("\n".join([f"$ incrowd {command}", *lines, *ending]))
 
@@ -213,7 +221,7 @@ def promise_example() -> str:
         promised = protocol.guarantee(view, colluders)
         who = f"`{view}`" + (f" and {count(colluders)} colluders" if colluders else "")
         epsilon = promised.epsilon(DELTA)
-        rows.append((who, up(epsilon), percent(round_up(guess(epsilon, DELTA), 3))))
+        rows.append((who, up(epsilon), guesses(epsilon, DELTA)))
     return table(("against", "ε", "a guess is right, at most"), rows)
 
 
@@ -221,6 +229,12 @@ def promise_example() -> str:
 def survey_commute() -> str:
     """The first example."""
     return _survey("commute")
+
+
+@piece
+def survey_work() -> str:
+    """Several questions."""
+    return _survey("work")
 
 
 @piece
@@ -398,10 +412,14 @@ def survey_keys() -> str:
         for name in names:
             kind, default, meaning = KEYS[section, name]
             default = default or _default(fields[name])
-            rows.append((f"`[{section}]`", f"`{name}`", kind, default, meaning))
+            shown = "[[question]]" if section == "question" else f"[{section}]"
+            rows.append((f"`{shown}`", f"`{name}`", kind, default, meaning))
 
     tasks = {name: field for kind in column_tasks() for name, field in _fields(TASKS.load(kind))}
-    say("task", ["kind", "data", "column", "question", *tasks, "sql", "schema"], tasks)
+    data = fields_of(DataFile)
+    say("data", data, data)
+    own = ("id", "kind", "text", "column", "weight", "missing", "outside")
+    say("question", dict.fromkeys([*own, *tasks, "sql"]), tasks)
     budget = fields_of(ic.survey.Budget)
     say("budget", budget, budget)
     names = " or ".join(f"`{kind}`" for kind in PROTOCOLS)
@@ -419,7 +437,9 @@ def survey_keys() -> str:
     chosen = ", ".join(
         f"`{usual[TASKS.find(task).domain]}` for a {task}" for task in answered_tasks("local")
     )
-    rows.append(("`[randomizer]`", "`kind`", "text", chosen, "see [randomizers](randomizers.md)"))
+    rows.append(
+        ("`[question.randomizer]`", "`kind`", "text", chosen, "see [randomizers](randomizers.md)")
+    )
     domains = {task.domain for task in column_tasks().values()}
     fields = {
         name: field
@@ -427,7 +447,7 @@ def survey_keys() -> str:
         if each.domain in domains
         for name, field in _fields(RANDOMIZERS.load(kind))
     }
-    say("randomizer", ("epsilon", *sorted(fields.keys() - {"epsilon"})), fields)
+    say("question.randomizer", ("epsilon", *sorted(fields.keys() - {"epsilon"})), fields)
     for kind in PROTOCOLS:
         protocol = load_protocol(kind)
         for name, field in _fields(protocol.limits_type) if issubclass(protocol, Tunable) else ():

@@ -9,40 +9,111 @@ from __future__ import annotations
 from incrowd.tasks.registry import survey_tasks
 
 KEYS = {
-    ("task", "kind"): ("text", "required", "what is asked: " + " or ".join(survey_tasks())),
-    ("task", "data"): ("text", "required", "a CSV file with a header, beside the survey file"),
-    ("task", "column"): ("text", "required", "the column of that file to ask about"),
-    ("task", "sql"): ("text", "required", "query: the SQL aggregate, over the table of the schema"),
-    ("task", "schema"): ("text", "required", "query: a file with the columns and their domains"),
-    ("task", "question"): ("text", "made from the column", "the question, for people to read"),
-    ("task", "categories"): (
+    ("data", "file"): (
+        "text",
+        "required, except live",
+        "the table of answers, beside the survey file: CSV, TSV, gzip, Parquet or Arrow",
+    ),
+    ("data", "person"): ("text", "none", "the column of people's names, by which files are joined"),
+    ("data", "schema"): (
+        "text",
+        "required by a query",
+        "a file with the columns and their domains",
+    ),
+    ("data", "null_values"): (
+        "list of text",
+        "none",
+        "texts that are no answer, besides the empty one",
+    ),
+    ("data", "separator"): ("text", "found", "the character between two fields"),
+    ("data", "decimal"): ("text", "found", "the decimal mark, a point or a comma"),
+    ("data", "encoding"): ("text", "found", "the encoding of the text"),
+    ("question", "id"): ("text", "the column", "a short name, for results and errors"),
+    ("question", "kind"): ("text", "required", "what is asked: " + " or ".join(survey_tasks())),
+    ("question", "text"): ("text", "made from the column", "the question, for people to read"),
+    ("question", "column"): ("text", "the id", "the column of the data that answers it"),
+    ("question", "weight"): (
+        "number",
+        "1",
+        "its share of the budget: twice the weight, about half the error",
+    ),
+    ("question", "missing"): (
+        "text",
+        "answer",
+        "people without an answer: `answer` is an outcome of its own; `refuse` and `drop` are for "
+        "simulations only",
+    ),
+    ("question", "outside"): (
+        "text",
+        "no answer, or clamp",
+        "answers outside the domain: `no answer` or `other` for categories, `clamp` for numbers",
+    ),
+    ("question", "sql"): (
+        "text",
+        "required",
+        "query: the SQL aggregate, over the table of the schema",
+    ),
+    ("question", "categories"): (
         "list of text",
         "required",
         "histogram, release: every answer there is",
     ),
-    ("task", "coordinates"): (
+    ("question", "coordinates"): (
         "list of text",
         "none",
         "release: the columns of numbers that say where people are",
     ),
-    ("task", "groups"): (
+    ("question", "groups"): (
         "text",
         "none",
         "release: the column with everyone's groups, separated by semicolons",
     ),
-    ("task", "complete"): (
+    ("question", "complete"): (
         "true or false",
         "false",
         "whether everyone has an answer, so that none is reserved for people without one",
     ),
-    ("task", "bounds"): ("two numbers", "required", "mean: the least and the greatest value"),
-    ("budget", "epsilon"): ("number", "", "the ε to be promised"),
-    ("budget", "delta"): ("number", "", "the slack δ of the promise"),
-    ("budget", "view"): ("text", "", "whom the promise is against"),
-    ("budget", "local_epsilon"): ("number", "none", "a cap on ε0, should all else fail"),
-    ("randomizer", "epsilon"): ("number", "solved from the budget", "the ε0 of one report"),
-    ("randomizer", "categories"): ("whole number", "counted from the task", "how many answers"),
-    ("randomizer", "delta"): ("number", "required", "gaussian: the δ0 of one report"),
+    ("question", "bounds"): (
+        "two numbers",
+        "required",
+        "mean, sum, quantiles: the least and the greatest value",
+    ),
+    ("question", "bins"): ("whole number", "", "quantiles: bins of equal width"),
+    ("question", "probabilities"): (
+        "list of numbers",
+        "0.25, 0.5, 0.75",
+        "quantiles: the shares of people below them",
+    ),
+    ("budget", "epsilon"): ("number", "", "the ε that all questions together must keep"),
+    ("budget", "delta"): ("number", "", "the failure probability δ of the guarantee"),
+    ("budget", "view"): ("text", "", "whom the guarantee is against"),
+    ("budget", "local_epsilon"): (
+        "number",
+        "none",
+        "a cap on ε0, over all questions, should all else fail",
+    ),
+    ("budget", "ask"): ("text", "all", "whether everyone answers all questions"),
+    ("question.randomizer", "epsilon"): (
+        "number",
+        "solved from the budget",
+        "the ε0 of one report",
+    ),
+    ("question.randomizer", "categories"): (
+        "whole number",
+        "counted from the question",
+        "how many answers",
+    ),
+    ("question.randomizer", "delta"): ("number", "required", "gaussian: the δ0 of one report"),
+    ("question.randomizer", "matrix"): (
+        "list of lists, or a file",
+        "required",
+        "channel: a row of probabilities per answer",
+    ),
+    ("question.randomizer", "branching"): (
+        "whole number",
+        "",
+        "hierarchical: children of a node of the tree",
+    ),
 }
 """Keys of survey files: type, default where the description itself does not say, meaning."""
 
@@ -65,7 +136,11 @@ REASONS = {
     "sqlglot": "reads the SQL of queries; loaded when needed",
     "matplotlib": "the figures of the HTML report",
     "networkx": "only to read graphs that were made with it",
-    "duckdb": "the tests and the benchmark of queries: the same SQL, answered in the open",
+    "duckdb": "Parquet files; in the tests the same SQL as in queries, answered in the open",
+    "narwhals": "frames of pandas, polars and pyarrow, without any of them; loaded when needed",
+    "pyarrow": "Arrow and Feather files; loaded when needed",
+    "pandas": "the tests of frames",
+    "polars": "the tests of frames",
     "pytest": "the tests",
     "pytest-xdist": "the tests, on all cores",
     "hypothesis": "tests with generated inputs",

@@ -20,6 +20,7 @@ AGES = {
     "80+": 0.05,
 }  # fmt: skip
 BMI = ("under 20", "20-25", "25-30", "30-35", "35+")
+HOME = {"never": 0.5, "one or two days": 0.3, "more": 0.2}
 MINUTES = {"bus": 34, "bike": 21, "car": 27, "walk": 17, "train": 48}
 
 
@@ -31,6 +32,31 @@ def commuters(people: int, rng: np.random.Generator) -> list[dict[str, object]]:
     return [
         {"mode": str(mode), "minutes": int(each)} for mode, each in zip(modes, minutes, strict=True)
     ]
+
+
+def employees(people: int, rng: np.random.Generator) -> list[dict[str, object]]:
+    """How people get to work, how long it takes, how often they stay at home, what they earn.
+
+    Whoever works at home more often earns more. One in twenty does not say how they travel, one in
+    twelve does not say what they earn, and some go by a boat that nobody thought of.
+    """
+    found = commuters(people, rng)
+    home = rng.choice(len(HOME), size=people, p=list(HOME.values()))
+    income = np.round(rng.lognormal(10.3 + 0.2 * home, 0.5, people), -2).astype(int)
+    boats, silent, secret = (rng.random(people) < share for share in (0.01, 0.05, 0.08))
+    rows: list[dict[str, object]] = []
+    for i, each in enumerate(found):
+        mode = "boat" if boats[i] else each["mode"]
+        rows.append(
+            {
+                "person": f"p{i:05d}",
+                "mode": "" if silent[i] else mode,
+                "home": list(HOME)[home[i]],
+                "minutes": each["minutes"],
+                "income": "" if secret[i] else int(income[i]),
+            }
+        )
+    return rows
 
 
 def patients(people: int, rng: np.random.Generator) -> list[dict[str, object]]:
@@ -113,6 +139,7 @@ def main() -> None:
     write("canteen.csv", guests(400, np.random.default_rng(20240604)))
     write("patients.csv", insured(1000, np.random.default_rng(20240605)))
     write("town.csv", townspeople(3000, np.random.default_rng(20240606)))
+    write("work.csv", employees(12_000, np.random.default_rng(20240607)))
     graphs.save(friends(4000, np.random.default_rng(20240603)), HERE / "friends.npz")
 
 

@@ -19,7 +19,7 @@ from experiments.network_bounds import DELTA, all_printed
 from experiments.paper_network_shuffle import paper_single, paper_stationary_collision
 from incrowd.graphs import Graph
 from incrowd.protocols.network_shuffle import NetworkShuffle
-from incrowd.protocols.network_shuffle.simulate import Mode
+from incrowd.protocols.network_shuffle.simulate import Handing
 from incrowd.protocols.network_shuffle.theorems.mixing import Mixing
 from incrowd.randomizers import PrivUnit
 from incrowd.randomness import Seeds
@@ -34,7 +34,7 @@ DIMENSION = 200
 class Point:
     """One ε0: what is proven, what is printed, and the error."""
 
-    mode: Mode
+    mode: Handing
     local: float
     epsilon: float
     printed: float
@@ -56,11 +56,11 @@ def trade_off(
     values = vectors(graph.n, dimension, np.random.default_rng(7))
     truth = values.mean(axis=0)
     found = []
-    modes: tuple[Mode, ...] = ("all", "single")
+    modes: tuple[Handing, ...] = ("all", "single")
     for mode in modes:
         for local in locals_:
             randomizer = PrivUnit(epsilon=local, dimension=dimension)
-            protocol = NetworkShuffle(randomizer, graph=graph, rounds=mixing.rounds, mode=mode)
+            protocol = NetworkShuffle(randomizer, graph=graph, rounds=mixing.rounds, hand_in=mode)
             task = Vector(dimension=dimension)
             errors = []
             for seed in range(seeds):

@@ -97,8 +97,8 @@ def made_up(spread: str, records: int) -> NDArray[Any]:
 def measured(spread: str, records: int, setting: Setting, seeds: int) -> Measured:
     """Runs of one setting on one set of records, each with a seed of its own."""
     protocol = ScrambledQuery(
-        n=records, targets=TARGETS, sampling=setting.sampling, sources=SOURCES,
-        dummies=setting.dummies, release=setting.release, query=query(),
+        n=records, targets=TARGETS, redirect_probability=setting.sampling, sources=SOURCES,
+        dummies=setting.dummies, release_epsilon=setting.release, query=query(),
     )  # fmt: skip
     values = made_up(spread, records)
     truth, deviation = _truth(values)

@@ -159,8 +159,8 @@ class Measured:
 def _kmeans(people: int, way: Way, routes: Routes, release: float) -> ScrambledKMeans:
     return ScrambledKMeans(
         clusters=CLUSTERS, iterations=ROUNDS, dimension=way.dimension, n=people,
-        radius=way.radius, sampling=routes.sampling, sources=routes.sources,
-        dummies=routes.dummies, release=None if math.isinf(release) else release,
+        radius=way.radius, redirect_probability=routes.sampling, sources=routes.sources,
+        dummies=routes.dummies, release_epsilon=None if math.isinf(release) else release,
     )  # fmt: skip
 
 
@@ -292,7 +292,7 @@ def kmeans_messages(people: int, sources: int, dummies: int) -> int:
 
 def _total(sampling: float, sources: int, dummies: int) -> tuple[int, float, float]:
     """All messages, what is proven, and the paper's claim."""
-    kept = Redirect(targets=CLUSTERS, sampling=sampling).kept
+    kept = Redirect(targets=CLUSTERS, redirect_probability=sampling).kept
     people = math.ceil(TUPLES / kept)
     routes = Routes(sampling, sources, dummies)
     proven = _kmeans(people, SQUARES, routes, _LOAD_RELEASE).guarantee().epsilon(DELTA)

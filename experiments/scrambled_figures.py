@@ -166,7 +166,7 @@ def histogram_losses(true: tuple[int, ...]) -> Histogram:
     """By multiplying out everybody's law, over all histograms of n + d messages."""
     targets, sampling, sources, dummies = HISTOGRAM
     moved = (true[0] - 1, true[1] + 1, *true[2:])
-    keep = Redirect(targets=targets, sampling=sampling).kept
+    keep = Redirect(targets=targets, redirect_probability=sampling).kept
     lie = (1 - keep) / (targets - 1)
     most = sources + dummies
 
@@ -194,7 +194,7 @@ def histogram_losses(true: tuple[int, ...]) -> Histogram:
 def histogram_figure() -> Drawing:
     """The paper's Figure 6 without any simulation: how rare the revealing outcomes are."""
     targets, sampling, sources, dummies = HISTOGRAM
-    alone = Redirect(targets=targets, sampling=sampling).epsilon
+    alone = Redirect(targets=targets, redirect_probability=sampling).epsilon
     promised = ScramblerProfile(*HISTOGRAM).epsilon(DELTA)
     with canvas(8.6, 4.8) as drawn:
         (axes,) = drawn.axes
@@ -251,7 +251,7 @@ def bounds(sampling: float, sources: int, dummies: int) -> Bounds:
     profile = ScramblerProfile(*settings)
     printed = paper_bennett_epsilon(*settings, DELTA)
     capped = 0 < sampling < 1 and dummies < sources
-    alone = Redirect(targets=TARGETS, sampling=sampling).epsilon
+    alone = Redirect(targets=TARGETS, redirect_probability=sampling).epsilon
 
     def below(found: float | None) -> float | None:
         return None if found is None or found >= alone else found

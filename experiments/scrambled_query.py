@@ -218,15 +218,17 @@ def fit_table(size: Size) -> Table:
         for epsilon in size.budgets:
             for factor in size.limits:
                 load = None if math.isinf(factor) else round(factor * plainly)
-                found = fit(targets, TUPLES, epsilon=epsilon, delta=DELTA, limits=Limits(load=load))
+                found = fit(
+                    targets, TUPLES, epsilon=epsilon, delta=DELTA, limits=Limits(max_messages=load)
+                )
                 sent = query_messages(targets, TUPLES, found.sources, found.dummies)
-                kept = 1 - found.sampling * (1 - 1 / TARGETS)
+                kept = 1 - found.redirect_probability * (1 - 1 / TARGETS)
                 rows.append(
                     [
                         str(sets),
                         f"{epsilon:g}",
                         "–" if load is None else count(load),
-                        f"{found.sampling:g}",
+                        f"{found.redirect_probability:g}",
                         count(found.sources),
                         count(found.dummies),
                         up(found.epsilon),

@@ -65,7 +65,7 @@ class Tradeoff:
 
 def people_for(sampling: float, tuples: int = TUPLES) -> int:
     """How many people it takes, so that so many tuples arrive on average."""
-    return math.ceil(tuples / Redirect(targets=TARGETS, sampling=sampling).kept)
+    return math.ceil(tuples / Redirect(targets=TARGETS, redirect_probability=sampling).kept)
 
 
 @lru_cache(maxsize=2048)
@@ -75,7 +75,7 @@ def tradeoff(
     """The whole query with so many grouping sets."""
     crowd = people_for(sampling) if people is None else people
     query = ScrambledQuery(
-        n=crowd, targets=TARGETS, sampling=sampling, sources=sources, dummies=dummies,
+        n=crowd, targets=TARGETS, redirect_probability=sampling, sources=sources, dummies=dummies,
         grouping_sets=sets,
     )  # fmt: skip
     return Tradeoff(crowd, query.guarantee("network").epsilon(DELTA), Load.of(query))

@@ -61,8 +61,8 @@ LAYERS = {
     ),
     "graph": (lambda: graphs.named("reglar:8", 9), "graph"),
     "limits": (
-        lambda: fit((20,), 100, epsilon=1.0, delta=1e-4, limits=Limits(channels=20)),
-        "channels",
+        lambda: fit((20,), 100, epsilon=1.0, delta=1e-4, limits=Limits(max_connections=20)),
+        "max_connections",
     ),
     "view": (lambda: view_of("me"), "view"),
 }
@@ -124,7 +124,7 @@ def test_second_name_is_ignored():
         ),
         (errors.InvalidCrowd("nobody is left"), "survey.toml: protocol: nobody is left"),
         (
-            errors.GraphInvalid("has 2 parts", field="n").located("ring.npz"),
+            errors.InvalidGraph("has 2 parts", field="n").located("ring.npz"),
             "survey.toml: protocol: ring.npz: has 2 parts",
         ),
     ],

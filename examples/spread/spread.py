@@ -149,8 +149,8 @@ def service(network: Network, address: str, *words: str) -> Iterator[Service]:
 def make_keys(folder: Path, people: int) -> None:
     """Keys of everyone, made in one place because this is one machine; and everyone's answer."""
     authority = str(folder / "authority")
-    run("keys", "authority", authority)
-    issue = ("--authority", authority, "--format", "json")
+    run("keys", "ca", authority)
+    issue = ("--ca", authority, "--format", "json")
     run(
         "keys",
         "issue",
@@ -215,7 +215,7 @@ def survey_file(folder: Path, transport: str) -> Path:
 def ask(network: Network, folder: Path, people: int, transport: str) -> None:
     """Start hub and devices, run the survey as its curator, and print what came out."""
     make_keys(folder, people)
-    trust = ("--authority", str(folder / "authority" / "certificate.pem"))
+    trust = ("--ca", str(folder / "authority" / "certificate.pem"))
     url = f"https://{HUB}:{PORT}"
     with ExitStack() as stack:
         stack.enter_context(
@@ -243,7 +243,7 @@ def ask(network: Network, folder: Path, people: int, transport: str) -> None:
 
         def command(*words: str) -> str:
             done = subprocess.run(
-                network.command(CURATOR, ["curator", *words, *curator]),
+                network.command(CURATOR, ["curator", *curator, *words]),
                 check=True,
                 stdout=subprocess.PIPE,
                 text=True,
@@ -251,7 +251,7 @@ def ask(network: Network, folder: Path, people: int, transport: str) -> None:
             return done.stdout
 
         file = survey_file(folder, transport)
-        opened = json.loads(command("open", str(file), "--valid", "1", "--format", "json"))
+        opened = json.loads(command("open", str(file), "--expires-in", "1", "--format", "json"))
         survey = opened["survey"]
         print(f"survey {survey} is open, transport {transport}", flush=True)
         direct = ("--listen", CURATOR, "--dial", "10.77.0.0/24")

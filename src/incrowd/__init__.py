@@ -12,7 +12,18 @@ from typing import TYPE_CHECKING, Any
 from incrowd._version import __version__
 
 if TYPE_CHECKING:
-    from incrowd import errors, graphs, privacy, protocols, randomizers, report, sim, survey, tasks
+    from incrowd import (
+        data,
+        errors,
+        graphs,
+        privacy,
+        protocols,
+        randomizers,
+        report,
+        sim,
+        survey,
+        tasks,
+    )
     from incrowd.privacy import Guarantee
     from incrowd.protocols import Cost, Protocol, Run
     from incrowd.protocols.check_in import CheckIn
@@ -31,17 +42,20 @@ if TYPE_CHECKING:
         OUE,
         RR,
         SUE,
+        Channel,
         Gaussian,
         GaussianVector,
         Generic,
         HadamardResponse,
+        Hierarchical,
         Laplace,
         OneBit,
+        OneOf,
         PrivUnit,
         Randomizer,
         Ternary,
     )
-    from incrowd.tasks import Column, Histogram, Mean, Query, Release, Schema, Sum
+    from incrowd.tasks import Column, Histogram, Mean, Quantiles, Query, Release, Schema, Sum
 
 __all__ = [
     "KRR",
@@ -49,6 +63,7 @@ __all__ = [
     "OUE",
     "RR",
     "SUE",
+    "Channel",
     "CheckIn",
     "CheckInSGD",
     "Column",
@@ -58,15 +73,18 @@ __all__ = [
     "Generic",
     "Guarantee",
     "HadamardResponse",
+    "Hierarchical",
     "Histogram",
     "Laplace",
     "Local",
     "Mean",
     "NetworkShuffle",
     "OneBit",
+    "OneOf",
     "OrderShuffle",
     "PrivUnit",
     "Protocol",
+    "Quantiles",
     "Query",
     "Randomizer",
     "Release",
@@ -80,6 +98,7 @@ __all__ = [
     "TokenWalk",
     "TrustedShuffle",
     "__version__",
+    "data",
     "errors",
     "graphs",
     "privacy",
@@ -92,7 +111,18 @@ __all__ = [
 ]
 
 _PACKAGES = frozenset(
-    {"errors", "graphs", "privacy", "protocols", "randomizers", "report", "sim", "survey", "tasks"}
+    {
+        "data",
+        "errors",
+        "graphs",
+        "privacy",
+        "protocols",
+        "randomizers",
+        "report",
+        "sim",
+        "survey",
+        "tasks",
+    }
 )
 _HOMES = ("randomizers", "tasks", "privacy", "protocols")
 

@@ -17,7 +17,8 @@ HEAD = "question"
 
 Bound = Literal["up", "down"]
 """The side to which a number is rounded: a guarantee up, a lower bound down."""
-Style = Literal["paragraph", "heading", "item", "small", "code", "good", "bad"]
+Style = Literal["paragraph", "heading", "item", "small", "code", "good", "bad", "notice"]
+"""Looks of prose; a notice is shown on terminals too."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ class Section:
 
     key: str
     title: str
-    order: int
+    order: float
     blocks: tuple[Block, ...]
 
 

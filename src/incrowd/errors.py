@@ -17,11 +17,12 @@ from contextlib import contextmanager
 from typing import ClassVar, Self
 
 __all__ = [
+    "BudgetExceeded",
     "BudgetInfeasible",
     "Declined",
     "EmptyData",
+    "FileNotWritable",
     "FileUnreadable",
-    "GraphInvalid",
     "GraphMalformed",
     "HubRefused",
     "HubUnreachable",
@@ -30,9 +31,11 @@ __all__ = [
     "InvalidCrowd",
     "InvalidDelta",
     "InvalidEpsilon",
+    "InvalidGraph",
     "InvalidParameter",
     "InvalidQuery",
     "MalformedConfig",
+    "MessageRejected",
     "MissingColumn",
     "MissingExtra",
     "NotANumber",
@@ -40,10 +43,10 @@ __all__ = [
     "NumericalFloor",
     "PluginInvalid",
     "ProtocolFailed",
-    "Refused",
     "ServiceFailed",
     "StoreUnavailable",
     "UnknownCategory",
+    "UnmatchedPeople",
     "all_errors",
     "located",
 ]
@@ -122,7 +125,7 @@ class InvalidCrowd(InvalidParameter):
 
 
 class FileUnreadable(IncrowdError):
-    """A file is missing, or cannot be read or written."""
+    """A file is missing or cannot be read."""
 
     exit_code = 20
 
@@ -155,6 +158,18 @@ class NotANumber(IncrowdError, ValueError):
     exit_code = 24
 
 
+class FileNotWritable(IncrowdError):
+    """A file or a directory cannot be written, or exists and must not be replaced."""
+
+    exit_code = 25
+
+
+class UnmatchedPeople(IncrowdError, ValueError):
+    """People have no name of their own, or two files name different people."""
+
+    exit_code = 26
+
+
 class MalformedConfig(IncrowdError, ValueError):
     """A survey file or policy is not valid TOML."""
 
@@ -173,7 +188,7 @@ class InvalidQuery(IncrowdError, ValueError):
     exit_code = 32
 
 
-class GraphInvalid(IncrowdError, ValueError):
+class InvalidGraph(IncrowdError, ValueError):
     """A graph cannot carry the protocol, such as one with an isolated vertex."""
 
     exit_code = 40
@@ -203,6 +218,12 @@ class NotProven(IncrowdError):
     exit_code = 52
 
 
+class BudgetExceeded(IncrowdError):
+    """A run went otherwise than planned, and its guarantee is weaker than the budget."""
+
+    exit_code = 53
+
+
 class MissingExtra(IncrowdError, ImportError):
     """An optional dependency is not installed."""
 
@@ -227,7 +248,7 @@ class HubRefused(IncrowdError, RuntimeError):
     exit_code = 63
 
 
-class Refused(IncrowdError):
+class MessageRejected(IncrowdError):
     """Something that came over the network is not what it must be."""
 
     exit_code = 64

@@ -32,9 +32,15 @@ class Seeds:
 
     def generator(self, role: str, *index: int) -> np.random.Generator:
         """Return the stream of one role, such as ``("device", person, round)``; it repeats."""
+        return np.random.Generator(np.random.PCG64DXSM(self._sequence(role, *index)))
+
+    def child(self, role: str, index: int) -> Seeds:
+        """Return the tree of one role, independent of the streams of this one."""
+        return Seeds(int(self._sequence(role, index).generate_state(1, np.uint64)[0]) >> 1)
+
+    def _sequence(self, role: str, *index: int) -> np.random.SeedSequence:
         key = (zlib.crc32(role.encode()), *index)
-        seed = np.random.SeedSequence(self.root, spawn_key=key)
-        return np.random.Generator(np.random.PCG64DXSM(seed))
+        return np.random.SeedSequence(self.root, spawn_key=key)
 
 
 _WORD: Final = 8

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -13,7 +14,9 @@ from typing import Any
 import pytest
 from cli_helpers import EXAMPLES, Call
 
+from incrowd import errors
 from incrowd._version import __version__
+from incrowd.cli.output import progress
 from incrowd.protocols import PROTOCOLS, load
 from incrowd.protocols.capabilities import asks_randomizer
 from incrowd.protocols.settings import fields_of, settings_type
@@ -44,8 +47,8 @@ def test_account_states_what_the_library_proves(incrowd: Call) -> None:
     payload = answer(
         incrowd,
         "account",
-        "shuffle",
-        "--eps0",
+        "trusted-shuffle",
+        "--local-epsilon",
         1,
         "--randomizer",
         "krr",
@@ -53,13 +56,13 @@ def test_account_states_what_the_library_proves(incrowd: Call) -> None:
         16,
         *CROWD,
     )
-    shuffle: Any = load("shuffle")
+    shuffle: Any = load("trusted-shuffle")
     promise = shuffle(KRR(categories=16, epsilon=1.0), n=10_000).guarantee()
     assert payload["epsilon"] == promise.epsilon(1e-6)
     assert payload["lower_bound"] == promise.lower(1e-6)
     assert payload["lower_bound"] <= payload["epsilon"] < 1
     assert payload["parameters"]["randomizer"] == {"kind": "krr", "categories": 16, "epsilon": 1.0}
-    assert {"epsilon", "delta", "lower_bound", "view", "neighbours", "method"} <= set(payload)
+    assert {"epsilon", "delta", "lower_bound", "view", "neighbours", "theorem"} <= set(payload)
     assert {"assumptions", "parameters"} <= set(payload)
 
 
@@ -73,81 +76,106 @@ def test_account_and_calibrate_cover_all_protocols(incrowd: Call) -> None:
         more += ("--rate", 0.5) if "rate" in fields else ()
         more += ("--alpha", 1) if "alpha" in fields else ()
         if "steps" in fields:
-            more += ("--steps", 50, "--task", "histogram", "--categories", 4)
-        promised = answer(incrowd, "account", kind, "--eps0", 0.5, *CROWD, *more)
+            more += ("--steps", 50, "--contribution", "histogram", "--categories", 4)
+        promised = answer(incrowd, "account", kind, "--local-epsilon", 0.5, *CROWD, *more)
         assert 0 < promised["epsilon"] <= 0.5
         solved = answer(incrowd, "calibrate", kind, "--epsilon", 0.25, *CROWD, *more)
-        assert solved["solved"] == "eps0"
+        assert solved["solved"]["name"] == "local_epsilon"
         assert solved["epsilon"] <= 0.25
 
 
 def epsilon_of(incrowd: Call, **options: object) -> float:
-    words = [word for name, value in options.items() for word in (f"--{name}", value)]
-    return float(answer(incrowd, "account", "shuffle", *words)["epsilon"])
+    words = [
+        word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", value)
+    ]
+    return float(answer(incrowd, "account", "trusted-shuffle", *words)["epsilon"])
 
 
 @pytest.mark.slow
 def test_calibrated_rounds_are_safe_and_most(incrowd: Call) -> None:
-    words = ("calibrate", "shuffle", "--eps0", 1, "--n", 1e4, "--delta", 1e-6, "--epsilon", 0.2)
-    rounds = answer(incrowd, *words)["value"]
-    crowd = {"eps0": 1, "n": 1e4, "delta": 1e-6}
+    words = (
+        "calibrate",
+        "trusted-shuffle",
+        "--local-epsilon",
+        1,
+        "--n",
+        1e4,
+        "--delta",
+        1e-6,
+        "--epsilon",
+        0.2,
+    )
+    rounds = answer(incrowd, *words)["solved"]["value"]
+    crowd = {"local_epsilon": 1, "n": 1e4, "delta": 1e-6}
     assert epsilon_of(incrowd, **crowd, rounds=rounds) <= 0.2
     assert epsilon_of(incrowd, **crowd, rounds=rounds + 1) > 0.2
 
 
 def test_calibrated_numbers_are_safe_and_best(incrowd: Call) -> None:
     epsilon = partial(epsilon_of, incrowd)
-    n = answer(incrowd, "calibrate", "shuffle", "--eps0", 1, "--delta", 1e-6, "--epsilon", 0.5)[
-        "value"
-    ]
-    assert epsilon(eps0=1, n=n, delta=1e-6) <= 0.5 < epsilon(eps0=1, n=n - 1, delta=1e-6)
+    n = answer(
+        incrowd,
+        "calibrate",
+        "trusted-shuffle",
+        "--local-epsilon",
+        1,
+        "--delta",
+        1e-6,
+        "--epsilon",
+        0.5,
+    )["solved"]["value"]
+    assert (
+        epsilon(local_epsilon=1, n=n, delta=1e-6)
+        <= 0.5
+        < epsilon(local_epsilon=1, n=n - 1, delta=1e-6)
+    )
 
-    eps0 = answer(incrowd, "calibrate", "shuffle", "--n", 1e4, "--delta", 1e-6, "--epsilon", 0.2)[
-        "value"
-    ]
-    assert epsilon(eps0=eps0, n=1e4, delta=1e-6) <= 0.2
-    assert epsilon(eps0=eps0 * (1 + 3e-6), n=1e4, delta=1e-6) > 0.2
+    eps0 = answer(
+        incrowd, "calibrate", "trusted-shuffle", "--n", 1e4, "--delta", 1e-6, "--epsilon", 0.2
+    )["solved"]["value"]
+    assert epsilon(local_epsilon=eps0, n=1e4, delta=1e-6) <= 0.2
+    assert epsilon(local_epsilon=eps0 * (1 + 3e-6), n=1e4, delta=1e-6) > 0.2
 
-    delta = answer(incrowd, "calibrate", "shuffle", "--n", 1e4, "--eps0", 1, "--epsilon", 0.05)[
-        "value"
-    ]
-    shuffle: Any = load("shuffle")
+    delta = answer(
+        incrowd, "calibrate", "trusted-shuffle", "--n", 1e4, "--local-epsilon", 1, "--epsilon", 0.05
+    )["solved"]["value"]
+    shuffle: Any = load("trusted-shuffle")
     assert delta == shuffle(Generic(epsilon=1.0), n=10_000).guarantee().delta(0.05)
 
 
 def test_calibrate_delta_is_zero_where_none_is_needed(incrowd: Call) -> None:
-    words = ("calibrate", "local", "--eps0", 1, "--epsilon", 2, "--n", 9)
+    words = ("calibrate", "local", "--local-epsilon", 1, "--epsilon", 2, "--n", 9)
     payload = answer(incrowd, *words)
-    assert (payload["value"], payload["delta"], payload["lower_bound"]) == (0, 0, None)
+    assert (payload["solved"]["value"], payload["delta"], payload["lower_bound"]) == (0, 0, None)
     assert "already holds with delta = 0" in incrowd(*words).out
 
 
 def test_calibrate_delta_below_least_is_stated_as_bound(incrowd: Call) -> None:
-    words = ("calibrate", "shuffle", "--eps0", 1, "--epsilon", 0.5, "--n", 1e6)
-    assert answer(incrowd, *words)["value"] == 1e-280
+    words = ("calibrate", "trusted-shuffle", "--local-epsilon", 1, "--epsilon", 0.5, "--n", 1e6)
+    assert answer(incrowd, *words)["solved"]["value"] == 1e-280
     assert incrowd(*words).out.startswith("delta ≤ 1e-280 ")
 
 
 def test_expected_error_is_in_units_of_answer(incrowd: Call) -> None:
-    planned = answer(incrowd, "config", "check", EXAMPLES / "minutes.toml")["cost"]
+    planned = answer(incrowd, "check", EXAMPLES / "minutes.toml")["cost"]
     run = answer(incrowd, "run", EXAMPLES / "minutes.toml", "--seed", "1", "--no-report")
-    error = run["result"][0]["standard_error"]
+    error = run["questions"][0]["rows"][0]["standard_error"]
     assert planned["expected_error"] == pytest.approx(error, rel=0.2)
     assert run["cost"]["expected_error"] == planned["expected_error"]
     shown = f"± {planned['expected_error']:.2g}"
-    assert shown in incrowd("config", "check", EXAMPLES / "minutes.toml").out
+    assert shown in incrowd("check", EXAMPLES / "minutes.toml").out
 
 
 def test_actors_measure_what_was_sent(incrowd: Call, survey: Callable[..., Path]) -> None:
     words = ("run", survey("mode\n" + "bus\n" * 100), "--no-report", "--seed", "1")
-    assert answer(incrowd, *words)["measured"] is None
+    assert answer(incrowd, *words)["measured_cost"] is None
     assert "measured cost" not in incrowd(*words).out
-    played = answer(incrowd, *words, "--mode", "actors", "--loss", "0.3", "--dropout", "0.2")
-    measured, planned = played["measured"], played["cost"]
+    played = answer(incrowd, *words, "--engine", "actors", "--loss", "0.3", "--dropout", "0.2")
+    measured, planned = played["measured_cost"], played["cost"]
     assert 1.2 < measured["messages_per_person"] / planned["messages_per_person"] < 3
     assert 1.2 < measured["bytes_per_person"] / planned["bytes_per_person"] < 3
     assert measured["messages_lost"] > 0
-    table = incrowd(*words, "--mode", "actors").out
+    table = incrowd(*words, "--engine", "actors").out
     assert "planned cost   1 message and" in table
     assert "measured cost  1 message and" in table
 
@@ -161,10 +189,11 @@ def test_dropped_self_loops_are_counted(incrowd: Call) -> None:
 
 
 def test_account_table_rounds_epsilon_up(incrowd: Call) -> None:
-    words = ("account", "shuffle", "--eps0", 1, *CROWD)
+    words = ("account", "trusted-shuffle", "--local-epsilon", 1, *CROWD)
     exact = answer(incrowd, *words)
     table = incrowd(*words).out
-    row = re.search(r"curator +(\S+) +1e-6 +(\S+)", table)
+    assert "ε at δ = 1e-6" in table
+    row = re.search(r"curator +≤ [\d,]+ +(\S+) +(\S+)", table)
     assert row is not None
     assert exact["epsilon"] <= float(row[1]) <= exact["epsilon"] * 1.001
     assert exact["lower_bound"] * 0.999 <= float(row[2]) <= exact["lower_bound"]
@@ -174,18 +203,19 @@ def test_run_repeats_with_a_seed(incrowd: Call) -> None:
     words = ("run", EXAMPLES / "rare_condition.toml", "--no-report")
     first, again, other = (answer(incrowd, *words, "--seed", seed) for seed in (1, 1, 2))
     assert first == again
-    assert first["result"] != other["result"]
+    assert first["questions"][0]["rows"] != other["questions"][0]["rows"]
     fresh = answer(incrowd, *words)
     assert fresh["seed"] is not None
-    assert answer(incrowd, *words, "--seed", fresh["seed"])["result"] == fresh["result"]
+    again = answer(incrowd, *words, "--seed", fresh["seed"])
+    assert again["questions"] == fresh["questions"]
 
 
 def test_run_answers_the_question(incrowd: Call) -> None:
     payload = answer(incrowd, "run", EXAMPLES / "commute.toml", "--seed", "7", "--no-report")
-    labels = [row["label"] for row in payload["result"]]
+    labels = [row["label"] for row in payload["questions"][0]["rows"]]
     assert labels == ["bus", "bike", "car", "walk", "train", "no answer"]
-    for row, truth in zip(payload["result"], payload["truth"], strict=True):
-        assert abs(row["estimate"] - truth) < 4 * row["standard_error"]
+    for row in payload["questions"][0]["rows"]:
+        assert abs(row["estimate"] - row["truth"]) < 4 * row["standard_error"]
     assert payload["budget"]["met"] is True
     assert payload["guarantees"][0]["epsilon"] <= 0.5
     assert payload["report"] is None
@@ -195,15 +225,40 @@ def test_actors_promise_less_when_people_drop_out(
     incrowd: Call, survey: Callable[..., Path]
 ) -> None:
     people = "mode\n" + "bus\ncar\nbike\nbus\n" * 40
-    path = survey(people, protocol='kind = "shuffle"', budget="epsilon = 1\ndelta = 1e-6")
-    words = ("run", path, "--mode", "actors", "--seed", "3", "--no-report", "--format", "json")
+    path = survey(people, protocol='kind = "trusted-shuffle"', budget="epsilon = 1\ndelta = 1e-6")
+    words = ("run", path, "--engine", "actors", "--seed", "3", "--no-report", "--format", "json")
     everyone, fewer = incrowd(*words), incrowd(*words, "--dropout", "0.5")
     assert everyone.err == ""
-    assert fewer.err.startswith("note: the budget was not kept")
+    assert (everyone.code, fewer.code) == (0, errors.BudgetExceeded.exit_code)
+    assert fewer.err.startswith("error: the budget was not kept")
     before, after = json.loads(everyone.out), json.loads(fewer.out)
     assert before["reports"]["received"] == 160 > after["reports"]["received"]
     assert before["guarantees"][0]["epsilon"] <= 1 < after["guarantees"][0]["epsilon"]
     assert (before["budget"]["met"], after["budget"]["met"]) == (True, False)
+
+
+def test_run_prints_answer_before_it_draws_report(
+    incrowd: Call, survey: Callable[..., Path]
+) -> None:
+    shown = incrowd("run", survey(), "--seed", 1).out
+    order = ("95 % interval", "is not hidden", "right guesses", "survey.report.html")
+    places = [shown.index(each) for each in order]
+    assert places == sorted(places)
+
+
+def test_slow_stage_names_itself_once(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress() as say:
+        say("reading")
+        say("searching", 1, 2)
+        time.sleep(2.3)
+        say("searching", 2, 2)
+        say("writing")
+    assert capsys.readouterr().err == "searching …\n"
+
+
+def test_interval_too_wide_to_use_is_named(incrowd: Call, survey: Callable[..., Path]) -> None:
+    shown = " ".join(incrowd("run", survey(), "--seed", 1, "--no-report").out.split())
+    assert "covers more than half of all possible answers: too wide to use" in shown
 
 
 def test_run_writes_report_to_printed_path(incrowd: Call, survey: Callable[..., Path]) -> None:
@@ -217,7 +272,7 @@ def test_run_writes_report_to_printed_path(incrowd: Call, survey: Callable[..., 
 
 def test_pipes_get_no_colours_and_terminals_get_progress(tmp_path: Path) -> None:
     """The installed command with its streams in a pipe, then on a pseudo-terminal."""
-    words = [str(COMMAND), "config", "check", str(EXAMPLES / "rare_condition.toml")]
+    words = [str(COMMAND), "check", str(EXAMPLES / "rare_condition.toml")]
     plain = {**os.environ, "TERM": "xterm"}
     for name in ("COLUMNS", "NO_COLOR", "_TYPER_FORCE_DISABLE_TERMINAL", "TERMINAL_WIDTH"):
         plain.pop(name, None)
@@ -261,7 +316,7 @@ def test_completion_knows_the_protocols() -> None:
 
 
 def test_narrow_encodings_do_not_fail(tmp_path: Path) -> None:
-    words = [COMMAND, "account", "local", "--eps0", "1", *CROWD]
+    words = [COMMAND, "account", "local", "--local-epsilon", "1", *CROWD]
     ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}
     shown = subprocess.run(words, capture_output=True, cwd=tmp_path, env=ascii_only, check=True)
     assert b"local randomizer" in shown.stdout

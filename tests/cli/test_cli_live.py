@@ -1,4 +1,4 @@
-"""``incrowd run --live``: what it is told, what it prints, and surveys of fewer people.
+"""``incrowd run --engine live``: what it is told, what it prints, and surveys of fewer people.
 
 What happens on the network has tests of its own: here the people are drawn at once instead.
 """
@@ -78,21 +78,21 @@ def payload(ended: Ended) -> dict[str, Any]:
 
 
 def test_live_run_has_keys_of_any_run(incrowd: Call, walking: Path, network: Network) -> None:
-    found = payload(incrowd("run", walking, "--live", "--no-report", "--format", "json"))
-    assert (found["mode"], found["seed"]) == ("live", None)
+    found = payload(incrowd("run", walking, "--engine", "live", "--no-report", "--format", "json"))
+    assert (found["engine"], found["seed"]) == ("live", None)
     assert found["live"]["cells_per_device"] == 40.5
     assert found["live"]["rejected"] == {"replayed": 2, "malformed": 0}
     assert found["budget"]["met"] is True
     assert [each["view"] for each in found["guarantees"]] == ["curator", "curator+hub", "everyone"]
     assert network.options == LiveOptions(cover=True, min_crowd=50)
     simulated = payload(incrowd("run", walking, "--no-report", "--seed", 1, "--format", "json"))
-    assert (simulated["mode"], simulated["live"]) == ("simulate", None)
+    assert (simulated["engine"], simulated["live"]) == ("simulate", None)
     assert list(simulated) == list(found)
-    assert simulated["result"] == found["result"]
+    assert simulated["questions"][0]["rows"] == found["questions"][0]["rows"]
 
 
 def test_live_table_shows_statistics(incrowd: Call, walking: Path, network: Network) -> None:
-    shown = incrowd("run", walking, "--live", "--transport", "direct", "--no-report").out
+    shown = incrowd("run", walking, "--engine", "live", "--transport", "direct", "--no-report").out
     assert network.options.transport == "direct"
     assert "120 on 2 hosts, messages went directly between devices" in shown
     assert "cover traffic  on" in shown
@@ -105,7 +105,17 @@ def test_live_table_shows_statistics(incrowd: Call, walking: Path, network: Netw
 
 
 def test_live_flags_override_survey_file(incrowd: Call, walking: Path, network: Network) -> None:
-    words = ("run", walking, "--live", "--no-cover", "--round-seconds", "0.25", "--min-crowd", 9)
+    words = (
+        "run",
+        walking,
+        "--engine",
+        "live",
+        "--no-cover",
+        "--round-seconds",
+        "0.25",
+        "--min-crowd",
+        9,
+    )
     ended = incrowd(*words, "--no-report")
     assert ended.code == 0
     assert network.options == LiveOptions(min_crowd=9, round_seconds=0.25)
@@ -115,27 +125,27 @@ def test_live_flags_override_survey_file(incrowd: Call, walking: Path, network: 
 def test_live_report_states_command_to_repeat(
     incrowd: Call, walking: Path, network: Network
 ) -> None:
-    words = ("run", walking, "--live", "--no-cover", "--devices", "90", "--nats", "nats://x")
+    words = ("run", walking, "--engine", "live", "--no-cover", "--n", "90", "--nats", "nats://x")
     ended = incrowd(*words)
     assert ended.code == 0, ended
     assert network.people == 90
     page = Path("survey.report.html").read_text()
-    assert f"incrowd run {walking} --devices 90 --live --no-cover --nats nats://x" in page
+    assert f"incrowd run {walking} --n 90 --engine live --no-cover --nats nats://x" in page
     assert "<h2>How it ran</h2>" in page
     assert "none: a live device refuses one" in page
     assert "Everybody’s device ran on one machine" in page
     assert "This run was a simulation" not in page
-    incrowd("run", walking, "--seed", "1", "--devices", "90")
+    incrowd("run", walking, "--seed", "1", "--n", "90")
     page = Path("survey.report.html").read_text()
-    assert f"incrowd run {walking} --devices 90 --seed 1" in page
+    assert f"incrowd run {walking} --n 90 --seed 1" in page
     assert "<h2>How it ran</h2>" not in page
 
 
-@pytest.mark.parametrize("mode", [(), ("--mode", "actors")])
+@pytest.mark.parametrize("mode", [(), ("--engine", "actors")])
 def test_devices_option_limits_people_in_all_modes(
     incrowd: Call, walking: Path, mode: tuple[str, ...]
 ) -> None:
-    words = ("run", walking, "--devices", "60", *mode, "--seed", "1", "--no-report")
+    words = ("run", walking, "--n", "60", *mode, "--seed", "1", "--no-report")
     found = payload(incrowd(*words, "--format", "json"))
     assert found["people"] == found["parameters"]["n"] == found["reports"]["sent"] == 60
 
@@ -143,7 +153,7 @@ def test_devices_option_limits_people_in_all_modes(
 def test_devices_option_rejects_numbers_out_of_range(
     incrowd: Call, walking: Path, network: Network
 ) -> None:
-    words = ("run", walking, "--live", "--no-report", "--devices")
+    words = ("run", walking, "--engine", "live", "--no-report", "--n")
     assert_fails(incrowd(*words, 40), errors.InvalidCrowd, "--min-crowd must be at most the 40")
     assert incrowd(*words, 40, "--min-crowd", 30).code == 0
     assert_fails(incrowd(*words, 121), errors.InvalidCrowd, "the data have 120 rows; take fewer")
@@ -152,7 +162,7 @@ def test_devices_option_rejects_numbers_out_of_range(
 def test_live_failure_and_interrupt_keep_exit_codes(
     incrowd: Call, walking: Path, network: Network
 ) -> None:
-    words = ("run", walking, "--live", "--no-report")
+    words = ("run", walking, "--engine", "live", "--no-report")
     network.failure = errors.MissingExtra("NATS needs nats-py: pip install 'incrowd[nats]'")
     assert_fails(incrowd(*words), errors.MissingExtra, "incrowd[nats]")
     network.failure = KeyboardInterrupt()
@@ -163,8 +173,8 @@ def test_live_failure_and_interrupt_keep_exit_codes(
 def test_config_check_shows_the_live_table(
     incrowd: Call, walking: Path, survey: Callable[..., Path]
 ) -> None:
-    found = payload(incrowd("config", "check", walking, "--format", "json"))
+    found = payload(incrowd("check", walking, "--format", "json"))
     assert found["live"]["cover"] is True
     assert found["live"]["min_crowd"] == 50
-    assert "cover = yes, transport = hub, min_crowd = 50" in incrowd("config", "check", walking).out
-    assert "min_crowd" not in incrowd("config", "check", survey()).out
+    assert "cover = yes, transport = hub, min_crowd = 50" in incrowd("check", walking).out
+    assert "min_crowd" not in incrowd("check", survey()).out

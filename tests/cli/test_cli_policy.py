@@ -79,7 +79,7 @@ def test_init_keeps_a_file_that_is_there(capsys, tmp_path):
     output = tmp_path / "policy.toml"
     output.write_text("mine")
     code, _, err = policy(capsys, "init", EXAMPLES / "commute.toml", "--output", output)
-    assert code == 20
+    assert code == 25
     assert "exists already" in err
     assert output.read_text() == "mine"
 
@@ -136,8 +136,8 @@ def test_show_says_what_a_curator_could_learn_at_most(capsys, tmp_path):
     (curator,) = told["curators"]
     assert curator["clear_columns"] == ["district"]
     assert curator["words"] == [
-        "may ask for vote, age and district by network-shuffle or shuffle, in crowds of 100 people "
-        "or more",
+        "may ask for vote, age and district by network-shuffle or trusted-shuffle, in crowds of "
+        "100 people or more",
         "one survey: ε ≤ 1 (odds between two answers change by a factor of 2.72 or less), even if "
         "10 % of the people asked help it",
         "one survey, if everybody else colludes: ε ≤ 4 (odds between two answers change by a "

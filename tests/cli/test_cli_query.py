@@ -17,13 +17,13 @@ def test_query_example_meets_budget_with_all_tuples(incrowd: Call, tmp_path: Pat
     ended = incrowd("query", SQL, *FILES, *BUDGET, "--seed", "7", "--format", "json")
     assert ended.code == 0, ended.err
     told = json.loads(ended.out)
-    assert told["table"]["columns"] == ["age_range", "bmi", "AVG(insulin)", "tuples"]
+    assert told["tables"]["table"]["columns"] == ["age_range", "bmi", "AVG(insulin)", "tuples"]
     assert told["budget"]["met"]
     network = next(each for each in told["guarantees"] if each["view"] == "network")
     assert network["lower_bound"] <= network["epsilon"] <= 1
     # Without limits nobody lies, and every tuple stands behind one group of each set.
     people = len((EXAMPLES / "patients.csv").read_text().splitlines()) - 1
-    tuples = [row[-1] for row in told["table"]["rows"]]
+    tuples = [row[-1] for row in told["tables"]["table"]["rows"]]
     assert sum(tuples) == 2 * people
     assert told["plan"] is None
 
@@ -51,18 +51,30 @@ def test_query_refuses_to_overwrite_data(incrowd: Call, option: str) -> None:
 
 
 def test_query_with_load_limit_uses_sampling(incrowd: Call) -> None:
-    words = ("query", SQL, *FILES, *BUDGET, "--seed", "7", "--format", "json", "--max-load", "4500")
+    words = (
+        "query",
+        SQL,
+        *FILES,
+        *BUDGET,
+        "--seed",
+        "7",
+        "--format",
+        "json",
+        "--max-messages",
+        "4500",
+    )
     told = json.loads(incrowd(*words).out)
-    assert 0 < told["parameters"]["sampling"] < 1
-    assert told["details"]["network_load"] <= 4500
+    assert 0 < told["parameters"]["redirect_probability"] < 1
+    assert told["diagnostics"]["network_load"] <= 4500
     assert told["budget"]["met"]
 
 
 def test_query_with_release_charges_noise_twice(incrowd: Call) -> None:
     words = (
         "query", "SELECT age_range, COUNT(*) FROM patients GROUP BY age_range", *FILES,
-        "--epsilon", "2", "--delta", "1e-4", "--seed", "7", "--format", "json", "--release", "0.5",
-        "--view", "curator+network", "--sampling", "0.5", "--sources", "500", "--dummies", "500",
+        "--epsilon", "2", "--delta", "1e-4", "--seed", "7", "--format", "json",
+        "--release-epsilon", "0.5", "--view", "curator+network", "--redirect-probability", "0.5",
+        "--sources", "500", "--dummies", "500",
     )  # fmt: skip
     told = json.loads(incrowd(*words).out)
     proven = {each["view"]: each["epsilon"] for each in told["guarantees"]}
@@ -114,7 +126,7 @@ def test_query_with_too_few_people_fails(incrowd: Call) -> None:
 def test_query_with_infeasible_budget_names_nearest_epsilon(incrowd: Call) -> None:
     words = (
         "query", SQL, *FILES, "--epsilon", "0.01", "--delta", "1e-9",
-        "--max-load", "3000", "--max-consents", "0.1",
+        "--max-messages", "3000", "--max-extra-people", "0.1",
     )  # fmt: skip
     assert_fails(incrowd(*words), errors.BudgetInfeasible, "least")
 
@@ -122,9 +134,9 @@ def test_query_with_infeasible_budget_names_nearest_epsilon(incrowd: Call) -> No
 @pytest.mark.parametrize(
     ("option", "value", "kind", "said"),
     [
-        ("--max-channels", "7", errors.BudgetInfeasible, "must be at least 9"),
-        ("--max-consents", "-1", errors.InvalidParameter, "must not be negative"),
-        ("--sampling", "2", errors.InvalidParameter, "must be between 0 and 1"),
+        ("--max-connections", "7", errors.BudgetInfeasible, "must be at least 9"),
+        ("--max-extra-people", "-1", errors.InvalidParameter, "must not be negative"),
+        ("--redirect-probability", "2", errors.InvalidParameter, "must be between 0 and 1"),
     ],
 )
 def test_query_with_a_wrong_option_names_that_option(
@@ -140,39 +152,75 @@ def test_query_with_an_unknown_view_names_the_option(incrowd: Call) -> None:
 
 
 def account(incrowd: Call, *words: str) -> dict[str, float]:
-    ended = incrowd("account", "scrambler", *words, "--delta", "1e-4", "--format", "json")
+    ended = incrowd("account", "scrambled-query", *words, "--delta", "1e-4", "--format", "json")
     assert ended.code == 0, ended.err
     found: dict[str, float] = json.loads(ended.out)
     return found
 
 
 def test_account_states_the_exact_bound(incrowd: Call) -> None:
-    base = ("--targets", "20", "--sampling", "0.1", "--sources", "600", "--dummies", "300")
+    base = (
+        "--targets",
+        "20",
+        "--redirect-probability",
+        "0.1",
+        "--sources",
+        "600",
+        "--dummies",
+        "300",
+    )
     told = account(incrowd, *base)
     assert told["epsilon"] == pytest.approx(1.043875, abs=1e-6)
     assert told["lower_bound"] <= told["epsilon"]
     assert told["bennett_epsilon"] == pytest.approx(2.3101, abs=2e-4)
-    assert {"view", "neighbours", "method", "assumptions", "parameters"} <= told.keys()
+    assert {"view", "neighbours", "theorem", "assumptions", "parameters"} <= told.keys()
 
 
 def test_account_states_bound_of_each_mode(incrowd: Call) -> None:
-    capped = ("--targets", "20", "--sampling", "0.5", "--sources", "100", "--dummies", "99")
-    assert account(incrowd, *capped, "--mode", "capped")["epsilon"] == pytest.approx(
+    capped = (
+        "--targets",
+        "20",
+        "--redirect-probability",
+        "0.5",
+        "--sources",
+        "100",
+        "--dummies",
+        "99",
+    )
+    assert account(incrowd, *capped, "--hiding", "capped")["epsilon"] == pytest.approx(
         2.8604, abs=5e-5
     )
-    local = ("--targets", "20", "--sampling", "0.5", "--dummies", "1", "--mode", "local")
+    local = (
+        "--targets",
+        "20",
+        "--redirect-probability",
+        "0.5",
+        "--dummies",
+        "1",
+        "--hiding",
+        "local",
+    )
     assert account(incrowd, *local)["epsilon"] == pytest.approx(2.397895272798371, abs=1e-12)
 
 
 def test_account_of_grouping_sets_is_within_sum(incrowd: Call) -> None:
-    base = ("--targets", "20", "--sampling", "0.3", "--sources", "600", "--dummies", "300")
+    base = (
+        "--targets",
+        "20",
+        "--redirect-probability",
+        "0.3",
+        "--sources",
+        "600",
+        "--dummies",
+        "300",
+    )
     one, two = account(incrowd, *base), account(incrowd, *base, "--grouping-sets", "2")
     assert one["epsilon"] < two["epsilon"] < 2 * one["epsilon"] * 1.1
 
 
 def test_account_without_sampling_states_delta_floor(incrowd: Call) -> None:
     words = ("--targets", "20", "--sources", "100", "--dummies", "50", "--delta", "1e-4")
-    ended = incrowd("account", "scrambler", *words, "--format", "json")
+    ended = incrowd("account", "scrambled-query", *words, "--format", "json")
     assert ended.code == 0, ended.err
     told = json.loads(ended.out)
     assert told["epsilon"] is None
@@ -181,15 +229,15 @@ def test_account_without_sampling_states_delta_floor(incrowd: Call) -> None:
 
 def test_calibrate_solves_for_dummies(incrowd: Call) -> None:
     words = (
-        "calibrate", "scrambler", "--targets", "20", "--sampling", "0.1", "--sources", "600",
-        "--delta", "1e-4", "--epsilon", "1", "--format", "json",
+        "calibrate", "scrambled-query", "--targets", "20", "--redirect-probability", "0.1",
+        "--sources", "600", "--delta", "1e-4", "--epsilon", "1", "--format", "json",
     )  # fmt: skip
     told = json.loads(incrowd(*words).out)
-    assert told["solved"] == "dummies"
+    assert told["solved"]["name"] == "dummies"
     assert told["epsilon"] <= 1
     fewer = account(
-        incrowd, "--targets", "20", "--sampling", "0.1", "--sources", "600",
-        "--dummies", str(told["value"] - 1),
+        incrowd, "--targets", "20", "--redirect-probability", "0.1", "--sources", "600",
+        "--dummies", str(told["solved"]["value"] - 1),
     )  # fmt: skip
     assert fewer["epsilon"] > 1
 
@@ -203,17 +251,19 @@ def test_survey_file_gives_same_answer_as_query(incrowd: Call) -> None:
 @pytest.mark.parametrize(
     "given",
     [
-        {"sampling": 0.1},
+        {"redirect_probability": 0.1},
         {"sources": 300},
         {"dummies": 300},
-        {"sampling": 0.2, "sources": 100},
+        {"redirect_probability": 0.2, "sources": 100},
         {"sources": 200, "dummies": 5},
     ],
 )
 def test_query_keeps_given_settings_and_chooses_rest(
     incrowd: Call, given: dict[str, float]
 ) -> None:
-    words = [word for name, value in given.items() for word in (f"--{name}", value)]
+    words = [
+        word for name, value in given.items() for word in ("--" + name.replace("_", "-"), value)
+    ]
     sql = "SELECT sex, COUNT(*) FROM patients GROUP BY sex"
     ended = incrowd("query", sql, *FILES, *BUDGET, *words, "--seed", "7", "--format", "json")
     assert ended.code == 0, ended.err
@@ -224,29 +274,38 @@ def test_query_keeps_given_settings_and_chooses_rest(
 
 def test_query_budget_covers_curator_view(incrowd: Call) -> None:
     sql = "SELECT sex, COUNT(*) FROM patients GROUP BY sex"
-    words = ("--release", "0.3", "--view", "curator+network", "--seed", "7", "--format", "json")
+    words = (
+        "--release-epsilon",
+        "0.3",
+        "--view",
+        "curator+network",
+        "--seed",
+        "7",
+        "--format",
+        "json",
+    )
     told = json.loads(incrowd("query", sql, *FILES, *BUDGET, *words).out)
     proven = {each["view"]: each["epsilon"] for each in told["guarantees"]}
     # Nobody lies, so that noise counts once, and nothing of the budget is left unused.
     assert 0.95 < proven["curator+network"] <= 1
-    assert told["details"]["tuples"] is None
+    assert told["diagnostics"]["tuples"] is None
     assert told["reports"] == {"sent": 1000, "received": 1000}
 
 
 def test_query_with_unmatched_condition_counts_zero(incrowd: Call) -> None:
     sql = "SELECT COUNT(*), AVG(insulin) FROM patients WHERE insulin > 49"
     told = json.loads(incrowd("query", sql, *FILES, *BUDGET, "--format", "json").out)
-    assert told["table"]["rows"] == [[0, None, 0]]
+    assert told["tables"]["table"]["rows"] == [[0, None, 0]]
 
 
 def test_survey_rejects_keys_without_meaning(incrowd: Call, tmp_path: Path) -> None:
     text = (EXAMPLES / "insulin.toml").read_text().replace('"patients', f'"{EXAMPLES}/patients')
     for old, new, said in (
-        ('kind = "query"', 'kind = "querry"', "task.kind"),
-        ("spares = 1", "grouping_sets = 5", "grouping_sets"),
-        ('kind = "scrambler"', 'kind = "local"', "protocol.kind"),
-        ("channels = 600", "wings = 2", "limits.wings"),
-        ("channels = 600", "channels = 7", "limits.channels"),
+        ('kind = "query"', 'kind = "querry"', "question[1].kind"),
+        ("standby_scramblers = 1", "grouping_sets = 5", "grouping_sets"),
+        ('kind = "scrambled-query"', 'kind = "local"', "protocol.kind"),
+        ("max_connections = 600", "wings = 2", "limits.wings"),
+        ("max_connections = 600", "max_connections = 7", "limits.max_connections"),
     ):
         path = tmp_path / "survey.toml"
         path.write_text(text.replace(old, new))

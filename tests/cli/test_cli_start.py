@@ -39,14 +39,14 @@ def test_root_without_command_loads_nothing_heavy(words):
 
 
 def test_unknown_command_is_corrected_without_loading_commands():
-    code, said, loaded = probe("acount", "shuffle")
+    code, said, loaded = probe("acount", "trusted-shuffle")
     assert (code, loaded) == (2, "[]")
     assert said == "error: No such command 'acount'. Did you mean 'account'? (see 'incrowd --help')"
 
 
 def test_command_loads_numpy():
     """The probe sees what is loaded."""
-    assert "numpy" in probe("account", "shuffle", "--help")[2]
+    assert "numpy" in probe("account", "trusted-shuffle", "--help")[2]
 
 
 def test_completion_of_root_loads_nothing_heavy():

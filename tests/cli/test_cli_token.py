@@ -10,7 +10,7 @@ from test_cli_errors import assert_fails
 
 from incrowd import errors, graphs
 
-SUM = ("account", "token-walk", "--task", "sum", "--n", "1000", "--steps", "1e5")
+SUM = ("account", "token-walk", "--contribution", "sum", "--n", "1000", "--steps", "1e5")
 NOISE = ("--sigma", "4.22467888932682", "--sensitivity", "1", "--delta", "1e-6")
 
 
@@ -39,14 +39,15 @@ def test_hub_view_equals_public_path(incrowd: Call) -> None:
 @pytest.mark.parametrize(
     ("words", "most"),
     [
-        (("--task", "histogram", "--n", "4000", "--steps", "4e5", "--categories", "10",
-          "--eps0", "1", "--path", "hidden"), 0.4491),
-        (("--task", "sum", "--topology", "ring", "--n", "50", "--laps", "10", *NOISE[:4]), 3.5247),
-        (("--task", "sum", "--topology", "ring", "--n", "50", "--laps", "10", "--published",
-          "--spread", *NOISE[:4]), 3.5247),
-        (("--task", "sgd", "--n", "2000", "--steps", "20000", "--lipschitz", "1", "--sigma",
+        (("--contribution", "histogram", "--n", "4000", "--steps", "4e5", "--categories", "10",
+          "--local-epsilon", "1", "--path", "hidden"), 0.4491),
+        (("--contribution", "sum", "--topology", "ring", "--n", "50", "--laps", "10",
+          *NOISE[:4]), 3.5247),
+        (("--contribution", "sum", "--topology", "ring", "--n", "50", "--laps", "10", "--published",
+          "--split-noise", *NOISE[:4]), 3.5247),
+        (("--contribution", "sgd", "--n", "2000", "--steps", "20000", "--clip", "1", "--sigma",
           "1.4704"), 1.0),
-        (("--task", "sgd", "--n", "2000", "--steps", "20000", "--lipschitz", "1", "--sigma",
+        (("--contribution", "sgd", "--n", "2000", "--steps", "20000", "--clip", "1", "--sigma",
           "9.43", "--path", "public", "--cap", "20"), 1.0),
     ],
 )  # fmt: skip
@@ -73,25 +74,34 @@ def test_account_states_one_pair_on_graph(incrowd: Call, tmp_path: Path) -> None
     ("epsilon", "sigma"), [("1", 1.4704), pytest.param("10", 0.8520, marks=pytest.mark.slow)]
 )
 def test_calibrate_finds_least_noise(incrowd: Call, epsilon: str, sigma: float) -> None:
-    words = ("calibrate", "token-walk", "--task", "sgd", "--n", "2000", "--steps", "20000",
-             "--lipschitz", "1", "--delta", "1e-6", "--epsilon", epsilon)  # fmt: skip
+    words = ("calibrate", "token-walk", "--contribution", "sgd", "--n", "2000", "--steps", "20000",
+             "--clip", "1", "--delta", "1e-6", "--epsilon", epsilon)  # fmt: skip
     said = answer(incrowd, *words)
-    assert said["solved"] == "sigma"
+    assert said["solved"]["name"] == "sigma"
     assert said["epsilon"] <= float(epsilon)
-    assert said["value"] == pytest.approx(sigma, rel=1e-3)
+    assert said["solved"]["value"] == pytest.approx(sigma, rel=1e-3)
 
 
 def test_calibrate_solves_for_steps_and_epsilon(incrowd: Call) -> None:
     steps = answer(
-        incrowd, "calibrate", "token-walk", "--task", "sum", "--n", "500", *NOISE, "--epsilon", "1"
+        incrowd,
+        "calibrate",
+        "token-walk",
+        "--contribution",
+        "sum",
+        "--n",
+        "500",
+        *NOISE,
+        "--epsilon",
+        "1",
     )
-    assert steps["solved"] == "steps"
-    assert steps["value"] > 1000
+    assert steps["solved"]["name"] == "steps"
+    assert steps["solved"]["value"] > 1000
     eps0 = answer(
-        incrowd, "calibrate", "token-walk", "--task", "histogram", "--n", "500", "--steps", "5000",
-        "--categories", "5", "--delta", "1e-6", "--epsilon", "0.5",
+        incrowd, "calibrate", "token-walk", "--contribution", "histogram", "--n", "500",
+        "--steps", "5000", "--categories", "5", "--delta", "1e-6", "--epsilon", "0.5",
     )  # fmt: skip
-    assert eps0["solved"] == "eps0"
+    assert eps0["solved"]["name"] == "local_epsilon"
 
 
 @pytest.mark.parametrize(
@@ -100,14 +110,15 @@ def test_calibrate_solves_for_steps_and_epsilon(incrowd: Call) -> None:
         (("--n", "1"), errors.InvalidCrowd, "--n must be at least 3"),
         (("--n", "2"), errors.InvalidCrowd, "--n must be at least 3"),
         (("--path", "hidden", "--cap", "3"), errors.InvalidParameter, "cap needs a public path"),
-        (("--task", "sgd", "--path", "public"), 2, "--cap"),
+        (("--contribution", "sgd", "--path", "public"), 2, "--cap"),
         (("--view", "shuffler"), errors.NotProven, "nobody in a token walk is the shuffler"),
-        (("--randomizer", "laplace", "--eps0", "1"), errors.InvalidParameter, "laplace is for"),
-        (("--randomizer", "olh", "--eps0", "1", "--categories", "4"), errors.InvalidParameter,
-         "cannot be added up"),
+        (("--randomizer", "laplace", "--local-epsilon", "1"), errors.InvalidParameter,
+         "laplace is for"),
+        (("--randomizer", "olh", "--local-epsilon", "1", "--categories", "4"),
+         errors.InvalidParameter, "cannot be added up"),
         (("--sigma", "-1"), errors.InvalidParameter, "--sigma must not be negative"),
         (("--sigma", "0.01"), errors.InvalidParameter, "--sigma of 0.01"),
-        (("--spread",), errors.InvalidParameter, "--spread is for a ring"),
+        (("--split-noise",), errors.InvalidParameter, "--split-noise is for a ring"),
         (("--laps", "2"), errors.InvalidParameter, "--laps are for a ring"),
         (("--pair", "0", "1"), errors.InvalidParameter, "--pair is for a graph"),
         (("--colluders", "998"), errors.InvalidCrowd, ""),
@@ -122,8 +133,8 @@ def test_account_rejects_contradicting_options(
 
 def test_ring_rejects_sgd(incrowd: Call) -> None:
     ended = incrowd(
-        "account", "token-walk", "--task", "sgd", "--topology", "ring", "--n", "9", "--laps", "2",
-        *NOISE,
+        "account", "token-walk", "--contribution", "sgd", "--topology", "ring", "--n", "9",
+        "--laps", "2", *NOISE,
     )  # fmt: skip
     assert_fails(ended, errors.InvalidParameter, "have no noise yet")
 
@@ -143,17 +154,17 @@ def test_disconnected_graph_is_rejected(incrowd: Call, tmp_path: Path) -> None:
         "account", "token-walk", "--topology", "graph", "--graph", path, "--steps", "10", "--cap",
         "2", *NOISE,
     )  # fmt: skip
-    assert_fails(ended, errors.GraphInvalid, "falls into 2 parts")
+    assert_fails(ended, errors.InvalidGraph, "falls into 2 parts")
 
 
-def test_sgd_requires_lipschitz(incrowd: Call) -> None:
-    ended = incrowd(*SUM, "--task", "sgd", "--sigma", "2", "--delta", "1e-6")
-    assert_fails(ended, 2, "missing option --lipschitz")
+def test_sgd_requires_clip(incrowd: Call) -> None:
+    ended = incrowd(*SUM, "--contribution", "sgd", "--sigma", "2", "--delta", "1e-6")
+    assert_fails(ended, 2, "missing option --clip")
 
 
 def test_cap_lowers_epsilon_and_drops_lower_bound(incrowd: Call) -> None:
-    words = ("account", "token-walk", "--task", "sum", "--n", "20", "--steps", "1e4", "--sigma",
-             "4", "--delta", "1e-6", "--path", "public")  # fmt: skip
+    words = ("account", "token-walk", "--contribution", "sum", "--n", "20", "--steps", "1e4",
+             "--sigma", "4", "--delta", "1e-6", "--path", "public")  # fmt: skip
     once, free = (answer(incrowd, *words, *cap) for cap in (("--cap", "1"), ()))
     everyone = answer(incrowd, *words, "--cap", "1", "--view", "everyone")
     assert once["epsilon"] <= everyone["epsilon"] < free["epsilon"]
@@ -169,9 +180,11 @@ def test_smaller_view_has_no_larger_epsilon(incrowd: Call) -> None:
 
 
 SURVEY = """
-[task]
+version = 2
+[data]
+file = "people.csv"
+[[question]]
 kind = "mean"
-data = "people.csv"
 column = "value"
 bounds = [0, 1]
 [budget]
@@ -199,11 +212,11 @@ def test_survey_sigma_meets_or_misses_budget(incrowd: Call, tmp_path: Path) -> N
     assert_fails(ended, errors.BudgetInfeasible, "gaussian noise gives epsilon")
 
 
-def test_ring_without_spread_rejects_local_budget(incrowd: Call, tmp_path: Path) -> None:
+def test_ring_without_split_noise_rejects_local_budget(incrowd: Call, tmp_path: Path) -> None:
     ring = 'topology = "ring"\nlaps = 2'
     ended = incrowd("run", survey(tmp_path, ring, "local_epsilon = 3.0"), "--no-report")
     assert_fails(ended, errors.BudgetInfeasible, "budget.local_epsilon", "in the clear")
-    spread = survey(tmp_path, ring + "\nspread = true\npublished = true")
+    spread = survey(tmp_path, ring + "\nsplit_noise = true\npublished = true")
     assert answer(incrowd, "run", spread, "--no-report")["budget"]["met"]
 
 
@@ -227,5 +240,5 @@ def test_examples_keep_budget(incrowd: Call, name: str) -> None:
     )
     assert peer <= 1
     assert peer <= hub
-    estimate = np.array([row["estimate"] for row in said["result"]])
+    estimate = np.array([row["estimate"] for row in said["questions"][0]["rows"]])
     assert np.isfinite(estimate).all()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from experiments.token_gossip import Gossip
-from incrowd.errors import GraphInvalid, InvalidParameter, NotANumber, NumericalFloor
+from incrowd.errors import InvalidGraph, InvalidParameter, NotANumber, NumericalFloor
 from incrowd.graphs import families
 from incrowd.privacy.gaussian import GaussianProfile
 from incrowd.protocols.token_walk.theorems.graph_walk import metropolis
@@ -165,7 +165,7 @@ def test_gossip_rejects_invalid_arguments():
     ):
         with pytest.raises(InvalidParameter, match=text):
             Gossip(*arguments)
-    with pytest.raises(GraphInvalid, match="parts"):
+    with pytest.raises(InvalidGraph, match="parts"):
         Gossip(np.eye(3), 2, 1.0)
     gossip = Gossip(weights, 2, 1.0)
     for pair, text in (((1, 1), "two different"), ((0, 5), "not one of")):

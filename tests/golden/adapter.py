@@ -42,32 +42,10 @@ __all__ = ["evaluate"]
 
 SEED = 7
 
-TODAY: dict[str, dict[str, str]] = {
-    "check-in": {"min_participants": "least"},
-    "network shuffle": {
-        "hand_in": "mode",
-        "target_ratio": "within",
-        "target_quantile": "share",
-        "random_peers": "peers",
-    },
-    "token walk": {"contribution": "task", "split_noise": "spread", "clip": "lipschitz"},
-    "scrambled query": {
-        "hiding": "mode",
-        "redirect_probability": "sampling",
-        "sets_per_person": "answers",
-        "release_epsilon": "release",
-        "standby_scramblers": "spares",
-        "max_messages": "load",
-        "max_connections": "channels",
-        "max_extra_people": "consents",
-    },
-}
-"""What a setting of the grid is called today, where that differs."""
-
 WEATHER: dict[str, Faults | None] = {
     "calm": None,
-    "stormy": Faults(loss=0.15, duplicate=0.2, reorder=0.3, crash=0.05, spread="heavy"),
-    "absent": Faults(dropout=0.2, loss=0.05, spread="constant"),
+    "stormy": Faults(loss=0.15, duplicate=0.2, reorder=0.3, crash=0.05, delay_law="heavy"),
+    "absent": Faults(dropout=0.2, loss=0.05, delay_law="constant"),
     "switched off": Faults(outages=40.0, downtime=45.0, crash=0.02),
 }
 
@@ -77,8 +55,7 @@ WEATHER: dict[str, Faults | None] = {
 
 def built(case: Case) -> tuple[Protocol, Task | None, Any]:
     """The protocol, what is asked of it, and everybody's values before they are encoded."""
-    names = TODAY.get(case.protocol, {})
-    settings = {names.get(name, name): value for name, value in case.settings.items()}
+    settings = dict(case.settings)
     randomizer = None if case.randomizer is None else randomizer_of(*case.randomizer)
     task = QUESTIONS[case.question]() if case.question else None
     protocol = MAKERS[case.protocol](case, randomizer, task, settings)
@@ -143,9 +120,8 @@ def scrambled_query(case: Case, randomizer: Any, task: Any, settings: dict[str, 
 
 def tuned(case: Case, task: Task, settings: dict[str, Any]) -> dict[str, Any]:
     """Everything about the routing of a query: what is given, and what is chosen."""
-    names, facts = TODAY[case.protocol], case.facts
-    given = {names.get(name, name): value for name, value in facts.get("settings", {}).items()}
-    limits = {names[name]: value for name, value in facts.get("limits", {}).items()}
+    facts = case.facts
+    given = facts.get("settings", {})
     chosen = ScrambledQuery.fitted(
         settings | given,
         task=task,
@@ -153,7 +129,7 @@ def tuned(case: Case, task: Task, settings: dict[str, Any]) -> dict[str, Any]:
         epsilon=case.epsilon,
         delta=case.delta,
         view="network",
-        limits=Limits(**limits),
+        limits=Limits(**facts.get("limits", {})),
     )
     return {"n": facts["people"]} | given | chosen
 
@@ -280,7 +256,7 @@ def evaluate(case: Case) -> dict[str, Any]:
         found["among fewer"] = outcome(lambda: fewer(case, planned))
     if case.facts.get("tuned"):
         chosen = protocol
-        found["tuned"] = [chosen.sampling, chosen.sources, chosen.dummies]
+        found["tuned"] = [chosen.redirect_probability, chosen.sources, chosen.dummies]
     if case.covered:
         found["under cover"] = outcome(lambda: cover_of(case, planned))
     if case.simulated:

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats as scipy_stats
 
 from incrowd import graphs
-from incrowd.errors import GraphInvalid, InvalidCrowd, InvalidParameter
+from incrowd.errors import InvalidCrowd, InvalidGraph, InvalidParameter
 from incrowd.graphs import families
 
 nx = pytest.importorskip("networkx")
@@ -116,9 +116,9 @@ def test_random_regular_refuses_impossible_degrees() -> None:
 
 def test_random_regular_raises_after_last_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(families, "_ATTEMPTS", 0)
-    with pytest.raises(GraphInvalid, match="no connected graph of degree 3 on n = 10"):
+    with pytest.raises(InvalidGraph, match="no connected graph of degree 3 on n = 10"):
         graphs.random_regular(10, 3, rng())
-    with pytest.raises(GraphInvalid, match="no simple graph"):
+    with pytest.raises(InvalidGraph, match="no simple graph"):
         graphs.random_regular(6, 4, rng())
 
 

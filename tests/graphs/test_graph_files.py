@@ -9,10 +9,11 @@ from scipy import io, sparse
 from incrowd import graphs
 from incrowd.errors import (
     EmptyData,
+    FileNotWritable,
     FileUnreadable,
-    GraphInvalid,
     GraphMalformed,
     IncrowdError,
+    InvalidGraph,
     InvalidParameter,
 )
 
@@ -106,7 +107,7 @@ def test_load_drops_self_loops_unless_kept(tmp_path: Path) -> None:
     assert graphs.load(path) == graphs.line(3)
     assert graphs.load(path, self_loops=True).self_loops == 1
     alone = write(tmp_path, "alone.txt", "0 1\n2 2\n")
-    with pytest.raises(GraphInvalid, match=r"alone.txt has 1 isolated vertex \(2\)"):
+    with pytest.raises(InvalidGraph, match=r"alone.txt has 1 isolated vertex \(2\)"):
         graphs.load(alone)
     assert graphs.load(alone, self_loops=True).n == 3
 
@@ -114,7 +115,7 @@ def test_load_drops_self_loops_unless_kept(tmp_path: Path) -> None:
 def test_load_refuses_isolated_vertices_unless_allowed(tmp_path: Path) -> None:
     path = tmp_path / "isolated.npz"
     np.savez(path, u=np.array([0, 1]), v=np.array([1, 2]), n=np.int64(5))
-    with pytest.raises(GraphInvalid, match=r"isolated vertices \(3, 4\).*largest") as caught:
+    with pytest.raises(InvalidGraph, match=r"isolated vertices \(3, 4\).*largest") as caught:
         graphs.load(path)
     assert caught.value.exit_code == 40
     assert graphs.load(path, allow_isolated=True).largest_component() == graphs.line(3)
@@ -130,7 +131,8 @@ def test_load_refuses_isolated_vertices_unless_allowed(tmp_path: Path) -> None:
         ("g.csv", "source,target\n", EmptyData, "no edges"),
         ("g.csv", "0,1\n1\n", GraphMalformed, "line 2: expected two vertices, found 1 fields: 1"),
         ("g.csv", "0,1\n1,2,3\n", GraphMalformed, "line 2: expected two vertices, found 3 fields"),
-        ("g.txt", "0 1 0.5\n", GraphMalformed, "weights are not supported"),
+        ("g.txt", "0 1 0.5\n1 2\n", GraphMalformed, "line 2: expected 3 fields as in the first"),
+        ("g.txt", "Ann Lee Bob\n", GraphMalformed, "names that contain spaces need commas"),
         ("g.csv", "0,1\n\n1,\n", GraphMalformed, "line 3: expected two vertices"),
         ("g.csv", "0,1\n1,x\n", GraphMalformed, "line 2: 'x' is not a whole number"),
         ("g.csv", "a,b\n0,1\n1,x\n", GraphMalformed, "line 3: 'x' is not a whole number"),
@@ -144,7 +146,8 @@ def test_load_refuses_isolated_vertices_unless_allowed(tmp_path: Path) -> None:
         ("g.csv", '0,1\n"2\n3",4\n', GraphMalformed, "line 3: '2.*3' is not a whole number"),
         ("g.tsv", "0 1\n", GraphMalformed, "line 1: expected two vertices, found 1 fields: 0 1"),
         ("g.txt", "# x\n0 1\n1 2 0.5\n", GraphMalformed, "line 3: .*3 fields"),
-        ("g.txt", b"0 1\n\xff\xfe 2\n", GraphMalformed, "not UTF-8"),
+        ("g.txt", b"0 1\n\xff\xfe 2\n", GraphMalformed, "line 2: 'ÿþ' is not a whole number"),
+        ("g.txt", b"0 1\n\x81 2\n", GraphMalformed, "line 2: byte 0x81 is not cp1252: save"),
         ("g.csv", "0,1\n" + "x" * 200_000 + ",2\n", GraphMalformed, "not a table of text"),
         ("g.npz", "0,1\n1,2\n", GraphMalformed, "not an .npz archive"),
         ("g.npz", b"PK\x03\x04 truncated", GraphMalformed, "not an .npz archive"),
@@ -235,7 +238,7 @@ def test_load_and_save_report_unreachable_files(tmp_path: Path) -> None:
     (tmp_path / "folder.csv").mkdir()
     with pytest.raises(FileUnreadable, match="directory"):
         graphs.load(tmp_path / "folder.csv")
-    with pytest.raises(FileUnreadable, match="cannot be written"):
+    with pytest.raises(FileNotWritable, match="cannot be written"):
         graphs.save(SOME, tmp_path / "nowhere" / "g.npz")
     with pytest.raises(InvalidParameter, match=r"saved as \.npz"):
         graphs.save(SOME, tmp_path / "g.csv")

@@ -65,8 +65,8 @@ WRONG = [
     ("complete", 10**6, errors.InvalidCrowd, "too many edges"),
     ("regular:8", 10**9, errors.InvalidCrowd, "too many edges"),
     ("geometric:9", 10**6, errors.InvalidCrowd, "too many edges"),
-    ("erdos-renyi:0.01", 100, errors.GraphInvalid, "parts that never meet: raise its chance"),
-    ("geometric:0.01", 100, errors.GraphInvalid, "raise its radius"),
+    ("erdos-renyi:0.01", 100, errors.InvalidGraph, "parts that never meet: raise its chance"),
+    ("geometric:0.01", 100, errors.InvalidGraph, "raise its radius"),
 ]
 
 
@@ -119,5 +119,5 @@ def test_connected_part_takes_all_and_refuses_more() -> None:
 def test_connected_part_stays_in_component() -> None:
     graph = graphs.from_edges([0, 1, 2, 4], [1, 2, 0, 5], 7)
     assert connected_part(graph, 3).tolist() == [0, 1, 2]
-    with pytest.raises(errors.GraphInvalid, match="only 3 can be reached"):
+    with pytest.raises(errors.InvalidGraph, match="only 3 can be reached"):
         connected_part(graph, 4)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from incrowd import graphs
-from incrowd.errors import GraphInvalid, InvalidParameter
+from incrowd.errors import InvalidGraph, InvalidParameter
 from incrowd.graphs import spectral_bounds as module
 from incrowd.graphs.propagate import Step
 from incrowd.graphs.spectral_bounds import Modes, modes
@@ -264,14 +264,14 @@ def test_modes_of_single_vertex() -> None:
 
 
 def test_modes_refuses_invalid_input() -> None:
-    with pytest.raises(GraphInvalid, match="2 components"):
+    with pytest.raises(InvalidGraph, match="2 components"):
         modes(graphs.from_edges([0, 1, 2, 3, 4, 5], [1, 2, 0, 4, 5, 3]))
-    with pytest.raises(GraphInvalid, match="isolated"):
+    with pytest.raises(InvalidGraph, match="isolated"):
         modes(graphs.from_edges([0], [1], 3))
     star = modes(graphs.star(8))
     assert star.gap() == 0
     assert star.gap(0.5) == pytest.approx(0.5)
-    with pytest.raises(GraphInvalid, match="bipartite"):
+    with pytest.raises(InvalidGraph, match="bipartite"):
         star.spread(10)
     triangle = modes(graphs.complete(3))
     for wrong in (-1, 0.5, 10**13):

@@ -7,7 +7,7 @@ import pytest
 from scipy.sparse import linalg
 
 from incrowd import graphs
-from incrowd.errors import GraphInvalid, InvalidParameter, NumericalFloor
+from incrowd.errors import InvalidGraph, InvalidParameter, NumericalFloor
 from incrowd.graphs import spectrum as module
 
 
@@ -71,7 +71,7 @@ def test_spectrum_of_single_vertex_has_gap_one() -> None:
     loop = graphs.from_edges([0], [0], 1, self_loops=True)
     assert loop.spectral_gap() == 1
     assert graphs.mixing_rounds(loop) == 0
-    with pytest.raises(GraphInvalid):
+    with pytest.raises(InvalidGraph):
         graphs.from_edges([], [], 1).spectral_gap()
 
 

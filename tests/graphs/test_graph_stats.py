@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from incrowd import graphs
 from incrowd.cli.graph import app
-from incrowd.errors import GraphInvalid, GraphMalformed
+from incrowd.errors import GraphMalformed, InvalidGraph
 
 LOLLIPOP = graphs.from_edges([0, 1, 2, 2, 3, 0], [1, 2, 0, 3, 4, 0], 5, self_loops=True)
 
@@ -91,7 +91,7 @@ def test_graph_command_refuses_isolated_vertices_unless_reduced(tmp_path: Path) 
     path = tmp_path / "g.npz"
     np.savez(path, u=np.array([0, 1, 4]), v=np.array([1, 2, 5]), n=np.int64(7))
     result = CliRunner().invoke(app, ["stats", str(path)])
-    assert isinstance(result.exception, GraphInvalid)
+    assert isinstance(result.exception, InvalidGraph)
     result = CliRunner().invoke(app, ["stats", str(path), "--largest-component"])
     assert result.exit_code == 0, result.output
     assert "never" in result.stdout

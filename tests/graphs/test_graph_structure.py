@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from incrowd import graphs
-from incrowd.errors import GraphInvalid, GraphMalformed, InvalidCrowd, InvalidParameter
+from incrowd.errors import GraphMalformed, InvalidCrowd, InvalidGraph, InvalidParameter
 
 nx = pytest.importorskip("networkx")
 
@@ -74,7 +74,7 @@ class TestAwkward:
 
     def test_stationary_law_is_invariant_under_walk(self, graph: graphs.Graph) -> None:
         if (graph.degrees == 0).any():
-            with pytest.raises(GraphInvalid):
+            with pytest.raises(InvalidGraph):
                 graph.transition()
             return
         pi = graph.stationary()
@@ -209,13 +209,13 @@ def test_constructors_refuse_malformed_input() -> None:
         graphs.from_edges([], [], 0)
     with pytest.raises(GraphMalformed, match="square"):
         graphs.from_scipy(sparse.coo_array(np.ones((2, 3))))
-    with pytest.raises(GraphInvalid, match="vertex 5 is not one of 0 to 4"):
+    with pytest.raises(InvalidGraph, match="vertex 5 is not one of 0 to 4"):
         graphs.ring(5).neighbours(5)
-    with pytest.raises(GraphInvalid, match="not one of"):
+    with pytest.raises(InvalidGraph, match="not one of"):
         graphs.ring(5).neighbours(-1)
     with pytest.raises(GraphMalformed, match="out of range"):
         graphs.ring(5).subgraph([0, 5])
-    with pytest.raises(GraphInvalid, match="no stationary law"):
+    with pytest.raises(InvalidGraph, match="no stationary law"):
         graphs.from_edges([], [], 3).stationary()
     with pytest.raises(InvalidParameter, match="laziness"):
         graphs.ring(5).transition(1.5)
@@ -223,12 +223,12 @@ def test_constructors_refuse_malformed_input() -> None:
 
 def test_isolated_vertices_are_named_in_error() -> None:
     graphs.require_no_isolated(graphs.ring(4))
-    with pytest.raises(GraphInvalid, match=r"1 isolated vertex \(2\).*--largest-component"):
+    with pytest.raises(InvalidGraph, match=r"1 isolated vertex \(2\).*--largest-component"):
         graphs.require_no_isolated(graphs.from_edges([0], [1], 3))
-    with pytest.raises(GraphInvalid, match=r"8 isolated vertices \(2, 3, 4, 5, 6, …\)"):
+    with pytest.raises(InvalidGraph, match=r"8 isolated vertices \(2, 3, 4, 5, 6, …\)"):
         graphs.require_no_isolated(graphs.from_edges([0], [1], 10))
     for refuses in (graphs.stats, lambda g: g.spectrum, lambda g: g.spectral_gap()):
-        with pytest.raises(GraphInvalid, match="isolated"):
+        with pytest.raises(InvalidGraph, match="isolated"):
             refuses(graphs.from_edges([0], [1], 3))
 
 

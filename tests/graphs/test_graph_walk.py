@@ -9,7 +9,7 @@ import pytest
 from scipy import stats as scipy_stats
 
 from incrowd import graphs
-from incrowd.errors import GraphInvalid, InvalidParameter
+from incrowd.errors import InvalidGraph, InvalidParameter
 from incrowd.graphs._walk_kernels import advance
 from incrowd.graphs.propagate import Step
 
@@ -243,7 +243,7 @@ def test_walk_refuses_invalid_input() -> None:
     rng = np.random.default_rng(6)
     graph = graphs.from_edges([0], [1], 3)
     assert set(graphs.walk(graph, [0, 1], 1, rng).tolist()) == {0, 1}
-    with pytest.raises(GraphInvalid, match="vertex 2 is isolated"):
+    with pytest.raises(InvalidGraph, match="vertex 2 is isolated"):
         graphs.walk(graph, [0, 2], 1, rng)
     for starts in ([3], [-1], [0.5], [[0]], ["0"]):
         with pytest.raises(InvalidParameter, match="starts"):
@@ -264,7 +264,7 @@ def test_walk_refuses_inconsistent_graph_sequences() -> None:
     ring = graphs.ring(5)
     with pytest.raises(InvalidParameter, match="3 rounds need 3 graphs, got 2"):
         graphs.walk([ring, ring], [0], 3, rng)
-    with pytest.raises(GraphInvalid, match="graph of round 1 has 4 vertices, the first one has 5"):
+    with pytest.raises(InvalidGraph, match="graph of round 1 has 4 vertices, the first one has 5"):
         graphs.walk([ring, graphs.ring(4)], [0], 1, rng)
     with pytest.raises(InvalidParameter, match=r"graph\[1\] must be a Graph"):
         graphs.walk([ring, "ring"], [0], 2, rng)
@@ -273,6 +273,6 @@ def test_walk_refuses_inconsistent_graph_sequences() -> None:
             graphs.walk(nothing, [0], 0, rng)
     joined, apart = graphs.from_edges([0], [1], 3), graphs.from_edges([1], [2], 3)
     assert graphs.walk([joined, apart], [2], 2, rng).tolist() == [1]
-    with pytest.raises(GraphInvalid, match="vertex 2 is isolated"):
+    with pytest.raises(InvalidGraph, match="vertex 2 is isolated"):
         graphs.walk([joined, apart], [2], 1, rng)
     assert graphs.walk([joined, apart], [0, 1], 0, rng).tolist() == [0, 1]

@@ -36,7 +36,6 @@ from incrowd.live.hub.messages import Progress
 from incrowd.live.journal import Journal, PartyRow
 from incrowd.live.keys import CERTIFICATE_FILE, PrivateKeys, Role, write_private
 from incrowd.live.options import LiveOptions
-from incrowd.live.party import unpack_output
 from incrowd.live.policy_write import policy_text, survey_policy
 from incrowd.live.service import JOURNAL_FILE
 from incrowd.live.store import Counts, SqliteStore
@@ -47,6 +46,7 @@ from incrowd.protocols.network_shuffle.roles.device import HandedIn
 from incrowd.protocols.network_shuffle.spec import NetworkShuffle
 from incrowd.protocols.run import Run, guarantees, resolve_task
 from incrowd.protocols.runtime.actor import CURATOR
+from incrowd.protocols.runtime.outputs import unpack_output
 from incrowd.protocols.trusted_shuffle.spec import TrustedShuffle
 from incrowd.randomizers import KRR
 from incrowd.tasks.base import Task
@@ -247,7 +247,7 @@ class Stage:
         self.hub = Child(
             "hub",
             [
-                *("hub", "--keys", str(folder / "hub"), "--authority", str(self.authority)),
+                *("hub", "--keys", str(folder / "hub"), "--ca", str(self.authority)),
                 *("--store", str(folder / "hub.sqlite"), "--port", str(port)),
             ],
             folder / "hub.log",
@@ -296,7 +296,7 @@ class Stage:
             *("--answers", str(self.folder / "answers.csv")),
             *("--policy", str(self.folder / "policy.toml")),
             *("--keys", str(self.folder / "devices")),
-            *("--first", str(first), "--count", str(last - first)),
+            *("--offset", str(first), "--count", str(last - first)),
         ]
         return self._devices(f"host {index}", f"host-{index}", words)
 
@@ -307,7 +307,7 @@ class Stage:
         state = self.folder / folder
         return Child(
             name,
-            ["device", "run", "--authority", str(self.authority), "--state", str(state), *words],
+            ["device", "run", "--ca", str(self.authority), "--state", str(state), *words],
             self.folder / f"{folder}.log",
             lambda: journal_faults(state / JOURNAL_FILE),
             lambda: self.rng.uniform(0, 1.0),
@@ -339,7 +339,9 @@ class Stage:
         if settling is None:
             settling = 2 * self.warm_up + 16 + 4 * length
         settle = math.ceil(settling / length)
-        options = LiveOptions(cover=cover, round_seconds=length, settle=settle, patience=patience)
+        options = LiveOptions(
+            cover=cover, round_seconds=length, grace_rounds=settle, timeout=patience
+        )
         proposal = propose(
             self.protocol, self.task, question="Which number?", column="number",
             delta=DELTA, roster=roster, helpers=helpers, keys=curator.keys, options=options,

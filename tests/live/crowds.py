@@ -258,13 +258,14 @@ class Crowd:
         roster = options.pop("roster", None) or self.records
         question = options.pop("question", QUESTION)
         column = options.pop("column", "cycles")
+        helpers = {CURATOR: self.curator.keys.record(), **options.pop("helpers", {})}
         chosen = LiveOptions(
-            **{"min_crowd": 3, "round_seconds": ROUND, "settle": 1, "patience": 4.0, **options}
+            **{"min_crowd": 3, "round_seconds": ROUND, "grace_rounds": 1, "timeout": 4.0, **options}
         )
         protocol = protocol or walk(len(roster))
         return propose(
             protocol, question, question="Do you cycle?", column=column, delta=DELTA,
-            roster=roster, helpers={CURATOR: self.curator.keys.record()}, keys=self.curator.keys,
+            roster=roster, helpers=helpers, keys=self.curator.keys,
             options=chosen, timing=timing_of(chosen), expires=self.host.time() + 600,
         )  # fmt: skip
 

@@ -22,6 +22,7 @@ from websockets.exceptions import ConnectionClosed
 from incrowd.live import cells, frames, task
 from incrowd.live.authority import Authority, client_context
 from incrowd.live.keys import PrivateKeys, Role
+from tests.live.specs import DESCRIBED, changed
 
 T = TypeVar("T")
 PATIENCE = 30.0
@@ -88,7 +89,7 @@ def running_hub(
     log = deployment.root / "hub.log"
     arguments = [
         *("--keys", str(deployment.root / "hub")),
-        *("--authority", str(deployment.root / "authority" / "certificate.pem")),
+        *("--ca", str(deployment.root / "authority" / "certificate.pem")),
         *("--store", store or str(deployment.store)),
         *options,
     ]
@@ -211,11 +212,10 @@ def make_poll(
     fields: dict[str, Any] = {
         "survey": os.urandom(16),
         "question": "Do you cycle to work?",
-        "column": "cycles",
-        "task": {},
+        "questions": [
+            task.Described(text="", column="cycles", task={}, parameters={}, randomizer={})
+        ],
         "protocol": "local",
-        "parameters": {},
-        "randomizer": {},
         "people": len(people),
         "roster": roster_hash,
         "graph": graph_hash,
@@ -227,8 +227,8 @@ def make_poll(
         "promises": [],
         "expires": time.time() + 3600,
     }
-    known = set(task.Spec.__struct_fields__)
-    spec = task.Spec(**{k: v for k, v in (fields | changes).items() if k in known})
+    known = {*task.Spec.__struct_fields__, *DESCRIBED}
+    spec = changed(task.Spec(**fields), **{k: v for k, v in changes.items() if k in known})
     signed = task.sign_task(spec, curator.identity)
     return Poll(
         spec, task.encode_signed(signed), roster, drawn, task.digest_of(signed), people, curator

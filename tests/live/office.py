@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
 import pytest
 
 from incrowd.graphs import families
@@ -26,6 +25,7 @@ from incrowd.protocols.runtime.actor import CURATOR
 from incrowd.protocols.runtime.context import Timing
 from incrowd.randomizers import KRR
 from incrowd.tasks.histogram import Histogram
+from tests.live.specs import changed
 
 NOW = time.time() + 3600
 """Ahead of every certificate that a test makes, however long after this line it runs."""
@@ -54,12 +54,13 @@ class Office:
 
     def proposal(self, protocol: Protocol | None = None, **options: Any) -> Proposal:
         protocol = protocol or walk()
+        task, column = options.pop("task", QUESTION), options.pop("column", "cycles")
         helpers = {CURATOR: self.curator.record(), "shuffler": self.shuffler.record()}
         return propose(
             protocol,
-            QUESTION,
+            task,
             question="Do you cycle?",
-            column="cycles",
+            column=column,
             delta=DELTA,
             roster=[each.record() for each in self.people],
             helpers={each: helpers[each] for each in protocol.helpers},
@@ -71,7 +72,7 @@ class Office:
 
     def signed(self, proposal: Proposal, **changes: Any) -> bytes:
         """The task with other contents, under the curator's own signature."""
-        spec = msgspec.structs.replace(proposal.spec, **changes)
+        spec = changed(proposal.spec, **changes)
         return tasks.encode_signed(tasks.sign_task(spec, self.curator.identity))
 
     def examine(
@@ -88,8 +89,8 @@ class Office:
     def with_roster(self, records: list[KeyRecord], **changes: Any) -> Offer:
         """The survey asked of these instead, with everything signed accordingly."""
         roster, hashed = tasks.encode_roster(records)
-        changed = {"roster": hashed, "people": len(records), **changes}
-        return self.examine(self.proposal(), shown=roster, **changed)
+        asked = {"roster": hashed, "people": len(records), **changes}
+        return self.examine(self.proposal(), shown=roster, **asked)
 
     def start(self, offer: Offer, places: list[int], **changes: Any) -> bytes:
         """A start with these people, as an honest curator would sign it, but for the changes."""

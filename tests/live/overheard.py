@@ -88,7 +88,7 @@ async def overhear_shuffle(
         )
         for each, own in zip(devices.devices.values(), answers, strict=True):
             each._answers = Answers({name: Secret(text) for name, text in own.items()})
-        async with _shuffler(people) as keys:
+        async with shuffler_of(people) as keys:
             proposal = await _offer(people, protocol, question, keys)
             # Whoever begins after the first tick has missed it, and that would show.
             started = await people.begin(proposal)
@@ -104,7 +104,7 @@ async def overhear_shuffle(
 
 
 @asynccontextmanager
-async def _shuffler(people: Crowd) -> AsyncIterator[PrivateKeys]:
+async def shuffler_of(people: Crowd) -> AsyncIterator[PrivateKeys]:
     """The keys of a shuffler that is up."""
     (keys,) = people.hub.deployment.parties(1, Role.helper, f"{SHUFFLER}-{people.number}-")
     with Journal(people.folder / "shuffler.sqlite") as journal:
@@ -123,7 +123,7 @@ async def _offer(
 ) -> Proposal:
     """Offer a survey under cover."""
     curator = people.curator
-    options = LiveOptions(cover=True, round_seconds=SECONDS, settle=2, patience=30.0)
+    options = LiveOptions(cover=True, round_seconds=SECONDS, grace_rounds=2, timeout=30.0)
     proposal = propose(
         bound_to(protocol, question), question, question="Do you cycle?", column="cycles",
         delta=DELTA, roster=people.records, keys=curator.keys, options=options,

@@ -20,13 +20,14 @@ from incrowd.live.authority import Authority
 from incrowd.live.journal import Batch, Journal
 from incrowd.live.keys import PrivateKeys, Role
 from incrowd.live.links import HpkeSealer, Links
-from incrowd.live.party import Party, unpack_output
+from incrowd.live.party import Party
 from incrowd.live.playing import Player
 from incrowd.live.transports.memory import MemoryNetwork
 from incrowd.protocols.local import Local
 from incrowd.protocols.runtime.actor import CURATOR, device
 from incrowd.protocols.runtime.context import ActorContext, Timing
 from incrowd.protocols.runtime.delivery import Backoff
+from incrowd.protocols.runtime.outputs import unpack_output
 from incrowd.protocols.trusted_shuffle import TrustedShuffle
 from incrowd.randomizers import KRR
 from incrowd.tasks.base import Collected

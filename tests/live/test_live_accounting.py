@@ -17,7 +17,7 @@ from incrowd.protocols.runtime.actor import CURATOR
 from incrowd.protocols.token_walk import TokenWalk
 from incrowd.protocols.trusted_shuffle import TrustedShuffle
 from incrowd.randomizers import KRR
-from tests.live.office import DELTA, EVERYONE, NOW, PEOPLE, Office, refused, walk
+from tests.live.office import DELTA, EVERYONE, NOW, PEOPLE, QUESTION, Office, refused, walk
 
 COIN = KRR(categories=2, epsilon=1.0)
 
@@ -81,7 +81,8 @@ def token(office: Office, protocol: TokenWalk, colluders: int) -> dict[str, tupl
                                      Role.helper)  # fmt: skip
     signed = office.signed(
         proposal,
-        **tasks.describe(protocol, tasks.offered_protocol(proposal.spec, None)[1]),
+        protocol=protocol.kind,
+        questions=tasks.describe(protocol, QUESTION, "Do you cycle?", "cycles"),
         helpers={CURATOR: office.curator.record(), "courier": courier.record()},
         promises=[tasks.Promise(view=view, epsilon=1e6, delta=DELTA) for view in protocol.views],
     )

@@ -32,6 +32,7 @@ from incrowd.protocols.trusted_shuffle import TrustedShuffle
 from incrowd.randomizers import KRR, Laplace
 from incrowd.tasks.mean import Mean
 from tests.live.office import DELTA, EVERYONE, FRIENDS, NOW, PEOPLE, QUESTION, Office, refused, walk
+from tests.live.specs import DESCRIBED
 
 
 @pytest.fixture(scope="module")
@@ -199,14 +200,12 @@ def test_a_graph_of_others_is_no_graph_of_these_people(office: Office) -> None:
     proposal = office.proposal()
     encoded, hashed = tasks.encode_graph(families.complete(PEOPLE + 1))
     for n in (PEOPLE, PEOPLE + 1):
-        signed = office.signed(
-            proposal, graph=hashed, parameters={**proposal.spec.parameters, "n": n}
-        )
+        signed = office.signed(proposal, graph=hashed, **parameters(proposal, n=n))
         refused(Reason.malformed, lambda task=signed: office.read(task, proposal.roster, encoded))
 
 
 def parameters(proposal: Proposal, **changes: Any) -> Mapping[str, Any]:
-    return {"parameters": {**proposal.spec.parameters, **changes}}
+    return {"parameters": {**proposal.spec.questions[0].parameters, **changes}}
 
 
 @pytest.mark.parametrize(
@@ -218,7 +217,7 @@ def parameters(proposal: Proposal, **changes: Any) -> Mapping[str, Any]:
         {"rounds": "many"},
         {"laziness": 2.0},
         {"another": 1},
-        {"peers": 2},
+        {"random_peers": 2},
         {"graph": "regular:4"},
         {"rounds": "auto"},
         {"stationary": True},
@@ -260,7 +259,7 @@ def test_a_task_makes_no_device_read_a_file(office: Office, tmp_path: Path) -> N
         {"task": {"kind": {"kind": "histogram"}}},
         {"task": {"kind": "mean", "bounds": [0, 1]}},
         {"timing": Timing(round_seconds=1e300)},
-        {"timing": Timing(patience=1e300)},
+        {"timing": Timing(timeout=1e300)},
     ],
     ids=str,
 )
@@ -485,7 +484,7 @@ def test_a_start_lies_near(office: Office, offer: Offer, at: float) -> None:
 def test_spec_says_everything_a_device_agrees_to() -> None:
     """A new field of a spec must be examined; add it to the tests above and here."""
     assert set(Spec.__struct_fields__) == {
-        *("version", "survey", "question", "column", "task", "protocol", "parameters"),
-        *("randomizer", "people", "roster", "graph", "helpers", "timing", "cover", "transport"),
-        *("min_crowd", "promises", "expires"),
+        *("version", "survey", "question", "questions", "protocol", "people", "roster", "graph"),
+        *("helpers", "timing", "cover", "transport", "min_crowd", "promises", "expires"),
     }
+    assert {"text", "column", "task", "parameters", "randomizer"} == DESCRIBED

@@ -39,7 +39,7 @@ def play(hub, tmp_path):
             await world.process("others", others)
             alone = await world.process("alone", [GONE])
             proposal = await world.offered(
-                protocol=walk(PEOPLE, ROUNDS), settle=10, round_seconds=0.8
+                protocol=walk(PEOPLE, ROUNDS), grace_rounds=10, round_seconds=0.8
             )
             started = await world.start(proposal)
             running = asyncio.ensure_future(world.curator.receive(started))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from incrowd.errors import FileUnreadable, InvalidParameter
+from incrowd.errors import FileNotWritable, FileUnreadable, InvalidParameter
 from incrowd.live.authority import Authority, Register
 from incrowd.live.backup import restore, save
 from incrowd.live.chain import Entry
@@ -174,7 +174,7 @@ def test_move_while_device_runs_is_refused_and_leaves_it_alone(home: Path) -> No
 
 def test_move_that_cannot_be_written_does_not_retire(home: Path) -> None:
     (home / "folder").write_bytes(b"")
-    with pytest.raises(FileUnreadable, match="cannot write"):
+    with pytest.raises(FileNotWritable, match="cannot write"):
         save(home / "folder" / "x", home / "journal", home / "keys", PASSPHRASE, 1.0, move=True)
     with Journal(home / "journal") as journal:
         assert vouch(journal, owner_of(home), Witness(home / "keys"), 2.0)
@@ -199,9 +199,9 @@ def test_backup_refuses_short_passphrase_and_existing_places(home: Path) -> None
     with pytest.raises(InvalidParameter, match="at least 12"):
         save(home / "copy", home / "journal", home / "keys", "short", 1.0, move=False)
     save(home / "copy", home / "journal", home / "keys", PASSPHRASE, 1.0, move=False)
-    with pytest.raises(FileUnreadable, match="already"):
+    with pytest.raises(FileNotWritable, match="already"):
         save(home / "copy", home / "journal", home / "keys", PASSPHRASE, 1.0, move=False)
-    with pytest.raises(FileUnreadable, match="already"):
+    with pytest.raises(FileNotWritable, match="already"):
         restore((home / "copy").read_bytes(), home / "journal", home / "k", PASSPHRASE, 2.0)
 
 

@@ -36,7 +36,7 @@ from tests.live.crowds import QUESTION
 from tests.live.overheard import overhear_shuffle
 from tests.live.worlds import LiveHub
 
-# The whole survey on one machine, as `incrowd run --live` does it.
+# The whole survey on one machine, as `incrowd run --engine live` does it.
 
 
 @pytest.mark.parametrize("cover", [True, pytest.param(False, marks=pytest.mark.slow)])
@@ -54,7 +54,7 @@ def test_a_live_run_is_the_one_that_was_simulated(tmp_path, monkeypatch, cover):
 
     run = run_live(
         protocol, values, delta=DELTA, hosts=1, progress=look,
-        options=LiveOptions(cover=cover, round_seconds=4.0, settle=3),
+        options=LiveOptions(cover=cover, round_seconds=4.0, grace_rounds=3),
     )  # fmt: skip
     simulated = protocol.simulate(values, seed=1)
     collected: Any = run.collected
@@ -103,7 +103,7 @@ def _assert_apart(programs: Sequence[Sequence[str]]) -> None:
 )
 def test_a_host_needs_somebody_to_host(capsys, words, complaint):
     """Devices have a policy, helpers have none, and without either there is nothing to do."""
-    common = ["device", "run", "--hub", "https://h", "--authority", "a", "--state", "s"]
+    common = ["device", "run", "--hub", "https://h", "--ca", "a", "--state", "s"]
     assert main([*common, *words]) == 2
     assert complaint in " ".join(capsys.readouterr().err.split())
 

@@ -79,7 +79,7 @@ def test_keys_are_made_by_commands_that_exist(compose: dict[str, Any]) -> None:
     (script,) = compose["services"]["keys"]["command"]
     lines = [line for line in script.splitlines() if line.startswith("incrowd ")]
     assert [parse(shlex.split(line)[1:]) for line in lines] == [
-        ["keys", "authority"],
+        ["keys", "ca"],
         ["keys", "issue"],
         ["keys", "issue"],
         ["keys", "issue"],

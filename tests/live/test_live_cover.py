@@ -37,8 +37,8 @@ async def transcript(hub: LiveHub, folder: Any, answers: Sequence[str]) -> Count
         for device, answer in zip(devices.devices.values(), answers, strict=True):
             device._answers = Answers({"cycles": Secret(answer)})
         proposal = await people.offered(
-            protocol=walk(PEOPLE, ROUNDS), cover=True, round_seconds=SECONDS, settle=SETTLE,
-            patience=30.0,
+            protocol=walk(PEOPLE, ROUNDS), cover=True, round_seconds=SECONDS, grace_rounds=SETTLE,
+            timeout=30.0,
         )  # fmt: skip
         started = await people.start(proposal)
         run = await people.curator.receive(started)

@@ -112,7 +112,7 @@ def readdressed(cell: bytes, **changes: object) -> bytes:
 def test_cells_that_nobody_honest_would_send(hub: LiveHub, tmp_path: Path) -> None:
     async def main() -> None:
         async with crowd(hub, tmp_path, 4) as people:
-            honest, mallory, proposal = await against(people, patience=1.5, settle=4)
+            honest, mallory, proposal = await against(people, timeout=1.5, grace_rounds=4)
             survey = proposal.survey
             started = await people.start(proposal)
             mallory.begin(started)
@@ -170,7 +170,7 @@ def test_cells_that_nobody_honest_would_send(hub: LiveHub, tmp_path: Path) -> No
 def test_what_others_say_of_the_start_must_be_signed_by_them(hub: LiveHub, tmp_path: Path) -> None:
     async def main() -> None:
         async with crowd(hub, tmp_path, 4) as people:
-            honest, mallory, proposal = await against(people, patience=1.5)
+            honest, mallory, proposal = await against(people, timeout=1.5)
             survey = proposal.survey
             started = await people.start(proposal)
             mallory.begin(started)
@@ -205,7 +205,7 @@ def test_who_is_revoked_is_out_at_once(
         async with crowd(hub, tmp_path, 4) as people:
             honest = await people.process("honest", range(NUMBER))
             out = await people.process("out", [NUMBER])
-            proposal = await people.offered(protocol=walk(4, rounds=0), patience=1.5, settle=6)
+            proposal = await people.offered(protocol=walk(4, rounds=0), timeout=1.5, grace_rounds=6)
             survey = proposal.survey
             started = await people.start(proposal)
             receiving = asyncio.create_task(people.conclude(started))

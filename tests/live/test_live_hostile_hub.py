@@ -26,6 +26,7 @@ from incrowd.live.task import Start
 from incrowd.protocols.run import Run
 from tests.live.crowds import DELTA, ROUND, Crowd, HeldBack, crowd, until, walk
 from tests.live.policies import wide
+from tests.live.specs import changed
 from tests.live.worlds import LiveHub
 
 PEOPLE = 6
@@ -74,7 +75,7 @@ def lying(**lies: Callable[[Any], Any]) -> Callable[[Any, Any], HubClient]:
 
 def resigned(crowd: Crowd, proposal: Proposal, **changes: Any) -> bytes:
     """Another task, which the curator has signed as well."""
-    spec = msgspec.structs.replace(proposal.spec, **changes)
+    spec = changed(proposal.spec, **changes)
     return tasks.encode_signed(tasks.sign_task(spec, crowd.curator.keys.identity))
 
 
@@ -82,7 +83,7 @@ def tampered(signed: bytes, **changes: Any) -> bytes:
     """The task with other contents under the signature that it had."""
     body, signature = msgspec.msgpack.decode(signed)
     spec = msgspec.msgpack.decode(body, type=tasks.Spec)
-    other = msgspec.msgpack.encode(msgspec.structs.replace(spec, **changes))
+    other = msgspec.msgpack.encode(changed(spec, **changes))
     return tasks.encode_signed(tasks.Signed(other, signature))
 
 
@@ -100,7 +101,7 @@ def _promise(crowd: Crowd, proposal: Proposal) -> dict[str, Any]:
 
 def _fewer_rounds(crowd: Crowd, proposal: Proposal) -> dict[str, Any]:
     """A walk of no rounds under the promise of the walk that was planned."""
-    parameters = {**proposal.spec.parameters, "rounds": 0}
+    parameters = {**proposal.spec.questions[0].parameters, "rounds": 0}
     return {"task": lambda _: resigned(crowd, proposal, parameters=parameters)}
 
 
@@ -278,7 +279,7 @@ def test_a_device_that_hears_nobody_does_not_begin(hub: LiveHub, tmp_path: Path)
             connection.keeps = lambda cell: cell[1] == COMPARE
             # Reports that walked to the victim would wait there for ever.
             still = walk(PEOPLE, rounds=0)
-            proposal = await people.offered(protocol=still, patience=1.5)
+            proposal = await people.offered(protocol=still, timeout=1.5)
             started = await people.start(proposal)
             run = await people.conclude(started)
             await until(lambda: None not in victim.refusals(proposal.survey))
@@ -303,7 +304,7 @@ def test_cells_held_back_for_a_while_are_not_lost(hub: LiveHub, tmp_path: Path) 
             connection = victim.devices[5].connection
             assert isinstance(connection, HeldBack)
             connection.keeps = lambda cell: cell[1] == DATA
-            proposal = await people.offered(settle=4)
+            proposal = await people.offered(grace_rounds=4)
             started = await people.start(proposal)
             receiving = asyncio.create_task(people.conclude(started))
             # All rounds pass without a single report for the victim.
@@ -323,7 +324,7 @@ def test_who_is_away_shows_in_the_guarantee(hub: LiveHub, tmp_path: Path) -> Non
         async with crowd(hub, tmp_path, PEOPLE) as people:
             await people.process("others", [0, 1, 2, 3, 4])
             sleeper = await people.process("sleeper", [5])
-            proposal = await people.offered(settle=3)
+            proposal = await people.offered(grace_rounds=3)
             started = await people.start(proposal)
             receiving = asyncio.create_task(people.conclude(started))
             party = lambda: sleeper.devices[5].parties.get(proposal.survey)  # noqa: E731

@@ -21,7 +21,7 @@ from cryptography.x509.oid import NameOID
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from incrowd.errors import FileUnreadable, InvalidParameter
+from incrowd.errors import FileNotWritable, FileUnreadable, InvalidParameter
 from incrowd.live import authority as authorities
 from incrowd.live.authority import Authority, Register, client_context, server_context
 from incrowd.live.keys import (
@@ -233,7 +233,7 @@ def test_damaged_key_files_are_named(tmp_path):
     nameless = x509.load_der_x509_certificate(certificate(KEYS.identity.public_key(), role=None))
     (tmp_path / "certificate.pem").write_bytes(nameless.public_bytes(Encoding.PEM))
     expect("names no party")
-    with pytest.raises(FileUnreadable, match="cannot make"):
+    with pytest.raises(FileNotWritable, match="cannot make"):
         KEYS.save(tmp_path / "identity.pem" / "x")
 
 
@@ -243,7 +243,7 @@ def test_an_authority_is_saved_once(tmp_path):
     assert loaded.certificate == CA.certificate
     assert check(loaded.issue("eve", Role.helper).record(), CA.certificate, NOW) is Role.helper
     assert authorities.read_revoked(tmp_path / "ca", CA.certificate) == frozenset()
-    with pytest.raises(FileUnreadable, match="already holds keys"):
+    with pytest.raises(FileNotWritable, match="already holds keys"):
         Authority.create().save(tmp_path / "ca")
     (tmp_path / "ca" / "identity.pem").write_bytes(private_pem(Ed25519PrivateKey.generate()))
     with pytest.raises(FileUnreadable, match="is not the key of"):

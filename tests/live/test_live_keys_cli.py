@@ -10,7 +10,7 @@ import pytest
 import typer
 
 from incrowd.cli.keys import app
-from incrowd.errors import FileUnreadable, InvalidParameter
+from incrowd.errors import FileNotWritable, FileUnreadable, InvalidParameter
 from incrowd.live.authority import load_authority_certificate, read_revoked
 from incrowd.live.keys import PrivateKeys, Role, check
 from incrowd.live.reasons import Reason, Rejected
@@ -32,12 +32,12 @@ def keys(capsys, monkeypatch, tmp_path):
 
 
 def issue(keys, place, name, *more, role="device"):
-    words = ["issue", place, "--authority", "ca", "--role", role, "--name", name, *more]
+    words = ["issue", place, "--ca", "ca", "--role", role, "--name", name, *more]
     return keys(*words, "--format", "json")
 
 
 def test_issue_with_count_makes_numbered_keys(keys):
-    (made,) = keys("authority", "ca", "--name", "our authority", "--format", "json")
+    (made,) = keys("ca", "ca", "--name", "our authority", "--format", "json")
     assert (made["name"], made["role"], made["revoked"]) == ("our authority", "authority", 0)
     issue(keys, "hub", "hub", "--host", "hub.example", "--host", "192.0.2.1", role="hub")
     rows = issue(keys, "crowd", "device", "--count", 12)
@@ -57,7 +57,7 @@ def test_issue_with_count_makes_numbered_keys(keys):
 
 
 def test_rotate_replaces_sealing_key_alone(keys):
-    keys("authority", "ca")
+    keys("ca", "ca")
     (before,) = issue(keys, "ada", "ada")
     (after,) = keys("rotate", "ada", "--format", "json")
     assert after["sealing_serial"] == 2
@@ -67,28 +67,28 @@ def test_rotate_replaces_sealing_key_alone(keys):
 
 
 def test_revoke_lists_certificate_once(keys):
-    keys("authority", "ca")
+    keys("ca", "ca")
     issue(keys, "ada", "ada")
     issue(keys, "bob", "bob")
-    assert "certificates withdrawn" in keys("revoke", "ada", "--authority", "ca")
+    assert "certificates withdrawn" in keys("revoke", "ada", "--ca", "ca")
     ca = load_authority_certificate(Path("ca"))
     revoked = read_revoked(Path("ca"), ca)
     with pytest.raises(Rejected) as caught:
         check(PrivateKeys.load(Path("ada")).record(), ca, time.time(), revoked)
     assert caught.value.reason is Reason.revoked
     assert check(PrivateKeys.load(Path("bob")).record(), ca, time.time(), revoked)
-    assert "withdrawn before" in keys("revoke", "ada", "--authority", "ca")
+    assert "withdrawn before" in keys("revoke", "ada", "--ca", "ca")
     assert keys("show", "ca", "--format", "json")[0]["revoked"] == 1
 
 
 def test_issue_and_authority_keep_existing_keys(keys):
-    keys("authority", "ca")
+    keys("ca", "ca")
     issue(keys, "ada", "ada")
     before = Path("ada/identity.pem").read_bytes()
-    with pytest.raises(FileUnreadable, match="ada already holds keys"):
+    with pytest.raises(FileNotWritable, match="ada already holds keys"):
         issue(keys, "ada", "bob")
-    with pytest.raises(FileUnreadable, match="ca already holds keys"):
-        keys("authority", "ca")
+    with pytest.raises(FileNotWritable, match="ca already holds keys"):
+        keys("ca", "ca")
     with pytest.raises(InvalidParameter, match="'ada' already has a certificate"):
         issue(keys, "elsewhere", "ada")
     assert Path("ada/identity.pem").read_bytes() == before
@@ -98,13 +98,13 @@ def test_issue_and_authority_keep_existing_keys(keys):
 def test_keys_commands_name_mistakes(keys):
     with pytest.raises(FileUnreadable, match="cannot read"):
         issue(keys, "ada", "ada")
-    keys("authority", "ca")
+    keys("ca", "ca")
     with pytest.raises(typer.BadParameter, match="'boss' is not one of device, curator, hub"):
         issue(keys, "ada", "ada", role="boss")
     with pytest.raises(typer.BadParameter, match="leave out slashes"):
         issue(keys, "ada", "../ada", "--count", 2)
     with pytest.raises(InvalidParameter, match="check the name"):
-        keys("revoke", "nobody", "--authority", "ca")
+        keys("revoke", "nobody", "--ca", "ca")
     Path("empty").mkdir()
     with pytest.raises(FileUnreadable, match="empty holds no keys"):
         keys("show", "empty")

@@ -57,7 +57,11 @@ def test_promises_and_price_of_a_live_run_are_those_of_a_simulation(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     values = np.arange(12) % 3
     run = run_live(
-        protocol, values, delta=DELTA, hosts=1, options=LiveOptions(round_seconds=2.0, settle=2)
+        protocol,
+        values,
+        delta=DELTA,
+        hosts=1,
+        options=LiveOptions(round_seconds=2.0, grace_rounds=2),
     )
     simulated = protocol.simulate(values, seed=1)
     (reports,), (drawn,) = run.collected.rounds, simulated.collected.rounds
@@ -81,6 +85,11 @@ def test_promises_and_price_of_a_live_run_are_those_of_a_simulation(
     ("task", "randomizer", "truth"),
     [
         (Histogram(categories=("1", "2")), KRR(categories=3, epsilon=30.0), [0.25, 0.25, 0.5]),
+        (
+            Histogram(categories=("1", "2"), outside="other"),
+            KRR(categories=4, epsilon=30.0),
+            [0.25] * 4,
+        ),
         (Mean(bounds=(0, 2)), Ternary(epsilon=30.0), [5 / 3, 0.25]),
     ],
     ids=lambda each: getattr(each, "kind", ""),
@@ -141,7 +150,10 @@ def test_live_and_simulated_runs_have_the_same_law():
     live = [
         statistics(
             run_live(
-                protocol, values, delta=DELTA, options=LiveOptions(round_seconds=0.5, settle=4)
+                protocol,
+                values,
+                delta=DELTA,
+                options=LiveOptions(round_seconds=0.5, grace_rounds=4),
             ).collected
         )
         for _ in range(runs)

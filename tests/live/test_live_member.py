@@ -35,7 +35,7 @@ def test_a_device_that_slept_through_the_first_round_does_not_begin(hub, tmp_pat
             released = sleepy.host.player.release
             sleepy.host.player.release = lambda party: None
             # Reports that walk to the one who sleeps are lost; some are not.
-            proposal = await people.offered(patience=20.0, min_crowd=1)
+            proposal = await people.offered(timeout=20.0, min_crowd=1)
             started = await people.start(proposal)
             receiving = asyncio.create_task(people.curator.receive(started))
             party = sleepy.devices[7].parties
@@ -63,7 +63,7 @@ def test_one_contact_that_lies_ends_nothing(hub, tmp_path, monkeypatch):
     async def main() -> None:
         async with crowd(hub, tmp_path, 5) as people:
             everyone = await people.process("all", range(5))
-            proposal = await people.offered(patience=20.0)
+            proposal = await people.offered(timeout=20.0)
             started = await people.start(proposal)
             run = await people.conclude(started)
             assert everyone.refusals(proposal.survey) == [None] * 5
@@ -81,8 +81,8 @@ def test_device_whose_policy_was_withdrawn_goes_on_with_what_it_began(hub, tmp_p
         async with crowd(hub, tmp_path, 5) as people:
             all_ = await people.process("all", range(5))
             # Long enough after the last round for the process to come back on a busy machine.
-            begun = await people.offered(patience=20.0, settle=20)
-            waiting = await people.offered(patience=20.0)
+            begun = await people.offered(timeout=20.0, grace_rounds=20)
+            waiting = await people.offered(timeout=20.0)
             await people.joined(waiting)
             started = await people.start(begun)
             receiving = asyncio.create_task(people.conclude(started))

@@ -19,7 +19,7 @@ from incrowd.live.cells import CELL, DATA
 from incrowd.live.journal import Journal
 from incrowd.live.links import HpkeSealer
 from incrowd.live.options import LiveOptions
-from incrowd.live.party import Party, unpack_output
+from incrowd.live.party import Party
 from incrowd.live.run import run_live
 from incrowd.live.service import JOURNAL_FILE
 from incrowd.live.transports.memory import MemoryNetwork
@@ -28,6 +28,7 @@ from incrowd.protocols.order_shuffle.messages import PlacedBatch
 from incrowd.protocols.runtime import wire
 from incrowd.protocols.runtime.actor import CURATOR, SHUFFLER
 from incrowd.protocols.runtime.context import ActorContext, Timing
+from incrowd.protocols.runtime.outputs import unpack_output
 from incrowd.randomizers import KRR
 from incrowd.tasks import Placed, Release
 from incrowd.tasks.release import MOST_GROUP_TEXT
@@ -171,7 +172,7 @@ def test_a_shuffler_that_starts_again_repeats_its_batch_and_draws_nothing(keys, 
     asyncio.run(main())
 
 
-# The whole survey on one machine, as `incrowd run --live` does it.
+# The whole survey on one machine, as `incrowd run --engine live` does it.
 
 
 def asked(kind: str, people: int) -> tuple[OrderShuffle, Any, Any]:
@@ -250,7 +251,7 @@ def test_a_live_run_is_the_one_that_was_simulated(tmp_path, monkeypatch, kind):
 def test_three_hundred_people(tmp_path, monkeypatch, kind, cover):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     run, _ = lived(
-        kind, 300, tmp_path / "kept", hosts=2, cover=cover, patience=300.0, round_seconds=10.0
+        kind, 300, tmp_path / "kept", hosts=2, cover=cover, timeout=300.0, round_seconds=10.0
     )
     assert run.collected.received == 300
 

@@ -30,7 +30,7 @@ key = "ed25519:{IDENTITY.hex()}"
 columns = ["vote", "age", "district"]
 max_epsilon = 1.0
 max_local_epsilon = 4.0
-protocols = ["network-shuffle", "shuffle"]
+protocols = ["network-shuffle", "trusted-shuffle"]
 [column.vote]
 type = "category"
 values = ["keep", "drop", "no matter"]
@@ -72,7 +72,7 @@ def test_policy_of_the_reference_file_holds_every_key():
     assert rule is not None
     assert rule.columns == ("vote", "age", "district")
     assert (rule.max_epsilon, rule.max_local_epsilon) == (1, 4)
-    assert rule.protocols == ("network-shuffle", "shuffle")
+    assert rule.protocols == ("network-shuffle", "trusted-shuffle")
     assert found.rule_of(bytes(32)) is None
     assert found.column["district"].public
     assert found.column["district"].complete
@@ -121,7 +121,7 @@ def test_policy_with_the_least_keys_allows_no_curator():
             "max_epsilon = 1.0\nbudget = { epsilon = 1, deltta = 0 }",
             "curator[0].budget.deltta: unknown key; did you mean delta?",
         ),
-        ('"shuffle"', '"shufle"', "curator[0].protocols[1]: unknown protocol"),
+        ('"trusted-shuffle"', '"trusted-shufle"', "curator[0].protocols[1]: unknown protocol"),
         ('"age", ', '"sex", ', "curator[0].columns[1]: 'sex' has no domain; add a table [column."),
         ("[0, 120]", "[120, 0]", "column.age.bounds: expected [low, high]"),
         ("[0, 120]", "[0]", "column.age.bounds: expected list of length 2, got 1"),

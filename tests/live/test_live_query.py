@@ -73,13 +73,13 @@ def assert_exact(collected: Any, values: Any, query: Query) -> None:
     assert_folded(collected.folded[0], exact(query, query.encode(values), 0))
 
 
-# The whole query on one machine, as `incrowd run --live` does it.
+# The whole query on one machine, as `incrowd run --engine live` does it.
 
 
 def test_a_live_query_has_the_exact_answer(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     people = 20
-    protocol, values = enough(people, sources=10, spares=1), rows(people)
+    protocol, values = enough(people, sources=10, standby_scramblers=1), rows(people)
     folder = tmp_path / "kept"
     run = run_live(
         protocol, values, QUERY, delta=DELTA, hosts=1, keep=folder,
@@ -123,10 +123,10 @@ def _processes(protocol: ScrambledQuery) -> dict[str, list[str]]:
 
 
 def test_many_helpers_share_a_process_with_their_like():
-    few = enough(20, sources=10, spares=1, query=QUERY)
+    few = enough(20, sources=10, standby_scramblers=1, query=QUERY)
     assert len(few.helpers) - 1 == _APART
     assert all(len(each) == 1 for each in _processes(few).values())
-    many = enough(20, sources=5, spares=1, query=QUERY)
+    many = enough(20, sources=5, standby_scramblers=1, query=QUERY)
     assert _processes(many) == {
         "scrambler": [f"scrambler/{each}" for each in range(4)],
         "spare": ["spare/0"],
@@ -139,15 +139,15 @@ def test_many_helpers_share_a_process_with_their_like():
 def test_five_hundred_people(tmp_path, monkeypatch, mode):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     people = 500
-    options: dict[str, Any] = {"sources": 100, "dummies": 300, "spares": 1}
+    options: dict[str, Any] = {"sources": 100, "dummies": 300, "standby_scramblers": 1}
     if mode == "local":
-        options = {"mode": "local", "sampling": 0.0, "dummies": 7}
+        options = {"hiding": "local", "redirect_probability": 0.0, "dummies": 7}
     query = numbers(people)
     protocol = ScrambledQuery(n=people, targets=8, **options)
     values = query.rows([(str(each),) for each in range(people)])
     run = run_live(
         protocol, values, query, delta=1e-3,
-        options=LiveOptions(round_seconds=10.0, patience=300.0),
+        options=LiveOptions(round_seconds=10.0, timeout=300.0),
     )  # fmt: skip
     assert_exact(run.collected, values, query)
     collected: Any = run.collected
@@ -161,7 +161,7 @@ def test_live_and_simulated_queries_have_the_same_law(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     people, runs = 10, 20
     query = numbers(people)
-    protocol = ScrambledQuery(n=people, targets=2, sampling=0.5, sources=5, dummies=5)
+    protocol = ScrambledQuery(n=people, targets=2, redirect_probability=0.5, sources=5, dummies=5)
     values = query.rows([(str(each),) for each in range(people)])
 
     def statistics(collected: Any) -> list[float]:

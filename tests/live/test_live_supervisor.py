@@ -310,11 +310,11 @@ def test_processes_in_which_a_task_keeps_failing_end_with_exit_code_70(tmp_path:
     authority = tmp_path / "authority" / CERTIFICATE_FILE
     with running_hub(deployment) as hub:
         host = ended(
-            "device", "run", "--hub", hub.url, "--authority", authority,
+            "device", "run", "--hub", hub.url, "--ca", authority,
             "--state", tmp_path / "state", "--helper", tmp_path / "helper",
         )  # fmt: skip
     broken = ended(
-        "hub", "--keys", tmp_path / "hub", "--authority", authority, "--store", tmp_path / "new.db",
+        "hub", "--keys", tmp_path / "hub", "--ca", authority, "--store", tmp_path / "new.db",
         "--log-format", "text",
     )  # fmt: skip
     for process, task in ((host, "revocations"), (broken, "delivery")):

@@ -20,6 +20,7 @@ from incrowd.live.authority import Authority
 from incrowd.live.keys import Role
 from incrowd.live.reasons import Reason, Rejected
 from tests.live.hub_server import Poll, make_poll
+from tests.live.specs import DESCRIBED, changed
 
 FUZZ = settings(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
@@ -89,10 +90,12 @@ def test_tasks(encoded: bytes) -> None:
 
 
 @FUZZ
-@given(st.sampled_from(tasks.Spec.__struct_fields__), plain)
+@given(st.sampled_from([*tasks.Spec.__struct_fields__, *sorted(DESCRIBED)]), plain)
 def test_any_field_of_a_signed_task(name: str, value: Any) -> None:
     """Also what decodes must not trip over what is then built from it."""
-    body = msgspec.msgpack.encode({**fields(POLL.spec), name: value})
+    said = fields(POLL.spec)
+    (said["questions"][0] if name in DESCRIBED else said)[name] = value
+    body = msgspec.msgpack.encode(said)
 
     def read() -> None:
         _, spec = tasks.read_task(by_curator(body, b"incrowd task 1\0"))
@@ -112,7 +115,9 @@ GOOD = {
 @FUZZ
 @given(
     st.sampled_from(["task", "randomizer", "parameters"]),
-    st.sampled_from(["kind", "n", "rounds", "laziness", "epsilon", "categories", "graph", "peers"]),
+    st.sampled_from(
+        ["kind", "n", "rounds", "laziness", "epsilon", "categories", "graph", "random_peers"]
+    ),
     plain,
 )
 @example("randomizer", "kind", [])
@@ -121,7 +126,7 @@ GOOD = {
 @example("parameters", "graph", "/dev/zero")
 def test_any_part_of_a_protocol(where: str, key: str, value: Any) -> None:
     described: dict[str, Any] = {**GOOD, where: {**GOOD[where], key: value}}
-    spec = msgspec.structs.replace(POLL.spec, **described)
+    spec = changed(POLL.spec, **described)
     only_refuses(lambda: tasks.offered_protocol(spec, families.complete(3)))
     only_refuses(lambda: tasks.offered_protocol(spec, None))
 
@@ -134,15 +139,15 @@ def test_what_is_asked_cannot_be_a_public_place() -> None:
         "parameters": {"n": 3, "alpha": 1.0},
         "protocol": "order-shuffle",
     }
-    good = msgspec.structs.replace(POLL.spec, **described, column="vote")
+    good = changed(POLL.spec, **described, column="vote")
     assert tasks.offered_protocol(good, None)[0].kind == "order-shuffle"
-    bad = msgspec.structs.replace(good, column="street")
+    bad = changed(good, column="street")
     with pytest.raises(Rejected, match="places are public"):
         tasks.offered_protocol(bad, None)
 
 
 def test_the_good_protocol_is_good() -> None:
-    spec = msgspec.structs.replace(POLL.spec, **GOOD)
+    spec = changed(POLL.spec, **GOOD)
     protocol, task = tasks.offered_protocol(spec, families.complete(3))
     assert (protocol.kind, task.kind) == ("network-shuffle", "histogram")
 
@@ -252,24 +257,26 @@ def test_the_digest_stands_for_every_field() -> None:
     changes: dict[str, Any] = {
         "survey": bytes(16),
         "question": "?",
+        "questions": POLL.spec.questions * 2,
+        "text": "?",
         "column": "other",
         "task": {"kind": "mean"},
-        "protocol": "shuffle",
+        "protocol": "trusted-shuffle",
         "parameters": {"n": 4},
         "randomizer": {"kind": "krr"},
         "people": 4,
         "roster": bytes(32),
         "graph": None,
         "helpers": {},
-        "timing": tasks.Timing(settle=7),
+        "timing": tasks.Timing(grace_rounds=7),
         "cover": True,
         "transport": "nats",
         "min_crowd": 2,
         "promises": [tasks.Promise(view="curator", epsilon=1.0, delta=0.1)],
         "expires": 1.0,
     }
-    assert {"version", *changes} == set(tasks.Spec.__struct_fields__)
+    assert {"version", *changes} == {*tasks.Spec.__struct_fields__, *DESCRIBED}
     for name, value in changes.items():
-        spec = msgspec.structs.replace(POLL.spec, **{name: value})
+        spec = changed(POLL.spec, **{name: value})
         digests.add(tasks.digest_of(tasks.sign_task(spec, POLL.curator.identity)))
     assert len(digests) == len(changes) + 1

@@ -143,7 +143,7 @@ def test_two_hundred_devices_whose_hosts_are_killed(tmp_path, asked):
         assert abs(answer.value[0] - (PEOPLE - 1) / 2) < 4 * answer.standard_error[0]
 
 
-# The whole survey on one machine, as `incrowd run --live` does it.
+# The whole survey on one machine, as `incrowd run --engine live` does it.
 
 
 def test_a_live_run_is_the_one_that_was_simulated(tmp_path, monkeypatch):
@@ -152,7 +152,11 @@ def test_a_live_run_is_the_one_that_was_simulated(tmp_path, monkeypatch):
     protocol = TokenWalk(KRR(categories=3, epsilon=3.0), n=people, steps=steps)
     values = np.arange(people) % 3
     run = run_live(
-        protocol, values, delta=DELTA, hosts=1, options=LiveOptions(round_seconds=20.0, settle=3)
+        protocol,
+        values,
+        delta=DELTA,
+        hosts=1,
+        options=LiveOptions(round_seconds=20.0, grace_rounds=3),
     )
     simulated = protocol.simulate(values, seed=1)
     collected: Any = run.collected

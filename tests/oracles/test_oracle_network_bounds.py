@@ -54,7 +54,7 @@ def _protocol(graph, rounds, laziness, mode, odds=E, **absences):
         graph=from_edges(*zip(*edges_of(graph), strict=True), n=len(graph)),
         rounds=rounds,
         laziness=float(laziness),
-        mode=mode,
+        hand_in=mode,
         **absences,
     )
 

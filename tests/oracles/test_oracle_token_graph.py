@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from experiments.token_losses import first_hit
-from incrowd.errors import GraphInvalid, InvalidCrowd, InvalidParameter, NumericalFloor
+from incrowd.errors import InvalidCrowd, InvalidGraph, InvalidParameter, NumericalFloor
 from incrowd.graphs import families, from_edges
 from incrowd.privacy.gaussian import GaussianProfile
 from incrowd.protocols.token_walk.theorems.amplification_by_iteration import IteratedProfile
@@ -369,8 +369,8 @@ def test_worst_profile_equals_worst_pair():
 @pytest.mark.parametrize(
     ("weights", "error", "text"),
     [
-        (np.eye(3), GraphInvalid, "3 parts"),
-        ([[0.0, 1.0], [1.0, 0.0]], GraphInvalid, "alternates"),
+        (np.eye(3), InvalidGraph, "3 parts"),
+        ([[0.0, 1.0], [1.0, 0.0]], InvalidGraph, "alternates"),
         ([[0.5, 0.5], [0.4, 0.6]], InvalidParameter, "symmetric"),
         ([[0.5, 0.4], [0.4, 0.5]], InvalidParameter, "add up to 1"),
         ([[1.5, -0.5], [-0.5, 1.5]], InvalidParameter, "negative"),

@@ -103,7 +103,7 @@ def test_printed_spread_is_too_thin(n, truth):
     assert loss - 1 == pytest.approx(2 * n / (n - 1))
     one = GaussianProfile(math.sqrt(n / (n - 1)) / SIGMA)
     assert one.epsilon(1e-6) == pytest.approx(truth, abs=1e-4)
-    assert Ring(n, 3, spread=True).profile(GaussianProfile(1.0)).shift ** 2 < loss
+    assert Ring(n, 3, split_noise=True).profile(GaussianProfile(1.0)).shift ** 2 < loss
 
 
 def test_printed_composition_is_loose():
@@ -116,7 +116,7 @@ def test_other_noise_composes_and_rejects_spread():
     one = LocalProfile(Laplace(epsilon=0.5))
     assert Ring(5, 3).profile(one) == ComposedProfile(((one, 3),))
     with pytest.raises(InvalidParameter, match="only Gaussian noise can be spread"):
-        Ring(5, 3, spread=True).profile(one)
+        Ring(5, 3, split_noise=True).profile(one)
     with pytest.raises(InvalidCrowd):
         Ring(2, 3)
     with pytest.raises(InvalidParameter, match="step must be below"):

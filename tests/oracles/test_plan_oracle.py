@@ -120,7 +120,7 @@ def test_convolving_never_exceeds_adding_up():
 
 def test_people_with_one_set_each_get_worst_curve():
     small, large = Scrambler(4, 0.5, 40, 10), Scrambler(8, 0.3, 40, 10)
-    profile = aggregate([small, large], 400, answers="one").profile()
+    profile = aggregate([small, large], 400, sets_per_person="one").profile()
     for delta in (1e-3, 1e-6):
         assert profile.epsilon(delta) == max(
             each.profile().epsilon(delta) for each in (small, large)
@@ -246,7 +246,7 @@ def test_traffic_and_release_costs_do_not_simply_add():
     assert exact > 80 * mixed
     plain = ComposedProfile(((routing.profile(), 1), (PureProfile(release), 1)))
     assert plain.delta(epsilon + release) < exact  # what adding the two would promise
-    right = aggregate([routing], 40, release=release).profile(released=True)
+    right = aggregate([routing], 40, release_epsilon=release).profile(released=True)
     assert right.delta(epsilon + release) >= exact
     twice = TogetherProfile(((routing.profile(), 1), (PureProfile(2 * release), 1)))
     assert twice.delta(epsilon + 2 * release) <= mixed * (1 + 1e-6)
@@ -270,7 +270,7 @@ RELEASES = [
     [(2, 0.5, 3, 0), (2, 0.5, 4, 1), (3, 0.6, 3, 0), (3, 0.9, 3, 1), (2, 0.0, 2, 2)],
 )
 def test_traffic_and_pure_release_never_below_enumeration(targets, sampling, n, dummies, release):
-    plan = aggregate([Scrambler(targets, sampling, n, dummies)], n, release=0.7)
+    plan = aggregate([Scrambler(targets, sampling, n, dummies)], n, release_epsilon=0.7)
     profile = plan.profile(released=True)
     mixed = Scrambler(targets, sampling, n, dummies).profile()
     records = 2 if sampling else 1
@@ -285,7 +285,9 @@ def test_traffic_and_pure_release_never_below_enumeration(targets, sampling, n, 
 
 def test_absent_sources_and_unmatched_tuples_are_covered():
     targets, sampling, n = 3, 0.6, 3
-    profile = aggregate([Scrambler(targets, sampling, n, 0)], n, release=0.7).profile(released=True)
+    profile = aggregate([Scrambler(targets, sampling, n, 0)], n, release_epsilon=0.7).profile(
+        released=True
+    )
     release = noisy_count(0.7)
     for others in product((0, 1, 2, None), repeat=n - 1):
         laws = [seen(_with_absent((v, *others), targets, sampling), release) for v in (0, 1, None)]
@@ -307,7 +309,7 @@ def _with_absent(true, targets, sampling):
 
 
 def test_capped_scrambler_before_release_pays_local_epsilon():
-    plan = aggregate([CappedScrambler(3, 0.5, 10, 2)], 10, release=0.5)
+    plan = aggregate([CappedScrambler(3, 0.5, 10, 2)], 10, release_epsilon=0.5)
     (lies, noise) = charges(plan, "people", released=True)
     assert (lies.means, noise.changes) == ("lies", 1)
     exact = CappedScrambler(3, 0.5, 10, 2).local_epsilon + 0.5
@@ -330,7 +332,7 @@ def test_flooding_pays_for_release_once():
                     key = (shown, value)
                     law[key] = law.get(key, 0.0) + chance / (targets - 1) * share
         laws.append(law)
-    plan = aggregate([Flooding(targets, sampling, dummies)], 5, release=release)
+    plan = aggregate([Flooding(targets, sampling, dummies)], 5, release_epsilon=release)
     profile = plan.profile(released=True)
     assert [each.changes for each in charges(plan, "people", released=True)] == [1, 1]
     for epsilon in (0.0, 0.3, 0.8, 1.2, 1.5):
@@ -436,7 +438,7 @@ def test_releases_after_same_redirection_count_as_one():
 def test_release_bound_lowered_by_two_percent_is_below_exact(delta):
     """Alone behind a scrambler, what is seen is a message and whether it was real, with noise."""
     laws = [seen(outcomes((v,), 4, 0.4), noisy_answer(0.7, all)) for v in (0, 1)]
-    profile = aggregate([Scrambler(4, 0.4, 1, 0)], 1, release=0.7).profile(released=True)
+    profile = aggregate([Scrambler(4, 0.4, 1, 0)], 1, release_epsilon=0.7).profile(released=True)
     found = profile.epsilon(delta)
     assert either_way(*laws, found) <= delta
     assert either_way(*laws, 0.98 * found) > delta
@@ -467,7 +469,7 @@ def test_pure_release_of_victims_record_never_below_enumeration(targets, samplin
         return law
 
     mixed = Scrambler(targets, sampling, n, 0).profile()
-    profile = aggregate([Scrambler(targets, sampling, n, 0)], n, release=release).profile(
+    profile = aggregate([Scrambler(targets, sampling, n, 0)], n, release_epsilon=release).profile(
         released=True
     )
     for others in product(range(targets), repeat=n - 1):

@@ -19,7 +19,7 @@ from incrowd.randomizers import RANDOMIZERS, RandomizerPlugin
 from incrowd.tasks import TASKS
 
 OUTSIDE = Path(__file__).parent / "outside"
-ACCOUNT = ("shuffle", "--n", "1e4", "--delta", "1e-6", "--categories", "4")
+ACCOUNT = ("trusted-shuffle", "--n", "1e4", "--delta", "1e-6", "--categories", "4")
 COIN = ("--randomizer", "toy-coin", "--coins", "2")
 
 
@@ -124,8 +124,8 @@ def test_missing_class_is_refused_with_its_place(monkeypatch):
 
 
 def test_account_of_outside_randomizer_is_that_of_the_coin_it_throws(installed, capsys):
-    ours = printed(capsys, "account", *ACCOUNT, "--eps0", "1", *COIN)
-    due = printed(capsys, "account", *ACCOUNT, "--eps0", "0.5", "--randomizer", "krr")
+    ours = printed(capsys, "account", *ACCOUNT, "--local-epsilon", "1", *COIN)
+    due = printed(capsys, "account", *ACCOUNT, "--local-epsilon", "0.5", "--randomizer", "krr")
     assert ours["parameters"]["randomizer"] == {
         "kind": "toy-coin", "epsilon": 1.0, "categories": 4, "coins": 2,
     }  # fmt: skip
@@ -135,12 +135,13 @@ def test_account_of_outside_randomizer_is_that_of_the_coin_it_throws(installed, 
 def test_calibrate_solves_for_the_epsilon_of_an_outside_randomizer(installed, capsys):
     ours = printed(capsys, "calibrate", *ACCOUNT, "--epsilon", "0.1", *COIN)
     due = printed(capsys, "calibrate", *ACCOUNT, "--epsilon", "0.1", "--randomizer", "krr")
-    assert ours["solved"] == "eps0"
-    assert ours["value"] == pytest.approx(2 * due["value"], rel=1e-6)
+    assert ours["solved"]["name"] == "local_epsilon"
+    assert ours["solved"]["value"] == pytest.approx(2 * due["solved"]["value"], rel=1e-6)
 
 
 def test_help_lists_outside_randomizer_and_its_options(installed, capsys):
-    assert main(["account", "shuffle", "--help"]) == 0
+    installed.setattr("typer.rich_utils.MAX_WIDTH", 400)  # for the names of all randomizers
+    assert main(["account", "trusted-shuffle", "--help"]) == 0
     shown = capsys.readouterr().out
     assert "toy-coin" in shown
     assert "--coins" in shown
@@ -149,7 +150,9 @@ def test_help_lists_outside_randomizer_and_its_options(installed, capsys):
 def test_offer_with_outside_randomizer_and_task_is_read_strictly(installed):
     coin = RANDOMIZERS.load("toy-coin")(categories=3, epsilon=1.0, coins=2)
     asked = TASKS.load("toy-percent")(categories=("a", "b", "c"), complete=True)
-    said = offers.describe(ic.TrustedShuffle(coin, n=12), asked)
+    (question,) = offers.describe(ic.TrustedShuffle(coin, n=12), asked, "Which?", "mode")
+    assert (question.text, question.column) == ("Which?", "mode")
+    said = msgspec.to_builtins(question)
     read = {
         name: offers._described(said[name], registry)
         for name, registry in (("randomizer", RANDOMIZERS), ("task", TASKS))

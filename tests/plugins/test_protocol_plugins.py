@@ -24,9 +24,13 @@ from incrowd.views import view_of
 OUTSIDE = Path(__file__).parent / "outside"
 DOCS = Path(__file__).parents[2] / "docs"
 SURVEY = """
-[task]
+version = 2
+
+[data]
+file = "people.csv"
+
+[[question]]
 kind = "toy-percent"
-data = "people.csv"
 column = "mode"
 categories = ["bus", "bike", "car"]
 
@@ -68,10 +72,10 @@ def test_built_in_declarations_match_their_classes():
 @pytest.mark.parametrize(
     ("kind", "tasks"),
     [
-        ("shuffle", ("histogram", "mean", "sum")),
-        ("token-walk", ("histogram", "mean", "sum")),
+        ("trusted-shuffle", ("histogram", "mean", "sum", "quantiles")),
+        ("token-walk", ("histogram", "mean", "sum", "quantiles")),
         ("order-shuffle", ("release",)),
-        ("scrambler", ("query",)),
+        ("scrambled-query", ("query",)),
     ],
 )
 def test_answered_tasks_fit_by_domain_and_by_what_is_collected(kind, tasks):
@@ -79,9 +83,9 @@ def test_answered_tasks_fit_by_domain_and_by_what_is_collected(kind, tasks):
 
 
 def test_outside_task_is_answered_by_built_in_protocols_of_its_domain(installed):
-    assert answered_tasks("local") == ("histogram", "mean", "sum", "toy-percent")
+    assert answered_tasks("local") == ("histogram", "mean", "sum", "quantiles", "toy-percent")
     assert answered_tasks("order-shuffle") == ("release",)
-    assert answered_tasks("toy-postbox") == ("histogram", "toy-percent")
+    assert answered_tasks("toy-postbox") == ("histogram", "quantiles", "toy-percent")
 
 
 def test_helper_of_outside_protocol_is_a_party_everywhere(installed):
@@ -122,13 +126,13 @@ def test_party_of_outside_protocol_with_wrong_number_is_refused(monkeypatch, cas
 
 def test_commands_of_outside_protocol_account_and_calibrate(installed, capsys):
     words = ("toy-postbox", "--n", "100", "--delta", "1e-6", "--view", "curator+postbox")
-    stated = printed(capsys, "account", *words, "--eps0", "1", "--rounds", "2")
+    stated = printed(capsys, "account", *words, "--local-epsilon", "1", "--rounds", "2")
     assert (stated["view"], stated["parameters"]["protocol"]) == ("curator+postbox", "toy-postbox")
-    due = printed(capsys, "account", "local", *words[1:5], "--eps0", "1", "--rounds", "2")
+    due = printed(capsys, "account", "local", *words[1:5], "--local-epsilon", "1", "--rounds", "2")
     assert stated["epsilon"] == due["epsilon"]
     solved = printed(capsys, "calibrate", *words, "--epsilon", "1.5")
-    assert solved["solved"] == "eps0"
-    assert 1.4999 < solved["value"] <= 1.5
+    assert solved["solved"]["name"] == "local_epsilon"
+    assert 1.4999 < solved["solved"]["value"] <= 1.5
     assert main(["account", "--help"]) == 0
     shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
     assert "toy-postbox Reports go through a postbox that does not shuffle them." in shown
@@ -146,8 +150,8 @@ def test_own_command_of_outside_protocol_is_listed_and_runs(installed, capsys):
 @pytest.mark.parametrize("mode", ["simulate", "actors"])
 def test_survey_of_outside_task_and_protocol_runs(installed, capsys, tmp_path, mode):
     path = survey(tmp_path)
-    result = printed(capsys, "run", str(path), "--seed", "7", "--no-report", "--mode", mode)
-    values = [row["estimate"] for row in result["result"][:3]]
+    result = printed(capsys, "run", str(path), "--seed", "7", "--no-report", "--engine", mode)
+    values = [row["estimate"] for row in result["questions"][0]["rows"][:3]]
     np.testing.assert_allclose(values, [50, 30, 20], atol=5)
     assert result["parameters"]["randomizer"]["kind"] == "toy-coin"
     assert "curator+postbox" in {each["view"] for each in result["guarantees"]}
@@ -178,7 +182,7 @@ def test_live_run_of_outside_protocol_ends_like_a_simulated_one(installed, tmp_p
     values = np.array(["a", "b", "b", "c"] * 3)
     run = run_live(
         protocol, values, task=asked, delta=1e-6, hosts=1,
-        options=LiveOptions(cover=False, round_seconds=4.0, settle=3),
+        options=LiveOptions(cover=False, round_seconds=4.0, grace_rounds=3),
     )  # fmt: skip
     assert run.live.devices == people
     np.testing.assert_allclose(run.result.value, [25, 50, 25], atol=1e-6)

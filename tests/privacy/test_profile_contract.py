@@ -12,6 +12,7 @@ import incrowd
 from incrowd.privacy import ComposedProfile, LocalProfile, Profile, ShuffleProfile, clones_law
 from incrowd.privacy import sampled as subsampling
 from incrowd.privacy.gaussian import GaussianProfile
+from incrowd.privacy.greatest import GreatestProfile
 from incrowd.privacy.least import LeastProfile, LentProfile
 from incrowd.privacy.mixed import Crowd, MixedCrowd, MixedProfile, Option, PeopleProfile
 from incrowd.privacy.near import NearProfile
@@ -29,12 +30,13 @@ from incrowd.protocols.token_walk.theorems import public_path
 from incrowd.protocols.token_walk.theorems.amplification_by_iteration import IteratedProfile
 from incrowd.protocols.token_walk.theorems.graph_walk import PairOnGraphProfile, WorstPairProfile
 from incrowd.protocols.token_walk.theorems.hidden_path import HiddenWalkProfile
-from incrowd.randomizers import KRR, RR, Gaussian, Generic, Laplace
+from incrowd.randomizers import KRR, RR, Gaussian, Generic, Laplace, PairLaw
 from incrowd.tasks.learning.privacy import SubsampledGaussian
 
 BINARY = RR(epsilon=1.0)
 LOCAL = LocalProfile(BINARY)
 SHUFFLED = ShuffleProfile(BINARY.blanket(), 20, LOCAL, BINARY.attack())
+SKEWED = ShuffleProfile(PairLaw.of([3, 1], [1, 7], [0.3, 0.1]), 20, LOCAL)
 NORMAL = GaussianProfile(0.5)
 RING = (np.roll(np.eye(5), 1, 0) + np.roll(np.eye(5), -1, 0)) / 2
 PAIR = PairOnGraphProfile(RING, (0, 1), 0.5, 3)
@@ -50,7 +52,7 @@ PROFILES = [
     MixedCrowd(BINARY.blanket().partially_mixed(0.5), 20, LOCAL),
     MixedProfile(BINARY, (Option(0.1, SHUFFLED),)), MixedProfile(BINARY, ()),
     PeopleProfile(BINARY, (), 5), PeopleProfile(BINARY, (ONE_CROWD,), 25),
-    LeastProfile(SHUFFLED, LOCAL), LentProfile(SHUFFLED),
+    LeastProfile(SHUFFLED, LOCAL), LentProfile(SHUFFLED), GreatestProfile((SHUFFLED, SKEWED)),
     NearProfile(SHUFFLED, 1e-6, LOCAL), ShiftedProfile(SHUFFLED, BINARY, 1e-3),
     NORMAL, GaussianProfile(1e-6),
     subsampling.SampledProfile(NORMAL, 0.1), subsampling.RevealedProfile(NORMAL, 0.1),
@@ -66,7 +68,7 @@ PROFILES = [
     ScramblerProfile(10, 0.3, 20, 50), BlanketProfile(BINARY.blanket(), 20, 10, LOCAL),
     group_privacy.GroupProfile(PureProfile(1.0), 3),
     group_privacy.TogetherProfile(((SHUFFLED, 2), (LOCAL, 1))),
-    group_privacy.WorstProfile((LOCAL, SHUFFLED)), group_privacy._OnGrid(SHUFFLED, 0.1),
+    GreatestProfile((LOCAL, SHUFFLED)), group_privacy._OnGrid(SHUFFLED, 0.1),
     PAIR, WorstPairProfile((PAIR,), 0.5, 3),
     IteratedProfile(0.5, 10, 3), HiddenWalkProfile(LOCAL, 10, 20),
     public_path.CuratorSumProfile(0.5, 10, 20), public_path.PublicWalkProfile(0.5, 10, 20),

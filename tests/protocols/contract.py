@@ -80,7 +80,7 @@ fault_schedules = st.builds(
     dropout=st.floats(0, 0.5),
     outages=st.floats(0, 120),
     downtime=st.floats(0, 30),
-    spread=st.sampled_from(["constant", "exponential", "heavy"]),
+    delay_law=st.sampled_from(["constant", "exponential", "heavy"]),
 )
 
 bounded = settings(

@@ -49,7 +49,7 @@ from incrowd.sim import Faults, play, run
 
 SAID = msgspec.msgpack.Decoder(check_in_messages.CheckIn)
 GATHERED = msgspec.msgpack.Decoder(check_in_messages.Gathering)
-TIMING = Timing(round_seconds=10.0, settle=2)
+TIMING = Timing(round_seconds=10.0, grace_rounds=2)
 
 
 class TestCheckIn(ProtocolContract):
@@ -123,7 +123,7 @@ class TestCheckIn(ProtocolContract):
             return effects + ([Done(self.collected(came))] if complete else [])
 
         monkeypatch.setattr(roles.Curator, "receive", receive)
-        self.mutant_must_fail(duplicate=1.0, spread="heavy")
+        self.mutant_must_fail(duplicate=1.0, delay_law="heavy")
 
 
 def law_of_reports(values, rate, epsilon):
@@ -459,7 +459,7 @@ class TestShuffler:
         ("least", "heard", "held"), [(0, 1, True), (2, 1, False), (2, 2, True)]
     )
     def test_shuffler_drops_round_with_too_few(self, least, heard, held):
-        shuffler = self.shuffler(n=5, least=least)
+        shuffler = self.shuffler(n=5, min_participants=least)
         for person in range(heard):
             shuffler.receive(self.said(person), 1.0)
         (batch,) = self.gathered(shuffler.wake(30.0))
@@ -575,13 +575,15 @@ class TestCurator:
 
 class TestConditionalOn:
     def test_conditional_on_no_held_round_fails(self):
-        protocol = CheckIn(RR(epsilon=1.0), n=5, rate=0.5, least=3)
+        protocol = CheckIn(RR(epsilon=1.0), n=5, rate=0.5, min_participants=3)
         with pytest.raises(ProtocolFailed, match="no round was held"):
             protocol.conditional_on(CheckedIn((), sent=0))
 
     def test_rounds_with_too_few_people_are_dropped_and_charged(self):
         """Of two rounds one is dropped, which could follow from what the first one told."""
-        protocol = CheckIn(KRR(categories=4, epsilon=30.0), n=4, rate=1.0, rounds=2, least=3)
+        protocol = CheckIn(
+            KRR(categories=4, epsilon=30.0), n=4, rate=1.0, rounds=2, min_participants=3
+        )
         seeds = Seeds(1)
         makers = make_actors(protocol, np.arange(4), seeds)
 
@@ -668,4 +670,4 @@ class TestCover:
 
 def test_lasts_until_the_last_round_is_over_for_good():
     protocol = CheckIn(RR(epsilon=1.0), n=3, rate=0.5, rounds=7)
-    assert protocol.duration(TIMING) == closes(6, TIMING) + TIMING.patience
+    assert protocol.duration(TIMING) == closes(6, TIMING) + TIMING.timeout

@@ -37,7 +37,7 @@ class TestCurator:
             for name, each in {
                 "counted": {},
                 "uncounted": {"dummies": False},
-                "enforced": {"least": 0.8},
+                "enforced": {"min_participants": 0.8},
             }.items()
         }
         assert "a run counts those who were" in said["counted"]
@@ -60,7 +60,7 @@ class TestCurator:
         assert "leaving a crowd of 800" in "; ".join(found.assumptions)
 
     def test_guarantee_counts_least_crowd_only(self):
-        assert check_in(least=800).guarantee().epsilon(DELTA) == check_in(
+        assert check_in(min_participants=800).guarantee().epsilon(DELTA) == check_in(
             n=800
         ).guarantee().epsilon(DELTA)
 
@@ -163,7 +163,8 @@ class TestRates:
     def test_missing_people_match_colluders_and_least_crowd(self):
         rates = (0.05,) * 500 + (0.1,) * 500
         full, fewer = (
-            CheckIn(GENERIC, n=1000, rates=rates, least=least).guarantee() for least in (0, 900)
+            CheckIn(GENERIC, n=1000, rates=rates, min_participants=least).guarantee()
+            for least in (0, 900)
         )
         assert full.epsilon(DELTA) < fewer.epsilon(DELTA)
         assert fewer.epsilon(DELTA) == full_of(rates, missing=100).epsilon(DELTA)

@@ -82,7 +82,7 @@ class TestHopPauses:
         seeds = Seeds(seed)
         makers = make_actors(protocol, np.arange(3), seeds)
         wrap = asleep({1: (0.1, 304.0)})
-        slow = Faults(delay=0.5, spread="constant")
+        slow = Faults(delay=0.5, delay_law="constant")
         outcome = play({each: wrap(each, make) for each, make in makers.items()}, seeds, slow)
         assert outcome.finished
         for person in (0, 2):

@@ -16,7 +16,6 @@ import pytest
 from incrowd.blocks import values_of
 from incrowd.graphs import complete, from_edges, random_regular
 from incrowd.live.curator import conclude
-from incrowd.live.party import pack_output
 from incrowd.protocols.network_shuffle import NetworkShuffle
 from incrowd.protocols.network_shuffle.roles.timetable import Clock
 from incrowd.protocols.network_shuffle.theorems.attendance import (
@@ -33,7 +32,14 @@ from incrowd.protocols.network_shuffle.theorems.attendance import (
 )
 from incrowd.protocols.run import make_actors, resolve_task
 from incrowd.protocols.runtime.actor import CURATOR, device
-from incrowd.protocols.runtime.context import ROUND_SECONDS, SETTLE, Connection, Connections, Timing
+from incrowd.protocols.runtime.context import (
+    GRACE_ROUNDS,
+    ROUND_SECONDS,
+    Connection,
+    Connections,
+    Timing,
+)
+from incrowd.protocols.runtime.outputs import pack_output
 from incrowd.randomizers import KRR, RR
 from incrowd.randomness import Seeds
 from incrowd.sim import play, run
@@ -72,7 +78,7 @@ class TestLateReturn:
         outcome = play(makers, seeds, outages=self.outages(4))
         collected = outcome.outputs[CURATOR]
         assert outcome.finished
-        assert outcome.outputs[device(1)].missed == tuple(range(1, 4 + SETTLE + 1))
+        assert outcome.outputs[device(1)].missed == tuple(range(1, 4 + GRACE_ROUNDS + 1))
         assert collected.silent.tolist() == [person == 1 for person in range(12)]
         assert 1 not in collected.holders
         assert 0 not in collected.pooled()
@@ -103,7 +109,7 @@ class TestCuratorRecord:
     N, ROUNDS, DELTA = 30, 4, 0.01
 
     def protocol(self, mode="all"):
-        return NetworkShuffle(RANDOMIZER, graph=tied(self.N), rounds=self.ROUNDS, mode=mode)
+        return NetworkShuffle(RANDOMIZER, graph=tied(self.N), rounds=self.ROUNDS, hand_in=mode)
 
     def stated(self, protocol, off, **changes):
         """The record and the promise of a run in which person 1 is off for some time."""
@@ -181,7 +187,7 @@ class TestCuratorRecord:
     @pytest.mark.parametrize("lost", [0, 1])
     def test_promise_when_a_device_is_connected_and_never_heard_of_is_doubtful(self, mode, lost):
         """Nobody missed a window, and still nobody knows what the device held."""
-        protocol = NetworkShuffle(RANDOMIZER, graph=complete(60), rounds=4, mode=mode)
+        protocol = NetworkShuffle(RANDOMIZER, graph=complete(60), rounds=4, hand_in=mode)
         found = protocol.simulate(np.zeros(60, int), seed=1).collected
         silent = np.arange(60) == 7
         table = np.full((Clock(4).windows, 60), ON, np.int8)
@@ -208,7 +214,7 @@ class TestAttendance:
         assert from_record([], 2).tolist() == [ON, ON]
 
     def test_connections_when_they_cover_a_part_leave_the_window_open(self):
-        clock = Clock(2, 10.0, settle=2)
+        clock = Clock(2, 10.0, grace_rounds=2)
         always = Connection(-math.inf, math.inf, math.inf)
         parts = [Connection(-5.0, 12.0, 12.0), Connection(31.0, 60.0, 60.0)]
         assert from_connections([always], clock, certain=True).tolist() == [ON] * 5
@@ -218,7 +224,7 @@ class TestAttendance:
         assert from_connections([], clock, certain=True).tolist() == [AWAY] * 5
 
     def test_connections_over_a_network_are_away_only_after_the_last_one(self):
-        clock = Clock(2, 10.0, settle=2)
+        clock = Clock(2, 10.0, grace_rounds=2)
         returned = [Connection(-5.0, 8.0, 12.0), Connection(31.0, 45.0, math.inf)]
         gone = [Connection(-5.0, 11.0, 22.0)]
         assert from_connections(returned, clock).tolist() == [EITHER] * 5
@@ -269,7 +275,7 @@ class TestAttendance:
         clock = Clock(1)
         for window in range(1, clock.windows):
             effects = actor.wake(clock.opens(window))
-        deadline = clock.hand_in + Timing().patience
+        deadline = clock.hand_in + Timing().timeout
         (first,) = [each for each in effects if getattr(each, "to", "") == CURATOR]
         (again,) = [each for each in actor.wake(deadline) if getattr(each, "to", "") == CURATOR]
         assert len(again.body) <= len(first.body)
@@ -326,7 +332,7 @@ class TestFallbacks:
 
     @pytest.mark.parametrize("mode", ["all", "single"])
     def test_promise_when_more_is_known_is_not_worse(self, mode):
-        protocol = self.protocol(mode=mode)
+        protocol = self.protocol(hand_in=mode)
         known = self.doubtful()
         found = []
         for code in (None, LEFT, UNKNOWN):

@@ -24,7 +24,7 @@ from incrowd.protocols.network_shuffle.theorems.walk import Walk
 from incrowd.protocols.run import guarantees, make_actors
 from incrowd.protocols.runtime import wire
 from incrowd.protocols.runtime.actor import CURATOR, SHUFFLER, Done, Message, Send, Wake, device
-from incrowd.protocols.runtime.context import SETTLE, Timing
+from incrowd.protocols.runtime.context import GRACE_ROUNDS, Timing
 from incrowd.protocols.runtime.cover import TICKS, CellFormat, phase
 from incrowd.randomizers import KRR, RR, Gaussian
 from incrowd.randomness import Seeds
@@ -54,7 +54,7 @@ def walked():
 
 def cells_of(drawn, person, settle):
     """Cells that one device sends in all, counted from its timetable."""
-    ticks = drawn.ticks(device(person), Timing(settle=settle))
+    ticks = drawn.ticks(device(person), Timing(grace_rounds=settle))
     return sum(sum(tick.cells.values()) for tick in ticks)
 
 
@@ -76,7 +76,9 @@ def test_sizes_equal_encoded_message_lengths(rounds, report):
     for reports in (1, 15, 16, 100):
         hop = network_messages.Hop(rounds - 1, id_, [payload] * reports)
         assert sizes.hop(reports) == len(wire.encode(hop))
-        handed = network_messages.HandIn(id_, list(range(rounds + SETTLE)), [payload] * reports)
+        handed = network_messages.HandIn(
+            id_, list(range(rounds + GRACE_ROUNDS)), [payload] * reports
+        )
         assert sizes.hand_in(reports) == len(wire.encode(handed))
 
 
@@ -156,7 +158,7 @@ def test_plan_refuses_reports_too_large_for_cells():
 
 def test_ticks_are_public_and_spread_over_round(walked):
     _, _, drawn = walked
-    timing = Timing(round_seconds=10.0, settle=2)
+    timing = Timing(round_seconds=10.0, grace_rounds=2)
     ticks = drawn.ticks(device(7), timing)
     near = {device(v) for v in range(60) if v != 7}
     assert len(ticks) == 8 + 2 + TICKS
@@ -172,12 +174,12 @@ def test_ticks_are_public_and_spread_over_round(walked):
     assert phases[0] >= 0.3
     assert phases[-1] <= 0.6
     assert np.diff(phases).max() < 0.001
-    with pytest.raises(InvalidParameter, match="settle"):
-        drawn.ticks(device(7), Timing(settle=0))
+    with pytest.raises(InvalidParameter, match="grace_rounds"):
+        drawn.ticks(device(7), Timing(grace_rounds=0))
 
 
 def test_paced_timing_repeats_nothing_before_hand_in(walked):
-    timing = Timing(round_seconds=5.0, settle=3)
+    timing = Timing(round_seconds=5.0, grace_rounds=3)
     paced = walked[2].paced(timing)
     assert paced.backoff.first > (8 + 3 + TICKS) * 5
     assert walked[2].paced(paced) == paced
@@ -239,7 +241,7 @@ def test_covered_guarantee_with_colluders_assumes_forwarding(walked):
 
 
 def test_cover_plans_open_rounds_before_cells():
-    plain = NetworkShuffle(RR(epsilon=1.0), graph=regular(200, 8), within=1.5)
+    plain = NetworkShuffle(RR(epsilon=1.0), graph=regular(200, 8), target_ratio=1.5)
     covered = plain.covered(DELTA, CELL)
     assert covered.cover.rounds == covered.rounds > 0
 
@@ -377,8 +379,8 @@ def covered_run(protocol, drawn, values, seed, timing):
 
 @pytest.mark.parametrize("mode", ["all", "single"])
 def test_hub_transcript_is_independent_of_data_and_walks(mode):
-    graph, timing = regular(20, 4), Timing(round_seconds=10.0, settle=2, patience=100.0)
-    protocol = NetworkShuffle(KRR(categories=3, epsilon=1.0), graph=graph, rounds=5, mode=mode)
+    graph, timing = regular(20, 4), Timing(round_seconds=10.0, grace_rounds=2, timeout=100.0)
+    protocol = NetworkShuffle(KRR(categories=3, epsilon=1.0), graph=graph, rounds=5, hand_in=mode)
     covered = protocol.covered(DELTA, CELL)
     drawn = covered.cover
     transcripts = set()
@@ -397,7 +399,7 @@ def test_hub_transcript_is_independent_of_data_and_walks(mode):
 @pytest.mark.parametrize(("settle", "harmless"), [(12, True), (1, False)])
 def test_transcript_with_too_few_cells_shows_nothing_but_delays(settle, harmless):
     """A cell for a third of a report: messages are cut and wait, which settling may make up for."""
-    graph, timing = regular(12, 4), Timing(round_seconds=10.0, settle=settle, patience=100.0)
+    graph, timing = regular(12, 4), Timing(round_seconds=10.0, grace_rounds=settle, timeout=100.0)
     protocol = NetworkShuffle(incrowd.OUE(categories=16_000, epsilon=1.0), graph=graph, rounds=3)
     covered = protocol.covered(0.5, CELL)
     drawn = covered.cover

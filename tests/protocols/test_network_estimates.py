@@ -17,7 +17,7 @@ NUMBERS = np.linspace(0, 1, 1500) ** 2
 
 def covered(mode, randomizer, values, truth, runs, rounds=40):
     """The share of intervals that cover the truth, and the mean error in standard errors."""
-    protocol = NetworkShuffle(randomizer, graph=GRAPH, rounds=rounds, mode=mode)
+    protocol = NetworkShuffle(randomizer, graph=GRAPH, rounds=rounds, hand_in=mode)
     hits, errors = [], []
     for seed in range(runs):
         result = _answer(protocol, values, seed)
@@ -81,7 +81,7 @@ def test_confidence_intervals_cover_truth(mode, randomizer, values):
 def test_single_mode_on_vectors_corrects_for_dummies():
     vectors = np.tile(np.eye(8)[0], (1500, 1))
     protocol = NetworkShuffle(
-        PrivUnit(epsilon=6.0, dimension=8), graph=GRAPH, rounds=40, mode="single"
+        PrivUnit(epsilon=6.0, dimension=8), graph=GRAPH, rounds=40, hand_in="single"
     )
     values = [_answer(protocol, vectors, seed).value for seed in range(20)]
     assert np.mean(values, axis=0)[0] == pytest.approx(1, abs=0.05)
@@ -89,7 +89,9 @@ def test_single_mode_on_vectors_corrects_for_dummies():
 
 
 def test_load_counts_reports_held_at_end():
-    protocol = NetworkShuffle(KRR(categories=3, epsilon=2.0), graph=GRAPH, rounds=30, mode="single")
+    protocol = NetworkShuffle(
+        KRR(categories=3, epsilon=2.0), graph=GRAPH, rounds=30, hand_in="single"
+    )
     run = protocol.simulate(CODES.astype(str), seed=3)
     details = values_of(protocol.run_diagnostics(run.collected, 1e-6))
     assert details["load"]["mean"] == 1

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from incrowd import graphs
-from incrowd.errors import BudgetInfeasible, GraphInvalid, InvalidParameter
+from incrowd.errors import BudgetInfeasible, InvalidGraph, InvalidParameter
 from incrowd.protocols.network_shuffle.theorems import routes
 from incrowd.protocols.network_shuffle.theorems.mixing import SLACKS, measure, measure_colluding
 from incrowd.protocols.network_shuffle.theorems.walk import Walk
@@ -185,9 +185,9 @@ def test_fewest_rounds_is_first_that_is_enough():
 
 
 def test_walk_rejects_mismatched_graphs_and_absences():
-    with pytest.raises(GraphInvalid, match="same people"):
+    with pytest.raises(InvalidGraph, match="same people"):
         Walk((graphs.ring(4), graphs.ring(5)))
-    with pytest.raises(GraphInvalid, match="at least one"):
+    with pytest.raises(InvalidGraph, match="at least one"):
         Walk(())
     with pytest.raises(InvalidParameter, match="away"):
         Walk((graphs.ring(4),), 0.0, np.zeros((3, 5), bool))

@@ -184,7 +184,7 @@ def test_guarantee_reports_smallest_component():
 @pytest.mark.parametrize(("within", "share"), [(1.05, 1.0), (1.05, 0.5), (1.5, 1.0)])
 def test_planned_auto_finds_fewest_rounds(within, share):
     graph = graphs.barabasi_albert(300, 3, np.random.default_rng(4))
-    protocol = NetworkShuffle(GENERIC, graph=graph, within=within, share=share)
+    protocol = NetworkShuffle(GENERIC, graph=graph, target_ratio=within, target_quantile=share)
     with pytest.raises(InvalidParameter, match="planned"):
         protocol.guarantee()
     planned = protocol.planned(DELTA)
@@ -204,7 +204,7 @@ def test_planned_auto_finds_fewest_rounds(within, share):
 def test_single_mode_is_never_worse_than_all():
     graph = graphs.barabasi_albert(300, 3, np.random.default_rng(5))
     for rounds in (5, 20, 60):
-        one = NetworkShuffle(GENERIC, graph=graph, rounds=rounds, mode="single").guarantee()
+        one = NetworkShuffle(GENERIC, graph=graph, rounds=rounds, hand_in="single").guarantee()
         all_ = NetworkShuffle(GENERIC, graph=graph, rounds=rounds).guarantee()
         assert (one.per_person(DELTA) <= all_.per_person(DELTA) * (1 + 1e-9)).all()
         assert one.epsilon(DELTA) <= all_.epsilon(DELTA) * (1 + 1e-9)
@@ -213,7 +213,9 @@ def test_single_mode_is_never_worse_than_all():
 
 def test_single_mode_once_mixed_is_sampled_shuffle():
     graph = regular(2000, 12)
-    one = NetworkShuffle(GENERIC, graph=graph, rounds=80, mode="single").guarantee().epsilon(DELTA)
+    one = (
+        NetworkShuffle(GENERIC, graph=graph, rounds=80, hand_in="single").guarantee().epsilon(DELTA)
+    )
     trusted = blanket_profile(GENERIC, 2000).epsilon(DELTA)
     kept = 2000 * (1 - math.exp(2000 * math.log1p(-1 / 2000)))
     assert one == pytest.approx(SampledProfile(GENERIC, 2000, kept, 0.0).epsilon(DELTA), rel=1e-3)
@@ -322,9 +324,9 @@ def test_guarantee_accounts_for_absences():
         ({"rounds": "many"}, "rounds"),
         ({"laziness": 1.0}, "laziness"),
         ({"laziness": -0.1}, "laziness"),
-        ({"mode": "some"}, "mode"),
-        ({"within": 1.0}, "within"),
-        ({"share": 0.0}, "share"),
+        ({"hand_in": "some"}, "hand_in"),
+        ({"target_ratio": 1.0}, "target_ratio"),
+        ({"target_quantile": 0.0}, "target_quantile"),
     ],
 )
 def test_network_shuffle_refuses_parameters(wrong, match):

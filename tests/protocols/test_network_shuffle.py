@@ -35,7 +35,7 @@ from incrowd.protocols.network_shuffle.theorems.walk import Walk
 from incrowd.protocols.run import make_actors
 from incrowd.protocols.runtime import wire
 from incrowd.protocols.runtime.actor import CURATOR, Actor, Done, Message, Wake, device
-from incrowd.protocols.runtime.context import ROUND_SECONDS, SETTLE, ActorContext, Timing
+from incrowd.protocols.runtime.context import GRACE_ROUNDS, ROUND_SECONDS, ActorContext, Timing
 from incrowd.randomizers import KRR, RR, Laplace
 from incrowd.randomness import Seeds
 from incrowd.sim import Faults, play, run
@@ -185,7 +185,7 @@ class TestNetworkShuffle(ProtocolContract):
         assert np.mean([each.bytes for each in sent]) <= 1.05 * cost.bytes_per_person
 
     def check_delivery(self, faults, seed, n=7, rounds=2, mode="all"):
-        protocol = own_buckets(near_ring(n), rounds=rounds, mode=mode)
+        protocol = own_buckets(near_ring(n), rounds=rounds, hand_in=mode)
         collected, outcome = played(protocol, seed, faults)
         assert outcome.finished
         assert collected.sent == n
@@ -303,7 +303,7 @@ class TestNetworkShuffle(ProtocolContract):
         assert realised.attendance.doubtful.tolist() == (np.arange(30) == 9).tolist()
 
     @pytest.mark.parametrize(
-        "wrong", [{"rounds": -1}, {"laziness": 1.0}, {"laziness": -0.1}, {"mode": "both"}]
+        "wrong", [{"rounds": -1}, {"laziness": 1.0}, {"laziness": -0.1}, {"hand_in": "both"}]
     )
     def test_protocol_refuses_invalid_parameters(self, wrong):
         with pytest.raises(InvalidParameter):
@@ -428,7 +428,7 @@ class TestLaw:
     def test_single_mode_hands_in_uniform_choice_or_dummy(self, faults):
         """Whose bucket each person hands in, against the exact law of independent walks."""
         graph, n = AWKWARD["hub"], 5
-        protocol = own_buckets(graph, rounds=2, mode="single")
+        protocol = own_buckets(graph, rounds=2, hand_in="single")
         counts = np.zeros((n, n), int)
         for seed in range(400):
             collected, _ = played(protocol, seed, faults)
@@ -443,7 +443,7 @@ class TestLaw:
     @pytest.mark.parametrize("mode", ["all", "single"])
     def test_simulation_follows_law_of_devices(self, mode):
         graph, n = AWKWARD["hub"], 5
-        protocol = own_buckets(graph, rounds=2, mode=mode)
+        protocol = own_buckets(graph, rounds=2, hand_in=mode)
         counts = np.zeros((n, n), int)
         for seed in range(250):
             collected = protocol.collect(np.arange(n), Seeds(seed))
@@ -471,7 +471,7 @@ class TestRuns:
     @pytest.mark.parametrize("mode", ["all", "single"])
     def test_run_guarantee_reflects_absences(self, mode):
         protocol = NetworkShuffle(
-            KRR(categories=3, epsilon=1.0), graph=complete(20), rounds=9, mode=mode
+            KRR(categories=3, epsilon=1.0), graph=complete(20), rounds=9, hand_in=mode
         )
         faults = Faults(outages=6.0, downtime=60.0)
         happened = run(protocol, np.arange(20) % 3, faults=faults, seed=1)
@@ -502,14 +502,14 @@ class TestRuns:
             assert one.epsilon(DELTA) == other.epsilon(DELTA)
 
     def test_single_mode_estimate_removes_dummies(self):
-        protocol = NetworkShuffle(RR(epsilon=3.0), graph=complete(60), rounds=4, mode="single")
+        protocol = NetworkShuffle(RR(epsilon=3.0), graph=complete(60), rounds=4, hand_in="single")
         values = (np.arange(60) < 45).astype(int)
         answers = [run(protocol, values, seed=seed).result.value[1] for seed in range(25)]
         assert np.mean(answers) == pytest.approx(0.75, abs=4 * np.std(answers) / 5)
         assert np.mean(answers) != pytest.approx(0.65, abs=0.03)
 
     def test_single_mode_refuses_estimate_before_mixing(self):
-        protocol = NetworkShuffle(RR(epsilon=3.0), graph=near_ring(60), rounds=6, mode="single")
+        protocol = NetworkShuffle(RR(epsilon=3.0), graph=near_ring(60), rounds=6, hand_in="single")
         values = (np.arange(60) < 45).astype(int)
         for execute in (protocol.simulate, lambda values, seed: run(protocol, values, seed=seed)):
             with pytest.raises(ProtocolFailed, match="no fair sample"):
@@ -678,11 +678,11 @@ class TestDevice:
             if getattr(effect, "to", "") == CURATOR
         ]
         said = msgspec.msgpack.decode(hand_in.body, type=network_messages.Withheld)
-        assert said.missed == list(range(1, 3 + SETTLE))
+        assert said.missed == list(range(1, 3 + GRACE_ROUNDS))
         assert actor.receive(Message(device(1), self.hop(2)), Clock(3).hand_in + 1) == []
         body = wire.encode(wire.Accepted(0, said.id))
         (done,) = actor.receive(Message(CURATOR, body), Clock(3).hand_in + 2)
-        missed = tuple(range(1, 3 + SETTLE))
+        missed = tuple(range(1, 3 + GRACE_ROUNDS))
         assert done == Done(HandedIn(accepted=True, missed=missed, unanswered=1))
         assert actor.wake(1e6) == []
         assert actor.receive(Message(device(1), self.hop(2)), 1e6) == []
@@ -721,14 +721,14 @@ class TestClock:
             assert clock.current(np.nextafter(clock.opens(number), -1)) == number - 1
 
     def test_clock_current_before_first_and_after_last_window(self):
-        clock = Clock(3, 10.0, settle=2)
+        clock = Clock(3, 10.0, grace_rounds=2)
         assert (clock.current(-1.0), clock.current(29.9), clock.current(30.0)) == (-1, 2, 3)
         assert (clock.current(49.9), clock.current(50.0), clock.current(59.9)) == (4, 5, 5)
         assert clock.current(1e9) == clock.windows == 6
         assert clock.hand_in == 50.0
-        assert Clock(3).hand_in == (3 + SETTLE) * ROUND_SECONDS
+        assert Clock(3).hand_in == (3 + GRACE_ROUNDS) * ROUND_SECONDS
 
-    @pytest.mark.parametrize("wrong", [{"seconds": 0.0}, {"seconds": np.inf}, {"settle": -1}])
+    @pytest.mark.parametrize("wrong", [{"seconds": 0.0}, {"seconds": np.inf}, {"grace_rounds": -1}])
     def test_clock_rejects_invalid_durations(self, wrong):
         with pytest.raises(InvalidParameter):
             Clock(3, **wrong)
@@ -738,7 +738,7 @@ class TestCurator:
     def curator(self, mode="all", n=3, **timing):
         context = ActorContext(generator=Seeds(1).generator, timing=Timing(**timing))
         reports = wire.ReportFormat.of(KRR(categories=4, epsilon=1.0))
-        return Curator(context, n, reports, rounds=5, mode=mode)
+        return Curator(context, n, reports, rounds=5, hand_in=mode)
 
     @staticmethod
     def hand_in(person, payloads, missed=(), id_=None):
@@ -772,7 +772,7 @@ class TestCurator:
         assert isinstance(self.answer(curator.receive(first, 1e9)), wire.Accepted)
 
     def test_curator_closes_at_deadline(self):
-        curator = self.curator(patience=60.0)
+        curator = self.curator(timeout=60.0)
         (wake,) = curator.start(0.0)
         assert wake.at == Clock(5).hand_in + 60
         curator.receive(self.hand_in(1, [self.payload(1, 2)]), 1.0)
@@ -813,7 +813,7 @@ class TestCurator:
         assert restored.receive(absent, 3.0) == []
 
     def test_attendance_of_silent_device_is_unknown(self):
-        curator = self.curator(patience=60.0)
+        curator = self.curator(timeout=60.0)
         curator.start(0.0)
         curator.receive(Message(device(2), wire.encode(network_messages.Absent())), 1.0)
         curator.receive(self.hand_in(0, [self.payload(1, 2)]), 2.0)

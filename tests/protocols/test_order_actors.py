@@ -109,7 +109,7 @@ def bench(kind: str = "people", n: int = 3, seed: int = 0, **settings: Any) -> t
     protocol, values = placed(kind, n, **{"alpha": 1.0} | settings)
     context = ActorContext(
         generator=lambda *number: Seeds(seed).generator("shuffler", *number),
-        timing=Timing(patience=60.0),
+        timing=Timing(timeout=60.0),
     )
     shuffler = protocol.actor(SHUFFLER, context)
     shuffler.start(0.0)
@@ -279,7 +279,7 @@ def test_restarted_shuffler_repeats_batch_without_new_draw():
     def never(*numbers: int) -> Any:
         raise AssertionError("a shuffle is drawn twice")
 
-    copy = protocol.actor(SHUFFLER, ActorContext(generator=never, timing=Timing(patience=60.0)))
+    copy = protocol.actor(SHUFFLER, ActorContext(generator=never, timing=Timing(timeout=60.0)))
     copy.resume(shuffler.state())
     for now in (10.0, 61.0, 100.0):
         assert batches(copy.wake(now)) == [batch]

@@ -53,17 +53,17 @@ PAIRS = groupings.from_labels([[f"pair {person // 2}"] for person in range(N)])
 
 BUILT: dict[str, Protocol] = {
     "local": Local(COIN, n=N, rounds=2),
-    "shuffle": TrustedShuffle(COIN, n=N, rounds=2),
+    "trusted-shuffle": TrustedShuffle(COIN, n=N, rounds=2),
     "check-in": CheckIn(COIN, n=N, rate=0.5, rounds=3),
     "network-shuffle": NetworkShuffle(COIN, graph=complete(N), rounds=3),
     "order-shuffle": OrderShuffle(COIN, groups=PAIRS, alpha=1.0),
     "token-walk": TokenWalk(COIN, n=N, steps=30),
-    "scrambler": own_query(N),
+    "scrambled-query": own_query(N),
 }
 
 
 def raw_of(protocol):
-    if protocol.kind == "scrambler":
+    if protocol.kind == "scrambled-query":
         return protocol.asked.rows([(str(each),) for each in range(N)])
     return np.arange(N) % 3
 
@@ -107,7 +107,7 @@ def test_protocol_fields_are_assigned_in_one_place():
     assert inspect.getsource(Protocol).count("__setattr__") == 1
 
 
-@pytest.mark.parametrize("kind", ["local", "shuffle", "check-in", "token-walk"])
+@pytest.mark.parametrize("kind", ["local", "trusted-shuffle", "check-in", "token-walk"])
 def test_settings_and_randomizer_make_the_same_protocol_again(kind):
     protocol = BUILT[kind]
     again = build(kind, settings_of(protocol), protocol.randomizer)

@@ -70,7 +70,7 @@ def report(protocol, person, target=0, size=None):
 
 
 def test_topology_addresses_every_party_once():
-    protocol = ScrambledQuery(n=20, targets=3, sources=7, spares=2, query=SETS)
+    protocol = ScrambledQuery(n=20, targets=3, sources=7, standby_scramblers=2, query=SETS)
     everyone = Places.of(protocol)
     assert everyone.targets == (3, 3, 1)
     assert (everyone.groups, everyone.clusters, everyone.first) == (3, 9, (0, 3, 6, 7))
@@ -96,7 +96,7 @@ def test_topology_addresses_every_party_once():
 
 def test_topology_with_one_set_each_assigns_one_scrambler():
     for n in (5, 20, 41):
-        protocol = ScrambledQuery(n=n, targets=3, sources=4, answers="one", query=SETS)
+        protocol = ScrambledQuery(n=n, targets=3, sources=4, sets_per_person="one", query=SETS)
         everyone = Places.of(protocol)
         found = Counter(
             person for cluster in range(everyone.clusters) for person in everyone.members(cluster)
@@ -111,7 +111,7 @@ def test_topology_with_one_set_each_assigns_one_scrambler():
 
 
 def test_topology_in_local_mode_contacts_compute_nodes():
-    protocol = ScrambledQuery(n=20, targets=3, mode="local", dummies=1, query=SETS)
+    protocol = ScrambledQuery(n=20, targets=3, hiding="local", dummies=1, query=SETS)
     assert protocol.helpers == (*(f"compute/{each}" for each in range(7)), CURATOR)
     assert protocol.contacts(5) == protocol.helpers[:-1]
 
@@ -142,7 +142,7 @@ def test_deadlines_are_increasing():
 
 
 def test_source_messages_have_equal_size_and_show_only_target():
-    protocol = ScrambledQuery(n=20, targets=4, sampling=0.5, sources=20, query=SETS)
+    protocol = ScrambledQuery(n=20, targets=4, redirect_probability=0.5, sources=20, query=SETS)
     values = patients(20)
     found = sealers(protocol)
     sizes, real = set(), Counter()
@@ -168,7 +168,7 @@ def test_source_messages_have_equal_size_and_show_only_target():
 
 def test_source_sends_tuple_to_true_target_or_dummy():
     """Real if and only if the drawn target is its own; what fails WHERE is a dummy anywhere."""
-    protocol = ScrambledQuery(n=60, targets=4, sampling=0.6, sources=60, query=SETS)
+    protocol = ScrambledQuery(n=60, targets=4, redirect_probability=0.6, sources=60, query=SETS)
     values = patients(60)
     matches = SETS.matches(values)
     assert 5 < (~matches).sum() < 50
@@ -210,7 +210,7 @@ def test_source_repeats_same_bytes_until_answered():
 
 
 def test_source_diverts_to_one_spare_only():
-    actor = made(own(spares=2), device(3))
+    actor = made(own(standby_scramblers=2), device(3))
     (first,) = sends(actor.start(0.0))
     tell(actor, first.to, wire.Refused(0, REPORT.decode(first.body).id))
     state = actor.state()
@@ -229,7 +229,9 @@ def test_source_diverts_to_one_spare_only():
 
 
 def test_source_in_local_mode_sends_to_distinct_nodes_in_random_order():
-    protocol = own(N, mode="local", sources=0, spares=0, dummies=1, sampling=0.3)
+    protocol = own(
+        N, hiding="local", sources=0, standby_scramblers=0, dummies=1, redirect_probability=0.3
+    )
     first, real = Counter(), Counter()
     rng = np.random.default_rng(1)
     context = ActorContext(generator=lambda *_: rng, value=tuples(protocol)[:1], timing=TIMING)
@@ -245,7 +247,7 @@ def test_source_in_local_mode_sends_to_distinct_nodes_in_random_order():
     assert stats.binomtest(real[0], real.total(), 0.5).pvalue > 1e-4
     assert stats.binomtest(real.total(), 1200, protocol.redirect(0).kept).pvalue > 1e-4
     # Its own target is among the two unless both the drawn one and the other are not.
-    own_first = (protocol.redirect(0).kept + protocol.redirect(0).redirect_probability / 3) / 2
+    own_first = (protocol.redirect(0).kept + protocol.redirect(0).drawn_probability / 3) / 2
     due = 1200 * np.array([own_first, (1 - own_first) / 2, (1 - own_first) / 2])
     assert stats.chisquare([first[f"compute/{each}"] for each in range(3)], due).pvalue > 1e-4
 
@@ -306,11 +308,11 @@ def test_scrambler_refuses_late_message_and_replaces_sender():
     protocol = own()
     actor, effects = _collected(protocol, people=range(0, 8, 2))
     assert sends(effects, CURATOR) == []
-    (ask,) = sends(actor.wake(TIMING.patience))
+    (ask,) = sends(actor.wake(TIMING.timeout))
     assert ask.body == wire.encode(messages.Ask(0, 4))
-    (answer,) = sends(tell(actor, device(8), report(protocol, 8), TIMING.patience + 1))
+    (answer,) = sends(tell(actor, device(8), report(protocol, 8), TIMING.timeout + 1))
     assert answer.body == wire.encode(wire.Refused(0, bytes([8]) * 16))
-    parcels = sends(tell(actor, CURATOR, messages.Granted(0), TIMING.patience + 2))
+    parcels = sends(tell(actor, CURATOR, messages.Granted(0), TIMING.timeout + 2))
     assert sum(len(PARCEL.decode(each.body).records) for each in parcels) == 10
 
 
@@ -367,7 +369,7 @@ def test_scrambler_cannot_read_sealed_records():
 
 def test_parcels_are_in_random_order():
     """Where somebody's record stands says nothing about who they are."""
-    protocol = own(n=6, targets=1, sources=6, dummies=0, spares=0)
+    protocol = own(n=6, targets=1, sources=6, dummies=0, standby_scramblers=0)
     places_ = np.zeros((6, 6))
     for seed in range(300):
         actor = made(protocol, "scrambler/0", seed=seed)
@@ -563,8 +565,8 @@ def test_part_with_noise_hides_traffic_from_curator():
     rng = np.random.default_rng(1)
     rows = [(str(rng.choice(["f", "m"])), str(rng.integers(101))) for _ in range(20)]
     values = query.encode(query.rows(rows))
-    for mode in ({"sources": 10}, {"mode": "local"}):
-        protocol = ScrambledQuery(n=20, targets=2, release=50.0, query=query, **mode)
+    for mode in ({"sources": 10}, {"hiding": "local"}):
+        protocol = ScrambledQuery(n=20, targets=2, release_epsilon=50.0, query=query, **mode)
         queried = Queried(protocol, 1, values=values)
         found = queried.found
         assert found.traffic == ()
@@ -642,7 +644,7 @@ def test_curator_ignores_impossible_part():
 
 def test_actors_ignore_arbitrary_bytes():
     mixing = own()
-    alone = own(mode="local", sources=0, spares=0, dummies=1)
+    alone = own(hiding="local", sources=0, standby_scramblers=0, dummies=1)
     for protocol in (mixing, alone):
         senders = [*protocol.helpers, device(0), device(1), device(99), "nobody", "scrambler/77"]
         for address in (device(0), *protocol.helpers):
@@ -679,8 +681,8 @@ PLAYS = 600
     "options",
     [
         {"sources": 4, "dummies": 2},
-        {"sources": 4, "dummies": 2, "mode": "capped"},
-        {"sources": 0, "dummies": 1, "mode": "local"},
+        {"sources": 4, "dummies": 2, "hiding": "capped"},
+        {"sources": 0, "dummies": 1, "hiding": "local"},
         {"sources": 3, "dummies": 1},
     ],
     ids=["scrambler", "capped", "local", "filled"],
@@ -688,7 +690,7 @@ PLAYS = 600
 def test_played_query_has_law_of_simulated_query(options):
     """How many messages go where, together with how many tuples arrive: a two-sample χ²."""
     n = 4
-    protocol = own(n, targets=2, sampling=0.4, spares=0, **options)
+    protocol = own(n, targets=2, redirect_probability=0.4, standby_scramblers=0, **options)
     values = tuples(protocol)
     samples = []
     for play in (True, False):

@@ -35,7 +35,13 @@ LEVEL = 1e-6
 
 def protocol(sampling: float, dummies: int, mode: str = "scrambler") -> ScrambledQuery:
     return ScrambledQuery(
-        targets=TARGETS, sampling=sampling, sources=N, dummies=dummies, n=N, mode=mode, query=QUERY
+        targets=TARGETS,
+        redirect_probability=sampling,
+        sources=N,
+        dummies=dummies,
+        n=N,
+        hiding=mode,
+        query=QUERY,
     )
 
 
@@ -63,8 +69,8 @@ def observed(
             assert isinstance(sent, Send)
             scrambler.receive(Message(device(person), sent.body), 0.0)
         if absent:
-            scrambler.wake(TIMING.patience)
-        for effect in scrambler.receive(granted, TIMING.patience):
+            scrambler.wake(TIMING.timeout)
+        for effect in scrambler.receive(granted, TIMING.timeout):
             if isinstance(effect, Send):
                 target = int(effect.to.rpartition("/")[2])
                 found[play, target] = len(PARCEL.decode(effect.body).records)

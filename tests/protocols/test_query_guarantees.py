@@ -40,10 +40,12 @@ def test_scrambler_of_generic_randomizer_with_dummies_is_not_proven():
 
 
 def test_curator_view_in_local_mode_equals_observer_view():
-    local = asking(mode="local", sources=0, dummies=1, sampling=0.5, release=0.5)
+    local = asking(
+        hiding="local", sources=0, dummies=1, redirect_probability=0.5, release_epsilon=0.5
+    )
     both = local.guarantee("curator+network").epsilon(DELTA)
     assert local.guarantee("curator").epsilon(DELTA) == both > 0.5
-    mixed = asking(sampling=0.5, release=0.5)
+    mixed = asking(redirect_probability=0.5, release_epsilon=0.5)
     assert mixed.guarantee("curator").epsilon(DELTA) == 0.5
 
 
@@ -57,15 +59,15 @@ def test_guarantee_rejects_unprotected_views():
 
 
 def test_guarantee_against_scramblers_rests_on_sampling():
-    lying = asking(sampling=0.5)
-    alone = Redirect(targets=3, sampling=0.5).epsilon
+    lying = asking(redirect_probability=0.5)
+    alone = Redirect(targets=3, redirect_probability=0.5).epsilon
     assert lying.guarantee("network+scrambler").epsilon(DELTA) == alone
     assert lying.guarantee("network").epsilon(DELTA) < alone
 
 
 def test_groups_below_capacity_hold_more_dummies():
     """601 people behind scramblers of 600 are 301 and 300, and dummies."""
-    found = ScrambledQuery(targets=20, sampling=0.1, sources=600, dummies=0, n=601)
+    found = ScrambledQuery(targets=20, redirect_probability=0.1, sources=600, dummies=0, n=601)
     same = ScramblerProfile(20, 0.1, 301, 299)
     promise = found.guarantee("network")
     assert promise.epsilon(DELTA) == same.epsilon(DELTA) < 1.2
@@ -73,7 +75,7 @@ def test_groups_below_capacity_hold_more_dummies():
 
 
 def test_guarantee_assumes_colluders_up_to_group_size():
-    crowd = ScrambledQuery(targets=20, sampling=0.1, sources=600, dummies=300, n=6000)
+    crowd = ScrambledQuery(targets=20, redirect_probability=0.1, sources=600, dummies=300, n=6000)
     alone = ScramblerProfile(20, 0.1, 1, 300).epsilon(DELTA)
     for colluders in (599, 700, 5999):
         assert crowd.guarantee("network", colluders).epsilon(DELTA) == alone

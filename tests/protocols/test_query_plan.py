@@ -6,6 +6,7 @@ from xml.etree import ElementTree
 import pytest
 
 from incrowd.errors import InvalidParameter, NotProven
+from incrowd.privacy.greatest import GreatestProfile
 from incrowd.privacy.least import LeastProfile
 from incrowd.privacy.pure import PureProfile
 from incrowd.protocols.scrambled_query.plan.dependency import charges
@@ -20,7 +21,6 @@ from incrowd.protocols.scrambled_query.plan.model import (
 from incrowd.protocols.scrambled_query.theorems.group_privacy import (
     GroupProfile,
     TogetherProfile,
-    WorstProfile,
 )
 from incrowd.protocols.scrambled_query.theorems.mechanisms import (
     Flooding,
@@ -75,19 +75,19 @@ def test_cluster_with_one_target_costs_nothing():
 
 
 def test_cluster_with_one_target_costs_release_alone():
-    plan = aggregate([Scrambler(1, 0.5, 50, 0)], 100, release=0.4)
+    plan = aggregate([Scrambler(1, 0.5, 50, 0)], 100, release_epsilon=0.4)
     assert charged(plan, released=True) == [("compute 1", "noise", 1)]
     assert plan.profile(released=True).greatest_loss == 0.4
 
 
 def test_release_costs_nothing_while_unseen():
-    plan = aggregate([MIX] * 2, 100, release=1.0)
+    plan = aggregate([MIX] * 2, 100, release_epsilon=1.0)
     assert charged(plan) == [("set 1", "mixing", 1), ("set 2", "mixing", 1)]
     assert plan.profile() == aggregate([MIX] * 2, 100).profile()
 
 
 def test_release_when_seen_charges_two_records_or_local_epsilon():
-    plan = aggregate([MIX] * 2, 100, release=1.0)
+    plan = aggregate([MIX] * 2, 100, release_epsilon=1.0)
     assert charged(plan, released=True) == [
         ("set 1", "mixing", 1),
         ("set 2", "mixing", 1),
@@ -110,24 +110,26 @@ def test_release_when_seen_charges_two_records_or_local_epsilon():
 
 def test_release_without_sampling_adds_up():
     still = Scrambler(4, 0.0, 50, 200)
-    plan = aggregate([still], 100, release=0.5)
+    plan = aggregate([still], 100, release_epsilon=0.5)
     assert charged(plan, released=True) == [("set 1", "mixing", 1), ("compute 1", "noise", 1)]
     both = plan.profile(released=True).epsilon(1e-6)
     assert both <= still.profile().epsilon(1e-6) + 0.5
 
 
 def test_flooding_pays_for_release_once():
-    plan = aggregate([Flooding(4, 0.5, 1)], 100, release=0.5)
+    plan = aggregate([Flooding(4, 0.5, 1)], 100, release_epsilon=0.5)
     assert charged(plan, released=True) == [("set 1", "mixing", 1), ("compute 1", "noise", 1)]
     assert not [each for each in plan.stages if each.kind == "scrambler"]
 
 
 def test_grouping_sets_of_different_people_do_not_add_up():
-    plan = aggregate([MIX, Scrambler(8, 0.3, 50, 20)], 101, release=1.0, answers="one")
+    plan = aggregate(
+        [MIX, Scrambler(8, 0.3, 50, 20)], 101, release_epsilon=1.0, sets_per_person="one"
+    )
     assert [each.nodes for each in plan.stages if each.kind == "source"] == [51, 50]
     assert [each.release for each in plan.stages if each.kind == "compute"] == [1.0, 1.0]
-    assert isinstance(plan.profile(), WorstProfile)
-    assert isinstance(aggregate([MIX, MIX], 100, answers="one").profile(), TogetherProfile)
+    assert isinstance(plan.profile(), GreatestProfile)
+    assert isinstance(aggregate([MIX, MIX], 100, sets_per_person="one").profile(), TogetherProfile)
 
 
 def test_result_without_noise_is_not_proven():
@@ -245,7 +247,7 @@ def test_group_privacy_of_thousand_people_is_fast():
 
 def test_plan_accepts_scrambler_of_any_randomizer():
     some = SomeScrambler(KRR(categories=4, epsilon=2.0), 200, 0)
-    plan = aggregate([some] * 2, 400, release=0.5)
+    plan = aggregate([some] * 2, 400, release_epsilon=0.5)
     assert charged(plan, released=True)[-1] == ("compute 2", "noise", 2)
     assert plan.profile().epsilon(1e-4) < 2 * some.profile().epsilon(5e-5)
 
@@ -341,7 +343,7 @@ def test_plan_rejects_invalid_parts_in_one_line(stages, clusters, words):
         (lambda: Stage("a", "source", release=1.0), "only compute nodes release"),
         (lambda: Stage("a", "compute", release=-1.0), "must not be negative"),
         (lambda: aggregate([], 10), "at least one grouping set"),
-        (lambda: aggregate([MIX], 10, answers="some"), "answers must be one of"),
+        (lambda: aggregate([MIX], 10, sets_per_person="some"), "sets_per_person must be one of"),
         (lambda: kmeans(MIX, 10, iterations=0), "iterations must be"),
         (
             lambda: kmeans(SomeScrambler(KRR(categories=3, epsilon=1.0), 5, 0), 10, iterations=1),
@@ -358,8 +360,8 @@ def test_stage_rejects_invalid_settings(make, words):
 
 SHOWN = [
     SIMPLE,
-    aggregate([MIX, Scrambler(1, 0.0, 50, 0), Flooding(6, 0.3, 2)], 12_345, release=0.3),
-    aggregate([MIX] * 3, 300, answers="one"),
+    aggregate([MIX, Scrambler(1, 0.0, 50, 0), Flooding(6, 0.3, 2)], 12_345, release_epsilon=0.3),
+    aggregate([MIX] * 3, 300, sets_per_person="one"),
     kmeans(MIX, 60_000, iterations=10, release=0.1),
     kmeans(MIX, 60_000, iterations=2),
 ]
@@ -403,7 +405,7 @@ def test_explanation_gives_reasons_for_charges():
     told = " ".join(kmeans(MIX, 500, iterations=2).explain())
     assert "only lies protect it, as who lied shows in what comes later" in told
     assert "up to 500 messages" in told
-    told = " ".join(aggregate([MIX], 500, release=1.0).explain())
+    told = " ".join(aggregate([MIX], 500, release_epsilon=1.0).explain())
     assert "2 records may change" in told
-    told = " ".join(aggregate([MIX] * 2, 500, answers="one").explain())
+    told = " ".join(aggregate([MIX] * 2, 500, sets_per_person="one").explain())
     assert "without a look at the data" in told

@@ -308,6 +308,6 @@ def test_confidence_interval_of_average_far_from_zero_covers():
         rounds=(), sent=cells * each, folded=(noisy,), present=(cells * each,), kept=(1.0,),
         noise=(variances,), traffic=(),
     )  # fmt: skip
-    found = query.estimate(collected, Redirect(targets=2, sampling=0.0))
+    found = query.estimate(collected, Redirect(targets=2, redirect_probability=0.0))
     error = found.value - (1e6 + 0.25)
     assert np.std(error) == pytest.approx(float(np.median(found.standard_error)), rel=0.15)

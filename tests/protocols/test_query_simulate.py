@@ -108,8 +108,8 @@ def crowd(codes, groups):
 def test_scrambler_traffic_has_enumerated_law(mode, codes, sampling, dummies):
     groups, sources = 20_000, len(codes)
     query, protocol = asking(
-        SQL, targets=3, sampling=sampling, sources=sources, dummies=dummies, mode=mode,
-        n=groups * sources,
+        SQL, targets=3, redirect_probability=sampling, sources=sources, dummies=dummies,
+        hiding=mode, n=groups * sources,
     )  # fmt: skip
     collected = collect(protocol, query.encode(crowd(codes, groups)), Seeds(11))
     (traffic,) = collected.traffic
@@ -131,7 +131,7 @@ def test_tuples_outside_where_go_to_uniform_target():
     groups = 20_000
     query, protocol = asking(
         "SELECT g, COUNT(*) FROM t WHERE g <> 'b' GROUP BY g",
-        targets=3, sampling=0.3, sources=2, dummies=1, n=2 * groups,
+        targets=3, redirect_probability=0.3, sources=2, dummies=1, n=2 * groups,
     )  # fmt: skip
     collected = collect(protocol, query.encode(crowd([0, 1], groups)), Seeds(2))
     assert doubt(collected.traffic[0], histogram_law([0, None], 3, 0.3, 2, 1)) > 1e-3
@@ -144,7 +144,7 @@ def test_missing_people_are_replaced_by_dummies(mode):
     """Four people in groups of at most three: each scrambler has two, and replaces one."""
     query, protocol = asking(
         "SELECT g, h, COUNT(*) FROM t GROUP BY GROUPING SETS ((g), (h), ())",
-        targets=3, sampling=0.4, sources=3, dummies=2, n=4, mode=mode,
+        targets=3, redirect_probability=0.4, sources=3, dummies=2, n=4, hiding=mode,
     )  # fmt: skip
     # Persons 0 and 2 are in one group, 1 and 3 in the other: both groups have codes 0 and 1.
     values = query.encode(crowd([0, 0, 1, 1], 1))
@@ -164,7 +164,8 @@ def test_people_with_one_set_each_send_one_message():
     groups = 4_000
     query, protocol = asking(
         "SELECT g, h, COUNT(*) FROM t GROUP BY GROUPING SETS ((g), (h))",
-        targets=3, sampling=0.4, sources=3, dummies=2, n=6 * groups, answers="one",
+        targets=3, redirect_probability=0.4, sources=3, dummies=2, n=6 * groups,
+        sets_per_person="one",
     )  # fmt: skip
     collected = collect(protocol, query.encode(crowd([1], 6 * groups)), Seeds(3))
     for traffic, targets, code in zip(collected.traffic, (3, 2), (1, 0), strict=True):
@@ -185,7 +186,9 @@ def flood_law(target, targets, sampling, dummies):
 
 @pytest.mark.parametrize("dummies", [0, 1, 2])
 def test_flooding_traffic_has_enumerated_law(dummies):
-    query, protocol = asking(SQL, targets=3, sampling=0.4, dummies=dummies, mode="local", n=30_000)
+    query, protocol = asking(
+        SQL, targets=3, redirect_probability=0.4, dummies=dummies, hiding="local", n=30_000
+    )
     values = query.encode(crowd([1], 30_000))
     (traffic,) = collect(protocol, values, Seeds(4)).traffic
     assert doubt(traffic, flood_law(1, 3, 0.4, dummies)) > 1e-3
@@ -197,7 +200,7 @@ def test_flooding_traffic_has_enumerated_law(dummies):
 
 def test_folded_tuples_never_exceed_traffic():
     rng = np.random.default_rng(8)
-    query, protocol = asking(SQL, targets=3, sampling=0.5, sources=10, dummies=4, n=999)
+    query, protocol = asking(SQL, targets=3, redirect_probability=0.5, sources=10, dummies=4, n=999)
     rows = {"g": np.array(GROUP.values)[rng.integers(3, size=999)]}
     collected = collect(protocol, query.encode(rows), Seeds(1))
     (folded,), (traffic,) = collected.folded, collected.traffic
@@ -208,7 +211,9 @@ def test_folded_tuples_never_exceed_traffic():
 
 
 def test_dummies_above_cap_are_rejected():
-    query, protocol = asking(SQL, targets=3, sampling=0.5, sources=2, dummies=5, mode="capped", n=4)
+    query, protocol = asking(
+        SQL, targets=3, redirect_probability=0.5, sources=2, dummies=5, hiding="capped", n=4
+    )
     with pytest.raises(InvalidParameter, match="5 dummies do not fit under the cap of 2"):
         collect(protocol, query.encode(crowd([0, 1], 2)), Seeds(1))
 
@@ -218,7 +223,7 @@ def test_result_depends_on_seed_alone():
     rows = people(500, rng)
     both = "SELECT g, h, AVG(x) FROM t GROUP BY GROUPING SETS ((g), (h))"
     one = "SELECT g, AVG(x) FROM t GROUP BY g"
-    settings = {"targets": 3, "sampling": 0.5, "sources": 20, "dummies": 4, "n": 500}
+    settings = {"targets": 3, "redirect_probability": 0.5, "sources": 20, "dummies": 4, "n": 500}
     found = []
     for sql, seed in ((both, 5), (both, 5), (one, 5), (both, 6)):
         query, protocol = asking(sql, **settings)
@@ -256,7 +261,7 @@ def test_estimates_are_unbiased_and_intervals_cover(mode):
     rows = people(400, rng)
     sources = {"sources": 40} if mode == "scrambler" else {}
     query, protocol = asking(
-        EVERYTHING, targets=3, sampling=0.6, dummies=2, mode=mode, n=400, **sources
+        EVERYTHING, targets=3, redirect_probability=0.6, dummies=2, hiding=mode, n=400, **sources
     )
     values, truth = query.encode(rows), query.truth(rows)
     runs = 800
@@ -291,7 +296,7 @@ def test_estimates_are_unbiased_and_intervals_cover(mode):
 
 def test_unbiasedness_check_detects_two_percent_error():
     """The z-test above sees a factor that is two per cent off."""
-    query, protocol = asking(SQL, targets=3, sampling=0.6, sources=40, dummies=2, n=400)
+    query, protocol = asking(SQL, targets=3, redirect_probability=0.6, sources=40, dummies=2, n=400)
     values = query.encode(people(400, np.random.default_rng(7)))
     truth = query.truth(people(400, np.random.default_rng(7)))
     runs = [
@@ -307,8 +312,8 @@ def test_estimates_from_one_set_each_are_about_everybody():
     rng = np.random.default_rng(9)
     rows = people(600, rng)
     sql = "SELECT g, h, COUNT(*), AVG(x) FROM t GROUP BY GROUPING SETS ((g), (h))"
-    settings = {"targets": 3, "sampling": 0.4, "sources": 30, "dummies": 2, "n": 600}
-    query, protocol = asking(sql, answers="one", **settings)
+    settings = {"targets": 3, "redirect_probability": 0.4, "sources": 30, "dummies": 2, "n": 600}
+    query, protocol = asking(sql, sets_per_person="one", **settings)
     truth, found = query.truth(rows), []
     for seed in range(600):
         order = rng.permutation(600)
@@ -335,7 +340,13 @@ def test_released_answers_have_stated_noise(sampling):
         " GROUP BY GROUPING SETS ((g), (h))"
     )
     query, protocol = asking(
-        sql, targets=3, sampling=sampling, sources=100, dummies=2, n=3000, release=2.0
+        sql,
+        targets=3,
+        redirect_probability=sampling,
+        sources=100,
+        dummies=2,
+        n=3000,
+        release_epsilon=2.0,
     )
     values, truth = query.encode(rows), query.truth(rows)
     found, errors = [], []
@@ -356,7 +367,7 @@ def test_released_answers_have_stated_noise(sampling):
 
 
 def test_release_shows_all_cells():
-    query, protocol = asking(SQL, targets=3, sources=3, dummies=1, n=3, release=5.0)
+    query, protocol = asking(SQL, targets=3, sources=3, dummies=1, n=3, release_epsilon=5.0)
     rows = {"g": ["a", "a", "a"]}
     answer = query.estimate(collect(protocol, query.encode(rows), Seeds(1)), protocol.randomizer)
     assert [row.values[0] for row in answer.rows] == ["a", "b", "c"]
@@ -387,4 +398,4 @@ def test_answer_prints_as_table():
     assert answer.labels[:2] == ("g=a, h=2: n", "g=a, h=2: AVG(k)")
     assert answer.value[:4].tolist() == [1, 100, 11, pytest.approx(np.nan, nan_ok=True)]
     assert answer.lost == (0, 0)
-    assert "g=a, h=2: n = 1 in [1, 1]" in repr(answer)
+    assert "g=a, h=2: n = 1 ± 0" in repr(answer)

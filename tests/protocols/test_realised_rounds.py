@@ -65,7 +65,7 @@ def test_local_gaussian_when_stopped_by_the_loss_states_enough():
         Local(RR(epsilon=0.5), n=1, rounds=ROUNDS),
         TrustedShuffle(RR(epsilon=0.5), n=1, rounds=ROUNDS),
         CheckIn(RR(epsilon=0.5), n=1, rate=1.0, rounds=ROUNDS),
-        CheckIn(RR(epsilon=0.5), n=1, rate=1.0, rounds=ROUNDS, least=1),
+        CheckIn(RR(epsilon=0.5), n=1, rate=1.0, rounds=ROUNDS, min_participants=1),
         CheckIn(RR(epsilon=0.5), n=1, rate=1.0, rounds=ROUNDS, dummies=False),
     ],
     ids=["local", "shuffle", "check-in", "check-in-least", "check-in-uncounted"],
@@ -108,7 +108,7 @@ def test_oracle_when_the_next_crowd_is_picked_finds_exact_statements_wrong():
 def test_check_in_when_the_next_crowd_is_picked_states_the_least_one():
     """Whichever crowd comes to the second round, the statement is the same and covers both."""
     large, small, delta = 60, 20, 0.01
-    protocol = CheckIn(RR(epsilon=1.0), n=large, rate=1.0, rounds=2, least=small)
+    protocol = CheckIn(RR(epsilon=1.0), n=large, rate=1.0, rounds=2, min_participants=small)
     after = {
         crowd: protocol.conditional_on(collected(protocol, (large, crowd)))
         .guarantee()
@@ -138,7 +138,7 @@ def test_check_in_when_attendance_alone_decides_counts_those_heard_of():
 
 
 def test_partial_answers_state_what_a_plan_of_so_many_rounds_would():
-    protocol = CheckIn(RR(epsilon=1.0), n=50, rate=0.4, rounds=12, least=0.9)
+    protocol = CheckIn(RR(epsilon=1.0), n=50, rate=0.4, rounds=12, min_participants=0.9)
     run = protocol.simulate(np.zeros(50, int), seed=3)
     assert [each.rounds for each in run.refined] == [1, 2, 5, 10, 12]
     for each in run.refined:

@@ -34,9 +34,9 @@ def test_every_parameter_says_what_it_is_and_how_it_is_solved(kind):
         assert isinstance(info, msgspec.inspect.Metadata), name
         assert info.extra_json_schema["description"], name
         solve[name] = info.extra.get("solve")
-    if kind == "scrambler":
+    if kind == "scrambled-query":
         # People beyond those behind one scrambler hide nobody; lies and dummies hide everybody.
-        assert {solve[name] for name in ("sampling", "sources", "dummies")} == {"min"}
+        assert {solve[name] for name in ("redirect_probability", "sources", "dummies")} == {"min"}
         return
     if kind == "order-shuffle":
         assert not any(solve.values())  # No crowd makes its promises any stronger.
@@ -49,7 +49,7 @@ def test_every_parameter_says_what_it_is_and_how_it_is_solved(kind):
 
 def test_unknown_protocol_names_the_known():
     with pytest.raises(
-        InvalidParameter, match="local, network-shuffle, order-shuffle, scrambler, shuffle"
+        InvalidParameter, match="local, network-shuffle, order-shuffle, scrambled-query, token-walk"
     ):
         load("telepathy")
 

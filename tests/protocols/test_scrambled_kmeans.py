@@ -31,10 +31,10 @@ def described(**changed):
         "dimension": 2,
         "n": 3000,
         "radius": 2.0,
-        "sampling": 0.5,
+        "redirect_probability": 0.5,
         "sources": 300,
         "dummies": 50,
-        "release": 1.0,
+        "release_epsilon": 1.0,
     }
     return ScrambledKMeans(**(settings | changed))
 
@@ -63,7 +63,7 @@ def test_guarantee_equals_plan_and_is_within_sum_of_parts():
 
 
 def test_guarantee_without_release_is_group_privacy():
-    kmeans = described(release=None)
+    kmeans = described(release_epsilon=None)
     with pytest.raises(NotProven, match="set release"):
         kmeans.guarantee()
     stated = kmeans.guarantee("network")
@@ -92,7 +92,7 @@ def test_simulate_with_sampling_and_noise_finds_clusters():
 
 def test_simulate_with_high_sampling_finds_clusters():
     points, labels = blobs(12_000)
-    kmeans = described(n=12_000, sampling=0.9, release=None)
+    kmeans = described(n=12_000, redirect_probability=0.9, release_epsilon=None)
     found = [kmeans.simulate(points, seed=seed) for seed in range(4)]
     assert max(rand_index(run.assign(points), labels) for run in found) > 0.95
     arrived = found[0].tuples[0] / 12_000
@@ -101,7 +101,9 @@ def test_simulate_with_high_sampling_finds_clusters():
 
 def test_simulate_without_sampling_and_noise_is_lloyds_algorithm():
     points, _ = blobs(500)
-    kmeans = described(n=500, sources=100, sampling=0.0, release=None, iterations=6)
+    kmeans = described(
+        n=500, sources=100, redirect_probability=0.0, release_epsilon=None, iterations=6
+    )
     run = kmeans.simulate(points, seed=4)
     assert run.tuples == (500,) * 6
     for before, after in pairwise(run.history):
@@ -127,7 +129,9 @@ def test_start_is_independent_of_data():
     ("dimension", "radius", "low"), [(2, 2.0, 0.0), (784, 100.0, 0.0), (50, 4.0, -1.0)]
 )
 def test_start_and_centroids_stay_within_box_and_radius(dimension, radius, low):
-    kmeans = described(dimension=dimension, radius=radius, low=low, n=400, sources=100, release=0.1)
+    kmeans = described(
+        dimension=dimension, radius=radius, low=low, n=400, sources=100, release_epsilon=0.1
+    )
     points = Seeds(1).generator("points").normal(0, 1, (400, dimension))
     for centroids in kmeans.simulate(points, seed=1).history:
         assert centroids.min() >= low
@@ -149,7 +153,7 @@ def test_points_are_clipped_to_noise_sensitivity():
 
 
 def test_noise_covers_move_of_one_point():
-    kmeans = described(release=0.7)
+    kmeans = described(release_epsilon=0.7)
     counts, sums = kmeans._noises
     # Two counts by one each, and two sums by the radius each.
     loss = 2 * counts.rate / counts.scale + 2 * _STEPS * sums.rate / sums.scale
@@ -165,7 +169,9 @@ def test_traffic_has_equal_totals_for_all_scramblers():
 
 
 def test_empty_clusters_do_not_move():
-    kmeans = described(n=50, sources=10, sampling=0.0, release=None, iterations=2)
+    kmeans = described(
+        n=50, sources=10, redirect_probability=0.0, release_epsilon=None, iterations=2
+    )
     run = kmeans.simulate(np.full((50, 2), 0.5), seed=1)
     winner = int(run.assign(np.full((1, 2), 0.5))[0])
     for k in range(3):
@@ -191,8 +197,8 @@ def test_simulate_with_same_seed_is_equal():
         ({"radius": 0.0}, InvalidParameter),
         ({"low": 1.0}, InvalidParameter),
         ({"low": 0.2}, InvalidParameter),
-        ({"sampling": 1.5}, InvalidParameter),
-        ({"release": 0.0}, InvalidEpsilon),
+        ({"redirect_probability": 1.5}, InvalidParameter),
+        ({"release_epsilon": 0.0}, InvalidEpsilon),
         ({"sources": 5000}, InvalidCrowd),
         ({"dummies": -1}, InvalidParameter),
     ],
@@ -229,7 +235,9 @@ def test_digits_with_high_sampling_are_clustered_as_well_as_without():
     settings = {"clusters": 10, "iterations": 10, "dimension": 784, "n": 60_000, "radius": 120.0}
     found = []
     for sampling in (0.0, 0.9):
-        kmeans = ScrambledKMeans(**settings, sampling=sampling, sources=600, dummies=100)
+        kmeans = ScrambledKMeans(
+            **settings, redirect_probability=sampling, sources=600, dummies=100
+        )
         found.append(rand_index(kmeans.simulate(points, seed=1).assign(test), labels))
     assert found[0] > 0.86
     assert found[1] > found[0] - 0.015

@@ -234,7 +234,7 @@ def test_older_bounds_are_above_exact_curve():
 def test_older_bounds_at_extreme_settings_are_exact():
     assert HOEFFDING.epsilon(1, 0.5, 10, 5, 1e-4) == BENNETT.epsilon(5, 1.0, 10, 5, 1e-4) == 0
     assert HOEFFDING.epsilon(20, 0.0, 10, 5, 1e-4) is None
-    alone = Redirect(targets=20, sampling=0.1).epsilon
+    alone = Redirect(targets=20, redirect_probability=0.1).epsilon
     assert BENNETT.epsilon(20, 0.1, 100, 0, 1e-4) == alone
     assert BENNETT.delta(20, 0.1, 100, 0, alone) == 0
     many = BENNETT.epsilon(20, 0.5, 10**7, 10**7, 1e-6)
@@ -258,7 +258,7 @@ def test_capped_epsilon_at_extreme_settings_is_exact():
 def test_capped_epsilon_with_many_dummies_keeps_precision():
     values = [capped_epsilon(20, 0.5, 10**5, d) for d in (0, 10, 10**3, 10**5 - 1)]
     assert values == sorted(values, reverse=True)
-    assert 2.85 < values[-1] < values[0] == Redirect(targets=20, sampling=0.5).epsilon
+    assert 2.85 < values[-1] < values[0] == Redirect(targets=20, redirect_probability=0.5).epsilon
 
 
 def test_flooding_epsilon_at_extreme_settings_is_exact():
@@ -340,7 +340,7 @@ def test_mechanisms_reject_invalid_settings():
 
 
 def test_blanket_profile_of_redirect_equals_exact_sum():
-    lies = Redirect(targets=20, sampling=0.5)
+    lies = Redirect(targets=20, redirect_probability=0.5)
     for sources, dummies in [(100, 50), (300, 0), (5000, 1000)]:
         exact = ScramblerProfile(20, 0.5, sources, dummies).epsilon(1e-4)
         found = SomeScrambler(lies, sources, dummies).profile().epsilon(1e-4)

@@ -34,7 +34,7 @@ from tests.protocols.contract import throw_at
 from tests.protocols.sealing import sealers
 
 N = 5
-TIMING = Timing(round_seconds=10.0, settle=2)
+TIMING = Timing(round_seconds=10.0, grace_rounds=2)
 ANSWER = msgspec.msgpack.Decoder(messages.Stock | messages.Handed)
 
 
@@ -212,7 +212,7 @@ def test_ring_device_refuses_turn_of_another():
 
 
 def test_actor_rejects_sgd_task():
-    protocol = TokenWalk(Gaussian.with_sigma(1.0), n=N, steps=6, task="sgd")
+    protocol = TokenWalk(Gaussian.with_sigma(1.0), n=N, steps=6, contribution="sgd")
     with pytest.raises(InvalidParameter, match="TokenSGD"):
         protocol.actor(COURIER, ActorContext(generator=Seeds(1).generator))
 

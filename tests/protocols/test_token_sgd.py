@@ -136,7 +136,7 @@ def test_holders_are_uniform_and_independent():
 def test_guarantee_equals_hidden_walk(clip):
     learner = token(clip=clip, sigma=2.0, rounds=40).fit(ROWS, LABELS)
     walk = TokenWalk(
-        n=PEOPLE, steps=40, task="sgd", sigma=2.0 * clip, lipschitz=clip, path="hidden"
+        n=PEOPLE, steps=40, contribution="sgd", sigma=2.0 * clip, clip=clip, path="hidden"
     )
     for colluders in (0, 5):
         theirs = walk.guarantee("peer", colluders)
@@ -153,7 +153,7 @@ def test_guarantee_equals_hidden_walk(clip):
 def test_guarantee_equals_public_walk(published):
     learner = token(sigma=4.0, published=published, **PUBLIC).fit(ROWS, LABELS)
     walk = TokenWalk(
-        n=PEOPLE, steps=300, task="sgd", sigma=4.0, lipschitz=1.0, path="public", cap=2,
+        n=PEOPLE, steps=300, contribution="sgd", sigma=4.0, clip=1.0, path="public", cap=2,
         published=published,
     )  # fmt: skip
     assert learner.epsilon(1e-5) == walk.guarantee("peer").epsilon(1e-5)

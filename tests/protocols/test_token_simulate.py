@@ -167,7 +167,7 @@ class TestContributionLaw:
     @pytest.mark.parametrize("spread", [False, True])
     def test_ring_noise_equals_sum_over_steps(self, published, spread):
         protocol = TokenWalk(
-            QUIET, n=5, topology="ring", laps=3, published=published, spread=spread
+            QUIET, n=5, topology="ring", laps=3, published=published, split_noise=spread
         )
         ring, values = protocol.ring, np.linspace(0, 1, 5)
         variance = sum(ring.noise_scale(step) ** 2 for step in range(ring.steps))

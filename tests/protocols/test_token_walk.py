@@ -44,7 +44,7 @@ PLACES = {
     "published ring": {"n": 12, "topology": "ring", "laps": 3, "published": True},
     "graph": GRAPH,
 }
-SPREAD = {"n": 12, "topology": "ring", "laps": 3, "spread": True}
+SPREAD = {"n": 12, "topology": "ring", "laps": 3, "split_noise": True}
 everywhere = pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
 both = pytest.mark.parametrize("execution", ["simulate", "sim"])
 
@@ -185,7 +185,7 @@ class TestTasks:
     @pytest.mark.parametrize("spread", [False, True])
     def test_missing_numbers_count_as_middle(self, spread):
         column = np.array([0.0, np.nan, 10.0, 2.0])
-        protocol = TokenWalk(NOISE, n=4, topology="ring", laps=400, spread=spread)
+        protocol = TokenWalk(NOISE, n=4, topology="ring", laps=400, split_noise=spread)
         for execution in (
             protocol.simulate(column, task=Mean(bounds=(0, 10)), seed=1),
             run(protocol, column, task=Mean(bounds=(0, 10)), seed=1),
@@ -211,7 +211,7 @@ class TestTasks:
             TokenWalk(RESPONSE, n=3, steps=9).simulate(np.zeros(3), task=Mean(bounds=(0, 1)))
 
     def test_sgd_task_has_no_values(self):
-        protocol = TokenWalk(n=9, steps=9, task="sgd", sigma=2.0, lipschitz=1.0)
+        protocol = TokenWalk(n=9, steps=9, contribution="sgd", sigma=2.0, clip=1.0)
         with pytest.raises(InvalidParameter, match="TokenSGD"):
             protocol.simulate(np.zeros(9))
 
@@ -309,9 +309,9 @@ class TestGuarantees:
         with pytest.raises(InvalidParameter, match="unknown view"):
             TokenWalk(NOISE, n=100, steps=1).guarantee("nobody")
 
-    def test_ring_without_spread_has_no_everyone_guarantee(self):
+    def test_ring_without_split_noise_has_no_everyone_guarantee(self):
         protocol = TokenWalk(NOISE, **PLACES["ring"])
-        with pytest.raises(NotProven, match="spread"):
+        with pytest.raises(NotProven, match="split_noise"):
             protocol.guarantee("everyone")
         with pytest.raises(NotProven, match="colluders"):
             protocol.guarantee("peer", colluders=1)
@@ -345,12 +345,12 @@ class TestValidation:
             (RESPONSE, {"n": 5, "topology": "ring"}, "laps"),
             (RESPONSE, {"n": 5, "topology": "ring", "laps": 1, "steps": 5}, "not for a ring"),
             (RESPONSE, {"n": 5, "topology": "ring", "laps": 1, "path": "hidden"}, "hidden"),
-            (RESPONSE, {"n": 5, "topology": "ring", "laps": 1, "spread": True}, "gaussian"),
+            (RESPONSE, {"n": 5, "topology": "ring", "laps": 1, "split_noise": True}, "gaussian"),
             (RESPONSE, {"n": 5, "steps": 5, "cap": 2}, "public path"),
             (RESPONSE, {"n": 5, "steps": 5, "available": 0}, "available"),
             (RESPONSE, {"n": 5, "steps": 5, "tokens": 0}, "tokens"),
             (RESPONSE, {"n": 5, "steps": 2 * 10**9}, "at most"),
-            (RESPONSE, {"n": 5, "steps": 5, "task": "sum"}, "do not go together"),
+            (RESPONSE, {"n": 5, "steps": 5, "contribution": "sum"}, "do not go together"),
             (RESPONSE, {"n": 5, "steps": 5, "topology": "graph", "cap": 1}, "graph must be given"),
             (RESPONSE, {"graph": graphs.ring(5), "steps": 5, "topology": "graph"}, "cap"),
             (NOISE, ON_RING_GRAPH | {"n": 6}, "has 5"),
@@ -364,7 +364,11 @@ class TestValidation:
             (RESPONSE, {"n": 5, "steps": 5, "sigma": 2.0}, "both state the noise"),
             (NOISE, {"n": 5, "steps": 5, "path": "Public"}, "path must be one of auto, hidden"),
             (NOISE, {"n": 5, "steps": 5, "topology": "star"}, "topology must be one of complete"),
-            (NOISE, {"n": 5, "steps": 5, "task": "mean"}, "task must be one of auto, sum"),
+            (
+                NOISE,
+                {"n": 5, "steps": 5, "contribution": "mean"},
+                "contribution must be one of auto, sum",
+            ),
             (NOISE, {"graph": graphs.ring(5), "steps": 5}, "graph needs topology graph"),
             (NOISE, {"graph": "ring:5", "steps": 5, "topology": "graph"}, "must be a Graph"),
             (NOISE, ON_RING_GRAPH | {"pair": 5}, "two different people, got 5"),
@@ -376,7 +380,7 @@ class TestValidation:
             TokenWalk(randomizer, **wrong)
 
     def test_sgd_without_cap_has_no_public_path_guarantee(self):
-        protocol = TokenWalk(n=9, steps=9, task="sgd", sigma=2.0, lipschitz=1.0)
+        protocol = TokenWalk(n=9, steps=9, contribution="sgd", sigma=2.0, clip=1.0)
         assert [each.view_name for each in guarantees(protocol)] == ["peer", "curator", "everyone"]
 
     def test_protocol_is_registered_and_made_from_parameters(self):

@@ -26,7 +26,7 @@ KRR4 = KRR(categories=4, epsilon=1.0)
 
 
 class TestTrustedShuffle(ProtocolContract):
-    kind = "shuffle"
+    kind = "trusted-shuffle"
 
     def test_delivery_check_detects_repeated_batches(self, monkeypatch):
         honest = roles.Curator.receive
@@ -42,7 +42,7 @@ class TestTrustedShuffle(ProtocolContract):
             return effects + ([roles.Done(self.collected(came))] if complete else [])
 
         monkeypatch.setattr(roles.Curator, "receive", receive)
-        self.mutant_must_fail(duplicate=1.0, spread="heavy")
+        self.mutant_must_fail(duplicate=1.0, delay_law="heavy")
 
 
 class TestGuarantee:
@@ -253,14 +253,14 @@ class TestShuffler:
         assert chisquare(counts).pvalue > 1e-3
 
     def test_shuffler_waits_for_roster_or_deadline(self):
-        shuffler = self.shuffler(patience=60.0)
+        shuffler = self.shuffler(timeout=60.0)
         assert shuffler.start(10.0)[-1].at == 70.0
         assert self.batches(shuffler.receive(self.report(0), 20.0)) == []
         assert self.batches(shuffler.wake(69.0)) == []
         assert self.batches(shuffler.wake(70.0)) == [[b"\x00"]]
 
     def test_shuffler_refuses_late_and_second_reports_accepts_repeats(self):
-        shuffler = self.shuffler(patience=60.0)
+        shuffler = self.shuffler(timeout=60.0)
         shuffler.start(0.0)
 
         def answer(message, now):
@@ -294,10 +294,10 @@ class TestShuffler:
         assert shuffler.receive(Message(CURATOR, answer), 1.0) == []
         assert shuffler.state() == before
 
-    @pytest.mark.parametrize("patience", [0, -1, np.inf, np.nan])
-    def test_timing_rejects_invalid_patience(self, patience):
-        with pytest.raises(ValueError, match="patience"):
-            self.shuffler(patience=patience)
+    @pytest.mark.parametrize("timeout", [0, -1, np.inf, np.nan])
+    def test_timing_rejects_invalid_timeout(self, timeout):
+        with pytest.raises(ValueError, match="timeout"):
+            self.shuffler(timeout=timeout)
 
 
 @pytest.mark.parametrize("execution", ["simulate", "sim"])

@@ -24,10 +24,12 @@ from incrowd.randomizers import (
     RANDOMIZERS,
     RR,
     SUE,
+    Channel,
     Estimate,
     Gaussian,
     Generic,
     HadamardResponse,
+    Hierarchical,
     Laplace,
     OneBit,
     PairLaw,
@@ -48,6 +50,8 @@ CATEGORICAL: list[Randomizer] = [
     HadamardResponse(epsilon=2.5, categories=8),
     OLH(epsilon=1.0, categories=9),
     OLH(epsilon=2.0, categories=20),
+    Hierarchical(epsilon=1.0, categories=21),
+    Hierarchical(epsilon=3.0, categories=30, branching=3),
 ]
 INTERVAL: list[Randomizer] = [
     OneBit(epsilon=1.0),
@@ -63,6 +67,11 @@ VECTOR: list[Randomizer] = [
     PrivUnit(epsilon=2.0, dimension=20),
 ]
 CONCRETE = CATEGORICAL + INTERVAL + VECTOR
+DERIVED: list[Randomizer] = [
+    Channel(((0.7, 0.2, 0.1), (0.25, 0.5, 0.25), (0.1, 0.3, 0.6))),
+    Channel(((0.4, 0.3, 0.2, 0.1), (0.1, 0.2, 0.3, 0.4))),
+]
+"""Their ε0 follows from other fields, and no law of a pair need be symmetric."""
 EVERY = [Generic(epsilon=1.0), *CONCRETE]
 
 
@@ -82,7 +91,7 @@ def people(randomizer: Randomizer, n: int, rng: np.random.Generator) -> np.ndarr
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
-@pytest.mark.parametrize("randomizer", CONCRETE, ids=name)
+@pytest.mark.parametrize("randomizer", CONCRETE + DERIVED, ids=name)
 class TestEstimates:
     def test_estimate_is_unbiased_with_stated_variance(self, randomizer, rng):
         values, runs = people(randomizer, 400, rng), 400
@@ -187,7 +196,7 @@ def functional_of_two(law: PairLaw, t: float) -> float:
     return float(mass @ np.maximum(total, 0) @ mass) / 2
 
 
-@pytest.mark.parametrize("randomizer", CATEGORICAL, ids=name)
+@pytest.mark.parametrize("randomizer", CATEGORICAL + DERIVED, ids=name)
 def test_absent_codes_are_reported_as_uniform_codes(randomizer, rng):
     k, n = randomizer.categories, 20_000
     found = randomizer.estimate(randomizer.randomize(np.full(n, -1), rng))
@@ -211,7 +220,7 @@ def test_absent_vectors_are_reported_as_uniform_directions(rng):
     assert np.abs(found.value / np.sqrt(found.variance + 1 / 3 / 20_000)).max() < 4.5
 
 
-@pytest.mark.parametrize("randomizer", CATEGORICAL, ids=name)
+@pytest.mark.parametrize("randomizer", CATEGORICAL + DERIVED, ids=name)
 @pytest.mark.parametrize("wrong", [[-2], [10**6], [0, 1, 999], [0.5], ["a"], [None]])
 def test_randomize_refuses_codes_outside_categories(randomizer, wrong, rng):
     with pytest.raises(UnknownCategory):
@@ -281,6 +290,7 @@ def test_randomizer_refuses_invalid_dimension_and_delta():
         (OLH(epsilon=1.0, categories=3), [[0, 0, 0]]),
         (OLH(epsilon=1.0, categories=3), [[1, 2**31 - 1, 0]]),
         (OLH(epsilon=1.0, categories=3), [[1, 0, 4]]),
+        (DERIVED[0], [3]),
         (Laplace(epsilon=1.0), [math.nan]),
         (PrivUnit(epsilon=1.0, dimension=2), [[math.inf, 0.0]]),
     ],
@@ -332,8 +342,9 @@ def test_onebit_variance_is_conservative_for_uneven_values(rng):
 
 def test_registry_lists_all_built_in_randomizers():
     assert set(RANDOMIZERS) == {
-        *("generic", "rr", "krr", "oue", "sue", "hadamard"),
-        *("olh", "laplace", "gaussian", "privunit", "onebit", "ternary", "redirect"),
+        *("generic", "rr", "krr", "oue", "sue", "hadamard", "channel"),
+        "hierarchical",
+        *("olh", "laplace", "gaussian", "privunit", "onebit", "ternary", "redirect", "one-of"),
     }
     for public in randomizers.__all__:
         assert hasattr(randomizers, public)

@@ -45,7 +45,7 @@ DRAWABLE = [
     Ternary(epsilon=1.0),
     PrivUnit(epsilon=1.0, dimension=3),
     GaussianVector(epsilon=1.0, delta=1e-6, dimension=3),
-    Redirect(targets=4, sampling=0.3),
+    Redirect(targets=4, redirect_probability=0.3),
 ]
 everyone = pytest.mark.parametrize("randomizer", DRAWABLE, ids=lambda each: each.kind)
 
@@ -87,9 +87,12 @@ def test_treatment_rounds_epsilon_up(epsilon):
 
 @pytest.mark.parametrize("sampling", [1e-4, 1 / 3, 0.25, 1.0])
 def test_treatment_of_redirect_states_sampling(sampling):
-    stated = Redirect(targets=4, sampling=sampling).treatment()
+    stated = Redirect(targets=4, redirect_probability=sampling).treatment()
     assert stated.startswith(f"{percent(sampling)} of messages go to a compute node")
-    assert Redirect(targets=4, sampling=0).treatment() == "every message goes where it belongs"
+    assert (
+        Redirect(targets=4, redirect_probability=0).treatment()
+        == "every message goes where it belongs"
+    )
 
 
 @everyone
@@ -221,7 +224,7 @@ def test_token_walk_of_external_randomizer_equals_built_in(own, outside, place):
 
 def test_split_noise_of_external_randomizer_is_accounted_for():
     walks = [
-        TokenWalk(each, n=12, topology="ring", laps=2, spread=True)
+        TokenWalk(each, n=12, topology="ring", laps=2, split_noise=True)
         for each in (Gaussian(epsilon=1.0, delta=1e-6), Noise(epsilon=1.0))
     ]
     one, other = (each.guarantee().epsilon(1e-6) for each in walks)

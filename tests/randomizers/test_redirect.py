@@ -22,9 +22,9 @@ def exact_law(targets, sampling):
 @pytest.mark.parametrize("sampling", [0.0, 1e-9, 0.1, 1 / 3, 0.5, 0.9, 1.0])
 @pytest.mark.parametrize("targets", [1, 2, 3, 20])
 def test_redirect_law_equals_exact_fractions(targets, sampling):
-    redirect = Redirect(targets=targets, sampling=sampling)
+    redirect = Redirect(targets=targets, redirect_probability=sampling)
     true, other = exact_law(targets, sampling)
-    assert sampling <= redirect.redirect_probability <= sampling + 2.0**-53
+    assert sampling <= redirect.drawn_probability <= sampling + 2.0**-53
     assert redirect.kept == pytest.approx(float(true), rel=1e-15)
     if targets == 1 or sampling == 1:
         assert redirect.epsilon == 0
@@ -38,10 +38,10 @@ def test_redirect_law_equals_exact_fractions(targets, sampling):
 
 @pytest.mark.parametrize(("targets", "sampling"), [(2, 0.3), (3, 0.5), (5, 0.9), (20, 0.1), (4, 1)])
 def test_redirect_blanket_and_attacks_have_exact_law(targets, sampling):
-    redirect = Redirect(targets=targets, sampling=sampling)
+    redirect = Redirect(targets=targets, redirect_probability=sampling)
     true, other = (float(each) for each in exact_law(targets, sampling))
     law = redirect.blanket()
-    assert law.gamma == pytest.approx(redirect.redirect_probability)
+    assert law.gamma == pytest.approx(redirect.drawn_probability)
     assert law.symmetric
     assert law.a.max() == pytest.approx(true / other)
     assert law.mass[np.argmax(law.a)] == pytest.approx(other if sampling < 1 else 1 / targets)
@@ -51,7 +51,7 @@ def test_redirect_blanket_and_attacks_have_exact_law(targets, sampling):
 
 def test_redirect_local_delta_equals_exact_fractions():
     for targets, sampling in [(2, 0.3), (5, 0.5), (20, 0.1), (3, 1.0), (1, 0.5)]:
-        redirect = Redirect(targets=targets, sampling=sampling)
+        redirect = Redirect(targets=targets, redirect_probability=sampling)
         true, other = exact_law(targets, sampling)
         for t in (F(1, 20), F(1, 2), F(1), F(3, 2), F(10), F(400)):
             gains = [true - t * other, other - t * true] if targets > 1 else []
@@ -62,17 +62,17 @@ def test_redirect_local_delta_equals_exact_fractions():
 
 
 def test_redirect_local_delta_equals_krr():
-    redirect = Redirect(targets=4, sampling=0.5)
+    redirect = Redirect(targets=4, redirect_probability=0.5)
     other = KRR(categories=4, epsilon=redirect.epsilon)
     for epsilon in (-1.0, 0.0, 0.5, 1.5):
         assert redirect.local_delta(epsilon) == pytest.approx(other.local_delta(epsilon), rel=1e-9)
 
 
 def test_redirect_without_sampling_hides_nothing():
-    redirect = Redirect(targets=5, sampling=0)
+    redirect = Redirect(targets=5, redirect_probability=0)
     assert redirect.local_delta(1000.0) == 1
     assert LocalProfile(redirect).epsilon(1e-6) == math.inf
-    with pytest.raises(InvalidParameter, match="sampling must be above 0"):
+    with pytest.raises(InvalidParameter, match="redirect_probability must be above 0"):
         redirect.blanket()
     values = np.arange(5).repeat(3)
     assert np.array_equal(redirect.randomize(values, np.random.default_rng(1)), values)
@@ -80,7 +80,7 @@ def test_redirect_without_sampling_hides_nothing():
 
 def test_redirect_draws_have_exact_law(rng):
     targets, sampling, people = 5, 0.4, 200_000
-    redirect = Redirect(targets=targets, sampling=sampling)
+    redirect = Redirect(targets=targets, redirect_probability=sampling)
     sent = redirect.randomize(np.full(people, 3), rng)
     assert sent.dtype == np.uint8
     true, other = (float(each) for each in exact_law(targets, sampling))
@@ -92,7 +92,7 @@ def test_redirect_draws_have_exact_law(rng):
 @pytest.mark.parametrize("sampling", [0.0, 1e-12, 0.1, 1 / 3, 1.0])
 @pytest.mark.parametrize("targets", [1, 2, 300])
 def test_redirect_survives_encoding(targets, sampling):
-    redirect = Redirect(targets=targets, sampling=sampling)
+    redirect = Redirect(targets=targets, redirect_probability=sampling)
     for module in (msgspec.json, msgspec.msgpack):
         same = module.decode(module.encode(redirect), type=Redirect)
         assert same == redirect
@@ -103,11 +103,13 @@ def test_redirect_survives_encoding(targets, sampling):
 
 def test_redirect_refuses_invalid_parameters():
     for sampling in (-0.1, 1.1, math.nan, math.inf):
-        with pytest.raises(InvalidParameter, match="sampling"):
-            Redirect(targets=3, sampling=sampling)
+        with pytest.raises(InvalidParameter, match="redirect_probability"):
+            Redirect(targets=3, redirect_probability=sampling)
     with pytest.raises(InvalidParameter, match="targets"):
-        Redirect(targets=0, sampling=0.5)
-    with pytest.raises(InvalidParameter, match="epsilon follows from sampling"):
-        Redirect(targets=3, sampling=0.5, epsilon=1.0)
+        Redirect(targets=0, redirect_probability=0.5)
+    with pytest.raises(InvalidParameter, match="epsilon follows from redirect_probability"):
+        Redirect(targets=3, redirect_probability=0.5, epsilon=1.0)
     with pytest.raises(UnknownCategory):
-        Redirect(targets=3, sampling=0.5).randomize(np.array([3]), np.random.default_rng(1))
+        Redirect(targets=3, redirect_probability=0.5).randomize(
+            np.array([3]), np.random.default_rng(1)
+        )

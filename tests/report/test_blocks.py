@@ -12,7 +12,7 @@ from rich.console import Console
 from incrowd.blocks import DataTable, Fact, Figure, Section, Text, arranged, facts
 from incrowd.protocols import load
 from incrowd.randomizers import KRR
-from incrowd.report import Document, render, sections_of
+from incrowd.report import Document, Told, render, sections_of
 from incrowd.report.figures import svg
 from incrowd.report.json import merged, payload
 from incrowd.report.terminal import draw
@@ -24,6 +24,7 @@ ESTIMATES = {
     "interval": {"confidence": 0.95, "low": [0.1], "high": [0.2]},
     "truth": None,
     "share": [True],
+    "too_wide": [],
 }
 SECTIONS = arranged(
     (
@@ -91,14 +92,14 @@ def test_page_shows_every_kind_of_block() -> None:
     assert "<dt>Attained</dt><dd>0.1234 " in page
     assert "&lt;Ann&gt;" in page
     assert "1 boat is unknown." in page
-    assert 'aria-label="Estimates: bus 12.3 % (10.0 % to 20.0 %)"' in page
+    assert 'aria-label="Estimates: bus 12.3 % (10.0 – 20.0 %)"' in page
     assert "Eve" not in page
 
 
 def test_terminal_shows_tables_and_facts_without_prose() -> None:
     shown = on_terminal(SECTIONS)
     assert shown.startswith("Who sails?\n")
-    assert "95% low" in shown
+    assert "95 % interval" in shown
     assert "worst epsilon  0.1235" in shown
     assert "attained       0.1234" in shown
     assert "<Ann>" in shown
@@ -111,7 +112,7 @@ def test_terminal_shows_tables_and_facts_without_prose() -> None:
 def test_json_has_full_doubles_of_all_blocks() -> None:
     found = merged(SECTIONS)
     assert found["worst_epsilon"] == 0.123411
-    assert found["boats"] == {
+    assert found["tables"]["boats"] == {
         "columns": ["name", "length"],
         "rows": [["<Ann>", 3.5], ["Bo", None]],
         "sunk": [1],
@@ -119,8 +120,8 @@ def test_json_has_full_doubles_of_all_blocks() -> None:
     assert found["depth"] == 7
     assert "crew" not in found
     told = payload(SECTIONS)
-    assert list(told)[-3:] == ["worst_epsilon", "attained", "boats"]
-    assert told["result"] == ESTIMATES["result"]
+    assert list(told)[-2:] == ["worst_epsilon", "attained"]
+    assert told["tables"] == found["tables"]
     assert told["people"] == 9
     assert told["live"] is None
     assert "report" not in told
@@ -128,10 +129,10 @@ def test_json_has_full_doubles_of_all_blocks() -> None:
 
 
 def test_groups_of_one_name_are_joined_in_json() -> None:
-    one = Section("a", "", 1, (Fact("release", (Fact("rows", 3),)),))
-    two = Section("b", "", 2, (Fact("release", (Fact("file", "x.csv"),)),))
-    assert payload((one, two))["release"] == {"rows": 3, "file": "x.csv"}
-    assert payload((Section("a", "", 1, (Fact("details", ()),)),))["details"] == {}
+    one = Section("a", "", 1, (Fact("tables", (Fact("release", (Fact("rows", 3),)),)),))
+    two = Section("b", "", 2, (Fact("tables", (Fact("release", (Fact("file", "x.csv"),)),)),))
+    assert payload((one, two))["tables"] == {"release": {"rows": 3, "file": "x.csv"}}
+    assert payload((Section("a", "", 1, (Fact("diagnostics", ()),)),))["diagnostics"] == {}
 
 
 def test_figure_of_an_unknown_kind_is_not_drawn() -> None:
@@ -146,6 +147,7 @@ def test_rows_of_another_unit_are_not_on_the_axis() -> None:
     ]
     limits = {"confidence": 0.95, "low": [30.0, 0.2], "high": [50.0, 0.3]}
     data = {"result": rows, "interval": limits, "truth": None, "share": [False, True]}
+    data["too_wide"] = []
     drawn = svg("estimates", data)
     assert drawn is not None
     assert ">mean<" in drawn
@@ -165,20 +167,19 @@ class Tide(Answer):
 
 def test_sections_of_a_foreign_answer_reach_every_medium() -> None:
     task = Histogram(categories=("bus", "car"), complete=True)
-    shuffle: Any = load("shuffle")
+    shuffle: Any = load("trusted-shuffle")
     protocol = shuffle(KRR(categories=2, epsilon=1.5), n=400)
     run = protocol.simulate(np.array(["bus", "car"] * 200), task=task, seed=1)
-    run = dataclasses.replace(run, result=Tide(**vars(run.result)))
+    run = dataclasses.replace(run, answers=(Tide(**vars(run.result)),))
     sections = sections_of(
         Document(
-            question="How high?",
-            task=task,
+            title="How high?",
+            questions=(Told("tide", "How high?", task),),
             protocol=protocol,
             run=run,
             epsilon=1.0,
             delta=1e-6,
             view="curator",
-            met=True,
         )
     )
     page = render(sections)

@@ -14,7 +14,7 @@ from incrowd.report import json
 from incrowd.report.terminal import guarantees_table
 from incrowd.tasks import Mean
 
-SHUFFLE: Any = load("shuffle")
+SHUFFLE: Any = load("trusted-shuffle")
 LOCAL: Any = load("local")
 
 

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from incrowd.errors import FileUnreadable
+from incrowd.errors import FileNotWritable
 from incrowd.protocols import load
 from incrowd.randomizers import KRR, OneBit, Ternary
-from incrowd.report import Document, render, require_writable, sections_of, write
-from incrowd.report.format import down, percent, up
+from incrowd.report import Document, Told, render, require_writable, sections_of, write
+from incrowd.report.format import by_error, down, percent, up
 from incrowd.tasks import Histogram, Mean
 
-SHUFFLE: Any = load("shuffle")
+SHUFFLE: Any = load("trusted-shuffle")
 DELTA = 1e-6
 VOID = {"meta", "br", "link", "img", "input", "hr"}
 
@@ -28,15 +28,13 @@ def document(**changes: Any) -> Document:
     protocol = SHUFFLE(KRR(categories=4, epsilon=1.5), n=600)
     run = protocol.simulate(values, task=task, seed=1)
     told = {
-        "question": 'How do <people> & "others" travel?',
-        "task": task,
+        "title": 'How do <people> & "others" travel?',
+        "questions": (Told("mode", "How?", task, truth=task.truth(values)),),
         "protocol": protocol,
         "run": run,
         "epsilon": 1.0,
         "delta": DELTA,
         "view": "curator",
-        "met": True,
-        "truth": task.truth(values),
         "source": "[task]\n# a <comment>",
         "command": "incrowd run survey.toml --seed 1",
     }
@@ -118,16 +116,18 @@ def test_page_contains_guarantees_and_estimates() -> None:
     assert down(made.run.guarantees[0].lower(DELTA)) in words
     answer = made.run.result
     for index in range(3):
-        for number in (answer.value, answer.low, answer.high, made.truth):
+        for number in (answer.value, answer.high, made.questions[0].truth):
             assert number is not None
             assert percent(float(number[index])) in words
+        low = percent(float(answer.low[index])).removesuffix(" %")
+        assert f"{low} – {percent(float(answer.high[index]))}" in words
     assert "600 people" in words
     assert "--seed 1" in words
 
 
 def test_page_escapes_text() -> None:
     made, text = usual()
-    assert made.question in Page(text).words
+    assert made.title in Page(text).words
     assert "<people>" not in text
     assert "# a <comment>" in Page(text).words
     assert "$x_1$ car" in Page(text).words
@@ -162,7 +162,7 @@ def test_page_is_repeatable() -> None:
 
 
 def test_page_states_broken_budget() -> None:
-    assert "The budget was not kept" in page_of(document(met=False))
+    assert "The budget was not kept" in page_of(document(epsilon=0.01))
     assert "The budget was not kept" not in usual()[1]
 
 
@@ -171,9 +171,9 @@ def test_page_of_mean_without_truth_shows_none() -> None:
     task = Mean(bounds=(0, 60))
     protocol = SHUFFLE(OneBit(epsilon=1.0), n=500)
     run = protocol.simulate(values, task=task, seed=1)
-    text = page_of(document(protocol=protocol, run=run, task=task, truth=None))
+    text = page_of(document(protocol=protocol, run=run, questions=(Told("x", "?", task),)))
     words = Page(text).words
-    assert f"{run.result.value[0]:.4g}" in words
+    assert by_error(run.result.value[0], run.result.standard_error[0]) in words
     assert "truth" not in words.split("The answer")[1].split("What each person")[0]
     assert "counts as the middle of the bounds, 30" in words
 
@@ -183,7 +183,8 @@ def test_mean_with_people_who_did_not_answer_shows_their_share() -> None:
     task = Mean(bounds=(0, 60))
     protocol = SHUFFLE(Ternary(epsilon=3.0), n=600)
     run = protocol.simulate(values, task=task, seed=1)
-    made = document(protocol=protocol, run=run, task=task, truth=task.truth(values))
+    asked = (Told("x", "?", task, truth=task.truth(values)),)
+    made = document(protocol=protocol, run=run, questions=asked)
     words = Page(page_of(made)).words
     assert percent(float(run.result.value[1])) in words
     assert "The mean is over the people who answered" in words
@@ -191,7 +192,7 @@ def test_mean_with_people_who_did_not_answer_shows_their_share() -> None:
 
 def test_budget_view_beyond_the_listed_ones_is_accounted() -> None:
     text = page_of(document(view="shuffler"))
-    assert "Promise against the shuffler" in Page(text).words
+    assert "Guarantee against the shuffler" in Page(text).words
 
 
 def test_page_of_many_categories_lists_all() -> None:
@@ -200,7 +201,7 @@ def test_page_of_many_categories_lists_all() -> None:
     protocol = SHUFFLE(KRR(categories=61, epsilon=3.0), n=600)
     task = Histogram(categories=names)
     run = protocol.simulate(values, task=task, seed=1)
-    text = page_of(document(task=task, protocol=protocol, run=run, truth=None))
+    text = page_of(document(protocol=protocol, run=run, questions=(Told("x", "?", task),)))
     assert Page(text).open == []
     assert "place 59" in text
 
@@ -208,7 +209,7 @@ def test_page_of_many_categories_lists_all() -> None:
 def test_write_stores_page_or_raises(tmp_path: Path) -> None:
     path = write(sections_of(document()), tmp_path / "report.html")
     assert path.read_text(encoding="utf-8") == usual()[1]
-    with pytest.raises(FileUnreadable, match="cannot write the report"):
+    with pytest.raises(FileNotWritable, match="cannot write the report"):
         write(sections_of(document()), tmp_path / "nowhere" / "report.html")
 
 
@@ -228,7 +229,7 @@ def test_require_writable_rejects_folder_and_missing_parent(tmp_path: Path) -> N
     require_writable(tmp_path / "page.html")
     assert not (tmp_path / "page.html").exists()
     for path in (tmp_path, tmp_path / "nowhere" / "page.html"):
-        with pytest.raises(FileUnreadable, match="cannot write the report"):
+        with pytest.raises(FileNotWritable, match="cannot write the report"):
             require_writable(path)
 
 

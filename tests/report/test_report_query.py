@@ -26,7 +26,7 @@ def sections(lost: tuple[int, ...]) -> tuple[Section, ...]:
     )  # fmt: skip
     context = AnswerContext(
         collected=Collected(rounds=(np.zeros(4), np.zeros(7)), sent=11),
-        randomizer=Redirect(epsilon=math.inf, targets=2, sampling=0.5),
+        randomizer=Redirect(epsilon=math.inf, targets=2, redirect_probability=0.5),
         shares=False,
     )
     return answer.sections(context)
@@ -46,7 +46,7 @@ def test_groups_of_silent_compute_nodes_are_counted() -> None:
 
 
 def test_table_has_the_tuples_behind_each_row() -> None:
-    assert payload(sections(()))["table"] == {
+    assert payload(sections(()))["tables"]["table"] == {
         "columns": ["place", "SUM(x)", "tuples"],
         "rows": [["<b>", 3.5, 4]],
         "lost": [],

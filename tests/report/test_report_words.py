@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from incrowd.blocks import Fact, facts_from
-from incrowd.report.words import lines, said, settings
+from incrowd.report.words import cautions, guess_meaning, lines, said, settings, unprotected
 
 
 @pytest.mark.parametrize(
@@ -52,3 +52,34 @@ def test_sentences_have_a_line_each_under_one_name() -> None:
 def test_settings_that_say_nothing_are_left_out() -> None:
     given = {"n": 4000, "graph": "", "rounds": "auto", "laziness": 0.5, "stationary": False}
     assert settings(given) == "n = 4,000, rounds = auto, laziness = 0.5, stationary = no"
+
+
+def described(view: str, epsilon: float) -> dict[str, Any]:
+    return {"view": view, "epsilon": epsilon, "delta": 1e-6, "notion": "dp"}
+
+
+def test_unprotected_views_and_columns_are_named() -> None:
+    stated = ("curator", "curator+hub", "peer", "everyone")
+    about = [described("curator", 0.5), described("curator+hub", 3.5), described("everyone", 3.5)]
+    told = unprotected(about, stated, clear=("lat", "lon"))
+    assert "Against the curator with the hub or everyone else together only the rand" in told
+    assert "at most 971 of 1,000 guesses are right, 500 blind (ε = 3.5)." in told
+    assert "Nothing is proven against a peer." in told
+    assert "Lat and lon of each person can be read by others." in told
+    assert told.endswith("That somebody took part is not hidden.")
+
+
+def test_words_of_the_protocol_replace_unproven_views() -> None:
+    told = unprotected([described("network", 1.0)], ("network", "curator"), "nothing is hidden")
+    assert told == "Nothing is hidden. That somebody took part is not hidden."
+
+
+def test_poor_guarantees_are_called_poor() -> None:
+    assert cautions(1.0, 1e-6, 1000, "the curator") == []
+    weak, failing = cautions(8.5, 0.01, 1000, "the curator")
+    assert weak == "ε = 8.5 against the curator is no meaningful protection."
+    assert "a failure probability above 1/n could mean one person exposed" in failing
+    assert guess_meaning("a peer", 9.0, 0.0).endswith("500 blind: no meaningful protection")
+    assert guess_meaning("a peer", 0.5, 1e-6) == (
+        "of 1,000 guesses by a peer between two answers of yours at most 623 are right, 500 blind"
+    )

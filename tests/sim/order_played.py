@@ -24,7 +24,7 @@ from incrowd.sim import Faults
 from incrowd.tasks import Placed, Release
 from tests.sim.watched import Change, WatchedPlay
 
-TIMING = Timing(patience=120.0, backoff=Backoff(cap=8.0))
+TIMING = Timing(timeout=120.0, backoff=Backoff(cap=8.0))
 
 
 def truthful(n: int) -> KRR:

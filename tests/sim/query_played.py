@@ -34,7 +34,7 @@ from incrowd.sim import Faults
 from incrowd.tasks.query import Column, Folded, Query, Tabulated
 from tests.sim.watched import Change, WatchedPlay
 
-TIMING = Timing(patience=120.0, backoff=Backoff(cap=8.0))
+TIMING = Timing(timeout=120.0, backoff=Backoff(cap=8.0))
 PATIENTS = (
     Column(
         name="region", type="category", values=("north", "east", "south", "west"), complete=True
@@ -75,7 +75,7 @@ def patients(n: int, seed: int = 3) -> Any:
 
 def own(n: int = 12, **parameters: Any) -> ScrambledQuery:
     """Everybody's own number, without lies; by default two groups, three targets and a spare."""
-    given = {"targets": 3, "sources": n // 2, "dummies": 4, "spares": 1} | parameters
+    given = {"targets": 3, "sources": n // 2, "dummies": 4, "standby_scramblers": 1} | parameters
     return ScrambledQuery(n=n, query=numbers(n), **given)
 
 
@@ -116,10 +116,10 @@ def check(protocol: ScrambledQuery, found: Tabulated, n: int) -> int:
     chosen = protocol
     if len(lost):
         assert folded.count[lost].sum() == 0
-    elif chosen.mode != "local":
+    elif chosen.hiding != "local":
         # Who has no scrambler is there as soon as one of their messages arrived.
         assert folded.count.sum() == present
-    if chosen.mode != "local" and not len(lost):
+    if chosen.hiding != "local" and not len(lost):
         sent = found.traffic[0].sum(axis=1)
         whole = chosen.sources + (chosen.dummies if protocol.set_targets[0] > 1 else 0)
         assert set(sent.tolist()) <= {0, whole}

@@ -21,5 +21,5 @@ def schedules(most_lost: float) -> st.SearchStrategy[Faults]:
         outages=st.floats(0, 120),
         downtime=st.floats(0, 30),
         delay=st.floats(0, 10),
-        spread=st.sampled_from(["constant", "exponential", "heavy"]),
+        delay_law=st.sampled_from(["constant", "exponential", "heavy"]),
     )

@@ -37,7 +37,7 @@ def test_token_walk_with_a_dead_branch_is_broken():
 @pytest.mark.parametrize("gone", [1, 5])
 def test_scrambled_query_with_people_away_states_what_was_planned(gone):
     """Dummies take their places, so that every scrambler sends as many messages as planned."""
-    protocol = own(sampling=0.3)
+    protocol = own(redirect_probability=0.3)
     queried = Queried(protocol, gone, change=without(*(device(2 * each) for each in range(gone))))
     happened = protocol.conditional_on(queried.found)
     assert set(queried.found.traffic[0].sum(axis=1).tolist()) == {10}

@@ -26,7 +26,7 @@ from incrowd.sim import Faults, play
 from tests.sim.schedules import schedules
 
 N, ROUNDS = 7, 3
-TIMING = Timing(round_seconds=20.0, settle=3)
+TIMING = Timing(round_seconds=20.0, grace_rounds=3)
 SAID = msgspec.msgpack.Decoder(check_in_messages.CheckIn)
 
 faulty = schedules(0.9)
@@ -61,7 +61,7 @@ def check(seed, faults, **parameters):
     held = []
     for number in range(ROUNDS):
         heard = [person for person in there if number in receipts[person].accepted]
-        if protocol.dummies and len(heard) < max(1, protocol.least):
+        if protocol.dummies and len(heard) < max(1, protocol.min_participants):
             continue  # Not held: nothing of it may be anywhere.
         reports = sorted(next(rounds).tolist())
         assert reports == [person for person in heard if number in joined[person]]
@@ -97,7 +97,7 @@ def check(seed, faults, **parameters):
     least=st.integers(0, N),
 )
 def test_faulty_rounds_hold_reports_of_those_heard_of(faults, seed, rate, least):
-    check(seed, faults, rate=rate, least=least)
+    check(seed, faults, rate=rate, min_participants=least)
 
 
 @settings(max_examples=30, deadline=None, derandomize=True)
@@ -116,7 +116,7 @@ def test_faults_cost_time_and_no_reports():
 
 def test_rounds_with_too_few_people_are_dropped():
     """So few messages arrive that only some rounds have enough people in time."""
-    held = [check(seed, Faults(loss=0.84), least=5) for seed in range(40)]
+    held = [check(seed, Faults(loss=0.84), min_participants=5) for seed in range(40)]
     assert set(held) == set(range(ROUNDS + 1))
 
 
@@ -187,7 +187,7 @@ class TestFaultDetection:
             return into.ids[sender] == report.id
 
         monkeypatch.setattr(Intake, "take", take)
-        assert self.caught(delay=40.0, spread="heavy") > 0
+        assert self.caught(delay=40.0, delay_law="heavy") > 0
 
 
 @pytest.mark.parametrize("party", [SHUFFLER, CURATOR])

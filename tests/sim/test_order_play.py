@@ -357,7 +357,7 @@ def test_repeated_report_counts_once_at_first_place():
     first, moved = said([6.0, -1.5]), said([0.0, -1.5])
     again = said([0.0, -1.5], b"\x05", b"j" * 16)
     liar = Liar(first, moved, again)
-    faults = Faults(delay=1.0, spread="constant")
+    faults = Faults(delay=1.0, delay_law="constant")
     found = Shuffled(
         protocol, 1, faults, lambda makers: makers | {device(3): lambda: liar}, values
     ).found

@@ -84,7 +84,7 @@ def test_play_without_faults_delivers_everything():
 @pytest.mark.parametrize("spread", ["constant", "exponential", "heavy"])
 @pytest.mark.parametrize("seed", range(3))
 def test_play_with_all_faults_finishes(seed, spread):
-    faults = Faults(loss=0.4, duplicate=0.4, reorder=0.4, crash=0.2, spread=spread)
+    faults = Faults(loss=0.4, duplicate=0.4, reorder=0.4, crash=0.2, delay_law=spread)
     played = play(cast(), Seeds(seed), faults)
     assert played.finished
     assert played.outputs["counter"] == list(range(20))
@@ -103,7 +103,7 @@ def test_play_repeats_with_seed_and_differs_by_seed():
 def test_constant_delays_keep_order_and_reorder_breaks_it():
     def order(**faults):
         log = []
-        play(cast(log=log), Seeds(3), Faults(spread="constant", **faults))
+        play(cast(log=log), Seeds(3), Faults(delay_law="constant", **faults))
         return [int(body) for _, body in log]
 
     assert order() == list(range(20))
@@ -113,7 +113,7 @@ def test_constant_delays_keep_order_and_reorder_breaks_it():
 def test_travel_has_stated_mean_delay():
     rng = np.random.default_rng(0)
     for spread, tolerance in (("constant", 1e-12), ("exponential", 0.01), ("heavy", 0.2)):
-        faults = Faults(delay=0.2, spread=spread)
+        faults = Faults(delay=0.2, delay_law=spread)
         mean = np.mean([faults.travel(rng) for _ in range(20_000)])
         assert mean == pytest.approx(0.2, abs=tolerance)
 
@@ -235,7 +235,7 @@ def test_crash_repeats_call_or_effects():
     for seed in range(60):
         made = []
         makers = {"once": partial(Once, made), "counter": partial(Counter, 1)}
-        played = play(makers, Seeds(seed), Faults(crash=0.5, delay=0.01, spread="constant"))
+        played = play(makers, Seeds(seed), Faults(crash=0.5, delay=0.01, delay_law="constant"))
         assert sum(actor.starts for actor in made) <= 1
         for actor in made:
             assert not (actor.starts and actor.state_given)
@@ -258,7 +258,7 @@ def test_crash_repeats_call_or_effects():
         {"delay": -1.0},
         {"delay": np.inf},
         {"downtime": np.nan},
-        {"spread": "uniform"},
+        {"delay_law": "uniform"},
         {"dropout": np.nan},
     ],
 )

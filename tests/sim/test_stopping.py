@@ -49,7 +49,7 @@ def once(seed, protocol, held_curve):
 @pytest.mark.parametrize("least", [0, 1])
 def test_adaptive_stopper_when_played_states_the_planned_rounds(least):
     """Of one person all is seen, so that the truth is known: the best rule's gain is exact."""
-    protocol = CheckIn(RR(epsilon=EPSILON0), n=1, rate=1.0, rounds=ROUNDS, least=least)
+    protocol = CheckIn(RR(epsilon=EPSILON0), n=1, rate=1.0, rounds=ROUNDS, min_participants=least)
     plans = (CheckIn(RR(epsilon=EPSILON0), n=1, rate=1.0, rounds=t + 1) for t in range(ROUNDS))
     held = [plan.guarantee().epsilon(DELTA) for plan in plans]
     assert stopped_response(EPSILON0, held) > 1.4 * DELTA, "the rounds held would be wrong"

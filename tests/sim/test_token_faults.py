@@ -105,7 +105,9 @@ def test_late_answer_changes_nothing():
     """Two live tokens of one walk are impossible: of two who hold a sum only one is heard."""
     late = 0
     for seed in range(20):
-        walked = Walked(own_buckets(steps=40), seed, Faults(crash=0.2, delay=20.0, spread="heavy"))
+        walked = Walked(
+            own_buckets(steps=40), seed, Faults(crash=0.2, delay=20.0, delay_law="heavy")
+        )
         check(walked)
         (walk,) = walked.walks
         followed = {walk.head, *(each.before for each in walk.visits)}
@@ -181,7 +183,7 @@ class TestChecksCatch:
             return honest(self, person, said, now)
 
         monkeypatch.setattr(relay.Relay, "_handed", handed)
-        assert self.caught(Faults(delay=15.0, spread="heavy")) > 0
+        assert self.caught(Faults(delay=15.0, delay_law="heavy")) > 0
 
     def test_relay_drawing_again_after_crash(self, monkeypatch):
         honest = relay.Relay.resume

@@ -176,7 +176,7 @@ def test_ring_visits_everyone_in_turn(laps, published):
     protocol = own_buckets(steps=0, topology="ring", laps=laps, published=published)
     uniform = 0
     for seed in range(5):
-        walked = Walked(protocol, seed, faults, timing=Timing(round_seconds=20.0, settle=60))
+        walked = Walked(protocol, seed, faults, timing=Timing(round_seconds=20.0, grace_rounds=60))
         path = [visit.holder for visit in walked.walks[0].visits]
         assert path == list(range(N)) * laps
         collected = walked.collected

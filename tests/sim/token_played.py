@@ -26,7 +26,7 @@ from incrowd.sim import play
 from tests.sim.watched import Watched
 
 N, STEPS = 7, 12
-TIMING = Timing(round_seconds=20.0, settle=3)
+TIMING = Timing(round_seconds=20.0, grace_rounds=3)
 ASKED = msgspec.msgpack.Decoder(
     messages.Restock | messages.Carry | messages.Again | messages.Release | messages.Over
 )

@@ -10,7 +10,7 @@ from incrowd.protocols.api import Protocol
 from incrowd.randomizers import KRR, Generic
 from incrowd.survey import Goal, Unknown, calibrate, calibrate_delta, unknowns
 
-SHUFFLE: Any = load("shuffle")
+SHUFFLE: Any = load("trusted-shuffle")
 LOCAL: Any = load("local")
 
 
@@ -22,15 +22,15 @@ def shuffled(eps0: float, n: int = 5000) -> Protocol:
 def test_unknowns_of_all_protocols_contain_local_epsilon_and_crowd() -> None:
     for kind in PROTOCOLS:
         found = unknowns(load(kind))
-        assert (found["eps0"].safe, found["eps0"].whole) == ("max", False)
-        if kind == "scrambler":
+        assert (found["local_epsilon"].safe, found["local_epsilon"].whole) == ("max", False)
+        if kind == "scrambled-query":
             # Only the people behind one scrambler hide each other, and there are no rounds.
             assert {name for name, each in found.items() if each.safe == "min"} == {
-                "sampling", "sources", "dummies",
+                "redirect_probability", "sources", "dummies",
             }  # fmt: skip
             continue
         if kind == "order-shuffle":
-            assert list(found) == ["eps0"]  # No crowd makes its promises any stronger.
+            assert list(found) == ["local_epsilon"]  # No crowd makes its promises any stronger.
             continue
         assert (found["n"].safe, found["n"].whole) == ("min", True)
         length = found["steps" if kind == "token-walk" else "rounds"]
@@ -42,7 +42,7 @@ def test_unknowns_of_all_protocols_contain_local_epsilon_and_crowd() -> None:
 @pytest.mark.parametrize("epsilon", [0.01, 0.3, 2.0])
 def test_calibrate_returns_largest_local_epsilon(epsilon: float) -> None:
     goal = Goal(epsilon=epsilon, delta=1e-6)
-    value, protocol = calibrate(shuffled, unknowns(SHUFFLE)["eps0"], goal)
+    value, protocol = calibrate(shuffled, unknowns(SHUFFLE)["local_epsilon"], goal)
     assert protocol.randomizer.epsilon == value
     assert goal.reached(protocol) <= epsilon
     assert goal.reached(shuffled(value * (1 + 3e-6))) > epsilon
@@ -75,7 +75,7 @@ def test_calibrate_returns_most_rounds() -> None:
 
 
 def test_calibrate_never_exceeds_cap() -> None:
-    cap = Unknown("eps0", "max", whole=False, cap=0.75)
+    cap = Unknown("local_epsilon", "max", whole=False, cap=0.75)
     value, _ = calibrate(shuffled, cap, Goal(epsilon=5.0, delta=1e-6))
     assert value == 0.75
     value, _ = calibrate(shuffled, cap, Goal(epsilon=0.01, delta=1e-6))
@@ -120,7 +120,11 @@ def test_calibrate_refuses_goal_met_by_all_values() -> None:
 
 def test_calibrate_raises_error_common_to_all_values() -> None:
     with pytest.raises(InvalidCrowd, match="colluders"):
-        calibrate(shuffled, unknowns(SHUFFLE)["eps0"], Goal(epsilon=1, delta=1e-6, colluders=5000))
+        calibrate(
+            shuffled,
+            unknowns(SHUFFLE)["local_epsilon"],
+            Goal(epsilon=1, delta=1e-6, colluders=5000),
+        )
 
 
 def test_calibrate_delta_equals_guarantee_delta() -> None:
@@ -185,7 +189,7 @@ def test_calibrate_of_smooth_curve_takes_few_trials() -> None:
         tried.append(eps0)
         return shuffled(eps0)
 
-    calibrate(build, unknowns(SHUFFLE)["eps0"], Goal(epsilon=0.3, delta=1e-6))
+    calibrate(build, unknowns(SHUFFLE)["local_epsilon"], Goal(epsilon=0.3, delta=1e-6))
     assert len(tried) < 16
 
 
@@ -193,7 +197,9 @@ def test_calibrate_of_jumping_curve_returns_safe_side() -> None:
     def build(eps0: float) -> Any:
         return Saturating(1, floor=0.1 if eps0 <= 1.7 else 3.0, slow=0.01)
 
-    value, _ = calibrate(build, Unknown("eps0", "max", whole=False), Goal(epsilon=0.2, delta=1e-6))
+    value, _ = calibrate(
+        build, Unknown("local_epsilon", "max", whole=False), Goal(epsilon=0.2, delta=1e-6)
+    )
     assert 1.7 * (1 - 2e-6) <= value <= 1.7
 
 

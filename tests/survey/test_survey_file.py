@@ -14,12 +14,13 @@ from incrowd.randomizers import KRR, Laplace, OneBit, Ternary
 
 ROOT = Path(__file__).parents[2]
 TABLES = {
-    "task": 'kind = "histogram"\ndata = "people.csv"\ncolumn = "mode"\ncategories = ["bus", "car"]',
-    "budget": "epsilon = 1.0\ndelta = 1e-6",
-    "protocol": 'kind = "shuffle"',
+    "data": 'file = "people.csv"',
+    "question": 'kind = "histogram"\ncolumn = "mode"\ncategories = ["bus", "car"]',
     "randomizer": 'kind = "krr"',
+    "budget": "epsilon = 1.0\ndelta = 1e-6",
+    "protocol": 'kind = "trusted-shuffle"',
 }
-MEAN = 'kind = "mean"\ndata = "people.csv"\ncolumn = "minutes"\nbounds = [0, 60]'
+MEAN = 'kind = "mean"\ncolumn = "minutes"\nbounds = [0, 60]'
 PEOPLE = "mode,minutes\n" + "bus,10\ncar,20\nbus,60\n" * 30
 
 Write = Callable[..., Path]
@@ -32,7 +33,9 @@ def write(tmp_path: Path) -> Write:
     def make(**tables: str | None) -> Path:
         parts = {name: body for name, body in (TABLES | tables).items() if body is not None}
         path = tmp_path / "survey.toml"
-        path.write_text("\n".join(f"[{name}]\n{body}" for name, body in parts.items()))
+        heads = {"question": "[[question]]", "randomizer": "[question.randomizer]"}
+        written = [f"{heads.get(name, f'[{name}]')}\n{body}" for name, body in parts.items()]
+        path.write_text("\n".join(["version = 2", *written]))
         return path
 
     return make
@@ -46,7 +49,7 @@ def test_load_solves_missing_epsilon(write: Write) -> None:
     assert loaded.protocol.n == len(loaded.values) == 90
     assert loaded.protocol.guarantee().epsilon(1e-6) <= 1
     assert loaded.randomizer.epsilon > 1
-    np.testing.assert_allclose(loaded.truth, [2 / 3, 1 / 3, 0])
+    np.testing.assert_allclose(loaded.truths[0], [2 / 3, 1 / 3, 0])
 
 
 def test_load_keeps_given_epsilon(write: Write) -> None:
@@ -68,11 +71,13 @@ def test_load_solves_for_view_of_budget(write: Write) -> None:
 
 def test_load_without_randomizer_takes_default_of_task(write: Write) -> None:
     assert isinstance(survey.load(write(randomizer=None)).randomizer, KRR)
-    assert isinstance(survey.load(write(task=MEAN, randomizer=None)).randomizer, Ternary)
-    complete = survey.load(write(task=f"{MEAN}\ncomplete = true", randomizer=None))
+    assert isinstance(survey.load(write(question=MEAN, randomizer=None)).randomizer, Ternary)
+    complete = survey.load(write(question=f"{MEAN}\ncomplete = true", randomizer=None))
     assert isinstance(complete.randomizer, OneBit)
     laplace = survey.load(
-        write(task=MEAN, protocol='kind = "local"', randomizer='kind = "laplace"\nepsilon = 0.5')
+        write(
+            question=MEAN, protocol='kind = "local"', randomizer='kind = "laplace"\nepsilon = 0.5'
+        )
     )
     assert laplace.randomizer == Laplace(epsilon=0.5)
 
@@ -82,7 +87,7 @@ CHECK_IN = 'kind = "check-in"\nrate = 0.5\nrounds = '
 
 def test_load_with_budget_rounds_takes_most_rounds(write: Write) -> None:
     given = 'kind = "krr"\nepsilon = 1.0'
-    loaded = survey.load(write(protocol=CHECK_IN + '"budget"', randomizer=given))
+    loaded = survey.load(write(protocol=CHECK_IN + '"calibrate"', randomizer=given))
     rounds = loaded.protocol.rounds
     assert not loaded.only.solved
     assert rounds > 1
@@ -95,21 +100,24 @@ def test_load_names_file_when_no_epsilon0_meets_budget(write: Write) -> None:
     path = write(budget='epsilon = 1e-13\ndelta = 1e-30\nview = "everyone"', randomizer=None)
     with pytest.raises(errors.BudgetInfeasible) as caught:
         survey.load(path)
-    assert str(caught.value).startswith(f"{path}: budget: no eps0 between")
+    assert str(caught.value).startswith(f"{path}: budget: no local_epsilon between")
 
 
 def test_load_refuses_budget_that_pays_for_no_round(write: Write) -> None:
     poor = {"budget": "epsilon = 0.001\ndelta = 1e-12", "randomizer": "epsilon = 2.0"}
     with pytest.raises(errors.BudgetInfeasible, match="no rounds between 1 and"):
-        survey.load(write(protocol=CHECK_IN + '"budget"', **poor))
+        survey.load(write(protocol=CHECK_IN + '"calibrate"', **poor))
 
 
 @pytest.mark.parametrize(
     ("protocol", "said"),
     [
-        (CHECK_IN + '"budget"', "protocol.rounds: budget needs randomizer.epsilon"),
-        ('kind = "check-in"\nrate = "budget"\nrounds = "budget"', "only one of rounds, rate"),
-        ('kind = "shuffle"\nadaptive = "budget"', "protocol.adaptive: only one of rounds can be"),
+        (CHECK_IN + '"calibrate"', "protocol.rounds: calibrate needs randomizer.epsilon"),
+        ('kind = "check-in"\nrate = "calibrate"\nrounds = "calibrate"', "only one of rounds, rate"),
+        (
+            'kind = "trusted-shuffle"\nadaptive = "calibrate"',
+            "protocol.adaptive: only one of rounds can be",
+        ),
     ],
 )
 def test_load_refuses_two_unknowns_of_budget(write: Write, protocol: str, said: str) -> None:
@@ -135,14 +143,14 @@ def test_load_reads_individual_rates_and_refuses_invalid_ones(write: Write, tmp_
 def test_load_reads_rounds_and_question(write: Write) -> None:
     loaded = survey.load(
         write(
-            task=TABLES["task"] + '\nquestion = "How?"',
+            question=TABLES["question"] + '\ntext = "How?"',
             protocol='kind = "local"\nrounds = 3',
             randomizer='kind = "krr"\nepsilon = 0.1',
         )
     )
-    assert loaded.question.text == "How?"
+    assert loaded.text == "How?"
     assert loaded.protocol.rounds == 3
-    assert survey.load(write()).question.text == "What is the histogram of mode?"
+    assert survey.load(write()).text == "What is the histogram of mode?"
 
 
 def test_run_in_both_modes_is_repeatable_and_accurate(write: Write) -> None:
@@ -151,7 +159,9 @@ def test_run_in_both_modes_is_repeatable_and_accurate(write: Write) -> None:
         first, again = (loaded.run(mode, seed=5) for _ in range(2))  # type: ignore[arg-type]
         np.testing.assert_array_equal(first.result.value, again.result.value)
         assert loaded.met_by(first)
-        assert np.all(np.abs(first.result.value - loaded.truth) < 5 * first.result.standard_error)
+        assert np.all(
+            np.abs(first.result.value - loaded.truths[0]) < 5 * first.result.standard_error
+        )
 
 
 def walked(tmp_path: Path, people: int, more: str) -> str:
@@ -207,60 +217,87 @@ def test_load_ignores_trailing_blank_lines(write: Write, tmp_path: Path) -> None
 def test_load_reads_compressed_data_with_byte_order_mark(write: Write, tmp_path: Path) -> None:
     with gzip.open(tmp_path / "people.csv.gz", "wt", encoding="utf-8-sig") as stream:
         stream.write('mode , minutes\r\n"bus", 3\r\ncar,4\r\n\r\n')
-    task = TABLES["task"].replace("people.csv", "people.csv.gz")
+    data = TABLES["data"].replace("people.csv", "people.csv.gz")
     given = 'kind = "krr"\nepsilon = 0.5'
-    loaded = survey.load(write(task=task, randomizer=given))
+    loaded = survey.load(write(data=data, randomizer=given))
     assert loaded.values.tolist() == ["bus", "car"]
 
 
 CONFIG = [
-    ({"task": MEAN.replace("[0, 60]", '[0, "x"]')}, "task.bounds[1]: expected number, got text"),
-    ({"task": MEAN.replace("[0, 60]", "[0]")}, "task.bounds: expected list of length 2"),
-    ({"task": MEAN.replace("bounds = [0, 60]", "")}, "task.bounds: missing"),
     (
-        {"task": TABLES["task"].replace('"car"', "7")},
-        "task.categories[1]: expected text, got whole number",
-    ),
-    ({"task": TABLES["task"].replace("column", "colunm")}, "task.column: missing"),
-    (
-        {"task": TABLES["task"] + "\ncategory = 1"},
-        "task.category: unknown key; did you mean categories?",
+        {"question": MEAN.replace("[0, 60]", '[0, "x"]')},
+        "question.minutes.bounds[1]: expected number, got text",
     ),
     (
-        {"task": TABLES["task"].replace("histogram", "histgram")},
-        "task.kind: unknown kind 'histgram'; did you mean histogram?",
+        {"question": MEAN.replace("[0, 60]", "[0]")},
+        "question.minutes.bounds: expected list of length 2",
+    ),
+    ({"question": MEAN.replace("bounds = [0, 60]", "")}, "question.minutes.bounds: missing"),
+    (
+        {"question": TABLES["question"].replace('"car"', "7")},
+        "question.mode.categories[1]: expected text, got whole number",
+    ),
+    ({"question": TABLES["question"].replace("column", "colunm")}, "question[1].column: missing"),
+    (
+        {"question": TABLES["question"] + "\ncategory = 1"},
+        "question.mode.category: unknown key; did you mean categories?",
     ),
     (
-        {"task": TABLES["task"].replace('"mode"', "3")},
-        "task.column: expected text, got whole number",
+        {"question": TABLES["question"].replace("histogram", "histgram")},
+        "question.mode.kind: unknown kind 'histgram'; did you mean histogram?",
     ),
-    ({"task": TABLES["task"].replace("histogram", "vector")}, "known: histogram, mean"),
-    ({"task": None}, "task: missing; add a table [task]"),
+    (
+        {"question": TABLES["question"].replace('"mode"', "3")},
+        "question[1].column: expected text, got whole number",
+    ),
+    ({"question": TABLES["question"].replace("histogram", "vector")}, "known: histogram, mean"),
+    ({"question": None, "randomizer": None}, "question: missing; add a table [[question]]"),
     ({"budget": "epsilon = 1"}, "budget.delta: missing"),
     ({"budget": TABLES["budget"] + "\neps = 1"}, "budget.eps: unknown key"),
     ({"budget": 'epsilon = "1"\ndelta = 1e-6'}, "budget.epsilon: expected number, got text"),
-    ({"protocol": 'kind = "shufle"'}, "protocol.kind: unknown kind 'shufle'; did you mean shuffle"),
     (
-        {"protocol": 'kind = "swift-shuffle"'},
-        "'swift-shuffle'; known: check-in, local, net",
+        {"protocol": 'kind = "trusted-shufle"'},
+        "unknown kind 'trusted-shufle'; did you mean trusted-shuffle",
     ),
-    ({"protocol": 'kind = "shuffle"\nround = 2'}, "protocol.round: unknown key; did you mean roun"),
     (
-        {"protocol": 'kind = "shuffle"\nrounds = "2"'},
+        {"protocol": 'kind = "telepathy"'},
+        "'telepathy'; known: check-in, local, net",
+    ),
+    (
+        {"protocol": 'kind = "trusted-shuffle"\nround = 2'},
+        "protocol.round: unknown key; did you mean roun",
+    ),
+    (
+        {"protocol": 'kind = "trusted-shuffle"\nrounds = "2"'},
         "protocol.rounds: expected whole number, got text",
     ),
-    ({"protocol": 'kind = "shuffle"\nn = 5'}, "protocol.n: the people are counted from the data"),
-    ({"randomizer": 'kind = "krr"\nepsilom = 1'}, "randomizer.epsilom: unknown key; did you mean"),
-    ({"randomizer": 'kind = "laplace"\nepsilon = 1'}, "randomizer.kind: "),
-    ({"randomizer": 'kind = "generic"\nepsilon = 1'}, "known: hadamard, krr, olh, oue, rr, sue"),
-    ({"randomizer": 'kind = "privunit"\nepsilon = 1'}, "known: hadamard, krr, olh, oue, rr, sue"),
-    ({"task": MEAN, "randomizer": 'kind = "krr"'}, "a mean needs a randomizer of the domain"),
+    (
+        {"protocol": 'kind = "trusted-shuffle"\nn = 5'},
+        "protocol.n: the people are counted from the data",
+    ),
+    (
+        {"randomizer": 'kind = "krr"\nepsilom = 1'},
+        "question.mode.randomizer.epsilom: unknown key; did you mean",
+    ),
+    ({"randomizer": 'kind = "laplace"\nepsilon = 1'}, "question.mode.randomizer.kind: "),
+    (
+        {"randomizer": 'kind = "generic"\nepsilon = 1'},
+        "known: channel, hadamard, hierarchical, krr",
+    ),
+    (
+        {"randomizer": 'kind = "privunit"\nepsilon = 1'},
+        "known: channel, hadamard, hierarchical, krr",
+    ),
+    ({"question": MEAN, "randomizer": 'kind = "krr"'}, "a mean needs a randomizer of the domain"),
     (
         {"randomizer": 'kind = "gaussian"'},
-        "(one of hadamard, krr, olh, oue, rr, sue), but gaussian",
+        "(one of channel, hadamard, hierarchical, krr, olh, oue, rr, sue), but gaussian",
     ),
     ({"budget": TABLES["budget"] + '\nlocal_epsilon = "1"'}, "expected number, got text"),
-    ({"randomizer": 'kind = "rr"\nepsilon = "a"'}, "randomizer.epsilon: expected number, got text"),
+    (
+        {"randomizer": 'kind = "rr"\nepsilon = "a"'},
+        "question.mode.randomizer.epsilon: expected number, got text",
+    ),
     ({"life": "cover = true"}, "life: unknown key; did you mean live?"),
     ({"live": "covr = true"}, "live.covr: unknown key; did you mean cover?"),
     ({"live": "cover = 1"}, "live.cover: expected true or false, got whole number"),
@@ -275,8 +312,8 @@ CONFIG = [
         "protocol.rounds: expected a whole number or auto, got 2.5",
     ),
     (
-        {"protocol": 'kind = "network-shuffle"\nmode = "both"'},
-        "protocol.mode: expected all or single, got 'both'",
+        {"protocol": 'kind = "network-shuffle"\nhand_in = "both"'},
+        "protocol.hand_in: expected all or single, got 'both'",
     ),
     (
         {"protocol": 'kind = "network-shuffle"\ngraph = 3'},
@@ -299,8 +336,8 @@ def test_load_names_wrong_key_of_survey(
 
 def test_load_refuses_task_that_is_no_table(tmp_path: Path) -> None:
     path = tmp_path / "survey.toml"
-    path.write_text("task = 3")
-    with pytest.raises(errors.InvalidConfig, match="task: expected a table"):
+    path.write_text("version = 2\nquestion = 3")
+    with pytest.raises(errors.InvalidConfig, match="question: expected a table"):
         survey.load(path)
 
 
@@ -309,14 +346,22 @@ KINDS = [
     ({"budget": "epsilon = 1\ndelta = 0.0"}, errors.InvalidDelta, "budget: delta"),
     ({"budget": TABLES["budget"] + "\nlocal_epsilon = -1"}, errors.InvalidEpsilon, "local_epsilon"),
     ({"budget": TABLES["budget"] + '\nview = "me"'}, errors.InvalidParameter, "unknown view 'me'"),
-    ({"protocol": 'kind = "shuffle"\nrounds = 0'}, errors.InvalidParameter, "protocol: rounds"),
+    (
+        {"protocol": 'kind = "trusted-shuffle"\nrounds = 0'},
+        errors.InvalidParameter,
+        "protocol: rounds",
+    ),
     ({"randomizer": "epsilon = -1"}, errors.InvalidEpsilon, "randomizer: epsilon"),
     (
-        {"task": TABLES["task"].replace('["bus", "car"]', '["bus"]')},
+        {"question": TABLES["question"].replace('["bus", "car"]', '["bus"]')},
         errors.InvalidParameter,
-        "task: categories",
+        "question.mode: categories",
     ),
-    ({"task": MEAN.replace("[0, 60]", "[60, 0]")}, errors.InvalidParameter, "task: bounds"),
+    (
+        {"question": MEAN.replace("[0, 60]", "[60, 0]")},
+        errors.InvalidParameter,
+        "question.minutes: bounds",
+    ),
     ({"randomizer": "epsilon = 9"}, errors.BudgetInfeasible, "above budget.epsilon 1"),
     (
         {"protocol": 'kind = "network-shuffle"\ngraph = "none.npz"'},
@@ -340,7 +385,7 @@ KINDS = [
         "protocol: graph regular:90: no graph on n = 90",
     ),
     ({"live": "min_crowd = 0"}, errors.InvalidParameter, "live: min_crowd must be"),
-    ({"live": "patience = -1"}, errors.InvalidParameter, "live: patience must be a positive"),
+    ({"live": "timeout = -1"}, errors.InvalidParameter, "live: timeout must be a positive"),
 ]
 
 
@@ -381,9 +426,8 @@ DATA = [
     (b"minutes,mode\n1,bus\n2\n", errors.MissingColumn, "row 2 (line 3) has 1 fields where the"),
     (b"mode,minutes\nbus,1\ncar,2,5\n", errors.MissingColumn, "row 2 (line 3) has 3 fields"),
     (b"mode,minutes\nbus,1\n\ncar,2\n", errors.MissingColumn, "row 2 (line 3) has 0 fields"),
-    (b"mode;minutes\nbus;1\n", errors.MissingColumn, "separated by ';': save the file with commas"),
-    (b"mode\tminutes\nbus\t1\n", errors.MissingColumn, "separated by tabs"),
-    (b"mode\nb\xffs\n", errors.FileUnreadable, "not UTF-8"),
+    (b"way;minutes\nbus;1\n", errors.MissingColumn, "the file has way, minutes"),
+    (b"mode\nb\x81s\n", errors.FileUnreadable, "row 1 (line 2), column 'mode': byte 0x81"),
     (b'mode\n"bus\n', errors.FileUnreadable, "not valid CSV"),
 ]
 
@@ -404,13 +448,13 @@ def test_load_counts_rows_without_category(write: Write, tmp_path: Path) -> None
     path = write()
     (tmp_path / "people.csv").write_bytes(b'mode\nbus\n\n""\nboat\n' + b"car\n" * 60)
     loaded = survey.load(path)
-    assert (loaded.gaps.missing, loaded.gaps.outside, loaded.gaps.first) == (2, 1, 4)
-    np.testing.assert_allclose(loaded.truth, [1 / 64, 60 / 64, 3 / 64])
+    assert (loaded.gaps[0].missing, loaded.gaps[0].outside, loaded.gaps[0].first) == (2, 1, 4)
+    np.testing.assert_allclose(loaded.truths[0], [1 / 64, 60 / 64, 3 / 64])
 
 
 def test_load_refuses_damaged_archive(write: Write, tmp_path: Path) -> None:
-    task = TABLES["task"].replace("people.csv", "people.csv.gz")
-    path = write(task=task)
+    data = TABLES["data"].replace("people.csv", "people.csv.gz")
+    path = write(data=data)
     whole = gzip.compress(PEOPLE.encode())
     for damaged in (b"mode\nbus\n", whole[:-12], whole[:15] + b"\0\0\0" + whole[18:]):
         (tmp_path / "people.csv.gz").write_bytes(damaged)
@@ -419,12 +463,13 @@ def test_load_refuses_damaged_archive(write: Write, tmp_path: Path) -> None:
 
 
 def test_example_surveys_meet_their_budgets() -> None:
-    for name in ("commute", "friends", "live", "minutes", "rare_condition"):
+    for name in ("commute", "friends", "live", "minutes", "rare_condition", "work"):
         loaded = survey.load(ROOT / "examples" / f"{name}.toml")
         run = loaded.run(seed=1)
         assert loaded.met_by(run)
-        truth = loaded.truth_of(run)
-        assert np.all(np.abs(run.result.value - truth) < 5 * run.result.standard_error)
+        for answer, truth in zip(run.answers, loaded.truths_of(run), strict=True):
+            assert truth is not None
+            assert np.all(np.abs(answer.value - truth) < 5 * answer.standard_error)
 
 
 def test_example_data_equal_script_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,8 @@ def write(tmp_path: Path) -> Write:
     def make(protocol: str, more: str = "") -> Path:
         path = tmp_path / "survey.toml"
         path.write_text(
-            f'[task]\nkind = "mean"\ndata = "people.csv"\ncolumn = "row"\nbounds = [0, {PEOPLE}]\n'
+            'version = 2\n[data]\nfile = "people.csv"\n'
+            f'[[question]]\nkind = "mean"\ncolumn = "row"\nbounds = [0, {PEOPLE}]\n'
             f"[budget]\nepsilon = 1.0\ndelta = 1e-3\n[protocol]\n{protocol}\n{more}\n"
         )
         return path
@@ -42,7 +43,7 @@ def walking(graph: str, more: str = "") -> str:
 
 
 def test_subset_without_graph_takes_first_rows(write: Write) -> None:
-    path = write('kind = "shuffle"')
+    path = write('kind = "trusted-shuffle"')
     everyone, few = survey.load(path), survey.load(path, people=20)
     assert rows(few) == list(range(20))
     assert few.protocol.n == 20
@@ -84,13 +85,13 @@ def test_subset_of_graph_keeps_rows_of_connected_part(write: Write, tmp_path: Pa
 def test_random_peers_are_drawn_for_subset(write: Write, tmp_path: Path) -> None:
     graph = graphs.ring(PEOPLE)
     graphs.save(graph, tmp_path / "friends.npz")
-    few = survey.load(write(walking("friends.npz", "peers = 3")), people=30)
+    few = survey.load(write(walking("friends.npz", "random_peers = 3")), people=30)
     line = graph.subgraph(graphs.connected_part(graph, 30))
     assert few.protocol.graph == graphs.with_random_peers(line, 3, 0)
 
 
 def test_subset_refuses_more_people_than_rows(write: Write, tmp_path: Path) -> None:
-    path = write('kind = "shuffle"')
+    path = write('kind = "trusted-shuffle"')
     with pytest.raises(errors.InvalidCrowd, match="there are no 61 people: the data have 60 rows"):
         survey.load(path, people=61)
     with pytest.raises(errors.InvalidCrowd, match="people must be"):
@@ -103,17 +104,20 @@ def test_subset_refuses_more_people_than_rows(write: Write, tmp_path: Path) -> N
 def test_subset_refuses_disconnected_graph(write: Write, tmp_path: Path) -> None:
     u, v = graphs.complete(10).edges()
     graphs.save(graphs.from_edges(u, v, PEOPLE), tmp_path / "friends.npz")
-    with pytest.raises(errors.GraphInvalid, match=r"friends.npz: no 20 people .* only 10 can be"):
+    with pytest.raises(errors.InvalidGraph, match=r"friends.npz: no 20 people .* only 10 can be"):
         survey.load(write(walking("friends.npz")), people=20)
 
 
 def test_load_reads_live_options(write: Write) -> None:
-    assert survey.load(write('kind = "shuffle"')).live == LiveOptions()
+    assert survey.load(write('kind = "trusted-shuffle"')).live == LiveOptions()
     stated = survey.load(
-        write('kind = "shuffle"', '[live]\ncover = true\ntransport = "direct"\nround_seconds = 2')
+        write(
+            'kind = "trusted-shuffle"',
+            '[live]\ncover = true\ntransport = "direct"\nround_seconds = 2',
+        )
     )
     assert stated.live == LiveOptions(cover=True, transport="direct", round_seconds=2.0)
-    assert stated.question.column == "row"
+    assert stated.column == "row"
 
 
 def test_run_live_receives_protocol_values_and_options(
@@ -126,7 +130,7 @@ def test_run_live_receives_protocol_values_and_options(
         return "ran"
 
     monkeypatch.setattr("incrowd.live.run.run_live", run_live)
-    loaded = survey.load(write('kind = "shuffle"', "[live]\nmin_crowd = 40"))
+    loaded = survey.load(write('kind = "trusted-shuffle"', "[live]\nmin_crowd = 40"))
     assert loaded.run_live() == "ran"
     assert asked["protocol"] is loaded.protocol
     assert asked["values"] is loaded.values
@@ -146,7 +150,7 @@ def test_run_live_without_cryptography_names_extra(write: Write) -> None:
         "try:\n    loaded.run_live()\n"
         "except errors.MissingExtra as error:\n    print(error)"
     )
-    words = [sys.executable, "-c", program, str(write('kind = "shuffle"'))]
+    words = [sys.executable, "-c", program, str(write('kind = "trusted-shuffle"'))]
     ended = subprocess.run(words, capture_output=True, text=True, check=True)
     assert ended.stdout == (
         "live runs need cryptography, which is not installed: pip install 'incrowd[live]'\n"

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from incrowd.randomizers.base import ABSENT
-from incrowd.tasks import Column, Histogram, Mean, Query, Release, Sum, Vector
+from incrowd.tasks import Column, Histogram, Mean, Quantiles, Query, Release, Sum, Vector
 from incrowd.tasks.raw import ColumnDomain
 
 HISTOGRAM = Histogram(categories=("1", "2"))
@@ -29,7 +29,8 @@ QUERY = Query(
     table="people",
     columns=COLUMNS,
 )
-TEXT_TASKS = (HISTOGRAM, COMPLETE, AGE, Sum(bounds=(-3, 5)), PLACED, GROUPED, QUERY)
+INCOME = Quantiles(bounds=(0, 120), bins=8)
+TEXT_TASKS = (HISTOGRAM, COMPLETE, AGE, INCOME, Sum(bounds=(-3, 5)), PLACED, GROUPED, QUERY)
 ODD = [None, "", " ", "\t", "nan", "inf", "-1e999", "0x1", "1_0", "²", "x" * 5000, "\ud800", "1\0"]
 
 
@@ -62,7 +63,7 @@ def test_encode_of_odd_texts_does_not_raise(task, text):
     "value",
     [None, math.nan, math.inf, 10**400, 1 + 2j, object(), b"1", Decimal("NaN"), [1], True, {}],
 )
-@pytest.mark.parametrize("task", [HISTOGRAM, AGE])
+@pytest.mark.parametrize("task", [HISTOGRAM, AGE, INCOME])
 def test_encode_of_any_object_does_not_raise(task, value):
     column = np.empty(2, object)
     column[:] = [value, 1]

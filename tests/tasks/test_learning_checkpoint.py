@@ -14,7 +14,13 @@ import numpy as np
 import pytest
 
 from incrowd import CheckInSGD
-from incrowd.errors import FileUnreadable, IncrowdError, InvalidParameter, NotANumber
+from incrowd.errors import (
+    FileNotWritable,
+    FileUnreadable,
+    IncrowdError,
+    InvalidParameter,
+    NotANumber,
+)
 from incrowd.tasks.learning import CentralSGD, LocalSGD, Ridge, Softmax, checkpoint
 
 RNG = np.random.default_rng(3)
@@ -227,7 +233,7 @@ def test_save_removes_what_a_killed_save_left(tmp_path):
 
 
 def test_fit_names_a_checkpoint_that_cannot_be_written(tmp_path):
-    with pytest.raises(FileUnreadable, match=r"cannot write the checkpoint .*nowhere"):
+    with pytest.raises(FileNotWritable, match=r"cannot write the checkpoint .*nowhere"):
         learner(tmp_path / "nowhere" / "state.npz", progress=stop_after(1)).fit(ROWS, LABELS)
     (tmp_path / "folder").mkdir()
     with pytest.raises(FileUnreadable, match="cannot read the checkpoint"):

@@ -265,9 +265,9 @@ def test_query_is_a_task_like_others():
     assert TASKS.load("query") is Query
     assert msgspec.json.decode(msgspec.json.encode(asked), type=Query) == asked
     assert hash(asked) == hash(query(asked.sql))
-    asked.require(Redirect(targets=3, sampling=0.5))
+    asked.require(Redirect(targets=3, redirect_probability=0.5))
     with pytest.raises(InvalidParameter, match="pass a Query as task"):
-        natural_task(Redirect(targets=3, sampling=0.5))
+        natural_task(Redirect(targets=3, redirect_probability=0.5))
     broken = {"kind": "query", "sql": "SELECT 1", "table": "people", "columns": []}
     with pytest.raises(msgspec.ValidationError) as refused:
         msgspec.convert(broken, Query)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from incrowd.errors import InvalidParameter, ProtocolFailed
-from incrowd.live.party import pack_output, unpack_output
+from incrowd.protocols.runtime.outputs import pack_output, unpack_output
 from incrowd.randomizers import KRR, OUE, RR, Laplace
 from incrowd.tasks import Collected, Histogram, Placed, Release, Released
 from incrowd.tasks.base import AnswerContext
@@ -215,7 +215,11 @@ def test_sections_of_a_release_have_its_table_for_a_file():
     table, fact = sections["release"].blocks
     assert (table.file, table.columns) == (True, BY_GROUP.releases("how"))
     assert table.rows == released.rows
-    assert [(each.name, each.value) for each in fact.value] == [("places", ["street"]), ("rows", 3)]
+    (about,) = fact.value
+    assert [(each.name, each.value) for each in about.value] == [
+        ("places", ["street"]),
+        ("rows", 3),
+    ]
     assert "map" not in sections
 
 

@@ -28,10 +28,10 @@ from incrowd.protocols.capabilities import asks_randomizer, planned
 from incrowd.protocols.registry import PROTOCOLS, load, plugin_of
 from incrowd.protocols.settings import Safe, fields_of, settings_type
 from incrowd.randomizers import Unstated
-from incrowd.report.format import count, guessed, round_down, round_up, up
+from incrowd.report.format import count, down, small, up
 from incrowd.report.json import describe_guarantee, describe_parameters
 from incrowd.report.terminal import facts_table, guarantees_table
-from incrowd.report.words import lines, order_meaning, settings, view_title
+from incrowd.report.words import guess_meaning, lines, order_meaning, settings, view_title
 from incrowd.survey import Goal, calibrate, calibrate_delta, unknowns
 from incrowd.survey.calibrate import LEAST_DELTA, LOCAL_EPSILON
 from incrowd.survey.pipeline import Progress
@@ -43,19 +43,22 @@ Action = Callable[[type[Protocol], Mapping[str, Any]], None]
 
 _ViewOption = Annotated[
     str,
-    typer.Option(help="Who looks: parties joined by '+', such as curator+shuffler, or everyone."),
+    typer.Option(help="View: parties joined by '+', such as curator+shuffler, or everyone."),
 ]
+
+
+_SOLVE = "Option to solve for, such as rounds. Default: the one that is left out."
 
 
 def account_app() -> TyperGroup:
     """The commands that state a promise."""
-    return _app("State what a protocol promises.", account, ())
+    return _app("State the guarantee of a protocol.", account, ())
 
 
 def calibrate_app() -> TyperGroup:
     """The commands that solve for what was left out."""
-    text = "Solve for the one option that is left out, so that a promise is met."
-    return _app(text, solve, (options.EPSILON,))
+    text = "Solve for one option, so that a guarantee is met."
+    return _app(text, solve, (options.EPSILON, options.option("solve", str, _SOLVE)))
 
 
 def account(kind: type[Protocol], given: Mapping[str, Any]) -> None:
@@ -68,7 +71,7 @@ def account(kind: type[Protocol], given: Mapping[str, Any]) -> None:
     given = {**given, "colluders": options.read_colluders(given["colluders"])}
     protocol = options.build_protocol(kind, given)
     with progress() as say:
-        protocol = _planned(protocol, delta, given, say, "computing the promise")
+        protocol = _planned(protocol, delta, given, say, "computing the guarantee")
         payload, own = _promised(protocol, delta, given)
     emit(payload, lambda console: _render(console, payload, own), given["format"])
 
@@ -92,11 +95,11 @@ def solve(kind: type[Protocol], given: Mapping[str, Any]) -> None:
         else:
             value, shown, safe, protocol = _solve_parameter(kind, given, name, epsilon, say)
             promised, own = _promised(protocol, given["delta"], given)
-    payload = {"solved": name, "value": value, "target_epsilon": epsilon} | promised
+    payload = {"solved": {"name": name, "value": value}, "target_epsilon": epsilon} | promised
     best = "the least" if safe == "min" else "the most"
-    told = f"{best} that promises ε ≤ {epsilon:g}"
+    told = f"{best} that guarantees ε ≤ {small(epsilon)}"
     if name == "delta" and value == 0:
-        told = f"ε ≤ {epsilon:g} already holds with delta = 0"
+        told = f"ε ≤ {small(epsilon)} already holds with delta = 0"
 
     def render(console: Console) -> None:
         console.print(f"[bold]{name} {shown}[/]  {told}")
@@ -139,8 +142,8 @@ def _solve_parameter(
     value, protocol = calibrate(build, unknown, goal)
     if unknown.whole:
         return value, f"= {count(value)}", unknown.safe, protocol
-    side = round_down if unknown.safe == "max" else round_up
-    return value, f"= {side(value, 6):.6g}", unknown.safe, protocol
+    side = down if unknown.safe == "max" else up
+    return value, f"= {side(value, 6)}", unknown.safe, protocol
 
 
 def _planned(
@@ -184,10 +187,13 @@ def _given(given: Mapping[str, Any], name: str) -> float:
 def _left_out(kind: type[Protocol], given: Mapping[str, Any]) -> str:
     fields = fields_of(settings_type(kind))
     solvable = ["delta", *unknowns(kind)]
-    if given["randomizer"] is None and not asks_randomizer(kind, given):
+    unasked = options.named_kind(given) is None and not asks_randomizer(kind, given)
+    if unasked or options.derives_epsilon(given):
         solvable.remove(LOCAL_EPSILON.name)
     absent = [name for name in solvable if given[name] is None]
     needed = [name for name in absent if name not in fields or fields[name].required]
+    if given["solve"] is not None:
+        return _named(given, solvable, needed)
     candidates = needed or _open(kind, given, absent)
     if len(candidates) == 1:
         return candidates[0]
@@ -196,6 +202,21 @@ def _left_out(kind: type[Protocol], given: Mapping[str, Any]) -> str:
     raise options.UsageProblem(
         f"{problem}; leave out exactly one of {either}, the one to solve for"
     )
+
+
+def _named(given: Mapping[str, Any], solvable: list[str], needed: list[str]) -> str:
+    """Option that ``--solve`` names, which must be the only one without a value."""
+    name: str = given["solve"].removeprefix("--").replace("-", "_")
+    if name not in solvable:
+        known = ", ".join(each.replace("_", "-") for each in solvable)
+        problem = f"{given['solve']!r} cannot be solved for: name one of {known}"
+        raise typer.BadParameter(problem, param_hint="'--solve'")
+    if given[name] is not None:
+        raise typer.BadParameter("is to be solved for", param_hint=f"'{options.flag(name)}'")
+    for other in needed:
+        if other != name:
+            raise options.MissingOption(other, f"only {name.replace('_', '-')} is solved for")
+    return name
 
 
 def _open(kind: type[Protocol], given: Mapping[str, Any], names: list[str]) -> list[str]:
@@ -251,10 +272,9 @@ def _meaning(payload: Mapping[str, Any], who: str) -> str:
     if not math.isfinite(epsilon):
         lacking = "no ε is proven at this δ" if delta else "no ε is proven without a δ (--delta)"
         if payload["parameters"]["randomizer"]["kind"] == Unstated().kind:
-            lacking = "their ε0 is not stated (--eps0)"
+            lacking = "their ε0 is not stated (--local-epsilon)"
         return f"nothing is promised about answers: {lacking}"
-    right = f"right at most {guessed(epsilon, delta)} of the time"
-    return f"a guess by {who} between two answers of yours is {right}"
+    return guess_meaning(who, epsilon, delta)
 
 
 def _listed(values: dict[str, Any], kind: str) -> str:

@@ -20,7 +20,7 @@ from typer.core import TyperGroup
 
 from incrowd._version import __version__
 from incrowd.cli.lazy import Deferred, LazyGroup
-from incrowd.errors import FileUnreadable, IncrowdError, PluginInvalid
+from incrowd.errors import FileNotWritable, IncrowdError, PluginInvalid
 from incrowd.plugins import target
 from incrowd.protocols.registry import PROTOCOLS
 
@@ -29,6 +29,7 @@ _INTERRUPTED = 130
 _EPILOG = "Every error has its own exit code, explained in docs/errors."
 _COMMANDS = {
     "run": ("run:run_command()", "Ask everybody what a survey file asks, on this machine."),
+    "init": ("init:init", "Write a survey file for a table of your own."),
     "hub": (
         "hub:hub",
         "Run a registry of keys and a mailbox of sealed cells; it can open none of them.",
@@ -37,12 +38,12 @@ _COMMANDS = {
         "owner:ledger",
         "List surveys that devices answered, reserved or declined; they may run meanwhile.",
     ),
-    "account": ("account:account_app()", "State what a protocol promises."),
+    "account": ("account:account_app()", "State the guarantee of a protocol."),
     "calibrate": (
         "account:calibrate_app()",
-        "Solve for the one option that is left out, so that a promise is met.",
+        "Solve for one option, so that a guarantee is met.",
     ),
-    "config": ("config:app", "Check survey files."),
+    "check": ("check:check", "Say what a survey would do and guarantee; run nothing."),
     "graph": ("graph:app", "Look at the graph of who can talk to whom."),
     "device": ("device:app", "Take part in surveys for the owners of devices."),
     "curator": ("curator:app", "Run surveys of your own over a network."),
@@ -146,7 +147,7 @@ def _explained(error: Exception) -> tuple[str, int]:
         return message + hint, error.exit_code
     if _is_output(error):
         reason = getattr(error, "strerror", None) or error
-        return f"cannot write the output: {reason}", FileUnreadable.exit_code
+        return f"cannot write the output: {reason}", FileNotWritable.exit_code
     return f"{type(error).__name__}: {error} (unexpected: {_DEBUG} shows where)", 1
 
 

@@ -14,8 +14,10 @@ from incrowd.errors import MissingExtra
 if TYPE_CHECKING:
     from incrowd.live.policy import NetworkRule
 
-HubOption = Annotated[str, typer.Option(help="Address of the hub, https://…")]
-AuthorityOption = Annotated[Path, typer.Option(help="Certificate of the authority to trust.")]
+HUB = typer.Option(help="Address of the hub, https://…")
+CA = typer.Option(help="Certificate of the authority to trust.")
+HubOption = Annotated[str, HUB]
+CaOption = Annotated[Path, CA]
 NatsOption = Annotated[str, typer.Option(help="Server for surveys that travel over NATS.")]
 AdvertiseOption = Annotated[
     str | None, typer.Option(help="What others reach that under, where it differs.")

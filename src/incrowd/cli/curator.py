@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -17,6 +17,7 @@ import msgspec
 import typer
 
 from incrowd.cli import connection, outcome
+from incrowd.cli.options import MissingOption
 from incrowd.cli.output import Format, FormatOption, emit, note, progress
 from incrowd.errors import InvalidCrowd, InvalidParameter
 from incrowd.live.options import LiveOptions
@@ -26,7 +27,7 @@ from incrowd.survey import Budget, Survey, load_question
 from incrowd.survey.parse import parse
 from incrowd.survey.people import People
 from incrowd.survey.pipeline import PreparedRun
-from incrowd.survey.questions import Question
+from incrowd.survey.questions import questions_of
 
 if TYPE_CHECKING:
     from incrowd.live.admission import Started
@@ -36,22 +37,39 @@ app = typer.Typer(
     name="curator", no_args_is_help=True, help="Run surveys of your own over a network."
 )
 
-KeysOption = Annotated[Path, typer.Option(help="Directory of the curator's keys.")]
-StateOption = Annotated[Path, typer.Option(help="Directory for the curator's journal.")]
 FileArgument = Annotated[Path, typer.Argument(help="A survey file.")]
 SurveyArgument = Annotated[
     str, typer.Argument(help="The survey, as open printed it; its first digits are enough.")
 ]
 
 
+@dataclass(frozen=True)
+class _Place:
+    """Hub, certificate of its authority, keys and journal of a curator, as given; or none."""
+
+    hub: str | None
+    ca: Path | None
+    keys: Path | None
+    state: Path | None
+
+
+@app.callback()
+def group(
+    context: typer.Context,
+    hub: Annotated[str | None, connection.HUB] = None,
+    ca: Annotated[Path | None, connection.CA] = None,
+    keys: Annotated[Path | None, typer.Option(help="Directory of the curator's keys.")] = None,
+    state: Annotated[Path | None, typer.Option(help="Directory of the curator's journal.")] = None,
+) -> None:
+    """Run surveys of your own over a network."""
+    context.obj = _Place(hub, ca, keys, state)
+
+
 @app.command("open")
 def open_command(
+    context: typer.Context,
     file: FileArgument,
-    hub: connection.HubOption,
-    authority: connection.AuthorityOption,
-    keys: KeysOption,
-    state: StateOption,
-    valid: Annotated[
+    expires_in: Annotated[
         float, typer.Option(help="Hours after which the survey is over, whatever happened.")
     ] = 24.0,
     format: FormatOption = Format.table,
@@ -63,23 +81,23 @@ def open_command(
 
         devices = await curator.devices()
         if not devices:
-            raise InvalidCrowd(f"nobody is enrolled at {hub}: start devices first")
+            raise InvalidCrowd(f"nobody is enrolled at {context.obj.hub}: start devices first")
         with progress() as say:
             survey = await asyncio.to_thread(load_question, file, len(devices), say)
-            say("recomputing the promise")
+            say("recomputing the guarantee")
             proposal = await asyncio.to_thread(
                 propose,
                 survey.protocol,
                 survey.task,
-                question=survey.question.text,
-                column=survey.question.column,
+                question=survey.text,
+                column=survey.column,
                 delta=survey.budget.delta,
                 roster=devices,
                 helpers=await curator.helpers(survey.protocol.helpers),
                 keys=curator.keys,
                 options=survey.live,
                 timing=timing_of(survey.live),
-                expires=curator.host.time() + 3600 * valid,
+                expires=curator.host.time() + 3600 * expires_in,
             )
         about = {
             "path": str(survey.document.path),
@@ -91,21 +109,20 @@ def open_command(
         await curator.open_survey(proposal, msgspec.json.encode(about))
         return proposal
 
-    proposal = _with(hub, authority, keys, state, work)
+    proposal = _with(context, work)
     stated = {name: getattr(proposal.spec, name) for name in ("question", "people", "min_crowd")}
     keys_of = ("view", "epsilon", "delta")
-    promises = [{name: getattr(x, name) for name in keys_of} for x in proposal.spec.promises]
-    payload = {"survey": proposal.survey.hex(), **stated, "promises": promises}
+    stated_guarantees = [
+        {name: getattr(x, name) for name in keys_of} for x in proposal.spec.promises
+    ]
+    payload = {"survey": proposal.survey.hex(), **stated, "guarantees": stated_guarantees}
     emit(payload, lambda console: console.print(_opened(payload), markup=False), format)
 
 
 @app.command("watch")
 def watch_command(
+    context: typer.Context,
     survey: SurveyArgument,
-    hub: connection.HubOption,
-    authority: connection.AuthorityOption,
-    keys: KeysOption,
-    state: StateOption,
     wait: Annotated[
         float, typer.Option(help="Seconds to wait for people to join before starting without them.")
     ] = 600.0,
@@ -120,12 +137,12 @@ def watch_command(
     dial: connection.DialOption = None,
     report: outcome.ReportOption = None,
     no_report: outcome.NoReportOption = False,
-    release: outcome.TableOption = None,
+    table: outcome.TableOption = None,
     format: FormatOption = Format.table,
 ) -> None:
     """Start a survey when people have joined, and receive what they hand in, until it is all in."""
     page = outcome.page_of(Path(survey), report, no_report)
-    outcome.check_table(release)
+    outcome.check_table(table)
 
     async def work(curator: Curator) -> Any:
         chosen = curator.chosen(survey)
@@ -138,41 +155,35 @@ def watch_command(
 
     ways = {"nats": nats, "listen": listen, "advertise": advertise}
     rule = connection.dial_rule(dial or ())
-    told, run = _with(hub, authority, keys, state, work, dial=rule, **ways)
-    _print(told, run, page, release, format)
+    told, run = _with(context, work, dial=rule, **ways)
+    _print(told, run, page, table, format)
 
 
 @app.command("result")
 def result_command(
+    context: typer.Context,
     survey: SurveyArgument,
-    hub: connection.HubOption,
-    authority: connection.AuthorityOption,
-    keys: KeysOption,
-    state: StateOption,
     report: outcome.ReportOption = None,
     no_report: outcome.NoReportOption = False,
-    release: outcome.TableOption = None,
+    table: outcome.TableOption = None,
     format: FormatOption = Format.table,
 ) -> None:
-    """The result of a survey that was watched to its end, with its promises recomputed."""
+    """The result of a survey that was watched to its end, with its guarantees recomputed."""
     page = outcome.page_of(Path(survey), report, no_report)
-    outcome.check_table(release)
+    outcome.check_table(table)
 
     async def work(curator: Curator) -> Any:
         started, run = await curator.result(curator.chosen(survey))
         return _survey(curator, started), run
 
-    told, run = _with(hub, authority, keys, state, work)
-    _print(told, run, page, release, format)
+    told, run = _with(context, work)
+    _print(told, run, page, table, format)
 
 
 @app.command("close")
 def close_command(
+    context: typer.Context,
     survey: SurveyArgument,
-    hub: connection.HubOption,
-    authority: connection.AuthorityOption,
-    keys: KeysOption,
-    state: StateOption,
 ) -> None:
     """End a survey for everybody; whatever is still on its way is lost."""
 
@@ -181,21 +192,15 @@ def close_command(
         await curator.close_survey(chosen)
         return chosen
 
-    note(f"survey {_with(hub, authority, keys, state, work).hex()} is closed")
+    note(f"survey {_with(context, work).hex()} is closed")
 
 
 T = TypeVar("T")
 
 
-def _with(
-    hub: str,
-    authority: Path,
-    keys: Path,
-    state: Path,
-    work: Callable[[Curator], Awaitable[T]],
-    **ways: Any,
-) -> T:
-    """Do something as the curator with these keys, connected to the hub in these ways."""
+def _with(context: typer.Context, work: Callable[[Curator], Awaitable[T]], **ways: Any) -> T:
+    """Do something as the curator of the group's options, connected to the hub in these ways."""
+    hub, ca, keys, state = _complete(context.obj)
     with connection.live_packages("live surveys need"):
         from incrowd.live.curator import Curator
         from incrowd.live.host import Host, Network
@@ -209,7 +214,7 @@ def _with(
 
     async def connected() -> T:
         with Journal(state / JOURNAL_FILE) as journal:
-            async with Host(Network(hub, authority, **ways), journal) as host:
+            async with Host(Network(hub, ca, **ways), journal) as host:
                 curator = Curator(mine, host, keys)
                 try:
                     await curator.enrol()
@@ -221,6 +226,15 @@ def _with(
     return asyncio.run(connected())
 
 
+def _complete(place: _Place) -> tuple[str, Path, Path, Path]:
+    """Refuse a group without one of its options; help of its commands needs none of them."""
+    given: dict[str, Any] = asdict(place)
+    for name, value in given.items():
+        if value is None:
+            raise MissingOption(name, "give it before the command, as in 'incrowd curator --hub …'")
+    return given["hub"], given["ca"], given["keys"], given["state"]
+
+
 def _survey(curator: Curator, started: Started) -> Survey:
     """Return the survey as it was opened, of the people who took part."""
     spec = started.offer.spec
@@ -230,27 +244,24 @@ def _survey(curator: Curator, started: Started) -> Survey:
         budget=msgspec.convert(about["budget"], Budget),
         live=msgspec.convert(about["live"], LiveOptions),
     )
-    question = Question("task", spec.question, started.offer.task, spec.column, data="")
-    run = PreparedRun((question,), started.protocol, about["solved"])
+    run = PreparedRun(questions_of(document), started.protocol, about["solved"])
     return Survey(document, People(spec.people), (run,))
 
 
-def _print(
-    survey: Survey, run: Run, page: Path | None, release: Path | None, format: Format
-) -> None:
+def _print(survey: Survey, run: Run, page: Path | None, table: Path | None, format: Format) -> None:
     # The survey is over: what was asked for by mistake must not cost its result.
-    if release is not None and not survey.task.releases(survey.question.column):
-        note(f"--release: a {survey.task.kind} releases no table")
-        release = None
-    table = outcome.table_of(survey, release)
-    told = outcome.told_of(survey, run, "live", "incrowd curator result")
-    outcome.publish(survey, told, page, format, table)
+    if table is not None and not survey.task.releases(survey.column):
+        note(f"--table: a {survey.task.kind} releases no table")
+        table = None
+    table = outcome.table_of(survey, table)
+    document = outcome.document_of(survey, run, "live", "incrowd curator result")
+    outcome.publish(survey, document, page, format, table)
 
 
 def _opened(payload: dict[str, Any]) -> str:
     promises = "".join(
         f"\n  ε = {up(each['epsilon'])} at δ = {small(each['delta'])} against {each['view']}"
-        for each in payload["promises"]
+        for each in payload["guarantees"]
     )
     return (
         f"survey {payload['survey']}: {payload['question']}\n"

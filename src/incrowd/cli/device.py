@@ -20,7 +20,7 @@ app = typer.Typer(help="Take part in surveys for the owners of devices.", no_arg
 @app.command()
 def run(
     hub: connection.HubOption,
-    authority: connection.AuthorityOption,
+    ca: connection.CaOption,
     state: owner.StateOption,
     keys: Annotated[
         Path | None,
@@ -40,8 +40,11 @@ def run(
     count: Annotated[
         int | None, typer.Option(help="Host so many devices in this process.", min=1)
     ] = None,
-    first: Annotated[
-        int, typer.Option(help="With --count: number of the first one, by name.", min=0)
+    offset: Annotated[
+        int,
+        typer.Option(
+            help="With --count: number of devices to leave out, in the order of their names.", min=0
+        ),
     ] = 0,
     helper: Annotated[
         list[Path] | None,
@@ -67,7 +70,7 @@ def run(
     if keys is None and not helper:
         problem = "say whose keys to host, or give those of a --helper"
         raise typer.BadParameter(problem, param_hint="'--keys'")
-    if keys is None and (policy or answers or count or first):
+    if keys is None and (policy or answers or count or offset):
         problem = "answers, a policy and a number of devices need the keys of their owners"
         raise typer.BadParameter(problem, param_hint="'--keys'")
     if keys is not None and dial:
@@ -75,11 +78,11 @@ def run(
         raise typer.BadParameter(problem, param_hint="'--dial'")
     allowed = None if policy is None else read_policy(policy, PROTOCOLS)
     rule = connection.dial_rule(dial or ()) if allowed is None else allowed.network
-    network = Network(hub, authority, nats=nats, listen=listen, advertise=advertise, dial=rule)
+    network = Network(hub, ca, nats=nats, listen=listen, advertise=advertise, dial=rule)
     serving = serve(
         network,
         state,
-        [] if keys is None else key_directories(keys, first, count),
+        [] if keys is None else key_directories(keys, offset, count),
         answers=AnswerBook({}) if answers is None else AnswerBook.read(answers),
         policy=allowed,
         helpers=helper or [],

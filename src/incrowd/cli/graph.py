@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from incrowd.cli.output import Format, FormatOption, emit
+from incrowd.cli.output import Format, FormatOption, emit, note
+from incrowd.report.format import cell
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -39,6 +40,8 @@ def stats(
     from incrowd import graphs
 
     graph = graphs.load(path, allow_isolated=True, self_loops=True)
+    for each in graph.notes:
+        note(each)
     dropped = 0 if self_loops else graph.self_loops
     if dropped:
         graph = graphs.from_edges(*graph.edges(), graph.n)
@@ -76,13 +79,9 @@ _LABELS = {
 
 
 def _render(console: Console, payload: dict[str, Any]) -> None:
-    from rich.table import Table
+    from incrowd.report.terminal import facts_table
 
-    table = Table("", "", show_header=False)
-    table.columns[1].justify = "right"
-    for key, label in _LABELS.items():
-        table.add_row(label, _shown(payload[key]))
-    console.print(table)
+    console.print(facts_table((label, _shown(payload[key])) for key, label in _LABELS.items()))
 
 
 def _shown(value: Any) -> str:
@@ -91,7 +90,7 @@ def _shown(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:.6g}"
+        return cell(value)
     if isinstance(value, (list, tuple)):
         return ", ".join(map(_shown, value))
     return f"{value:,}"

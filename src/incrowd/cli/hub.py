@@ -24,7 +24,7 @@ def hub(
     keys: Annotated[
         Path, typer.Option(help="The hub's own directory of keys, with its certificate.")
     ],
-    authority: Annotated[Path, typer.Option(help="The authority's certificate, or its directory.")],
+    ca: Annotated[Path, typer.Option(help="The authority's certificate, or its directory.")],
     store: Annotated[
         str, typer.Option(help="A path, sqlite:///path or postgresql://user@host/name.")
     ],
@@ -46,7 +46,7 @@ def hub(
 
     events.configure(log_format.value)
     bounds = limits.Limits(rate=rate, burst=4 * rate, quota=quota)
-    server.run(keys, authority, store, host, port, _ready, bounds)
+    server.run(keys, ca, store, host, port, _ready, bounds)
 
 
 def _ready(url: str) -> None:

@@ -23,11 +23,11 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-AuthorityOption = Annotated[Path, typer.Option(help="The directory of the authority.")]
+CaOption = Annotated[Path, typer.Option(help="The directory of the authority.")]
 
 
-@app.command()
-def authority(
+@app.command("ca")
+def ca_command(
     directory: Annotated[Path, typer.Argument(help="A new directory for the authority.")],
     name: Annotated[str, typer.Option(help="What to call it.")] = "development authority",
     format: FormatOption = Format.table,
@@ -44,7 +44,7 @@ def authority(
 @app.command()
 def issue(
     directory: Annotated[Path, typer.Argument(help="A new directory for the keys.")],
-    authority: AuthorityOption,
+    ca: CaOption,
     role: Annotated[
         str, typer.Option(metavar="ROLE", help="What it may be: device, curator, hub or helper.")
     ],
@@ -59,7 +59,7 @@ def issue(
     format: FormatOption = Format.table,
 ) -> None:
     """Make keys for a party, or for many, and certify them."""
-    from incrowd.errors import FileUnreadable
+    from incrowd.errors import FileNotWritable
     from incrowd.live.authority import Register
     from incrowd.live.keys import IDENTITY_FILE
 
@@ -73,8 +73,8 @@ def issue(
         places = {each: directory / each for each in names}
     for place in places.values():
         if (place / IDENTITY_FILE).exists():
-            raise FileUnreadable(f"{place} already holds keys: choose another directory")
-    made = Register(authority).issue(list(places), _role(role), host or ())
+            raise FileNotWritable(f"{place} already holds keys: choose another directory")
+    made = Register(ca).issue(list(places), _role(role), host or ())
     for keys in made:
         keys.save(places[keys.name])
     _show([_party(places[keys.name], keys) for keys in made], format)
@@ -96,7 +96,7 @@ def rotate(
 @app.command()
 def revoke(
     names: Annotated[list[str], typer.Argument(help="The names of the parties.")],
-    authority: AuthorityOption,
+    ca: CaOption,
     hub: Annotated[
         str | None, typer.Option(help="Publish the list at this hub too, https://…")
     ] = None,
@@ -105,13 +105,13 @@ def revoke(
     """Withdraw the certificates of parties, by writing the authority's revocation list anew."""
     from incrowd.live.authority import REVOKED_FILE, Register
 
-    fresh = Register(authority).revoke(names)
+    fresh = Register(ca).revoke(names)
     if hub is None:
-        note(f"give {authority / REVOKED_FILE} to everyone who checks certificates")
+        note(f"give {ca / REVOKED_FILE} to everyone who checks certificates")
     else:
-        asyncio.run(_publish(hub, authority, (authority / REVOKED_FILE).read_bytes()))
+        asyncio.run(_publish(hub, ca, (ca / REVOKED_FILE).read_bytes()))
     serials = [f"{each:x}" for each in fresh]
-    payload = {"file": str(authority / REVOKED_FILE), "revoked": serials}
+    payload = {"file": str(ca / REVOKED_FILE), "revoked": serials}
     emit(payload, lambda console: _render_revoked(console, serials), format)
 
 
@@ -210,25 +210,25 @@ def _show(rows: list[dict[str, Any]], format: Format) -> None:
 
 
 def _render(console: Console, rows: list[dict[str, Any]]) -> None:
-    from rich.table import Table
+    from incrowd.report.tables import TextTable
+    from incrowd.report.terminal import facts_table, text_table
 
     if len(rows) == 1:
-        table = Table("", "", show_header=False)
-        for key, value in rows[0].items():
-            table.add_row(key.replace("_", " "), str(value))
-    else:
-        table = Table("name", "role", "identity", "sealing key", "valid until", "directory")
-        for row in rows:
-            sealing = f"{row['sealing_key'][:16]} ({row['sealing_serial']})"
-            who = (row["name"], row["role"], row["identity"][:16])
-            table.add_row(*who, sealing, row["valid_until"][:10], row["directory"])
-    console.print(table)
+        only = ((key.replace("_", " "), str(value)) for key, value in rows[0].items())
+        console.print(facts_table(only))
+        return
+    head = ("name", "role", "identity", "sealing key", "valid until", "directory")
+    shown = []
+    for row in rows:
+        sealing = f"{row['sealing_key'][:16]} ({row['sealing_serial']})"
+        who = (row["name"], row["role"], row["identity"][:16])
+        shown.append((*who, sealing, row["valid_until"][:10], row["directory"]))
+    console.print(text_table(TextTable(head, shown, frozenset(range(len(head))))))
 
 
 def _render_revoked(console: Console, serials: list[str]) -> None:
-    from rich.table import Table
+    from incrowd.report.tables import TextTable
+    from incrowd.report.terminal import text_table
 
-    table = Table("certificates withdrawn")
-    for serial in serials:
-        table.add_row(serial)
+    table = text_table(TextTable(("certificates withdrawn",), [(each,) for each in serials]))
     console.print(table if serials else "all of these were withdrawn before")

@@ -2,8 +2,9 @@
 
 A protocol's options are the fields of its parameters, a randomizer's those of its own description:
 nothing here knows any protocol. Fields called ``epsilon`` and ``delta`` are the randomizer's, and
-appear as ``--eps0`` and ``--delta0`` beside the promise's ``--epsilon`` and ``--delta``. Numbers
-may be written as ``1e6``; where a field may be left open by a word, its option takes that word too.
+appear as ``--local-epsilon`` and ``--local-delta`` beside the guarantee's ``--epsilon`` and
+``--delta``. Numbers may be written as ``1e6``; where a field may be left open by a word, its option
+takes that word too.
 """
 
 from __future__ import annotations
@@ -22,24 +23,28 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 import typer
 
+from incrowd.data import read_numbers
 from incrowd.errors import FileUnreadable, IncrowdError, InvalidParameter
 from incrowd.plugins import target
 from incrowd.protocols.api import Colluders, Protocol
 from incrowd.protocols.capabilities import NoiseStated, asks_randomizer
 from incrowd.protocols.registry import build, plugin_of
 from incrowd.protocols.settings import Field, fields_of, settings_type
+from incrowd.randomizers import Channel, read_matrix
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomizers.registry import RANDOMIZERS, answer_plugins
-from incrowd.survey.data import read_numbers
 
 Error = TypeVar("Error", bound=IncrowdError)
 
-_RENAMED = {"epsilon": "eps0", "delta": "delta0"}
+_RENAMED = {"epsilon": "local_epsilon", "delta": "local_delta"}
 _HELP = {
-    "eps0": "The ε0 of the randomizer.",
+    "local_epsilon": "The ε0 of the randomizer.",
     "categories": "How many categories the randomizer has.",
     "dimension": "How many coordinates a vector has.",
-    "delta0": "The δ0 of the randomizer.",
+    "local_delta": "The δ0 of the randomizer.",
+    "branching": "How many children a node of the hierarchical randomizer has.",
+    "matrix": "A file with a channel of one's own: a row of probabilities per input, as CSV "
+    "without a header or as JSON. Its ε0 follows from it.",
 }
 _RANDOMIZER = (
     "What each person does to their answer; generic covers every pure one. Default: what the "
@@ -167,8 +172,8 @@ def keyword(
     return inspect.Parameter(name, kind, annotation=annotation, default=default)
 
 
-EPSILON = number("epsilon", "The ε to be promised.", float)
-DELTA = number("delta", "The slack δ of the promise.", float)
+EPSILON = number("epsilon", "The ε to be guaranteed.", float)
+DELTA = number("delta", "The failure probability δ of the guarantee.", float)
 
 
 def protocol_options(kind: type[Protocol]) -> list[inspect.Parameter]:
@@ -208,11 +213,11 @@ def build_protocol(kind: type[Protocol], given: Mapping[str, Any]) -> Protocol:
     """The protocol that the options describe."""
     described, plugin = settings_type(kind), plugin_of(kind)
     settings = _convert(read_settings(kind, given), described)
-    stated = given["randomizer"] is None and not asks_randomizer(kind, given)
+    stated = named_kind(given) is None and not asks_randomizer(kind, given)
     implied: str | Randomizer = "generic"
     if issubclass(kind, NoiseStated):
         implied = plugin.default_randomizers.get("category", implied)
-    elif plugin.accounting_randomizer is not None and given["eps0"] is None:
+    elif plugin.accounting_randomizer is not None and given["local_epsilon"] is None:
         implied = target(plugin.accounting_randomizer)()
     randomizer = None if stated else build_randomizer(given, implied)
     fields = fields_of(described)
@@ -230,12 +235,25 @@ def build_protocol(kind: type[Protocol], given: Mapping[str, Any]) -> Protocol:
     return protocol
 
 
+def named_kind(given: Mapping[str, Any]) -> str | None:
+    """The randomizer that the options name, or that a matrix is of; none where neither is given."""
+    if given["randomizer"] is not None:
+        return str(given["randomizer"].value)
+    return Channel.__struct_config__.tag if given.get("matrix") is not None else None  # type: ignore[return-value]
+
+
+def derives_epsilon(given: Mapping[str, Any]) -> bool:
+    """Whether the ε0 of the named randomizer follows from its other options."""
+    kind = named_kind(given)
+    return kind is not None and not fields_of(RANDOMIZERS.load(kind))["epsilon"].required
+
+
 def build_randomizer(given: Mapping[str, Any], implied: str | Randomizer) -> Randomizer:
     """The randomizer that the options describe; an option it does not have is refused.
 
     ``implied`` is the one to take where none is named, or its kind.
     """
-    kind = str(given["randomizer"].value) if given["randomizer"] is not None else implied
+    kind = named_kind(given) or implied
     made = kind if isinstance(kind, Randomizer) else None
     named = kind.kind if isinstance(kind, Randomizer) else kind
     fields = fields_of(RANDOMIZERS.load(named)) if made is None else {}
@@ -248,7 +266,7 @@ def build_randomizer(given: Mapping[str, Any], implied: str | Randomizer) -> Ran
             problem += "" if made is None else " beside those that are given"
             raise typer.BadParameter(problem, param_hint=f"'{flag(parameter.name)}'")
         if value is not None:
-            values[name] = value
+            values[name] = read_matrix(value) if fields[name].listed else value
         elif name in fields and fields[name].required:
             raise MissingOption(parameter.name, f"the {named} randomizer needs it")
     with named_by_flag(values, _RENAMED):

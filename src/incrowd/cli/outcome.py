@@ -10,14 +10,14 @@ from typing import Annotated, Any
 import typer
 
 from incrowd.blocks import DataTable, Fact, Section
-from incrowd.cli.output import Format, emit, note
-from incrowd.errors import FileUnreadable, IncrowdError, MissingExtra
+from incrowd.cli.output import Format, emit, note, progress
+from incrowd.errors import BudgetExceeded, FileNotWritable, IncrowdError, MissingExtra
 from incrowd.protocols.run import Run
-from incrowd.report import Document, require_writable, sections_of, write
+from incrowd.report import Document, Told, answers_of, require_writable, sections_of, write
 from incrowd.report.figures import require_matplotlib
 from incrowd.report.format import count
-from incrowd.report.json import payload
-from incrowd.report.terminal import draw
+from incrowd.report.json import merged, payload
+from incrowd.report.terminal import draw, draw_blocks, facts_table
 from incrowd.survey import Survey
 
 Sections = tuple[Section, ...]
@@ -79,10 +79,10 @@ def check_table(table: Path | None) -> None:
 
 def table_of(survey: Survey, table: Path | None) -> Path | None:
     """Return the path of the table of a release; none of any other question."""
-    if not survey.task.releases(survey.question.column):
+    if not survey.task.releases(survey.column):
         if table is not None:
             problem = f"a {survey.task.kind} releases no table"
-            raise typer.BadParameter(problem, param_hint="'--release'")
+            raise typer.BadParameter(problem, param_hint="'--table'")
         return None
     path = table or Path(f"{survey.document.path.stem}.release.csv")
     check_table(path)
@@ -97,7 +97,13 @@ def write_table(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]
             written.writerow(header)
             written.writerows(rows)
     except OSError as error:
-        raise FileUnreadable(f"{path}: cannot write the release: {error.strerror}") from error
+        raise FileNotWritable(f"{path}: cannot write the release: {error.strerror}") from error
+
+
+def note_people(survey: Survey) -> None:
+    """Note what was unusual about the files of the people, and how these were joined."""
+    for each in survey.people.notes:
+        note(each)
 
 
 def warn_alone(details: Mapping[str, Any], people: int) -> None:
@@ -109,36 +115,49 @@ def warn_alone(details: Mapping[str, Any], people: int) -> None:
         )
 
 
-def told_of(
-    survey: Survey, result: Run, mode: str, command: str, explain: bool | None = None
-) -> Sections:
-    """Return the sections of a report about a run."""
-    return sections_of(
-        Document(
-            question=survey.question.text,
-            task=survey.task,
-            protocol=survey.protocol,
-            run=result,
-            epsilon=survey.budget.epsilon,
-            delta=survey.budget.delta,
-            view=survey.budget.view,
-            met=survey.met_by(result),
-            column=survey.question.column,
-            truth=survey.truth_of(result),
-            gaps=survey.gaps,
-            mode=mode,
-            explain=explain,
-            source=survey.document.text,
-            command=command,
-        )
+def document_of(
+    survey: Survey, result: Run, engine: str, command: str, explain: bool | None = None
+) -> Document:
+    """Return what a report about a run is made from."""
+    return Document(
+        title=survey.text,
+        questions=_told(survey, result),
+        protocol=survey.protocol,
+        run=result,
+        epsilon=survey.budget.epsilon,
+        delta=survey.budget.delta,
+        view=survey.budget.view,
+        solved=survey.only.solved,
+        engine=engine,
+        explain=explain,
+        source=survey.document.text,
+        command=command,
+    )
+
+
+def _told(survey: Survey, result: Run) -> tuple[Told, ...]:
+    facts = zip(survey.questions, survey.truths_of(result), survey.gaps, strict=True)
+    return tuple(
+        Told(each.id, each.text, each.task, each.column, truth, gaps) for each, truth, gaps in facts
     )
 
 
 def publish(
-    survey: Survey, sections: Sections, page: Path | None, format: Format, table: Path | None = None
+    survey: Survey, document: Document, page: Path | None, format: Format, table: Path | None = None
 ) -> None:
-    """Write report and table and print everything; a failed write costs nothing else."""
+    """Print the answer, then guarantees, then draw the report; a failed write costs nothing else.
+
+    JSON is one document that says whether there is a report, and so comes after it.
+    """
     failures: list[IncrowdError] = []
+    first: Sections = answers_of(document) if format is Format.table else ()
+    note_people(survey)
+    if first:
+        emit({}, lambda console: draw_blocks(console, first), format)
+    with progress() as say:
+        say("computing the guarantees")
+        sections = sections_of(document)
+    warn_alone(merged(sections)["diagnostics"], document.run.people)
 
     def written(path: Path | None, action: Callable[[Sections, Path], object]) -> str | None:
         try:
@@ -149,18 +168,33 @@ def publish(
             return None
         return None if path is None else str(path)
 
-    release = (Fact("file", written(table, _write_tables)),)
-    files = [] if table is None else [Fact("release", release)]
-    files.append(Fact("report", written(page, write)))
+    release = Fact("release", (Fact("file", written(table, _write_tables)),))
+    files = [] if table is None else [Fact("tables", (release,))]
+    if format is Format.json:
+        files.append(Fact("report", written(page, _drawn)))
     shown = (*sections, Section("files", "", 300, tuple(files)))
     told = payload(shown)
-    if gaps := told["gaps"]:
-        _note_gaps(gaps, len(survey.values))
-    if not told["budget"]["met"]:
-        note("the budget was not kept: what happened hides each person less than was planned")
-    emit(told, lambda console: draw(console, shown), format)
+    for each in told["questions"] or ():
+        if each["gaps"]:
+            several = f"{each['id']}: " if len(survey.questions) > 1 else ""
+            _note_gaps(each["gaps"], len(survey.values), several)
+    drawn = {each.key for each in first}
+    emit(told, lambda console: draw(console, shown, drawn), format)
+    if format is Format.table and (report := written(page, _drawn)):
+        emit({}, lambda console: console.print(facts_table([("report", report)])), format)
     for failure in failures:
         raise failure
+    if not told["budget"]["met"]:
+        raise BudgetExceeded(
+            "the budget was not kept: what happened hides each person less than was planned; rely "
+            "on the guarantees of this run, and plan for as many people as really answer"
+        )
+
+
+def _drawn(sections: Sections, path: Path) -> None:
+    with progress() as say:
+        say("drawing the report")
+        write(sections, path)
 
 
 def _write_tables(sections: Sections, path: Path) -> None:
@@ -169,10 +203,10 @@ def _write_tables(sections: Sections, path: Path) -> None:
             write_table(path, block.columns, block.rows)
 
 
-def _note_gaps(gaps: Mapping[str, Any], people: int) -> None:
+def _note_gaps(gaps: Mapping[str, Any], people: int, question: str) -> None:
     if gaps["missing"] or gaps["outside"]:
         first = "" if gaps["first"] is None else f" (the first is row {gaps['first']})"
         note(
-            f"of {count(people)} rows {count(gaps['missing'])} have no answer and "
+            f"{question}of {count(people)} rows {count(gaps['missing'])} have no answer and "
             f"{count(gaps['outside'])} have one outside the domain{first}"
         )

@@ -12,12 +12,16 @@ import json
 import math
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from incrowd.errors import FileNotWritable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,6 +29,8 @@ if TYPE_CHECKING:
     from incrowd.survey.pipeline import Progress
 
 _PIPE_COLUMNS = 100
+_SLOW = 2.0
+"""Seconds after which a stage names itself."""
 
 
 class Format(StrEnum):
@@ -50,6 +56,25 @@ def emit(payload: dict[str, Any], render: Callable[[Console], None], format: For
     # A pipe has no width; rich would fold tables at 80 columns, which was not asked for.
     width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else _PIPE_COLUMNS
     render(Console(width=width, highlight=False, soft_wrap=False))
+    sys.stdout.flush()
+
+
+def write_text(
+    path: Path,
+    text: str,
+    what: str,
+    *,
+    replace: bool = False,
+    how: str = "name another file with --output, or remove it first",
+) -> None:
+    """Write a file that holds ``what``; one that is there is kept, and ``how`` says what to do."""
+    try:
+        with path.open("w" if replace else "x", encoding="utf-8") as stream:
+            stream.write(text)
+    except FileExistsError:
+        raise FileNotWritable(f"{path} exists already: {how}") from None
+    except OSError as error:
+        raise FileNotWritable(f"{path}: cannot write the {what}: {error.strerror}") from error
 
 
 def note(text: str) -> None:
@@ -59,9 +84,10 @@ def note(text: str) -> None:
 
 @contextmanager
 def progress() -> Iterator[Progress]:
-    """Show the stage on standard error, if that is a terminal, with a bar where it has a total."""
+    """Show the stage on standard error: on a terminal as a bar, else one line for each slow one."""
     if not sys.stderr.isatty():
-        yield lambda *_, **__: None
+        with _slow_stages() as say:
+            yield say
         return
     from rich import progress as bars
     from rich.console import Console
@@ -78,9 +104,34 @@ def progress() -> Iterator[Progress]:
 
         def say(stage: str, done: int = 0, total: int = 0) -> None:
             # A bar without a total moves to and fro.
-            shown.update(line, description=stage, completed=done, total=total or None)
+            counted = f"{stage} {done:,} of {total:,}" if total else stage
+            shown.update(line, description=counted, completed=done, total=total or None)
 
         yield say
+
+
+@contextmanager
+def _slow_stages() -> Iterator[Progress]:
+    """Write a line about each stage that is not over after two seconds."""
+    waiting: threading.Timer | None = None
+    named = ""
+
+    def say(stage: str, done: int = 0, total: int = 0) -> None:
+        nonlocal waiting, named
+        del done, total
+        if stage == named:
+            return
+        if waiting is not None:
+            waiting.cancel()
+        named, waiting = stage, threading.Timer(_SLOW, sys.stderr.write, (f"{stage} …\n",))
+        waiting.daemon = True
+        waiting.start()
+
+    try:
+        yield say
+    finally:
+        if waiting is not None:
+            waiting.cancel()
 
 
 def _plain(value: Any) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
@@ -98,25 +98,26 @@ def _paused(state: Path, paused: bool) -> None:
 
 
 def _draw(console: Console, items: Sequence[Item]) -> None:
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
     from incrowd.report.format import up
+    from incrowd.report.tables import TextTable
+    from incrowd.report.terminal import text_table
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    for name in ("date", "survey", "curator", "question", "state", "ε", "δ", "local ε", "why"):
-        justify: Any = "right" if name in ("ε", "δ", "local ε") else "left"
-        folded = name in ("question", "why")
-        table.add_column(name, no_wrap=not folded, overflow="fold", justify=justify)
-    for each in items:
-        table.add_row(
+    head = ("date", "survey", "curator", "question", "state", "ε", "δ", "local ε", "why")
+    numbers, folded = ("ε", "δ", "local ε"), ("question", "why")
+    rows = [
+        (
             datetime.fromtimestamp(each.at, UTC).strftime("%Y-%m-%d"),
             each.survey[:_SHORT],
             each.curator.removeprefix("ed25519:")[:_SHORT],
-            Text(each.question),  # written by somebody else, who must not style it
+            each.question,
             each.state,
             *map(up, (each.epsilon, each.delta, each.local_epsilon)),
-            Text(each.why),
+            each.why,
         )
+        for each in items
+    ]
+    words = frozenset(index for index, name in enumerate(head) if name not in numbers)
+    table = text_table(TextTable(head, rows, words))
+    for name, column in zip(head, table.columns, strict=True):
+        column.no_wrap, column.overflow = name not in folded, "fold"
     console.print(table)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from incrowd.cli.output import Format, FormatOption, emit, note
-from incrowd.errors import FileUnreadable, InvalidParameter
+from incrowd.cli.output import Format, FormatOption, emit, note, write_text
+from incrowd.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,7 +25,7 @@ class _Suggested:
     """Suggested settings of a policy; costs are those of one survey."""
 
     columns: dict[str, ColumnRule]
-    protocols: tuple[str, ...] = ("network-shuffle", "shuffle")
+    protocols: tuple[str, ...] = ("network-shuffle", "trusted-shuffle")
     view: str = "curator"
     epsilon: float = 1.0
     delta: float = 1e-6
@@ -113,7 +113,7 @@ def init(
     text = policy_text(made, explained=True)
     # What was written is what will be read.
     parse_policy(text, str(output), PROTOCOLS)
-    _write(output, text)
+    write_text(output, text, "policy")
     note(f"wrote {output}: read it, then 'incrowd device policy show {output}'")
     if not entries:
         note("no curator may ask yet: give --curator, or add a [[curator]] entry")
@@ -174,20 +174,20 @@ def _suggested(source: Path) -> _Suggested:
     from incrowd.live.policy_write import column_rule, question_columns
     from incrowd.survey.parse import read
     from incrowd.survey.pipeline import completed, protocol_kind
-    from incrowd.survey.questions import questions_of
+    from incrowd.survey.questions import column_of, questions_of, task_of
     from incrowd.tasks import Schema
     from incrowd.tasks.registry import QUERY
 
     tables = toml.parse(str(source), toml.read_text(source, "schema or survey"))
-    if "columns" in tables and "task" not in tables:
+    if "columns" in tables and "question" not in tables:
         columns = Schema.load(source).columns
         return _Suggested({each.name: column_rule(each.declared, public=False) for each in columns})
     document = read(source)
-    (question,) = questions_of(document, data=False)
-    task, kind = question.task, protocol_kind(document, question)
+    questions = questions_of(document)
+    task, kind = task_of(questions), protocol_kind(document, questions)
     budget, usual = completed(document, kind).budget, _Suggested({})
     return _Suggested(
-        question_columns(task, question.column),
+        question_columns(task, column_of(questions)),
         (kind.kind,),
         budget.view,
         budget.epsilon,
@@ -195,15 +195,3 @@ def _suggested(source: Path) -> _Suggested:
         # Compute nodes of a query read tuples: nothing is left if all parties collude.
         math.inf if task.kind == QUERY else budget.local_epsilon or usual.local_epsilon,
     )
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise FileUnreadable(
-            f"{path} exists already: name another file with --output, or remove it first"
-        ) from None
-    except OSError as error:
-        raise FileUnreadable(f"{path}: cannot write the policy: {error.strerror}") from None

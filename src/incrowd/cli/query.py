@@ -18,26 +18,28 @@ import typer
 from incrowd import checks
 from incrowd import survey as surveys
 from incrowd.cli import options, run
-from incrowd.cli.outcome import check_inputs, page_of, publish, told_of
+from incrowd.cli.outcome import check_inputs, document_of, page_of, publish
 from incrowd.cli.output import Format, FormatOption, note, progress
 from incrowd.protocols import load
 from incrowd.protocols.capabilities import Tunable, drawing_of
 from incrowd.protocols.settings import Field, fields_of, settings_type
 from incrowd.report import require_writable
-from incrowd.survey.parse import Origin, parse
+from incrowd.survey.parse import VERSION, Origin, parse
 
 _NAME = "query"
 """Name of the survey that is made from the options."""
-_KIND = "scrambler"
+_KIND = "scrambled-query"
 _TARGETS = 8
 _TEXTS = {
     "targets": f"Compute nodes that share the cells of each grouping set. Default: {_TARGETS}.",
-    "sampling": "Chance that a message goes to a compute node at random, without tuple. "
+    "redirect_probability": "Chance that a message goes to a random compute node, without tuple. "
     "Default: chosen.",
     "sources": "People whose messages one scrambler mixes. Default: chosen.",
     "dummies": "Messages without a tuple that a scrambler adds. Default: chosen.",
 }
 """Help of options whose default is another one here."""
+_RENAMED = {"file": "data"}
+"""Options by the keys of a survey that are called otherwise."""
 _COUNTED = ("n", "grouping_sets")
 """Parameters that follow from the data and the query."""
 _HOW = "How messages travel (what is left out is chosen for the budget)"
@@ -55,7 +57,7 @@ def query_command() -> Callable[..., None]:
         told = typer.Option(options.flag(name), help=text)
         return options.keyword(name, Annotated[kind, told], *default)
 
-    view = "Whom the promise is against: network, or curator+network with --release."
+    view = "View of the guarantee: network, or curator+network with --release-epsilon."
     travel, limits = _travel().values(), _limits().values()
     parameters = [
         options.keyword("sql", Annotated[str, typer.Argument(help=_SQL)]),
@@ -66,13 +68,13 @@ def query_command() -> Callable[..., None]:
         own(str, "view", view, "network"),
         own(bool, "explain", "Draw the plan first, and say what an observer can learn.", False),
         options.option("draw", Path, "Write a drawing of the plan to an SVG file."),
-        run.LIVE,
-        options.number("devices", "Ask only the people of so many first rows.", int),
+        run.ENGINE,
+        options.number("n", "Ask only the people of so many first rows.", int),
         run.SEED,
         options.option("report", Path, "Write a report to this HTML file."),
         options.keyword("format", FormatOption, Format.table),
         *(options.field_option(each, text=_TEXTS.get(each.name), panel=_HOW) for each in travel),
-        *(options.field_option(each, _limit(each.name), panel=_LIMITS) for each in limits),
+        *(options.field_option(each, panel=_LIMITS) for each in limits),
         *run.live_options(),
     ]
     text = "Answer an SQL aggregate between people's devices."
@@ -83,39 +85,39 @@ def query(given: Mapping[str, Any]) -> None:
     """Build the survey, draw it, run it, account for it and print the result."""
     epsilon, delta = (_needed(given, name) for name in ("epsilon", "delta"))
     live = run.live_asked(given)
-    options.checked(checks.crowd, given["devices"], "devices")
+    options.checked(checks.crowd, given["n"], "n")
     page = None if given["report"] is None else page_of(given["data"], given["report"], False)
     if given["draw"] is not None:
-        require_writable(given["draw"])
+        require_writable(given["draw"], "drawing")
     with progress() as say, options.named_by_flag(_travel()):
         file = parse(_text(given, epsilon, delta), Path(_NAME), _Options(_NAME))
-        survey = surveys.build(file, say, people=given["devices"])
+        survey = surveys.build(file, say, people=given["n"])
         check_inputs(survey.inputs, report=page, draw=given["draw"])
         if given["draw"] is not None and (drawn := drawing_of(survey.protocol)) is not None:
             given["draw"].write_text(drawn.svg, encoding="utf-8")
             note(f"the plan is drawn in {given['draw']}")
-        result = run.ask(survey, live, say, given["seed"])
-        say("computing the promises")
-        command = _command(given, result.seed, live)
-        told = told_of(survey, result, "simulate", command, explain=given["explain"])
-    publish(survey, told, page, given["format"])
+        result = run.ask(survey, given, live, say)
+    command = _command(given, result.seed, live)
+    how = run.engine_of(given)
+    document = document_of(survey, result, how, command, explain=given["explain"])
+    publish(survey, document, page, given["format"])
 
 
 class _Options(Origin):
     """Source of a survey's settings: the options, which its errors name."""
 
     def key(self, table: str, key: str) -> str:
-        return options.flag(_limit(key) if table == "limits" else key)
+        del table
+        return options.flag(_RENAMED.get(key, key))
 
     def locate(self, error: options.Error, table: str | None = None) -> options.Error:
         names = {
-            "task": ("data", "schema"),
+            "data": ("file", "schema"),
             "budget": ("epsilon", "delta", "view"),
             "protocol": tuple(_travel()),
             "limits": tuple(_limits()),
         }
-        renamed = {name: _limit(name) for name in _limits()} if table == "limits" else {}
-        return options.name_by_flag(error, names.get(table or "", ()), renamed)
+        return options.name_by_flag(error, names.get(table or "", ()), _RENAMED)
 
 
 def _needed(given: Mapping[str, Any], name: str) -> float:
@@ -134,26 +136,23 @@ def _limits() -> dict[str, Field]:
     return dict(fields_of(kind.limits_type)) if issubclass(kind, Tunable) else {}
 
 
-def _limit(name: str) -> str:
-    return f"max_{name}"
-
-
 def _text(given: Mapping[str, Any], epsilon: float, delta: float) -> str:
     """Return the survey file that says the same as the options."""
     chosen = {name: given[name] for name in _travel() if given[name] is not None}
-    limits = {name: given[_limit(name)] for name in _limits()}
-    files = {name: str(given[name]) for name in ("data", "schema")}
+    limits = {name: given[name] for name in _limits()}
     tables: dict[str, dict[str, Any]] = {
-        "task": {"kind": "query", "sql": given["sql"], **files},
-        "budget": {"epsilon": epsilon, "delta": delta, "view": given["view"]},
-        "protocol": {"kind": _KIND, "targets": _TARGETS} | chosen,
-        "limits": {name: value for name, value in limits.items() if value is not None},
+        "[data]": {"file": str(given["data"]), "schema": str(given["schema"])},
+        "[[question]]": {"kind": "query", "sql": given["sql"]},
+        "[budget]": {"epsilon": epsilon, "delta": delta, "view": given["view"]},
+        "[protocol]": {"kind": _KIND, "targets": _TARGETS} | chosen,
+        "[limits]": {name: value for name, value in limits.items() if value is not None},
     }
-    return "\n\n".join(
-        "\n".join([f"[{name}]", *(f"{key} = {_value(each)}" for key, each in table.items())])
+    written = [
+        "\n".join([name, *(f"{key} = {_value(each)}" for key, each in table.items())])
         for name, table in tables.items()
         if table
-    )
+    ]
+    return "\n\n".join([f"version = {VERSION}", *written])
 
 
 def _value(value: Any) -> str:
@@ -163,7 +162,7 @@ def _value(value: Any) -> str:
 
 def _command(given: Mapping[str, Any], seed: int | None, live: Mapping[str, Any] | None) -> str:
     """Return the command that does the same again."""
-    named = ("data", "schema", "epsilon", "delta", "view", "devices", *_travel())
-    how = {name: given[name] for name in (*named, *map(_limit, _limits()))}
-    how |= {"seed": seed} if live is None else {"live": True, **live}
+    named = ("data", "schema", "epsilon", "delta", "view", "n", "engine", *_travel())
+    how = {name: given[name] for name in (*named, *_limits())}
+    how |= {"seed": seed, **(live or {})}
     return shlex.join(["incrowd", "query", given["sql"], *options.words_of(how)])

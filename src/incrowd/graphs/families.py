@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from incrowd import checks
-from incrowd.errors import GraphInvalid, InvalidParameter
+from incrowd.errors import InvalidGraph, InvalidParameter
 from incrowd.graphs.graph import Graph, from_edges
 
 _EXACT_DEGREE = 3
@@ -91,7 +91,7 @@ def random_regular(n: int, degree: int, rng: np.random.Generator) -> Graph:
         graph = from_edges(*_simple_pairing(n, degree, rng), n)
         if graph.is_connected:
             return graph
-    raise GraphInvalid(
+    raise InvalidGraph(
         f"no connected graph of degree {degree} on n = {n} vertices in {_ATTEMPTS} draws: raise"
         " the degree"
     )
@@ -182,7 +182,7 @@ def _simple_pairing(n: int, degree: int, rng: np.random.Generator) -> Ends:
         bad = _repeated_or_loop(n, u, v)
         if bad.size == 0 or (degree > _EXACT_DEGREE and _repair(n, u, v, bad, rng)):
             return u, v
-    raise GraphInvalid(
+    raise InvalidGraph(
         f"no simple graph of degree {degree} on n = {n} vertices in {_ATTEMPTS} draws"
     )
 

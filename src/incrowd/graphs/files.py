@@ -1,18 +1,15 @@
 """Graphs in files; the suffix selects the format.
 
 =====================================  ==========================================================
-``.npz``                               arrays ``u``, ``v`` and ``n``, as :func:`save` writes them,
+``.npz``                               arrays ``u``, ``v``, ``n``, as :func:`save` writes them,
                                        or a matrix saved by ``scipy.sparse.save_npz``
 ``.mtx``                               Matrix Market
-``.csv``, ``.tsv``                     one edge per line, two columns
+``.csv``, ``.tsv``                     one edge per line, in the first two columns
 ``.txt``, ``.edges``, ``.edgelist``    one edge per line, two words
 =====================================  ==========================================================
 
-``.npz`` and ``.mtx`` number their vertices. Text files label them: labels are all whole numbers ≥ 0
-or all names, and vertex ``i`` is the i-th smallest label, by number or by code point. So labels
-0, …, n−1 stay as they are. Lines that begin with ``#`` or ``%`` are comments. A first line of
-names above lines of numbers is a header; above names, only a usual pair of titles is, such as
-``source,target``.
+``.mtx`` numbers its vertices; ``.npz`` may name them too, in an array ``labels``. Text names them,
+unless it numbers them 0, …, n−1: :mod:`incrowd.graphs.edge_lists` says how, and what is a header.
 
 Multi-edges, direction and self-loops are treated as :mod:`incrowd.graphs.graph` says. Every
 failure is one line that names the file, and the line in it where there is one. No pickles are read.
@@ -20,35 +17,52 @@ failure is one line that names the file, and the line in it where there is one. 
 
 from __future__ import annotations
 
-import csv
-import re
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
-from itertools import islice
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from incrowd.errors import EmptyData, FileUnreadable, GraphMalformed, InvalidCrowd, InvalidParameter
+from incrowd.data.people import Names
+from incrowd.errors import (
+    EmptyData,
+    FileNotWritable,
+    FileUnreadable,
+    GraphMalformed,
+    InvalidCrowd,
+    InvalidParameter,
+)
+from incrowd.graphs.edge_lists import read_edge_list
 from incrowd.graphs.graph import Graph, from_edges, from_scipy, require_no_isolated
 
-_TITLES = re.compile(
-    r"source,target|src,dst|from,to|(id|node|user|vertex)_?[0-9],(id|node|user|vertex)_?[0-9]",
-    re.IGNORECASE,
-)
-_INTEGER = re.compile(r"[+-]?[0-9]+")
-_DECIMAL = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+(\.\d*)?[eE][+-]?\d+)")
-_DIGITS = 20
 _SPARSE_KEYS = frozenset({"format", "shape", "data"})
 
 
-def load(path: str | Path, *, allow_isolated: bool = False, self_loops: bool = False) -> Graph:
+Reader = Callable[[Path, bool, Names | None], Graph]
+"""Function of a path, whether self-loops are kept, and the names of the people."""
+
+
+def load(
+    path: str | Path,
+    *,
+    allow_isolated: bool = False,
+    self_loops: bool = False,
+    people: Names | None = None,
+) -> Graph:
     """Read a graph; refuse isolated vertices unless ``allow_isolated``.
 
-    Self-loops are dropped unless ``self_loops``; a vertex with nothing else is then isolated.
+    Args:
+        path: The file; its suffix says the format.
+        allow_isolated: Keep vertices without an edge.
+        self_loops: Keep self-loops; else they are dropped, and a vertex with nothing else is
+            isolated.
+        people: Names of the people, where these are known: text then holds names alone, and a
+            first line without any of these is a header. ``load(path, people=names).aligned(names)``
+            joins a graph to data by name.
+
     """
     path = Path(path)
     read = _READERS.get(path.suffix.lower())
@@ -59,7 +73,7 @@ def load(path: str | Path, *, allow_isolated: bool = False, self_loops: bool = F
     try:
         if path.stat().st_size == 0:
             raise EmptyData(f"{path}: the file is empty")
-        graph = read(path, self_loops)
+        graph = read(path, self_loops, people)
     except OSError as error:
         raise FileUnreadable(f"{path}: cannot be read ({error.strerror or error})") from None
     if not allow_isolated:
@@ -68,19 +82,20 @@ def load(path: str | Path, *, allow_isolated: bool = False, self_loops: bool = F
 
 
 def save(graph: Graph, path: str | Path) -> None:
-    """Write ``u``, ``v`` (each edge once, u ≤ v) and ``n`` to an ``.npz`` file."""
+    """Write ``u``, ``v`` (each edge once, u ≤ v), ``n`` and any ``labels`` to an ``.npz`` file."""
     path = Path(path)
     if path.suffix.lower() != ".npz":
         raise InvalidParameter(f"{path}: graphs are saved as .npz, not {path.suffix!r}")
     u, v = graph.edges()
+    names: dict[str, Any] = {} if graph.labels is None else {"labels": graph.labels}
     try:
         with path.open("wb") as file:
-            np.savez_compressed(file, u=u, v=v, n=np.int64(graph.n))
+            np.savez_compressed(file, u=u, v=v, n=np.int64(graph.n), **names)
     except OSError as error:
-        raise FileUnreadable(f"{path}: cannot be written ({error.strerror or error})") from None
+        raise FileNotWritable(f"{path}: cannot be written ({error.strerror or error})") from None
 
 
-def _npz(path: Path, self_loops: bool) -> Graph:
+def _npz(path: Path, self_loops: bool, _: Names | None) -> Graph:
     from scipy import sparse
 
     try:
@@ -100,6 +115,7 @@ def _npz(path: Path, self_loops: bool) -> Graph:
                     " u, v and n, or what scipy.sparse.save_npz writes"
                 )
             u, v, n = stored["u"], stored["v"], stored["n"]
+            labels = stored["labels"] if "labels" in keys else None
     except GraphMalformed:
         raise
     except (ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error):
@@ -110,10 +126,12 @@ def _npz(path: Path, self_loops: bool) -> Graph:
         ) from None
     if n.shape != () or n.dtype.kind not in "iu" or n < 1:
         raise GraphMalformed(f"{path}: n must be a single whole number ≥ 1")
-    return _named(path, lambda: from_edges(u, v, int(n), self_loops=self_loops))
+    return _named(
+        path, lambda: replace(from_edges(u, v, int(n), self_loops=self_loops), labels=labels)
+    )
 
 
-def _mtx(path: Path, self_loops: bool) -> Graph:
+def _mtx(path: Path, self_loops: bool, _: Names | None) -> Graph:
     from scipy.io import mmread
 
     try:
@@ -131,102 +149,18 @@ def _named(path: Path, build: Callable[[], Graph]) -> Graph:
         raise GraphMalformed(f"{path}: {error}") from None
 
 
-Row = tuple[int, list[str]]
-"""Line number and fields."""
-
-
-def _text(separator: str | None) -> Callable[[Path, bool], Graph]:
+def _text(separator: str | None) -> Reader:
     """Make a reader of edge lists; ``None`` separates by any white space."""
 
-    def read(path: Path, self_loops: bool) -> Graph:
-        try:
-            # Line ends inside quotes are kept for the csv reader, which counts lines itself.
-            with path.open(encoding="utf-8-sig", newline="") as file:
-                ends = _labels(path, _rows(path, file, separator))
-        except UnicodeDecodeError as error:
-            raise GraphMalformed(f"{path}: not UTF-8 text ({error.reason})") from None
-        except csv.Error as error:
-            raise GraphMalformed(f"{path}: not a table of text ({error})") from None
-        distinct, codes = np.unique(ends, return_inverse=True)
-        u, v = codes.reshape(2, -1)
-        return from_edges(u, v, distinct.size, self_loops=self_loops)
+    def read(path: Path, self_loops: bool, people: Names | None) -> Graph:
+        found = read_edge_list(path, separator, people)
+        graph = from_edges(found.u, found.v, found.n, self_loops=self_loops)
+        return replace(graph, labels=found.labels, notes=found.notes)
 
     return read
 
 
-def _rows(path: Path, lines: Iterator[str], separator: str | None) -> Iterator[Row]:
-    """Yield the lines other than comments, each checked to have two fields."""
-    if separator is None:
-        split = ((number, line.split()) for number, line in enumerate(lines, 1))
-    else:
-        reader = csv.reader(lines, delimiter=separator, skipinitialspace=True)
-        split = ((reader.line_num, [field.strip() for field in row]) for row in reader)
-    for number, fields in split:
-        if not any(fields) or fields[0].startswith(("#", "%")):
-            continue
-        if len(fields) != 2 or not all(fields):
-            raise GraphMalformed(
-                f"{path}, line {number}: expected two vertices, found {len(fields)} fields: "
-                + _cut(" | ".join(fields))
-                + ("; weights are not supported, keep two columns" if len(fields) == 3 else "")
-            )
-        yield number, fields
-
-
-def _labels(path: Path, rows: Iterator[Row]) -> NDArray[Any]:
-    """Both ends of every edge, first ends first: all integers, or all names."""
-    head = list(islice(rows, 2))
-    if head and _is_header(head):
-        del head[0]
-    if not head:
-        raise EmptyData(f"{path}: no edges in the file")
-    numeric = all(map(_is_integer, head[0][1]))
-    parse = _number if numeric else _name
-    pairs = [[parse(path, line, label) for label in fields] for line, fields in (*head, *rows)]
-    return np.array(pairs, dtype=np.int64 if numeric else None).T.ravel()
-
-
-def _is_header(head: list[Row]) -> bool:
-    """Whether the first of two rows holds titles and not vertices."""
-    titles = head[0][1]
-    if any(map(_is_integer, titles)):
-        return False
-    if _TITLES.fullmatch(",".join(titles)):
-        return True
-    return len(head) == 2 and all(map(_is_integer, head[1][1]))
-
-
-def _is_integer(label: str) -> bool:
-    return _INTEGER.fullmatch(label) is not None
-
-
-def _number(path: Path, line: int, label: str) -> int:
-    if not _is_integer(label):
-        raise GraphMalformed(
-            f"{path}, line {line}: {_cut(label)!r} is not a whole number, as the first edge has"
-        )
-    if len(label) > _DIGITS or not 0 <= (value := int(label)) < 2**63:
-        raise GraphMalformed(
-            f"{path}, line {line}: vertex {_cut(label)} is out of range; numbers go from 0 to"
-            " 2^63 − 1"
-        )
-    return value
-
-
-def _name(path: Path, line: int, label: str) -> str:
-    if _DECIMAL.fullmatch(label):
-        raise GraphMalformed(
-            f"{path}, line {line}: {_cut(label)!r} is a decimal number; vertices are whole numbers"
-            " or names"
-        )
-    return label
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= 60 else text[:60] + "…"
-
-
-_READERS: dict[str, Callable[[Path, bool], Graph]] = {
+_READERS: dict[str, Reader] = {
     ".npz": _npz,
     ".mtx": _mtx,
     ".csv": _text(","),

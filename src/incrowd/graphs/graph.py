@@ -14,14 +14,15 @@ Policy for input that is not a simple undirected graph, the same for every const
   probability 1/deg(v).
 
 Invariants, checked on construction: rows strictly increasing, structure symmetric, arrays
-read-only. Isolated vertices are allowed in a ``Graph``, since a random family may draw them;
-functions that need a walk refuse them through :func:`require_no_isolated`.
+read-only. Labels are names beside the structure: graphs of equal structure are equal. Isolated
+vertices are allowed in a ``Graph``, since a random family may draw them; functions that need a walk
+refuse them through :func:`require_no_isolated`.
 """
 
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from incrowd import checks
-from incrowd.errors import GraphInvalid, GraphMalformed, InvalidCrowd
+from incrowd.data.people import Names, align, require_distinct
+from incrowd.errors import GraphMalformed, InvalidCrowd, InvalidGraph
 
 if TYPE_CHECKING:
     from scipy import sparse
@@ -51,9 +53,15 @@ class Graph:
     """Starts of the rows; ``n + 1`` entries."""
     indices: NDArray[np.int32]
     """Neighbours, row after row."""
+    labels: NDArray[np.str_] | None = None
+    """Names of the vertices, each once; None where they are numbered alone, as the rows of data."""
+    notes: tuple[str, ...] = ()
+    """Sentences about what was found in the file."""
 
     def __post_init__(self) -> None:
         _require_size(self.n)
+        if self.labels is not None:
+            object.__setattr__(self, "labels", _names(self.labels, self.n))
         indptr = _whole(self.indptr, "indptr", 0).astype(np.int64)
         indices = _whole(self.indices, "indices", 0, self.n).astype(np.int32)
         ends = indptr.shape == (self.n + 1,) and (indptr[0], indptr[-1]) == (0, indices.size)
@@ -112,7 +120,7 @@ class Graph:
     def neighbours(self, v: int) -> NDArray[np.int32]:
         """Return the neighbours of ``v``, increasing (a read-only view)."""
         if not 0 <= v < self.n:
-            raise GraphInvalid(f"vertex {v} is not one of 0 to {self.n - 1}")
+            raise InvalidGraph(f"vertex {v} is not one of 0 to {self.n - 1}")
         return self.indices[self.indptr[v] : self.indptr[v + 1]]
 
     def edges(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
@@ -146,7 +154,7 @@ class Graph:
         It is the limit of the walk only on a connected graph, lazy or not bipartite.
         """
         if self.indices.size == 0:
-            raise GraphInvalid(
+            raise InvalidGraph(
                 f"a graph of {self.n} vertices and no edge has no walk, so no stationary law"
             )
         return np.asarray(self.degrees / self.indices.size, dtype=np.float64)
@@ -213,8 +221,27 @@ class Graph:
 
     def subgraph(self, vertices: ArrayLike) -> Graph:
         """Return the graph on these vertices alone; vertex ``i`` is the i-th smallest of them."""
-        kept = np.unique(_whole(vertices, "vertices", 0, self.n))
-        return _from_rows(self.adjacency()[kept][:, kept])
+        return self._among(np.unique(_whole(vertices, "vertices", 0, self.n)))
+
+    def aligned(self, names: Names) -> Graph:
+        """Return the graph with its vertices in the order of these names.
+
+        Vertices without labels are called by their numbers, so that numbers are never taken for
+        rows of data whose people have other names.
+
+        Raises:
+            UnmatchedPeople: for a name that is not that of exactly one vertex, or a vertex that
+                is not named; lists them.
+
+        """
+        labels = np.arange(self.n).astype(np.str_) if self.labels is None else self.labels
+        order = align(names, labels)
+        return replace(self._among(order), labels=labels[order])
+
+    def _among(self, vertices: NDArray[Any]) -> Graph:
+        """The graph on these vertices, in this order."""
+        rows = _from_rows(self.adjacency()[vertices][:, vertices])
+        return rows if self.labels is None else replace(rows, labels=self.labels[vertices])
 
     def largest_component(self) -> Graph:
         """Return the component with the most vertices, which keep their order; the first on a tie.
@@ -314,7 +341,7 @@ def connected_part(graph: Graph, n: int) -> NDArray[np.intp]:
         while waiting and taken[waiting[0][1]]:
             heapq.heappop(waiting)
         if not waiting:
-            raise GraphInvalid(
+            raise InvalidGraph(
                 f"no {n} people of this graph hang together where most do: from the person who "
                 f"knows most, only {size} can be reached"
             )
@@ -334,7 +361,7 @@ def require_no_isolated(graph: Graph, where: str = "the graph") -> None:
         return
     named = ", ".join(map(str, isolated[:_NAMED])) + (", …" if isolated.size > _NAMED else "")
     what = "1 isolated vertex" if isolated.size == 1 else f"{isolated.size} isolated vertices"
-    raise GraphInvalid(
+    raise InvalidGraph(
         f"{where} has {what} ({named}), where no walk can go: keep the largest component"
         " (--largest-component, or load with allow_isolated=True and call largest_component())"
     )
@@ -349,6 +376,15 @@ def _from_rows(matrix: sparse.csr_array[Any]) -> Graph:
 def _frozen(array: NDArray[Any]) -> NDArray[Any]:
     array.flags.writeable = False
     return array
+
+
+def _names(labels: Any, n: int) -> NDArray[np.str_]:
+    """Names of n vertices, checked to differ."""
+    names = np.array(labels)
+    if names.dtype.kind != "U" or names.shape != (n,):
+        raise GraphMalformed(f"labels must be {n} texts, one for each vertex", field="labels")
+    require_distinct(names.tolist(), "labels")
+    return _frozen(names)
 
 
 def _require_size(n: int) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from incrowd import checks
-from incrowd.errors import GraphInvalid
+from incrowd.errors import InvalidGraph
 from incrowd.graphs.graph import Graph
 
 Doubles = NDArray[np.float64]
@@ -42,7 +42,7 @@ class Step:
         from incrowd.graphs._kernels import step
 
         if block.shape[0] != self.graph.n:
-            raise GraphInvalid(
+            raise InvalidGraph(
                 f"a block of laws on {block.shape[0]} vertices does not fit a graph of "
                 f"{self.graph.n}"
             )

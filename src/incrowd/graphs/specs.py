@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from incrowd import checks
-from incrowd.errors import GraphInvalid, InvalidCrowd, InvalidParameter
+from incrowd.errors import InvalidCrowd, InvalidGraph, InvalidParameter
 from incrowd.graphs import families
 from incrowd.graphs.files import SUFFIXES
 from incrowd.graphs.graph import Graph
@@ -84,10 +84,10 @@ def named(text: str, n: int) -> Graph:
     except InvalidParameter as error:
         # With other people the same name may be possible.
         raise InvalidCrowd(f"graph {text}: {error}", field="graph") from error
-    except GraphInvalid as error:
-        raise GraphInvalid(f"graph {text}: {error}", field="graph") from error
+    except InvalidGraph as error:
+        raise InvalidGraph(f"graph {text}: {error}", field="graph") from error
     if not graph.is_connected:
-        raise GraphInvalid(
+        raise InvalidGraph(
             f"graph {text} on n = {n} people falls into {graph.components()[0]} parts that never "
             f"meet: raise its {family.number}, or take regular:8",
             field="graph",

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from incrowd import checks
-from incrowd.errors import GraphInvalid, InvalidParameter, NumericalFloor
+from incrowd.errors import InvalidGraph, InvalidParameter, NumericalFloor
 from incrowd.graphs.graph import Graph, require_no_isolated
 from incrowd.graphs.propagate import Step, over_blocks
 from incrowd.graphs.spectrum import normalised_adjacency
@@ -110,7 +110,7 @@ class Modes:
                 "laziness must be below 1: a walk that never moves never mixes", field="laziness"
             )
         if self.bipartite and stay == 0:
-            raise GraphInvalid(
+            raise InvalidGraph(
                 "a simple walk on a bipartite graph alternates between its two sides and has no"
                 " limit; make it lazy (laziness > 0)"
             )
@@ -182,7 +182,7 @@ def modes(
     require_no_isolated(graph)
     degree = checks.integer(rounds, "rounds", 1)
     if not graph.is_connected:
-        raise GraphInvalid(
+        raise InvalidGraph(
             f"a walk on a graph of {graph.components()[0]} components has no single limit: keep the"
             " largest component (Graph.largest_component()) or treat each by itself"
         )

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from incrowd import checks
-from incrowd.errors import GraphInvalid, InvalidParameter
+from incrowd.errors import InvalidGraph, InvalidParameter
 from incrowd.graphs.graph import Graph
 
 
@@ -77,7 +77,7 @@ def _each_round(graph: Graph | Sequence[Graph], rounds: int) -> list[Graph]:
     for t, each in enumerate(graph):
         checks.instance(each, Graph, f"graph[{t}]", "graphs.ring(5)")
         if each.n != graph[0].n:
-            raise GraphInvalid(
+            raise InvalidGraph(
                 f"the graph of round {t} has {each.n} vertices, the first one has {graph[0].n}:"
                 " all rounds need the same people (from_edges takes n)"
             )
@@ -115,7 +115,7 @@ def _require_neighbours(at: NDArray[np.int32], each_round: list[Graph]) -> None:
         stuck = stuck[graph.degrees[stuck] == 0]
         if stuck.size == 0:
             return
-    raise GraphInvalid(
+    raise InvalidGraph(
         f"vertex {stuck[0]} is isolated, so no walk can start there:"
         " keep the largest component (Graph.largest_component())"
     )

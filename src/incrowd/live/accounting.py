@@ -33,6 +33,7 @@ from incrowd.protocols.capabilities import (
     cover_of,
     covered,
     guarantee_against_any,
+    parts_of,
 )
 from incrowd.protocols.runtime.cover import CellFormat, CoverPlan
 from incrowd.protocols.settings import public_settings, settings_of
@@ -100,13 +101,16 @@ def check_limits(spec: Spec, graph: bytes | None = None) -> None:
     """Refuse an offer that is larger than any that could be played."""
     if spec.people > MOST_PEOPLE:
         raise Rejected(Reason.oversized, f"more than {MOST_PEOPLE} people are asked")
-    for described in (spec.parameters, spec.randomizer):
-        for name, value in described.items():
-            _check_number(name, value)
-    steps, laps, tokens = (_whole(spec.parameters.get(each)) for each in _WALKED)
-    if max(steps, laps * spec.people) * max(tokens, 1) > MOST["steps"]:
+    walked = 0
+    for asked in spec.questions:
+        for described in (asked.parameters, asked.randomizer):
+            for name, value in described.items():
+                _check_number(name, value)
+        steps, laps, tokens = (_whole(asked.parameters.get(each)) for each in _WALKED)
+        walked += max(steps, laps * spec.people) * max(tokens, 1)
+        _check_lists(asked.task)
+    if walked > MOST["steps"]:
         raise Rejected(Reason.oversized, f"tokens make more than {MOST['steps']} steps")
-    _check_lists(spec.task)
     if graph is not None and len(graph) > 16 + 8 * (MOST_PEOPLE + 1) + 8 * MOST_EDGES:
         raise Rejected(Reason.oversized, f"the graph has more than {MOST_EDGES} edges")
 
@@ -120,8 +124,13 @@ def _check_number(name: str, value: Any) -> None:
     most = MOST.get(name, MOST_PEOPLE)
     if isinstance(value, int | float) and not isinstance(value, bool) and value > most:
         raise Rejected(Reason.oversized, f"{name} is above {most}")
-    if isinstance(value, list | tuple) and len(value) > MOST_PEOPLE:
-        raise Rejected(Reason.oversized, f"{name} lists more than {MOST_PEOPLE} numbers")
+    if isinstance(value, list | tuple):
+        if len(value) > MOST_PEOPLE:
+            raise Rejected(Reason.oversized, f"{name} lists more than {MOST_PEOPLE} numbers")
+        for each in value:
+            if isinstance(each, dict):  # a description within the description
+                for inner, held in each.items():
+                    _check_number(inner, held)
 
 
 def _check_lists(described: Any) -> None:
@@ -184,24 +193,25 @@ def _check_fit(spec: Spec, protocol: Protocol) -> None:
     """Parameters of another crowd, other parties, and randomizers that leak are refused."""
     if protocol.n != spec.people:
         raise Rejected(Reason.malformed, "the parameters are those of another number of people")
-    if settings_of(protocol) != public_settings(protocol):
+    if any(settings_of(part) != public_settings(part) for part in parts_of(protocol)):
         raise Rejected(Reason.malformed, "the parameters mean something on one machine only")
     if set(protocol.helpers) != set(spec.helpers):
         raise Rejected(
             Reason.malformed,
             f"{protocol.kind} needs exactly {', '.join(protocol.helpers)} besides people",
         )
-    if not protocol.randomizer.exact:
-        raise Rejected(
-            Reason.unproven,
-            f"{protocol.randomizer.kind} is drawn in floating point, whose last bits can betray a "
-            "value: choose onebit, krr or another randomizer that answers with whole numbers",
-        )
+    for part in parts_of(protocol):
+        if not part.randomizer.exact:
+            raise Rejected(
+                Reason.unproven,
+                f"{part.randomizer.kind} is drawn in floating point, whose last bits can betray a "
+                "value: choose onebit, krr or another randomizer that answers with whole numbers",
+            )
 
 
 def _check_playable(spec: Spec, protocol: Protocol) -> None:
     """What is proven about a crowd must be about one that can be played, for a time that ends."""
-    if spec.timing.round_seconds < _SHORTEST_ROUND or spec.timing.settle < 1:
+    if spec.timing.round_seconds < _SHORTEST_ROUND or spec.timing.grace_rounds < 1:
         # Else the walk could be over before anybody's report has left.
         raise Rejected(Reason.malformed, "the rounds are too short to be kept")
     try:
@@ -292,7 +302,7 @@ def warm() -> None:
         registry.load_all()
     # Compiled kernels and parts of scipy are loaded by their first use.
     coin, crowd = KRR(categories=2, epsilon=1.0), families.complete(4)
-    for kind in ("shuffle", "network-shuffle"):
+    for kind in ("trusted-shuffle", "network-shuffle"):
         build(kind, {"n": 4, "rounds": 2}, coin, {"graph": crowd}).guarantee().epsilon(0.1)
 
 

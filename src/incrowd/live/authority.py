@@ -28,7 +28,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from incrowd.errors import FileUnreadable, InvalidParameter
+from incrowd.errors import FileNotWritable, FileUnreadable, InvalidParameter
 from incrowd.live.keys import (
     BAD_X509,
     CERTIFICATE_FILE,
@@ -88,14 +88,14 @@ class Authority:
         if not isinstance(key, Ed25519PrivateKey) or certificate.public_key() != key.public_key():
             raise FileUnreadable(
                 f"{path}: {IDENTITY_FILE} is not the key of {CERTIFICATE_FILE}: make a new "
-                "authority with 'incrowd keys authority'"
+                "authority with 'incrowd keys ca'"
             )
         return cls(key, certificate)
 
     def save(self, path: Path) -> None:
         """Write the authority, with a revocation list that is empty; never over another one."""
         if (path / IDENTITY_FILE).exists():
-            raise FileUnreadable(f"{path} already holds keys: choose another directory")
+            raise FileNotWritable(f"{path} already holds keys: choose another directory")
         private_directory(path)
         write_private(path / IDENTITY_FILE, private_pem(self.key))
         write_private(path / REVOKED_FILE, self.revoke(()))

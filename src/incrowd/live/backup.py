@@ -27,7 +27,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
-from incrowd.errors import FileUnreadable, InvalidParameter
+from incrowd.errors import FileNotWritable, FileUnreadable, InvalidParameter
 from incrowd.live.journal import Journal
 from incrowd.live.keys import CERTIFICATE_FILE, PrivateKeys, private_directory, write_private
 from incrowd.live.witness import Witness, exhaust
@@ -62,7 +62,7 @@ def save(target: Path, state: Path, keys: Path, passphrase: str, now: float, *, 
     ``state`` is the journal. A file that exists is not replaced.
     """
     if target.exists():
-        raise FileUnreadable(f"{target} is there already: choose another name")
+        raise FileNotWritable(f"{target} is there already: choose another name")
     owners = {place: _owner(place) for place in _places(keys).values()}
     for place in owners:
         Witness(place).read()
@@ -85,7 +85,7 @@ def restore(sealed: bytes, state: Path, keys: Path, passphrase: str, now: float)
     contents = _decode(_open(sealed, passphrase))
     for place in (state, keys):
         if place.exists() and (not place.is_dir() or any(place.iterdir())):
-            raise FileUnreadable(f"{place} is there already: restore to a new place")
+            raise FileNotWritable(f"{place} is there already: restore to a new place")
     private_directory(state.parent)
     write_private(state, contents.journal)
     private_directory(keys)

@@ -493,7 +493,7 @@ def _no_answer(url: str, error: BaseException) -> str:
     if "CERTIFICATE_VERIFY_FAILED" in what:
         return (
             f"the hub at {url} is not certified by the authority that is trusted here ({what}): "
-            "check --authority, and the --host for which its keys were made"
+            "check --ca, and the --host for which its keys were made"
         )
     return f"the hub at {url} does not answer ({what}): check the address, and that the hub runs"
 

@@ -32,16 +32,17 @@ from incrowd.live.journal import Fact
 from incrowd.live.keys import KeyRecord, Role, check
 from incrowd.live.member import Member
 from incrowd.live.options import LiveOptions
-from incrowd.live.party import Party, unpack_output
+from incrowd.live.party import Party
 from incrowd.live.reasons import Rejected
 from incrowd.live.task import Join, Signed, Spec, Start
 from incrowd.protocols.api import Protocol
-from incrowd.protocols.capabilities import attested, covered, graph_of
+from incrowd.protocols.capabilities import attested, covered, graph_of, parts_of
 from incrowd.protocols.run import Run
 from incrowd.protocols.run import conclude as conclude_run
 from incrowd.protocols.runtime.actor import CURATOR, Address
 from incrowd.protocols.runtime.context import Connection, Connections, Timing
 from incrowd.protocols.runtime.delivery import Backoff
+from incrowd.protocols.runtime.outputs import unpack_output
 from incrowd.tasks.base import Task
 
 _ROUND = 2.0
@@ -78,8 +79,8 @@ def timing_of(options: LiveOptions, round_seconds: float = _ROUND) -> Timing:
     pause = max(5.0, 6 * length)
     return Timing(
         round_seconds=length,
-        settle=options.settle,
-        patience=options.patience,
+        grace_rounds=options.grace_rounds,
+        timeout=options.timeout,
         backoff=Backoff(first=pause, factor=2.0, cap=8 * pause),
     )
 
@@ -99,11 +100,12 @@ def propose(
     expires: float,
 ) -> Proposal:
     """Sign a survey of the people on the roster; person i of the protocol is the i-th of them."""
-    if not protocol.randomizer.exact:
-        raise InvalidParameter(
-            f"devices refuse {protocol.randomizer.kind}, which is drawn in floating point: choose "
-            "krr, onebit or another randomizer that answers with whole numbers"
-        )
+    for part in parts_of(protocol):
+        if not part.randomizer.exact:
+            raise InvalidParameter(
+                f"devices refuse {part.randomizer.kind}, which is drawn in floating point: choose "
+                "krr, onebit or another randomizer that answers with whole numbers"
+            )
     if protocol.n != len(roster):
         raise InvalidCrowd(
             f"the protocol is set up for {protocol.n} people, and {len(roster)} are on "
@@ -122,8 +124,8 @@ def propose(
     spec = Spec(
         survey=secrets.token_bytes(16),
         question=question,
-        column=column,
-        **tasks.describe(protocol, task),
+        questions=tasks.describe(protocol, task, question, column),
+        protocol=protocol.kind,
         people=len(roster),
         roster=committed,
         graph=shown,

@@ -42,7 +42,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import NameOID
 
-from incrowd.errors import FileUnreadable
+from incrowd.errors import FileNotWritable, FileUnreadable
 from incrowd.live.reasons import Reason, Rejected
 
 IDENTITY_FILE: Final = "identity.pem"
@@ -285,7 +285,7 @@ def private_directory(path: Path) -> None:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.chmod(0o700)
     except OSError as error:
-        raise FileUnreadable(f"cannot make {path}: {error.strerror}") from None
+        raise FileNotWritable(f"cannot make {path}: {error.strerror}") from None
 
 
 def write_private(path: Path, data: bytes, *, durable: bool = True) -> None:
@@ -307,7 +307,7 @@ def write_private(path: Path, data: bytes, *, durable: bool = True) -> None:
     except OSError as error:
         with suppress(OSError):
             partial.unlink()
-        raise FileUnreadable(f"cannot write {path}: {error.strerror}") from None
+        raise FileNotWritable(f"cannot write {path}: {error.strerror}") from None
 
 
 def _sync(directory: Path) -> None:

@@ -38,10 +38,10 @@ class LiveOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             description="length of a round; without it, long enough for this machine to play all"
         ),
     ] = None
-    settle: Annotated[
+    grace_rounds: Annotated[
         int, msgspec.Meta(description="rounds after the last one in which what is late comes in")
     ] = 3
-    patience: Annotated[
+    timeout: Annotated[
         float, msgspec.Meta(description="how long to wait for the last people, in seconds")
     ] = 60.0
     nats: Annotated[
@@ -51,8 +51,8 @@ class LiveOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     def __post_init__(self) -> None:
         """Refuse crowds and times that make no sense."""
         checks.integer(self.min_crowd, "min_crowd", 1)
-        checks.integer(self.settle, "settle", 1)
-        for name in ("round_seconds", "patience"):
+        checks.integer(self.grace_rounds, "grace_rounds", 1)
+        for name in ("round_seconds", "timeout"):
             value = getattr(self, name)
             if value is not None and checks.number(value, name) <= 0:
                 raise InvalidParameter(

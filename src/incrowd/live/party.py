@@ -29,10 +29,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple
 
 import msgspec
-import numpy as np
 
 from incrowd.errors import InvalidParameter, ProtocolFailed
 from incrowd.live import cells as cell_format
@@ -54,8 +53,7 @@ from incrowd.protocols.runtime.actor import (
     Wake,
 )
 from incrowd.protocols.runtime.cover import Tick
-
-T = TypeVar("T")
+from incrowd.protocols.runtime.outputs import pack_output
 
 
 class Statistics(msgspec.Struct, kw_only=True):
@@ -468,27 +466,3 @@ class Party:
         self.statistics.bytes += sum(len(body) for _, body in keys)
         self.statistics.cells += len(plaintexts) + dummies
         self.statistics.dummies += dummies
-
-
-def pack_output(output: Any) -> bytes:
-    """What an actor learned, as bytes for the journal."""
-    return msgspec.msgpack.encode(output, enc_hook=_pack_array)
-
-
-def unpack_output(packed: bytes, kind: type[T]) -> T:
-    """What an actor of which the output is of this kind had learned."""
-    return msgspec.msgpack.decode(packed, type=kind, dec_hook=_unpack_array)
-
-
-def _pack_array(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return value.dtype.str, value.shape, value.tobytes()
-    if isinstance(value, np.generic):
-        return value.item()
-    raise NotImplementedError(f"a {type(value).__name__} cannot be kept in the journal")
-
-
-def _unpack_array(kind: Any, packed: Any) -> Any:
-    del kind
-    dtype, shape, content = packed
-    return np.frombuffer(content, np.dtype(dtype)).reshape(shape).copy()

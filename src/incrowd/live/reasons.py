@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 
-from incrowd.errors import Refused
+from incrowd.errors import MessageRejected
 
 
 class Reason(enum.StrEnum):
@@ -57,7 +57,7 @@ class Reason(enum.StrEnum):
     """Its owner withdrew before the start."""
 
 
-class Rejected(Refused):
+class Rejected(MessageRejected):
     """Something that arrived was refused for a :class:`Reason`."""
 
     def __init__(self, reason: Reason, detail: str = "") -> None:

@@ -103,7 +103,7 @@ class LiveStatistics(msgspec.Struct, frozen=True, kw_only=True):
     """Device rounds in which somebody was away."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LiveRun(Run):
     """A run together with how it went over the network."""
 
@@ -326,7 +326,7 @@ class _Local:
     def _hub_words(self) -> list[str]:
         return [
             "hub", "--keys", str(self.folder / "hub"),
-            "--authority", str(self._authority / CERTIFICATE_FILE),
+            "--ca", str(self._authority / CERTIFICATE_FILE),
             "--store", str(self.folder / "hub.sqlite"), "--port", "0",
         ]  # fmt: skip
 
@@ -334,7 +334,7 @@ class _Local:
         """Name and command of each process that hosts devices, and of each helper's own."""
         common = [
             "device", "run", "--hub", network.hub,
-            "--authority", str(self._authority / CERTIFICATE_FILE),
+            "--ca", str(self._authority / CERTIFICATE_FILE),
         ]  # fmt: skip
         if network.nats:
             common += ["--nats", network.nats]
@@ -347,7 +347,7 @@ class _Local:
                 "--answers", str(self.folder / "answers.csv"),
                 "--policy", str(self.folder / "policy.toml"),
                 "--keys", str(self.folder / "devices"),
-                "--first", str(first), "--count", str(last - first),
+                "--offset", str(first), "--count", str(last - first),
             ]  # fmt: skip
             found.append((f"host {index}", words))
         # Whoever looks after a helper has neither people's keys nor their answers.

@@ -33,12 +33,15 @@ from incrowd.plugins import Registry
 from incrowd.protocols import PROTOCOLS
 from incrowd.protocols import load as load_protocol
 from incrowd.protocols.api import Protocol
-from incrowd.protocols.capabilities import bound_to, check_live
+from incrowd.protocols.capabilities import bound_to, check_live, parts_of
+from incrowd.protocols.joint import JointProtocol
+from incrowd.protocols.joint.roles import MOST
 from incrowd.protocols.registry import build
 from incrowd.protocols.runtime.context import Timing
 from incrowd.protocols.settings import fields_of, public_settings, settings_type
 from incrowd.randomizers.registry import RANDOMIZERS
-from incrowd.tasks.base import Task
+from incrowd.tasks.base import Asked, Task
+from incrowd.tasks.joint import JointTask
 from incrowd.tasks.registry import TASKS
 
 Digest = Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
@@ -62,18 +65,27 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     delta: float
 
 
+class Described(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One question of a survey, as plain data."""
+
+    text: Annotated[str, msgspec.Meta(max_length=2000)]
+    column: Annotated[str, msgspec.Meta(max_length=200)]
+    """Which of its owner's answers a device is asked for."""
+    task: dict[str, Any]
+    parameters: dict[str, Any]
+    """Settings of the protocol for this question."""
+    randomizer: dict[str, Any]
+
+
 class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything about a survey that a device must agree to."""
 
     version: Literal[1] = 1
     survey: SurveyId
     question: Annotated[str, msgspec.Meta(max_length=2000)]
-    column: Annotated[str, msgspec.Meta(max_length=200)]
-    """Which of its owner's answers a device is asked for."""
-    task: dict[str, Any]
+    """What is asked, in words: of several questions their title."""
+    questions: Annotated[list[Described], msgspec.Meta(min_length=1, max_length=MOST)]
     protocol: str
-    parameters: dict[str, Any]
-    randomizer: dict[str, Any]
     people: Annotated[int, msgspec.Meta(ge=1, lt=2**31)]
     roster: Digest
     graph: Digest | None
@@ -86,6 +98,11 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     promises: list[Promise]
     expires: float
     """When everything about this survey is over, in seconds since 1970."""
+
+    @property
+    def column(self) -> str:
+        """Column of the only question; a joint task knows its own."""
+        return self.questions[0].column if len(self.questions) == 1 else ""
 
 
 class Signed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -232,40 +249,57 @@ def decode_graph(encoded: bytes, expected: bytes) -> Graph:
         raise Rejected(Reason.malformed) from error
 
 
-def describe(protocol: Protocol, task: Task) -> Mapping[str, Any]:
-    """The fields of a spec that say what is asked and how, as plain data."""
+def describe(protocol: Protocol, task: Task, text: str, column: str) -> list[Described]:
+    """The questions of a task, and how each is asked, as plain data."""
     check_live(protocol)
-    return {
-        "task": msgspec.to_builtins(task),
-        "protocol": protocol.kind,
-        "parameters": msgspec.to_builtins(public_settings(protocol)),
-        "randomizer": msgspec.to_builtins(protocol.randomizer),
-    }
+    asked = task.questions(text, column)
+    return [
+        Described(
+            text=each.text,
+            column=each.column,
+            task=msgspec.to_builtins(each.task),
+            parameters=msgspec.to_builtins(public_settings(part)),
+            randomizer=msgspec.to_builtins(part.randomizer),
+        )
+        for part, each in zip(parts_of(protocol), asked, strict=True)
+    ]
 
 
 def offered_protocol(spec: Spec, graph: Graph | None) -> tuple[Protocol, Task]:
     """The protocol and the question that a spec describes, built from their public parts alone."""
     try:
         kind = load_protocol(_known(spec.protocol, PROTOCOLS))
-        settings = msgspec.convert(spec.parameters, settings_type(kind))
-        randomizer = _described(spec.randomizer, RANDOMIZERS)
-        task = _described(spec.task, TASKS)
-        task.require(randomizer)
-        task.asks(spec.column)
-        for name, field in fields_of(type(settings)).items():
-            if field.local and getattr(settings, name) != field.default:
-                # A device must not be made to read a file of its own, or to build what is not
-                # signed.
-                raise Rejected(Reason.malformed, f"an offer must not name files, nor set {name}")
-        protocol = bound_to(build(kind, settings, randomizer, {"graph": graph}), task)
-        check_live(protocol)
-        if public_settings(protocol) != settings:
-            raise Rejected(Reason.malformed, "an offer has only public parameters")
-        return protocol, task
+        asked = [
+            Asked(text=each.text, column=each.column, task=_described(each.task, TASKS))
+            for each in spec.questions
+        ]
+        task = asked[0].task if len(asked) == 1 else JointTask(asked=tuple(asked))
+        pairs = zip(spec.questions, asked, strict=True)
+        parts = [_offered_part(kind, each, found.task, graph) for each, found in pairs]
+        return parts[0] if len(parts) == 1 else JointProtocol.of(parts), task
     except Rejected:
         raise
     except (ValueError, ArithmeticError, IncrowdError) as error:
         raise Rejected(Reason.malformed, str(error)) from error
+
+
+def _offered_part(
+    kind: type[Protocol], described: Described, task: Task, graph: Graph | None
+) -> Protocol:
+    """The protocol of one question."""
+    settings = msgspec.convert(described.parameters, settings_type(kind))
+    randomizer = _described(described.randomizer, RANDOMIZERS)
+    task.require(randomizer)
+    task.asks(described.column)
+    for name, field in fields_of(type(settings)).items():
+        if field.local and getattr(settings, name) != field.default:
+            # A device must not be made to read a file of its own, or to build what is not signed.
+            raise Rejected(Reason.malformed, f"an offer must not name files, nor set {name}")
+    protocol = bound_to(build(kind, settings, randomizer, {"graph": graph}), task)
+    check_live(protocol)
+    if public_settings(protocol) != settings:
+        raise Rejected(Reason.malformed, "an offer has only public parameters")
+    return protocol
 
 
 def _known(name: Any, table: Container[str]) -> str:

@@ -23,7 +23,7 @@ from typing import Final
 
 import msgspec
 
-from incrowd.errors import FileUnreadable
+from incrowd.errors import FileNotWritable, FileUnreadable
 from incrowd.live.chain import Entry, Head
 from incrowd.live.journal import Journal
 from incrowd.live.keys import write_private
@@ -84,7 +84,7 @@ def vouch(journal: Journal, owner: bytes, witness: Witness, now: float) -> bool:
         # The line is committed: what it allows must not be undone because the witness stays behind.
         try:
             witness.write(head)
-        except FileUnreadable as error:
+        except (FileNotWritable, FileUnreadable) as error:
             _log.warning("the witness of a ledger is out of date: %s", error)
 
     journal.witness(owner, tell)

@@ -16,12 +16,14 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from incrowd import checks
+from incrowd.display import Displayed
 from incrowd.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -103,8 +105,8 @@ class Profile(ABC):
         return connect_the_dots(self.delta, interval, self.greatest_loss)
 
 
-@dataclass(frozen=True)
-class Guarantee:
+@dataclass(frozen=True, repr=False)
+class Guarantee(Displayed):
     """A profile together with what it is a promise about."""
 
     profile: Profile
@@ -123,18 +125,14 @@ class Guarantee:
     digest: str = ""
     """What tells these groups from all others."""
 
-    def __repr__(self) -> str:
-        """Who is kept from learning, and by which theorem; no number, as that may take long."""
-        colluders = f" with {self.colluders} colluders" if self.colluders else ""
-        return (
-            f"Guarantee(against {self.view_name}{colluders} by {self.theorem}: "
-            f"{type(self.profile).__name__}, {self.neighbours}, "
-            f"assumptions = {len(self.assumptions)})"
-        )
-
     def epsilon(self, delta: float) -> float:
         """A proven ε at this δ, rounded up; at δ = 0 it is infinite where no pure ε is proven."""
-        return self.profile.epsilon(delta) if delta != 0 else self.profile.greatest_loss
+        if delta == 0:
+            return self.profile.greatest_loss
+        # A curve may take seconds for one point, which the terminal, the page and JSON all state.
+        if checks.delta(delta) not in self._proven:
+            self._proven[delta] = self.profile.epsilon(delta)
+        return self._proven[delta]
 
     def delta(self, epsilon: float) -> float:
         """A proven δ at this ε, rounded up."""
@@ -142,7 +140,17 @@ class Guarantee:
 
     def lower(self, delta: float) -> float | None:
         """The ε of the best known attack at this δ, rounded down; none where none is known."""
-        return self.profile.lower(delta)
+        if checks.delta(delta) not in self._attained:
+            self._attained[delta] = self.profile.lower(delta)
+        return self._attained[delta]
+
+    @cached_property
+    def _proven(self) -> dict[float, float]:
+        return {}
+
+    @cached_property
+    def _attained(self) -> dict[float, float | None]:
+        return {}
 
     def per_person(self, delta: float) -> NDArray[np.float64] | None:
         """A proven ε for each person, where people differ; none where all have the same."""

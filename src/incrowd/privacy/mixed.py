@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from incrowd import checks
 from incrowd.errors import InvalidCrowd
+from incrowd.privacy.greatest import greatest
 from incrowd.privacy.guarantee import Profile
 from incrowd.privacy.local import LocalProfile
 from incrowd.privacy.pure import PureProfile
@@ -83,7 +84,8 @@ def mixed_crowd(randomizer: Randomizer, people: int, share: float) -> Profile:
     local = LocalProfile(randomizer)
     if people * share < _FEWEST:
         return local
-    return MixedCrowd(randomizer.blanket().partially_mixed(share), people, local)
+    laws = (law.partially_mixed(share) for law in randomizer.blankets())
+    return greatest([MixedCrowd(law, people, local) for law in laws])
 
 
 @dataclass(frozen=True)

@@ -166,7 +166,7 @@ class Protocol(ABC):
 
     def duration(self, timing: Timing) -> float:
         """Seconds after the start until no party waits for another any more."""
-        return timing.patience
+        return timing.timeout
 
     @abstractmethod
     def conditional_on(self, collected: Collected) -> Self:

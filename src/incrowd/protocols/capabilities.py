@@ -175,7 +175,7 @@ class Attested(ABC):
 
     @property
     @abstractmethod
-    def absence_message(self) -> bytes:
+    def absence_message(self) -> bytes | None:
         """Message by which a device tells the curator that it will not begin after all."""
 
     @abstractmethod
@@ -252,6 +252,23 @@ class SampleCorrected(ABC):
     @abstractmethod
     def corrected(self, collected: Collected) -> Collected:
         """What was collected, with the sampling that really happened."""
+
+
+def corrected(protocol: Protocol, collected: Collected) -> Collected:
+    """What was collected, with the sampling that really happened where a protocol corrects it."""
+    return protocol.corrected(collected) if isinstance(protocol, SampleCorrected) else collected
+
+
+class Composite(ABC):
+    """Consists of protocols for several questions."""
+
+    parts: tuple[Any, ...]
+    """The protocol of each question."""
+
+
+def parts_of(protocol: Protocol) -> tuple[Protocol, ...]:
+    """The protocol of each question: itself, where there is one."""
+    return protocol.parts if isinstance(protocol, Composite) else (protocol,)
 
 
 class Exposable(ABC):

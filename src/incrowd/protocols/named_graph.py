@@ -16,12 +16,12 @@ from incrowd.protocols.settings import crowd_or_open, setting, source
 
 def load_graph(settings: Mapping[str, Any], at_hand: Graph | None = None) -> Graph | None:
     """Return the graph that settings name, unless it is at hand, with their random peers."""
-    name, peers = settings["graph"], settings.get("peers", 0)
+    name, peers = settings["graph"], settings.get("random_peers", 0)
     if at_hand is None and name:
         # A file counts its people; a family takes their number from the settings.
         n = checks.crowd(settings["n"]) if settings["n"] and names_family(name) else settings["n"]
         at_hand = graph_named(name, n)
-    if at_hand is not None and checks.integer(peers, "peers", 0):
+    if at_hand is not None and checks.integer(peers, "random_peers", 0):
         return befriended(at_hand, peers)
     return at_hand
 

@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from incrowd import checks
-from incrowd.errors import InvalidCrowd, NotProven
+from incrowd.display import Displayed
+from incrowd.errors import InvalidCrowd, InvalidParameter, NotProven
 from incrowd.privacy.guarantee import Guarantee
 from incrowd.protocols import capabilities
 from incrowd.protocols.api import Cost, Protocol
@@ -22,6 +24,9 @@ from incrowd.protocols.runtime.actor import Address, Maker, NullSealer, Sealer, 
 from incrowd.protocols.runtime.context import ActorContext, Timing
 from incrowd.randomness import Seeds
 from incrowd.tasks.base import Answer, Collected, Task
+
+_MOST_STEPS = 5
+"""Number of answers after fewer rounds."""
 
 
 @dataclass(frozen=True)
@@ -33,11 +38,12 @@ class Refined:
     protocol: Protocol
 
 
-@dataclass(frozen=True)
-class Run:
+@dataclass(frozen=True, repr=False)
+class Run(Displayed):
     """Outcome of a protocol, with the guarantees that cover it."""
 
-    result: Answer
+    answers: tuple[Answer, ...]
+    """The answer to each question."""
     guarantees: tuple[Guarantee, ...]
     cost: Cost
     collected: Collected
@@ -45,8 +51,17 @@ class Run:
     refined: tuple[Refined, ...]
     """Answers after fewer rounds, where a protocol has them."""
 
-    def __repr__(self) -> str:
-        return f"Run({self.result!r}, seed = {self.seed}, {len(self.guarantees)} guarantees)"
+    @property
+    def people(self) -> int:
+        """Number of people who took part."""
+        return max(each.people for each in self.answers)
+
+    @property
+    def result(self) -> Answer:
+        """The answer to the only question."""
+        if len(self.answers) != 1:
+            raise InvalidParameter(f"there are {len(self.answers)} questions: choose of answers")
+        return self.answers[0]
 
     @property
     def interval(self) -> tuple[Any, Any]:
@@ -94,12 +109,32 @@ def guarantees(protocol: Protocol) -> tuple[Guarantee, ...]:
 
 
 def simulate(
-    protocol: Protocol, values: NDArray[Any], task: Task | None = None, seed: int | None = None
+    protocol: Protocol, values: Any, task: Task | None = None, seed: int | None = None
 ) -> Run:
-    """Encode, collect and conclude for a population in memory."""
+    """Encode, collect and conclude for a population in memory.
+
+    ``values`` is an array, a list or a column of a frame, one row per person; so may text be.
+    """
     asked = resolve_task(protocol, task)
     ready, seeds = capabilities.bound_to(protocol, asked), Seeds(seed)
-    return conclude(ready, ready.collect(asked.encode(values), seeds), asked, seeds.root)
+    return conclude(ready, ready.collect(asked.encode(column_of(values)), seeds), asked, seeds.root)
+
+
+def column_of(values: Any) -> Any:
+    """Return a list, or a column of pandas, polars or Arrow, as an array of its own values.
+
+    A missing value among text stays one: numpy would write it out as the text "None" or "nan".
+    """
+    if isinstance(values, np.ndarray):
+        return values
+    if hasattr(values, "to_numpy"):
+        values = np.asarray(values.to_numpy())
+        return values.astype(object) if values.dtype.kind not in "OUfiub" else values
+    if isinstance(values, list | tuple) and any(isinstance(each, str) for each in values):
+        column = np.empty(len(values), object)
+        column[:] = values
+        return column
+    return values
 
 
 def make_actors(
@@ -132,11 +167,11 @@ def make_actors(
 
 def conclude(protocol: Protocol, collected: Collected, task: Task, seed: int | None) -> Run:
     """Estimate, and state the guarantees of what happened."""
-    if isinstance(protocol, capabilities.SampleCorrected):
-        collected = protocol.corrected(collected)
+    collected = capabilities.corrected(protocol, collected)
     happened = protocol.conditional_on(collected)
+    parts = zip(capabilities.parts_of(protocol), task.parts, collected.parts, strict=True)
     return Run(
-        result=task.estimate(collected, protocol.randomizer),
+        answers=tuple(asked.estimate(came, part.randomizer) for part, asked, came in parts),
         guarantees=guarantees(happened),
         cost=happened.cost(),
         collected=collected,
@@ -146,7 +181,7 @@ def conclude(protocol: Protocol, collected: Collected, task: Task, seed: int | N
 
 
 def _refined(protocol: Protocol, collected: Collected, task: Task) -> Iterator[Refined]:
-    """The answers after 1, 2, 5, 10, 20 … of the rounds, from the first that has one.
+    """The answers after some of 1, 2, 5, 10, 20 … rounds, from the first that has one.
 
     Beside each stands the protocol as it had been run if only these rounds had been planned: a run
     that was stopped there states all of its planned rounds.
@@ -154,9 +189,12 @@ def _refined(protocol: Protocol, collected: Collected, task: Task) -> Iterator[R
     if not isinstance(protocol, capabilities.Anytime):
         return
     held = len(collected.rounds)
-    steps = sorted({held, *(m * 10**e for e in range(len(str(held))) for m in (1, 2, 5))})
-    for rounds in steps:
+    usual = (m * 10**e for e in range(len(str(held))) for m in (1, 2, 5))
+    steps = sorted({held, *(each for each in usual if each <= held)})
+    # Each step is accounted for, which may take seconds: a few of them show the way.
+    for at in sorted(set(np.linspace(0, len(steps) - 1, _MOST_STEPS).round().astype(int))):
+        rounds = steps[at]
         so_far = collected.first(rounds)
-        if rounds <= held and so_far.received:
+        if so_far.received:
             planned = protocol.with_rounds(rounds).conditional_on(so_far)
             yield Refined(rounds, task.estimate(so_far, protocol.randomizer), planned)

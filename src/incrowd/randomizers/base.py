@@ -9,8 +9,7 @@ the accountants: mechanism and guarantee live in one class and cannot drift apar
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from decimal import ROUND_CEILING, Context
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Any, ClassVar, Final, Literal
 
@@ -19,20 +18,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from incrowd import checks
-from incrowd.errors import InvalidParameter
+from incrowd.errors import InvalidEpsilon, InvalidParameter
+from incrowd.plugins import target
 from incrowd.randomizers.law import PairLaw
 
 FloatArray = NDArray[np.float64]
 Reports = NDArray[Any]
-Domain = Literal["category", "interval", "vector", "target"]
-"""Category codes 0…k−1; numbers in [0, 1]; rows that are unit vectors; targets of messages.
+Domain = Literal["category", "interval", "vector", "target", "several", "joint"]
+"""Category codes 0…k−1; numbers in [0, 1]; rows that are unit vectors; targets of messages; rows
+with a category or a number for each of several randomizers; rows with a value of each of several
+questions.
 
 A value may be absent: the code −1, NaN, or a row of NaN. Its report is that of a uniform category,
 of the middle of the interval unless the randomizer has an outcome for it, of a uniform direction.
 """
 ABSENT: Final = -1
 """Code of an absent category."""
-_STATED = Context(prec=4, rounding=ROUND_CEILING)
+_ROUNDED_UP = "incrowd.report.format:up"
+"""Function that writes an ε for people, imported when one is told."""
 
 
 def normal_half_width(confidence: float) -> float:
@@ -84,6 +87,8 @@ class Randomizer(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", om
 
     Estimates then have the shares of low, high and none, with their covariance.
     """
+    joint: ClassVar[bool] = False
+    """Whether the covariance of estimated frequencies is known: see :meth:`joint_estimate`."""
     summable: ClassVar[bool] = False
     """Whether a sum of reports is enough to estimate from: see :meth:`tally`."""
     additive: ClassVar[bool] = False
@@ -130,7 +135,7 @@ class Randomizer(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", om
 
     def treatment(self) -> str:
         """Describe in one phrase the treatment of a value, for reports to people."""
-        return f"ε0 = {float(_STATED.create_decimal(repr(self.epsilon))):.4g} each"
+        return f"ε0 = {target(_ROUNDED_UP)(self.epsilon)} each"
 
     def local_delta(self, epsilon: float) -> float:
         """Return the best proven δ of one report seen alone, at any real ε, rounded up.
@@ -173,6 +178,22 @@ class Randomizer(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", om
         if not self.summable:
             raise NotImplementedError
         return self.from_tally(self.tally(reports), len(reports), len(reports))
+
+    def joint_estimate(self, reports: Reports) -> Estimate:
+        """Estimate frequencies with the covariance of all of them.
+
+        The covariance is that of the nearest proper frequencies to the estimate.
+        """
+        found = self.estimate(reports)
+        covariance = self.frequency_covariance(found.on_simplex()) / found.reports
+        return replace(found, covariance=covariance)
+
+    def frequency_covariance(self, frequencies: FloatArray) -> FloatArray:
+        """Return the covariance of the estimate from one report per person, times the people.
+
+        For people with these frequencies of categories, and :attr:`joint` randomizers alone.
+        """
+        raise NotImplementedError
 
     def estimand(self, values: NDArray[Any]) -> FloatArray:
         """Return the mean of :meth:`estimate` over reports of these values, with none absent."""
@@ -220,9 +241,33 @@ class Randomizer(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", om
         """
         raise NotImplementedError
 
+    def blankets(self) -> tuple[PairLaw, ...]:
+        """Return laws under a blanket one of which bounds each pair of inputs (upper bounds).
+
+        The largest of their bounds at each ε is never above that of :meth:`blanket`.
+        """
+        return (self.blanket(),)
+
     def attack(self) -> tuple[PairLaw, ...]:
         """Return exact laws of data sets on which all others hold one value (lower bounds).
 
         The blanket of such a law is the others' own output law, of total mass one.
         """
         return ()
+
+
+class DerivedEpsilon(Randomizer, frozen=True, kw_only=True):
+    """Base of randomizers whose ε0 follows from their other fields; 0 stands for that."""
+
+    epsilon: float = 0.0
+
+    def _derive(self, epsilon: float) -> None:
+        """Set ε0 to the one that follows; refuse one that was given and is smaller."""
+        stated = checks.number(self.epsilon, "epsilon")
+        if stated != 0 and stated < epsilon:
+            raise InvalidEpsilon(
+                f"epsilon must be left out or at least {epsilon!r}, which follows from the other "
+                f"parameters, got {stated!r}",
+                field="epsilon",
+            )
+        msgspec.structs.force_setattr(self, "epsilon", epsilon)

@@ -31,14 +31,14 @@ _GREATEST = 700.0
 
 
 class Redirect(Randomizer, frozen=True, kw_only=True, tag="redirect"):
-    """Send a message to one of ``targets`` drawn at random, with probability ``sampling``.
+    """Send a message to one of ``targets`` drawn at random, with ``redirect_probability``.
 
     ``epsilon`` follows from the two: it is infinite for σ = 0, where only dummies hide anything.
     """
 
     epsilon: float = math.inf
     targets: int
-    sampling: float
+    redirect_probability: float
 
     domain: ClassVar[Domain] = "target"
     report_domain: ClassVar[Domain | None] = "target"
@@ -46,26 +46,27 @@ class Redirect(Randomizer, frozen=True, kw_only=True, tag="redirect"):
 
     def __post_init__(self) -> None:
         checks.integer(self.targets, "targets", 1)
-        if not 0 <= checks.number(self.sampling, "sampling") <= 1:
+        if not 0 <= checks.number(self.redirect_probability, "redirect_probability") <= 1:
             raise InvalidParameter(
-                f"sampling must be between 0 and 1, got {self.sampling!r}", field="sampling"
+                f"redirect_probability must be between 0 and 1, got {self.redirect_probability!r}",
+                field="redirect_probability",
             )
-        follows = _epsilon(self.targets, self.redirect_probability)
+        follows = _epsilon(self.targets, self.drawn_probability)
         if self.epsilon not in (math.inf, follows):
             raise InvalidParameter(
-                f"epsilon follows from sampling: it is {follows!r}", field="epsilon"
+                f"epsilon follows from redirect_probability: it is {follows!r}", field="epsilon"
             )
         msgspec.structs.force_setattr(self, "epsilon", follows)
 
     @property
-    def redirect_probability(self) -> float:
+    def drawn_probability(self) -> float:
         """σ as drawn: the next multiple of 2⁻⁵³, which hides no less."""
-        return math.ceil(self.sampling * _STEPS) / _STEPS
+        return math.ceil(self.redirect_probability * _STEPS) / _STEPS
 
     @property
     def kept(self) -> float:
         """Probability that a message reaches its true target with its content."""
-        return 1 - self.redirect_probability * (1 - 1 / self.targets)
+        return 1 - self.drawn_probability * (1 - 1 / self.targets)
 
     @property
     def report_bytes(self) -> int:
@@ -74,15 +75,15 @@ class Redirect(Randomizer, frozen=True, kw_only=True, tag="redirect"):
 
     def treatment(self) -> str:
         """Describe the share of messages that are redirected."""
-        if not self.sampling:
+        if not self.redirect_probability:
             return "every message goes where it belongs"
-        share = f"{100 * self.sampling:.1f} %"
+        share = f"{100 * self.redirect_probability:.1f} %"
         return f"{share} of messages go to a compute node at random, without their tuple"
 
     def randomize(self, values: NDArray[Any], rng: np.random.Generator) -> Reports:
         """Return the true targets, but with probability σ one of all, drawn uniformly."""
         true = _inputs.targets(values, self.targets)
-        redirected = rng.random(len(true)) < self.redirect_probability
+        redirected = rng.random(len(true)) < self.drawn_probability
         drawn = rng.integers(self.targets, size=len(true))
         return np.where(redirected, drawn, true).astype(_inputs.smallest_unsigned(self.targets - 1))
 
@@ -93,7 +94,7 @@ class Redirect(Randomizer, frozen=True, kw_only=True, tag="redirect"):
         if epsilon < 0:  # by symmetry, from the opposite direction
             found = -math.expm1(epsilon) + math.exp(epsilon) * self.local_delta(-epsilon)
             return min(1.0, found + 2.0**-50)
-        other = self.redirect_probability / self.targets * math.exp(min(epsilon, _GREATEST))
+        other = self.drawn_probability / self.targets * math.exp(min(epsilon, _GREATEST))
         return min(1.0, max(0.0, self.kept - other) + 2.0**-50)
 
     def blanket(self) -> PairLaw:
@@ -113,10 +114,11 @@ class Redirect(Randomizer, frozen=True, kw_only=True, tag="redirect"):
     @property
     def _odds(self) -> float:
         """p/r as drawn."""
-        share = self.redirect_probability
+        share = self.drawn_probability
         if not share:
             raise InvalidParameter(
-                "sampling must be above 0 for others to hide a message", field="sampling"
+                "redirect_probability must be above 0 for others to hide a message",
+                field="redirect_probability",
             )
         return 1 + (1 - share) * self.targets / share
 

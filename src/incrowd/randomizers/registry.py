@@ -38,20 +38,24 @@ RANDOMIZERS: Final = Registry(
         _plugin("sue", "category", "unary:SUE"),
         _plugin("hadamard", "category", "hadamard:HadamardResponse"),
         _plugin("olh", "category", "local_hash:OLH"),
+        _plugin("channel", "category", "channel:Channel"),
+        _plugin("hierarchical", "category", "hierarchical:Hierarchical"),
         _plugin("laplace", "interval", "noise:Laplace"),
         _plugin("gaussian", "interval", "noise:Gaussian"),
         _plugin("privunit", "vector", "privunit:PrivUnit"),
         _plugin("onebit", "interval", "response:OneBit"),
         _plugin("ternary", "interval", "ternary:Ternary"),
         _plugin("redirect", "target", "redirect:Redirect"),
+        _plugin("one-of", "several", "one_of:OneOf"),
     ),
 )
 """Every randomizer that can be described by name."""
 
 
 def answer_plugins() -> dict[str, RandomizerPlugin]:
-    """Return the randomizers of answers; those of targets are made by their protocols."""
-    return {kind: each for kind, each in RANDOMIZERS.plugins().items() if each.domain != "target"}
+    """Return the randomizers of single answers; others are made by protocols and surveys."""
+    made = ("target", "several")
+    return {kind: each for kind, each in RANDOMIZERS.plugins().items() if each.domain not in made}
 
 
 def drawable_kinds(domain: Domain) -> list[str]:

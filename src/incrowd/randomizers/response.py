@@ -133,6 +133,7 @@ class KRR(Categorical, frozen=True, tag="krr"):
     """
 
     report_domain: ClassVar[Domain | None] = "category"
+    joint: ClassVar[bool] = True
     summable: ClassVar[bool] = True
     uniform_blanket: ClassVar[bool] = True
 
@@ -164,6 +165,24 @@ class KRR(Categorical, frozen=True, tag="krr"):
         # Uniform elements are multinomial noise of their own.
         more = blank * (1 - 1 / self.categories) / (reports * keep) ** 2
         return replace(found, variance=found.variance + more)
+
+    def support_probabilities(self) -> tuple[float, float]:
+        """(p, q): the chance of the own category and of any other, as drawn."""
+        keep = keep_probability(self.epsilon, self.categories)
+        other = (1 - keep) / self.categories
+        return keep + other, other
+
+    def support_moments(self, frequencies: FloatArray) -> FloatArray:
+        """Return the second moments of the supports: a report supports one category."""
+        p, q = self.support_probabilities()
+        return np.diag(q + (p - q) * frequencies)
+
+    def frequency_covariance(self, frequencies: FloatArray) -> FloatArray:
+        """Return (diag(c) − Σ_x f_x·R_x·R_xᵀ)/g² for reports of law c = q + g·f, g = p − q."""
+        p, q = self.support_probabilities()
+        apart = q**2 + q * (p - q) * (frequencies[:, None] + frequencies)
+        noise = self.support_moments(frequencies) - apart
+        return np.asarray(noise / (p - q) ** 2 - np.diag(frequencies))
 
     def local_delta(self, epsilon: float) -> float:
         """Return the profile of any two categories: (E − e^ε)/z for 0 ≤ ε ≤ ε0, rounded up."""

@@ -18,7 +18,7 @@ Reports are rows of ⌈k/8⌉ bytes, the bit of category x at position x mod 8 o
 from __future__ import annotations
 
 from itertools import product
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from incrowd.randomizers import _inputs
 from incrowd.randomizers._categorical import Categorical, from_support
 from incrowd.randomizers._lattice import BITS, truth_probability
-from incrowd.randomizers.base import Estimate, Reports
+from incrowd.randomizers.base import Estimate, FloatArray, Reports
 from incrowd.randomizers.law import PairLaw
 
 _COLUMN_BLOCK = 2048
@@ -36,11 +36,13 @@ _BITS_OF_BYTE = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, b
 class _Unary(Categorical, frozen=True):
     """Base of the two encodings, which differ in the two probabilities."""
 
+    joint: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._bit_probabilities()
+        self.support_probabilities()
 
-    def _bit_probabilities(self) -> tuple[float, float]:
+    def support_probabilities(self) -> tuple[float, float]:
         """(p, q): the chance of a 1 at the own category and at any other, as drawn."""
         raise NotImplementedError
 
@@ -54,7 +56,7 @@ class _Unary(Categorical, frozen=True):
         from incrowd.randomizers import _kernels
 
         codes = _inputs.codes(values, self.categories, rng).astype(np.int64)
-        p, q = self._bit_probabilities()
+        p, q = self.support_probabilities()
         rows = _kernels.bernoulli_bits(codes.size * self.report_bytes, q, BITS, rng)
         rows = rows.reshape(codes.size, self.report_bytes)
         if self.categories % 8:
@@ -75,7 +77,20 @@ class _Unary(Categorical, frozen=True):
             for start in range(0, self.report_bytes, _COLUMN_BLOCK)
         ]
         counts = np.concatenate(sums).ravel()[: self.categories]
-        return from_support(counts, len(reports), *self._bit_probabilities())
+        return from_support(counts, len(reports), *self.support_probabilities())
+
+    def support_moments(self, frequencies: FloatArray) -> FloatArray:
+        """Return the second moments of the bits, which are independent given the category."""
+        p, q = self.support_probabilities()
+        both = q**2 + q * (p - q) * (frequencies[:, None] + frequencies)
+        np.fill_diagonal(both, q + (p - q) * frequencies)
+        return np.asarray(both)
+
+    def frequency_covariance(self, frequencies: FloatArray) -> FloatArray:
+        """Return a diagonal: given the data, bits of different categories are independent."""
+        p, q = self.support_probabilities()
+        own = p * (1 - p) * frequencies + q * (1 - q) * (1 - frequencies)
+        return np.diag(own / (p - q) ** 2)
 
     def blanket(self) -> PairLaw:
         """Group bits of x0 and x1 under w: (E, E), (E, 1), (1, E), (1, 1), for many bits."""
@@ -94,7 +109,7 @@ class _Unary(Categorical, frozen=True):
         ``others_at`` is the position of the others' value among these bits; without it the measure
         is w = B·L(0) instead of R_x*.
         """
-        p, q = self._bit_probabilities()
+        p, q = self.support_probabilities()
         likelihood = ((1 - p) / (1 - q), p / q)
         atoms = []
         for bits in product((0, 1), repeat=3 if others_at == 2 else 2):
@@ -108,13 +123,13 @@ class _Unary(Categorical, frozen=True):
 class OUE(_Unary, frozen=True, tag="oue"):
     """Optimised unary encoding: p = 1/2, q = 1/(E + 1); least variance for rare categories."""
 
-    def _bit_probabilities(self) -> tuple[float, float]:
+    def support_probabilities(self) -> tuple[float, float]:
         return 0.5, 1 - truth_probability(self.epsilon)
 
 
 class SUE(_Unary, frozen=True, tag="sue"):
     """Symmetric unary encoding, the one-time part of RAPPOR: p = 1 − q, q = 1/(e^{ε0/2} + 1)."""
 
-    def _bit_probabilities(self) -> tuple[float, float]:
+    def support_probabilities(self) -> tuple[float, float]:
         truth = truth_probability(self.epsilon / 2)
         return truth, 1 - truth

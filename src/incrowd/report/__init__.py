@@ -2,10 +2,12 @@
 
 from incrowd.report.format import round_down, round_up
 from incrowd.report.html import render, require_writable, write
-from incrowd.report.sections import Document, sections_of
+from incrowd.report.sections import Document, Told, answers_of, sections_of
 
 __all__ = [
     "Document",
+    "Told",
+    "answers_of",
     "render",
     "require_writable",
     "round_down",

@@ -1,9 +1,12 @@
 """The figures of the report, as SVG that takes its colours from the page around it.
 
-matplotlib draws; it is an optional dependency and is imported on use. Figures are drawn in marker
-colours, which are then replaced by the custom properties of the page's style sheet, so that one
-figure serves light, dark and print. Text stays text: it can be selected, searched and read aloud.
-Nothing global is touched: no pyplot, and settings only within a context.
+matplotlib draws; it is an optional dependency and is imported on use. Figures are drawn in the
+light colours of the page, which are then replaced by the custom properties of its style sheet, so
+that one figure serves light, dark and print. Text stays text: it can be selected, searched and
+read aloud. Nothing global is touched: no pyplot, and settings only within a context.
+
+A curve δ(ε) is evaluated at few ε around the one that a run has already stated: to solve it for
+some δ instead would take ten times as long, and minutes where one point takes seconds.
 """
 
 from __future__ import annotations
@@ -34,14 +37,25 @@ Curve = tuple[tuple[float, float], ...]
 MOST_ROWS = 40
 """Number of labels that a figure shows; the largest ones, when there are more."""
 
-_NAMES = ("ink", "muted", "line", "truth", "series-1", "series-2", "series-3", "series-4")
-_MARKERS = tuple(f"#{f'0{index}' * 3}" for index in range(1, 1 + len(_NAMES)))
-_INK, _MUTED, _GRID, _TRUTH, *_SERIES = _MARKERS
+_COLOURS = {
+    "ink": "#1d2129",
+    "muted": "#5d6470",
+    "line": "#e4e2dd",
+    "truth": "#b4471a",
+    "series-1": "#1f5fbf",
+    "series-2": "#b4471b",
+    "series-3": "#6b4fa0",
+    "series-4": "#1d7a4c",
+}
+"""Colours by the custom property of the page; no two are the same."""
+_INK, _MUTED, _GRID, _TRUTH, *_SERIES = _COLOURS.values()
 _LONG = 40
 """Letters of a name beside which no second one fits."""
 _MOST_DOTS = 4000
 """Number of rows of a table that a map shows; evenly spaced ones, when there are more."""
-_DELTAS = np.logspace(-12, -2, 11)
+_AROUND_KNOWN = (0.25, 0.5, 0.75, 1.25, 1.6)
+"""Where a curve is evaluated, in units of the ε that is known."""
+_LEAST_DELTA = 1e-14
 _SETTINGS: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "incrowd",
@@ -79,13 +93,22 @@ def svg(kind: str, data: Data) -> str | None:
         return None
     require_matplotlib()
     import matplotlib as mpl
+
+    with mpl.rc_context(_SETTINGS):
+        return _element(figure(kind, data), _DRAWN[kind][0])
+
+
+def figure(kind: str, data: Data) -> Figure:
+    """Return a figure of a known kind, to be shown or saved."""
+    require_matplotlib()
+    import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    name, height, draw = _DRAWN[kind]
+    _, height, draw = _DRAWN[kind]
     with mpl.rc_context(_SETTINGS):
-        figure = Figure(figsize=(7.6, height(data)), layout="constrained")
-        draw(figure.add_subplot(), data)
-        return _element(figure, name)
+        made = Figure(figsize=(6.2, height(data)), layout="constrained")
+        draw(made.add_subplot(), data)
+        return made
 
 
 def _estimates(axes: Axes, data: Data) -> None:
@@ -108,7 +131,7 @@ def _estimates(axes: Axes, data: Data) -> None:
         )  # fmt: skip
     axes.set_yticks(places, [_escaped(names[row]) for row in rows])
     axes.set_ylim(len(rows) - 0.4, -0.6)
-    axes.set_xlabel("share of people, %" if shares else "mean")
+    axes.set_xlabel("share of people, %" if shares else "in the units of the answer")
     axes.grid(visible=True, axis="x", color=_GRID, linewidth=0.8)
     axes.tick_params(axis="y", length=0, labelsize=11)
     _legend(axes, backwards=True)  # matplotlib puts error bars last; the estimate comes first
@@ -129,7 +152,7 @@ def _largest(values: Sequence[float], share: Sequence[bool]) -> NDArray[np.int64
 
 def _history(axes: Axes, data: Data) -> None:
     """Draw the largest estimates after some of the rounds, with confidence limits as bands."""
-    shares, refined = all(data["share"]), data["refined"]
+    shares, refined = all(data["share"]), data["history"]
     rounds = [each["rounds"] for each in refined]
     largest = _largest(refined[-1]["estimate"], data["share"])
     for marker, row in zip(_SERIES, largest, strict=False):
@@ -146,7 +169,7 @@ def _history(axes: Axes, data: Data) -> None:
     axes.set_xticks(rounds, [count(each) for each in rounds])
     axes.minorticks_off()
     axes.set_xlabel("rounds")
-    axes.set_ylabel("share of people, %" if shares else "mean")
+    axes.set_ylabel("share of people, %" if shares else "in the units of the answer")
     axes.grid(visible=True, axis="y", color=_GRID, linewidth=0.8)
     _legend(axes)
 
@@ -155,15 +178,15 @@ def _profile(axes: Axes, data: Data) -> None:
     """Draw ε against δ for each view, beside lower bounds and the δ of the budget."""
     curves: dict[Curve, list[Guarantee]] = {}
     for each in data["proven"]:
-        if curve := _curve(each):
+        if curve := _curve(each, data["delta"]):
             curves.setdefault(curve, []).append(each)
     for marker, (curve, same) in zip(_SERIES, curves.items(), strict=False):
         name = "; ".join(view_title(each.view) for each in same)
         axes.plot(*zip(*curve, strict=True), color=marker, linewidth=2.2, label=name)
-        if attack := [(d, e) for d in _DELTAS if (e := lower_bound(same[0], d))]:
+        if attack := lower_bound(same[0], data["delta"]):
             axes.plot(
-                *zip(*attack, strict=True), color=_INK, linewidth=1.3, linestyle=(0, (2, 2)),
-                label=f"best known attack by {view_title(same[0].view)}",
+                [data["delta"]], [attack], color=marker, linestyle="none", marker="^",
+                markersize=8, label=f"lower bound by an attack of {view_title(same[0].view)}",
             )  # fmt: skip
     axes.axvline(data["delta"], color=_MUTED, linewidth=1, linestyle=":")
     axes.set_xscale("log")
@@ -176,13 +199,23 @@ def _profile(axes: Axes, data: Data) -> None:
     _legend(axes)
 
 
-def _curve(guarantee: Guarantee) -> Curve:
-    """Return points (δ, ε) without those that double precision cannot certify."""
-    found = []
-    for delta in _DELTAS.tolist():
-        with suppress(NumericalFloor):
-            found.append((delta, guarantee.epsilon(delta)))
-    return tuple((delta, epsilon) for delta, epsilon in found if 0 < epsilon < np.inf)
+def _curve(guarantee: Guarantee, delta: float) -> Curve:
+    """Return some points (δ, ε) about the one at this δ, which the result has stated already."""
+    try:
+        known = guarantee.epsilon(delta)
+    except NumericalFloor:
+        return ()
+    if not 0 < known < np.inf:
+        return ()
+    most = guarantee.profile.greatest_loss
+    if known >= most:  # a pure ε, whatever the δ
+        return tuple((each, known) for each in (_LEAST_DELTA**0.5, delta, delta**0.5))
+    found = [(delta, known)]
+    for epsilon in (factor * known for factor in _AROUND_KNOWN):
+        if epsilon < most:
+            with suppress(NumericalFloor):
+                found.append((guarantee.delta(epsilon), epsilon))
+    return tuple(sorted(each for each in found if _LEAST_DELTA < each[0] < 0.5))
 
 
 def _leads(tick: float) -> bool:
@@ -202,10 +235,10 @@ def _map(axes: Axes, data: Data) -> None:
     up, right = data["points"].T
     rows, columns = _panels(data)
     every = max(1, -(-len(up) // _MOST_DOTS))
-    figure: Any = axes.figure
+    whole: Any = axes.figure
     axes.remove()
     first, *others = drawn = [
-        figure.add_subplot(rows, columns, 1 + x) for x in range(1 + len(shares))
+        whole.add_subplot(rows, columns, 1 + x) for x in range(1 + len(shares))
     ]
     for marker, name, panel in zip(_SERIES, shares, others, strict=False):
         here = np.flatnonzero(data["names"][::every] == name) * every
@@ -238,8 +271,8 @@ def _around(values: FloatArray) -> tuple[float, float]:
 
 _DRAWN: Mapping[str, tuple[str, Callable[[Data], float], Callable[[Axes, Data], None]]] = {
     "estimates": ("answer", lambda data: 0.9 + 0.42 * len(_rows(data)), _estimates),
-    "history": ("refined", lambda _: 3.6, _history),
-    "map": ("map", lambda data: 8.2 / _panels(data)[1] * _panels(data)[0], _map),
+    "history": ("history", lambda _: 3.6, _history),
+    "map": ("map", lambda data: 6.7 / _panels(data)[1] * _panels(data)[0], _map),
     "profile": ("profile", lambda _: 3.9, _profile),
 }
 """Prefix of the ids, height in inches and drawing of each kind."""
@@ -255,17 +288,17 @@ def _legend(axes: Axes, *, backwards: bool = False) -> None:
     order = -1 if backwards else 1
     if len(labels) > 1:
         columns = 1 if max(map(len, labels)) > _LONG else 2
-        figure: Any = axes.figure
-        figure.legend(
+        whole: Any = axes.figure
+        whole.legend(
             handles[::order], labels[::order], loc="outside upper left", ncols=columns,
             frameon=False, fontsize=9.5,
         )  # fmt: skip
 
 
-def _element(figure: Figure, name: str) -> str:
+def _element(drawn: Figure, name: str) -> str:
     """Return the figure as an SVG element that stands inside a page."""
     buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", transparent=True)
+    drawn.savefig(buffer, format="svg", transparent=True)
     text = buffer.getvalue()
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
@@ -276,6 +309,6 @@ def _element(figure: Figure, name: str) -> str:
     # The page scales the figure and names its fonts.
     text = re.sub(r'^<svg[^>]*?(viewBox="[^"]*")[^>]*>', r'<svg \1 aria-hidden="true">', text)
     text = re.sub(r"font: ([\d.]+px)[^;\"]*", r"font-size: \1", text)
-    for marker, variable in zip(_MARKERS, _NAMES, strict=True):
-        text = text.replace(marker, f"var(--{variable})")
+    for variable, colour in _COLOURS.items():
+        text = text.replace(colour, f"var(--{variable})")
     return text

@@ -14,12 +14,21 @@ from pathlib import Path
 from typing import Any
 
 from incrowd.blocks import HEAD, Block, DataTable, Fact, Figure, Section, Text, chapters
-from incrowd.errors import FileUnreadable
+from incrowd.errors import FileNotWritable
+from incrowd.report import tables
 from incrowd.report.figures import MOST_ROWS, svg
-from incrowd.report.format import cell, count, down, guessed, percent, plain, several, up
+from incrowd.report.format import cell, count, percent, plain, several, up
 from incrowd.report.json import merged
 from incrowd.report.style import STYLE
-from incrowd.report.words import ORDERED, capital, lines, live_lines, view_description, view_title
+from incrowd.report.tables import TextTable
+from incrowd.report.words import (
+    capital,
+    lines,
+    live_lines,
+    too_wide,
+    view_description,
+    view_title,
+)
 
 Entry = tuple[str, str, str]
 """A name, its value, and what that means."""
@@ -38,7 +47,7 @@ def require_writable(path: Path, what: str = "report") -> None:
         problem = "permission denied"
     else:
         return
-    raise FileUnreadable(f"{path}: cannot write the {what}: {problem}")
+    raise FileNotWritable(f"{path}: cannot write the {what}: {problem}")
 
 
 def write(sections: Sequence[Section], path: Path) -> Path:
@@ -46,7 +55,7 @@ def write(sections: Sequence[Section], path: Path) -> Path:
     try:
         path.write_text(render(sections), encoding="utf-8")
     except OSError as error:
-        raise FileUnreadable(f"{path}: cannot write the report: {error.strerror}") from error
+        raise FileNotWritable(f"{path}: cannot write the report: {error.strerror}") from error
     return path
 
 
@@ -60,8 +69,8 @@ def render(sections: Sequence[Section]) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(head.title)}</title>\n<style>\n{STYLE}\n</style>\n</head>\n<body>\n"
         f"{_header(head)}\n<main>\n{parts}\n</main>\n"
-        "<footer><p>Made by incrowd. Promises are proven bounds, rounded up; nothing on this page "
-        "is fetched from elsewhere.</p></footer>\n</body>\n</html>\n"
+        "<footer><p>Made by incrowd. Guarantees are proven bounds, rounded up; nothing on this "
+        "page is fetched from elsewhere.</p></footer>\n</body>\n</html>\n"
     )
 
 
@@ -77,7 +86,7 @@ def _header(section: Section) -> str:
 def _tile(fact: Fact) -> str:
     ((name, value),) = lines([fact])
     if fact.unit == "±":
-        value = f"± {plain(fact.value, 3)}"
+        value = f"± {plain(fact.value, 2)}"
     elif fact.unit == "± points":
         value = f"± {plain(fact.value, 2)} points"
     elif fact.unit:
@@ -126,7 +135,9 @@ def _drawn(block: Block, data: Data) -> str:
                     f'<figcaption aria-hidden="true">{escape(caption)}</figcaption></figure>'
                 )
                 caption = "The same in numbers"
-            return shown + (_table(*_TABLES[kind](own), caption) if kind in _TABLES else "")
+            wide = f"<p>{escape(too_wide(own['too_wide']))}</p>" if own.get("too_wide") else ""
+            table = _table(*_TABLES[kind](own), caption) if kind in _TABLES else ""
+            return shown + wide + table
     return ""
 
 
@@ -162,56 +173,42 @@ def _row(first: str | tuple[str, str], *rest: str) -> str:
     return f'<tr><th scope="row">{escape(name)}{extra}</th>{cells}</tr>'
 
 
-def _estimates(data: Data) -> tuple[list[str], Rows]:
+def _estimates(data: Data) -> tuple[Sequence[str], Rows]:
     """Return the estimates in numbers, beside the truth where it is known."""
-    interval, truth = data["interval"], data["truth"]
-    head = ["", "estimate", f"{interval['confidence']:.0%} interval"]
-    head += [] if truth is None else ["truth", "off by"]
-    rows = []
-    for index, (each, share) in enumerate(zip(data["result"], data["share"], strict=True)):
-        shown = percent if share else plain
-        value, low, high = each["estimate"], interval["low"][index], interval["high"][index]
-        row = [each["label"], shown(value), f"{shown(low)} to {shown(high)}"]
-        if truth is not None:
-            off = value - truth[index]
-            apart = f"{100 * off:+.1f} points" if share else f"{off:+.3g}"
-            row += [shown(truth[index]), apart]
-        rows.append(row)
-    return head, rows
+    shown = tables.estimates(data)
+    return shown.head, shown.rows
 
 
-def _history(data: Data) -> tuple[list[str], Rows]:
-    head = ["", f"ε if planned so, against {data['against']}", "largest standard error"]
+def _history(data: Data) -> tuple[Sequence[str], Rows]:
+    head = ["after", f"ε if planned so, against {data['against']}", "largest standard error"]
     return head, [
         (several(each["rounds"], "round"), up(each["epsilon_if_planned"]), error)
-        for each, error in zip(data["refined"], data["errors"], strict=True)
+        for each, error in zip(data["history"], data["errors"], strict=True)
     ]
 
 
-def _guarantees(data: Data) -> tuple[list[str], Rows]:
-    head = ["who looks", "ε (proven)", "best known attack", "guess right, at most"]
-    return head, [
-        (_view(x), up(x["epsilon"]), down(x["lower_bound"]), guessed(x["epsilon"], x["delta"]))
-        for x in data["guarantees"]
-        if x["notion"] == "dp"
+def _guarantees(data: Data) -> tuple[Sequence[str], Rows]:
+    return _by_view([x for x in data["guarantees"] if x["notion"] == "dp"], tables.guarantees, 4)
+
+
+def _orders(data: Data) -> tuple[Sequence[str], Rows]:
+    return _by_view([x for x in data["guarantees"] if x["notion"] == "order"], tables.orders, 4)
+
+
+def _by_view(
+    described: Sequence[Data], table: Callable[[Sequence[Data]], TextTable], columns: int
+) -> tuple[Sequence[str], Rows]:
+    """Return the first columns of a table, with views described; methods have a section."""
+    shown = table(described)
+    views = (each["view"].split("+") for each in described)
+    rows = [
+        ((view_title(view), view_description(view)), *row[1:columns])
+        for view, row in zip(views, shown.rows, strict=True)
     ]
+    return shown.head[:columns], rows
 
 
-def _orders(data: Data) -> tuple[list[str], Rows]:
-    head = ["who looks", "α (proven)", "hidden is the order of", "guess right, at most"]
-    return head, [
-        (_view(x), up(x["alpha"]), ORDERED[x["neighbours"]], guessed(x["alpha"]))
-        for x in data["guarantees"]
-        if x["notion"] == "order"
-    ]
-
-
-def _view(guarantee: Data) -> tuple[str, str]:
-    view = guarantee["view"].split("+")
-    return view_title(view), view_description(view)
-
-
-_TABLES: Mapping[str, Callable[[Data], tuple[list[str], Rows]]] = {
+_TABLES: Mapping[str, Callable[[Data], tuple[Sequence[str], Rows]]] = {
     "estimates": _estimates,
     "history": _history,
     "guarantees": _guarantees,
@@ -245,14 +242,14 @@ def _entries(fact: Fact, data: Data) -> list[Entry]:
             return [
                 (name, count(data[of][key]), note) for name, of, key, note in _COSTS if of in data
             ]
-        case "measured":
+        case "measured_cost":
             return []  # beside the cost
         case "reports":
             arrived = f"{count(data['reports']['received'])} of {count(data['reports']['sent'])}"
-            return [("Reports", arrived, "arrived; the promise above counts only those that did")]
+            return [("Reports", arrived, "arrived; the guarantee above counts only those that did")]
         case "seed":
             return [("Seed", fact.note if fact.value is None else str(fact.value), "")]
-        case "details":
+        case "diagnostics":
             told = lines(fact.value)
         case "live":
             told = live_lines(data["live"])
@@ -267,8 +264,8 @@ _COSTS = (
     ("Rounds", "cost", "rounds", "or steps, that the protocol took"),
     ("Messages", "cost", "messages_per_person", f"{_SENT}, as planned"),
     ("Bytes", "cost", "bytes_per_person", f"{_SENT}, as planned, before encryption"),
-    ("Messages, measured", "measured", "messages_per_person", _MEASURED),
-    ("Bytes, measured", "measured", "bytes_per_person", _MEASURED),
+    ("Messages, measured", "measured_cost", "messages_per_person", _MEASURED),
+    ("Bytes, measured", "measured_cost", "bytes_per_person", _MEASURED),
     ("Helpers", "cost", "extra_people", "needed beside the people who answer"),
 )
 """Name, group and key of each cost, and what it means."""

@@ -17,15 +17,16 @@ from incrowd.blocks import DataTable, Fact, Figure, Section, chapters
 from incrowd.errors import NumericalFloor
 from incrowd.privacy.guarantee import Guarantee
 from incrowd.protocols.api import Cost, Protocol
+from incrowd.protocols.capabilities import parts_of
 from incrowd.protocols.run import Run
 from incrowd.protocols.runtime.actor import is_device
 from incrowd.protocols.settings import settings_of
 from incrowd.tasks.base import Task
 
 _KEYS = (
-    *("question", "result", "interval", "table", "release", "refined", "truth", "missing", "gaps"),
-    *("people", "reports", "guarantees", "budget", "parameters", "cost", "measured", "details"),
-    *("live", "mode", "seed", "versions"),
+    *("title", "questions", "people", "reports", "guarantees", "budget", "spent", "solved"),
+    *("parameters", "cost", "measured_cost", "history", "diagnostics", "tables", "live"),
+    *("engine", "seed", "versions"),
 )
 """Keys that every result has, null where there is nothing to say."""
 _ASKED = ("plan", "report")
@@ -36,7 +37,7 @@ def payload(sections: Sequence[Section]) -> dict[str, Any]:
     """Return the JSON output: the usual keys, then those that chapters hold beyond them."""
     found = merged(sections)
     blocks = (block for section in chapters(sections) for block in section.blocks)
-    own = (block.name for block in blocks if isinstance(block, Fact | DataTable))
+    own = (block.name for block in blocks if isinstance(block, Fact))
     further = [key for key in (*own, *_ASKED) if key in found]
     return {key: found.get(key) for key in dict.fromkeys((*_KEYS, *further))}
 
@@ -48,14 +49,20 @@ def merged(sections: Iterable[Section]) -> dict[str, Any]:
         match block:
             case Fact(name, value):
                 data = _value(value)
-                joined = isinstance(value, tuple) and name in found
-                found[name] = found[name] | data if joined else data
+                found[name] = _joined(found.get(name), data) if isinstance(value, tuple) else data
             case Figure(_, data):
                 found |= data
             case DataTable(name, columns, rows, file=False):
                 cells = {"columns": list(columns), "rows": [list(row) for row in rows]}
-                found[name] = cells | _value(block.facts)
+                found.setdefault("tables", {})[name] = cells | _value(block.facts)
     return found
+
+
+def _joined(first: Any, second: Any) -> Any:
+    """Return both groups of facts in one; the second wins where they differ."""
+    if not isinstance(first, dict) or not isinstance(second, dict):
+        return second
+    return first | {key: _joined(first.get(key), each) for key, each in second.items()}
 
 
 def _value(value: Any) -> Any:
@@ -85,7 +92,7 @@ def describe_guarantee(
         "colluders": guarantee.colluders,
         "notion": guarantee.notion,
         "neighbours": guarantee.neighbours,
-        "method": guarantee.theorem,
+        "theorem": guarantee.theorem,
         "assumptions": list(guarantee.assumptions),
     }
     if guarantee.notion == "order":
@@ -97,9 +104,15 @@ def describe_guarantee(
 
 def describe_parameters(protocol: Protocol) -> dict[str, Any]:
     """Describe the parameters of a protocol and its randomizer."""
-    parameters: dict[str, Any] = msgspec.to_builtins(settings_of(protocol))
+    parts = [_parameters(part) for part in parts_of(protocol)]
+    return {"protocol": protocol.kind} | (parts[0] if len(parts) == 1 else {"questions": parts})
+
+
+def _parameters(protocol: Protocol) -> dict[str, Any]:
+    """Describe settings and randomizer of one question's protocol."""
+    settings: dict[str, Any] = msgspec.to_builtins(settings_of(protocol))
     randomizer = {"kind": protocol.randomizer.kind} | msgspec.to_builtins(protocol.randomizer)
-    return {"protocol": protocol.kind} | parameters | {"randomizer": randomizer}
+    return settings | {"randomizer": randomizer}
 
 
 def describe_cost(cost: Cost, task: Task, people: int) -> dict[str, Any]:

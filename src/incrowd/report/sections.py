@@ -7,8 +7,8 @@ proven.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,41 +17,53 @@ import msgspec
 from incrowd.blocks import HEAD, Block, Fact, Figure, Section, Text, arranged, facts_from, values_of
 from incrowd.privacy.guarantee import Guarantee, Notion
 from incrowd.protocols.api import Protocol
-from incrowd.protocols.capabilities import Anytime, drawing_of, run_diagnostics
+from incrowd.protocols.capabilities import Anytime, drawing_of, parts_of, run_diagnostics
+from incrowd.protocols.joint.roles import MOST
 from incrowd.protocols.registry import plugin_of
 from incrowd.protocols.run import Run
 from incrowd.randomizers.base import FloatArray
 from incrowd.report import json, words
-from incrowd.report.format import count, plain, several, small, up
+from incrowd.report.format import count, plain, points, several, small, up
 from incrowd.tasks.base import AnswerContext, Task
 from incrowd.tasks.raw import Gaps
 from incrowd.views import view_of
 
+_EXPLANATION = "explanation"
 _UPPER = ("epsilon", "alpha")
 """Settings that bound something from above."""
 
 
 @dataclass(frozen=True, eq=False)
-class Document:
-    """A run together with the survey that it answers, as the input of a report."""
+class Told:
+    """One question of a survey, as a report tells it."""
 
-    question: str
+    id: str
+    text: str
     task: Task
-    protocol: Protocol
-    run: Run
-    epsilon: float
-    """The ε of the budget."""
-    delta: float
-    view: str
-    met: bool
-    """Whether the run kept the budget."""
     column: str = "answer"
     """The name of what was asked."""
     truth: FloatArray | None = None
     """The answer without protection; known only where everybody's data are at hand."""
     gaps: Gaps | None = None
     """Counts of rows without a usable answer; known where the truth is."""
-    mode: str = "simulate"
+
+
+@dataclass(frozen=True, eq=False)
+class Document:
+    """A run together with the survey that it answers, as the input of a report."""
+
+    title: str
+    """The question, or the title of several."""
+    questions: tuple[Told, ...]
+    protocol: Protocol
+    run: Run
+    epsilon: float
+    """The ε of the budget."""
+    delta: float
+    view: str
+    solved: bool = False
+    """Whether ε0, or what stands for it, was solved for."""
+    engine: str = "simulate"
     """The way that it was run, unless live."""
     explain: bool | None = None
     """Whether the plan is shown on terminals and in JSON; none where that cannot be asked."""
@@ -69,7 +81,11 @@ class Document:
     @cached_property
     def diagnostics(self) -> tuple[Fact, ...]:
         """Diagnostics of the protocol about the run."""
-        return run_diagnostics(self.protocol, self.run.collected, self.delta)
+        pairs = zip(parts_of(self.protocol), self.run.collected.parts, self.questions, strict=True)
+        told = [(each.id, run_diagnostics(part, came, self.delta)) for part, came, each in pairs]
+        if len(told) == 1:
+            return told[0][1]
+        return tuple(replace(x, name=f"{x.name} ({name})") for name, facts in told for x in facts)
 
     @cached_property
     def budgeted(self) -> Guarantee:
@@ -79,6 +95,11 @@ class Document:
         return next(stated, None) or self.protocol.conditional_on(self.run.collected).guarantee(
             self.view
         )
+
+    @cached_property
+    def met(self) -> bool:
+        """Whether the run kept the budget."""
+        return self.budgeted.epsilon(self.delta) <= self.epsilon
 
     @cached_property
     def guarantees(self) -> dict[str, Any]:
@@ -104,43 +125,73 @@ class Document:
 
     @property
     def shares(self) -> bool:
-        """Whether the estimates are shares of people, rather than numbers in their own units."""
-        return self.task.domain == "category"
+        """Whether the first estimates are shares of people, rather than numbers in own units."""
+        return self.questions[0].task.shares
 
     def about(self, notion: Notion) -> list[Guarantee]:
         """Guarantees of one notion."""
         return [each for each in self.run.guarantees if each.notion == notion]
 
 
+_Told = tuple[str, str, int, Callable[[Document], Iterator[Block]]]
+"""Key, title, place and blocks of a section."""
+
+
 def sections_of(document: Document) -> tuple[Section, ...]:
     """Return the sections of a report about a run."""
+    return arranged((*_own(document, _SECTIONS), *_answers(document)))
+
+
+def answers_of(document: Document) -> tuple[Section, ...]:
+    """Return the sections that are known at once, before any guarantee is computed."""
+    head = Section(HEAD, document.title, 0, ())
+    plan = _own(document, [each for each in _SECTIONS if each[0] == _EXPLANATION])
+    return arranged((head, *plan, *(each for each in _answers(document) if each.key != HEAD)))
+
+
+def _own(document: Document, told: Sequence[_Told]) -> Iterator[Section]:
+    for key, title, order, tell in told:
+        if blocks := tuple(tell(document)):
+            yield Section(key, document.title if key == HEAD else title, order, blocks)
+
+
+def _answers(document: Document) -> Iterator[Section]:
+    """Sections of all answers; of several each is named after its question."""
     run = document.run
-    context = AnswerContext(
-        collected=run.collected,
-        randomizer=document.protocol.randomizer,
-        shares=document.shares,
-        truth=document.truth,
-        live=document.live is not None,
-        column=document.column,
-        geographic=getattr(document.protocol, "metric", "") == "haversine",
-    )
-    own = [
-        Section(key, document.question if key == HEAD else title, order, blocks)
-        for key, title, order, tell in _SECTIONS
-        if (blocks := tuple(tell(document)))
-    ]
-    return arranged((*own, *run.result.sections(context)))
+    several_asked = len(document.questions) > 1
+    parts = zip(
+        document.questions, run.answers, parts_of(document.protocol), run.collected.parts,
+        strict=True,
+    )  # fmt: skip
+    for number, (asked, answer, protocol, collected) in enumerate(parts):
+        context = AnswerContext(
+            collected=collected,
+            randomizer=protocol.randomizer,
+            shares=asked.task.shares,
+            span=asked.task.scale(answer.people),
+            truth=asked.truth,
+            live=document.live is not None,
+            column=asked.column,
+            geographic=getattr(protocol, "metric", "") == "haversine",
+            explained=number > 0,
+        )
+        for each in answer.sections(context):
+            if not several_asked:
+                yield each
+            elif each.key != HEAD:
+                key, order = f"{each.key}-{asked.id}", each.order + number / MOST
+                yield replace(each, key=key, title=asked.text, order=order)
 
 
 def _head(document: Document) -> Iterator[Block]:
-    answer, protocol, budget = document.run.result, document.protocol, document.budgeted
+    run, protocol, budget = document.run, document.protocol, document.budgeted
     took, answered = "answered", "people_who_answered"
-    if document.run.collected.sampled:
-        each_round = isinstance(protocol, Anytime)
+    if run.collected.parts[0].sampled:
+        each_round = isinstance(parts_of(protocol)[0], Anytime)
         drawn = "a random crowd of them in each round" if each_round else "drawn one by one"
         took, answered = f"took part, {drawn},", "people_who_were_there"
     yield Text(
-        f"{count(answer.people)} people {took} through the {protocol.kind} protocol: "
+        f"{count(run.people)} people {took} through the {protocol.kind} protocol: "
         f"{plugin_of(protocol).summary.removesuffix('.')}. "
         f"{words.randomized(protocol.randomizer)}"
     )
@@ -148,34 +199,53 @@ def _head(document: Document) -> Iterator[Block]:
         yield Text("The budget was kept.", "good")
     else:
         yield Text("The budget was not kept: fewer reports arrived than planned.", "bad")
-    estimated = f"{several(len(answer.labels), 'number')} estimated"
-    yield Fact(answered, answer.people, note=estimated)
+    rows = sum(len(each.labels) for each in run.answers)
+    yield Fact(answered, run.people, note=f"{several(rows, 'number')} estimated")
     yield Fact(
-        f"promise against {words.view_title(budget.view)}",
+        f"guarantee against {words.view_title(budget.view)}",
         budget.epsilon(document.delta),
         bound="up",
         unit="ε",
-        note=f"at δ = {small(document.delta)}; the budget was {document.epsilon:g}",
+        note=f"at δ = {small(document.delta)}; the budget was {small(document.epsilon)}",
     )
     for each in document.about("order"):
         if each.view == budget.view:
-            yield Fact("promise about who said what", each.alpha, "up", "α", "inside each group")
+            yield Fact("guarantee about who said what", each.alpha, "up", "α", "inside each group")
 
 
 def _data(document: Document) -> Iterator[Block]:
     """Facts for programs and lists, which the page tells in sentences."""
-    result, live = document.run.result, document.live
-    parameters = json.describe_parameters(document.protocol)
+    live, protocol = document.live, document.protocol
+    parameters = json.describe_parameters(protocol)
     budget = {name: getattr(document, name) for name in ("epsilon", "delta", "view", "met")}
-    yield Fact("question", document.question)
-    yield Fact("refined", document.refined)
-    yield Fact("missing", result.missing)
-    gaps = None if document.gaps is None or live else facts_from(asdict(document.gaps))
-    yield Fact("gaps", gaps)
-    yield Fact("people", result.people, note=document.protocol.randomizer.treatment())
+    spent = {"epsilon": document.budgeted.epsilon(document.delta), "delta": document.delta}
+    yield Fact("title", document.title)
+    numbers = range(len(document.questions))
+    yield Fact("questions", [_question(document, number) for number in numbers])
+    yield Fact("history", document.refined)
+    yield Fact("people", document.run.people, note=protocol.randomizer.treatment())
+    yield Fact("spent", facts_from(spent | {"view": document.view}, _UPPER))
+    solved = {"name": "local_epsilon", "value": protocol.randomizer.epsilon}
+    yield Fact("solved", solved if document.solved else None)
     yield Fact("budget", facts_from(budget, _UPPER))
     yield Fact("parameters", facts_from(parameters, _UPPER))
-    yield Fact("mode", document.mode if live is None else "live")
+    yield Fact("engine", document.engine if live is None else "live")
+
+
+def _question(document: Document, number: int) -> dict[str, Any]:
+    """One question and its answer as plain data."""
+    asked, answer = document.questions[number], document.run.answers[number]
+    gaps = None if asked.gaps is None or document.live else asdict(asked.gaps)
+    return {
+        "id": asked.id,
+        "kind": asked.task.kind,
+        "text": asked.text,
+        "people": answer.people,
+        "confidence": answer.confidence,
+        "rows": answer.records(asked.truth),
+        "missing": answer.missing,
+        "gaps": gaps,
+    }
 
 
 def _explanation(document: Document) -> Iterator[Block]:
@@ -198,7 +268,7 @@ def _history(document: Document) -> Iterator[Block]:
     if len(refined) <= 1:
         return
     errors = [each.result.largest_error(shares=shares) for each in run.refined]
-    typical = [f"{plain(100 * x, 2)} points" if shares else plain(x, 3) for x in errors]
+    typical = [points(x, x) if shares else plain(x, 2) for x in errors]
     told = "; ".join(
         f"{several(each['rounds'], 'round')} with a standard error of {error}"
         for each, error in zip(refined, typical, strict=True)
@@ -212,7 +282,7 @@ def _history(document: Document) -> Iterator[Block]:
     yield Figure(
         "history",
         {
-            "refined": refined,
+            "history": refined,
             "labels": run.result.labels,
             "share": run.result.share(shares=shares),
             "errors": typical,
@@ -224,13 +294,30 @@ def _history(document: Document) -> Iterator[Block]:
     )
 
 
+def _unprotected(document: Document) -> Iterator[Block]:
+    """Who could learn what, before any guarantee; then words for poor ones."""
+    own = values_of(document.diagnostics).get("unprotected", "")
+    stated = plugin_of(document.protocol).stated_views
+    clear = [x for each in document.questions for x in each.task.clear_columns(each.column)]
+    described = document.guarantees["guarantees"]
+    yield Text(words.unprotected(described, stated, own, clear), "notice")
+    budget = document.budgeted
+    poor = words.cautions(
+        budget.epsilon(document.delta),
+        document.delta,
+        document.run.people,
+        words.view_title(budget.view),
+    )
+    yield from (Text(each, "notice") for each in poor)
+
+
 def _guarantees(document: Document) -> Iterator[Block]:
     delta, budget = document.delta, document.budgeted
     yield Text(words.guarantee_meaning(budget, delta))
     yield Text(
-        f"In every row {words.neighbours(budget)} The best known attack is an ε that somebody "
-        "really attains: the truth lies between it and the proven ε. All are at δ = "
-        f"{small(delta)}, the slack of the promise."
+        f"In every row {words.neighbours(budget)} The lower bound is an ε that an attack really "
+        "attains: the truth lies between it and the proven ε. All are at δ = "
+        f"{small(delta)}, the failure probability."
     )
     caption = "One row for each set of parties who pool what they see"
     yield Figure("guarantees", document.guarantees, caption=caption)
@@ -253,7 +340,7 @@ def _orders(document: Document) -> Iterator[Block]:
         yield Text(
             f"Groups are {first.groups or 'as the protocol says'}; {words.neighbours(first)} It "
             "holds on top of ε, and needs no δ. There were "
-            f"{count(document.run.result.people)} people.{lone}"
+            f"{count(document.run.people)} people.{lone}"
         )
         yield Figure("orders", document.guarantees, caption="The order")
 
@@ -262,9 +349,9 @@ def _profile(document: Document) -> Iterator[Block]:
     proven, delta = document.about("dp"), document.delta
     told = "; ".join(f"{words.view_title(x.view)} ε = {up(x.epsilon(delta))}" for x in proven)
     yield Text(
-        "A promise is a curve, not one number: the smaller the slack δ that is allowed, the larger "
-        "the ε that can be promised. Full lines are proven; the truth cannot lie above them. "
-        "Dashed lines are attained by an attack; the truth cannot lie below them."
+        "A guarantee is a curve, not one number: the smaller the failure probability δ, the larger "
+        "the ε. Lines are proven; the truth cannot lie above them. Triangles are attained by an "
+        "attack; the truth cannot lie below them."
     )
     yield Figure(
         "profile",
@@ -286,11 +373,12 @@ def _assumptions(document: Document) -> Iterator[Block]:
 
 def _cost(document: Document) -> Iterator[Block]:
     run, arrived = document.run, document.run.collected
-    yield Fact("cost", facts_from(json.describe_cost(run.cost, document.task, run.result.people)))
+    described = json.describe_cost(run.cost, document.questions[0].task, run.people)
+    yield Fact("cost", facts_from(described))
     if measured := json.describe_measured(run):
-        yield Fact("measured", facts_from(measured))
+        yield Fact("measured_cost", facts_from(measured))
     yield Fact("reports", facts_from({"sent": arrived.sent, "received": arrived.received}))
-    yield Fact("details", document.diagnostics)
+    yield Fact("diagnostics", document.diagnostics)
 
 
 def _live(document: Document) -> Iterator[Block]:
@@ -324,12 +412,13 @@ def _again(document: Document) -> Iterator[Block]:
         yield Text(document.source.strip(), "code")
 
 
-_SECTIONS: tuple[tuple[str, str, int, Callable[[Document], Iterator[Block]]], ...] = (
+_SECTIONS: tuple[_Told, ...] = (
     (HEAD, "", 0, _head),
     ("data", "", 1, _data),
-    ("explanation", "", 5, _explanation),
+    (_EXPLANATION, "", 5, _explanation),
     ("plan", "The plan", 30, _plan),
     ("history", "Round by round", 40, _history),
+    ("unprotected", "What is not protected", 45, _unprotected),
     ("guarantees", "What each person was promised", 50, _guarantees),
     ("orders", "What was promised about who said what", 60, _orders),
     ("profile", "The whole promise", 70, _profile),

@@ -80,9 +80,6 @@ footer { padding-bottom: 3rem; font-size: .88rem; }
   section { padding: 1.1rem; }
   .tile { padding: .8rem 1rem; }
   .tile dd { font-size: 1.25rem; }
-  figure { overflow-x: auto; }
-  figure svg { min-width: 28rem; }
-  figcaption { position: sticky; left: 0; }
   table { font-size: .85rem; }
   th, td { padding-right: .6rem; }
   thead th.n { white-space: normal; }
@@ -98,6 +95,9 @@ footer { padding-bottom: 3rem; font-size: .88rem; }
   body { font-size: 11pt; }
   header { padding-top: 0; }
   section { padding: .6rem 0; border: 0; border-top: 1px solid var(--line); border-radius: 0; }
-  section, figure, tr { break-inside: avoid; }
+  figure, tr, .tile { break-inside: avoid; }
+  h2, h3, caption { break-after: avoid; }
+  .scroll, pre { overflow: visible; }
+  pre { white-space: pre-wrap; }
 }
 """.strip()

@@ -1,18 +1,20 @@
 """Results on a terminal: figures and tables of the sections first, then all facts in one list.
 
-Prose is for the page. Some facts are summed up in a line of their own words; others are stated as
-they are.
+Prose is for the page, except notices. Some facts are summed up in a line of their own words; others
+are stated as they are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from incrowd.blocks import HEAD, DataTable, Figure, Section, chapters, facts
-from incrowd.report.format import cell, count, down, plain, several, small, up
+from incrowd.blocks import HEAD, DataTable, Figure, Section, Text, chapters, facts
+from incrowd.report import tables
+from incrowd.report.format import cell, count, several, small
 from incrowd.report.json import merged
-from incrowd.report.words import ORDERED, lines, live_lines, settings
+from incrowd.report.tables import TextTable
+from incrowd.report.words import lines, live_lines, settings, too_wide
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,28 +23,33 @@ if TYPE_CHECKING:
 Line = tuple[str, str]
 Data = Mapping[str, Any]
 
-_SHOWN = 3
-"""Number of answers that a row of estimates has room for."""
 _SUMMED = (
-    *("budget", "people", "missing", "parameters", "reports", "cost", "measured", "details"),
-    *("live", "seed", "versions", "release", "report"),
+    *("budget", "people", "questions", "parameters", "reports", "cost", "measured_cost"),
+    *("diagnostics", "live", "seed", "versions", "tables", "report", "unprotected"),
 )
 """Facts that lines of their own words sum up."""
 
 
-def draw(console: Console, sections: Sequence[Section]) -> None:
-    """Draw the sections of a result."""
+def draw(console: Console, sections: Sequence[Section], drawn: Collection[str] = ()) -> None:
+    """Draw the sections of a result, but those that are drawn already, and sum up all facts."""
+    draw_blocks(console, [each for each in sections if each.key not in drawn])
+    others = (each for each in facts(chapters(sections)) if each.name not in _SUMMED)
+    console.print(facts_table([*_summary(sections), *lines(others)]))
+
+
+def draw_blocks(console: Console, sections: Sequence[Section]) -> None:
+    """Draw titles of questions, tables and figures of sections."""
     for section in sections:
-        if section.key == HEAD:
+        if section.key == HEAD or section.key.startswith("answer-"):
             console.print(section.title, style="bold", markup=False)
         for block in section.blocks:
             match block:
                 case DataTable(file=False):
                     console.print(_data_table(block))
+                case Text(told, "notice"):
+                    console.print(told, markup=False)
                 case Figure(kind, data) if kind in _FIGURES:
                     _FIGURES[kind](console, data)
-    others = (each for each in facts(chapters(sections)) if each.name not in _SUMMED)
-    console.print(facts_table([*_summary(sections), *lines(others)]))
 
 
 def _summary(sections: Sequence[Section]) -> Iterator[Line]:
@@ -50,13 +57,14 @@ def _summary(sections: Sequence[Section]) -> Iterator[Line]:
     known = {each.name: each for each in facts(sections)}
     if budget := data.get("budget"):
         kept = "kept" if budget["met"] else "NOT kept"
-        stated = f"ε = {budget['epsilon']:g} at δ = {small(budget['delta'])}"
+        stated = f"ε = {small(budget['epsilon'])} at δ = {small(budget['delta'])}"
         yield "budget", f"{stated} against {budget['view']}: {kept}"
     if people := known.get("people"):
         yield "people", ", ".join(filter(None, (count(people.value), people.note)))
-    if "missing" in known:
-        yield "no answer", data["missing"]
-    if "parameters" in known and "table" in data:
+    for each in data.get("questions", ()):
+        which = f" ({each['id']})" if len(data["questions"]) > 1 else ""
+        yield f"no answer{which}", each["missing"]
+    if "parameters" in known and "table" in data.get("tables", {}):
         # The way that the messages of a query travelled may have been chosen for it.
         apart = ("protocol", "randomizer", "n")
         shown = {name: each for name, each in data["parameters"].items() if name not in apart}
@@ -65,19 +73,19 @@ def _summary(sections: Sequence[Section]) -> Iterator[Line]:
         yield "reports", f"{count(reports['received'])} of {count(reports['sent'])} arrived"
     if cost := data.get("cost"):
         yield "planned cost", _cost(cost)
-    if measured := data.get("measured"):
+    if measured := data.get("measured_cost"):
         yield "measured cost", f"{_cost(measured)}, retries included"
     # A line that both the protocol and the live run have is that of the latter.
     live = live_lines(data["live"]) if "live" in data else []
-    own = lines(known["details"].value) if "details" in known else []
+    own_facts = known["diagnostics"].value if "diagnostics" in known else ()
+    own = lines(each for each in own_facts if each.name not in _SUMMED)
     yield from (each for each in own if each[0] not in dict(live))
     yield from live
     if data.get("seed") is not None:
         yield "seed", str(data["seed"])
-    if file := data.get("release", {}).get("file"):
-        yield "release", f"{count(data['release']['rows'])} rows in {file}"
-    if report := data.get("report"):
-        yield "report", report
+    released = data.get("tables", {}).get("release", {})
+    if file := released.get("file"):
+        yield "release", f"{count(released['rows'])} rows in {file}"
 
 
 def _cost(cost: Data) -> str:
@@ -106,53 +114,27 @@ def print_guarantees(console: Console, guarantees: Sequence[Data]) -> None:
 
 
 def guarantees_table(guarantees: Sequence[Data]) -> Table:
-    """Return a table of guarantees of one notion: ε and α rounded up, lower bounds down."""
-    columns, left = _GUARANTEES[guarantees[0]["notion"]]
-    return _table(columns, ([tell(each) for tell in columns.values()] for each in guarantees), left)
+    """Return a table of guarantees of one notion."""
+    return text_table(_GUARANTEES[guarantees[0]["notion"]](guarantees))
 
 
-def _view(guarantee: Data) -> str:
-    colluders, view = guarantee["colluders"], str(guarantee["view"])
-    return f"{view} + {count(colluders)} colluders" if colluders else view
-
-
-_GUARANTEES: Mapping[str, tuple[Mapping[str, Callable[[Data], str]], Collection[int]]] = {
-    "dp": (
-        {
-            "who looks": _view,
-            "ε": lambda each: up(each["epsilon"]),
-            "δ": lambda each: small(each["delta"]),
-            "attack": lambda each: down(each["lower_bound"]),
-            "method": lambda each: str(each["method"]),
-        },
-        (0, 4),
-    ),
-    "order": (
-        {
-            "who looks": _view,
-            "α": lambda each: up(each["alpha"]),
-            "order of": lambda each: ORDERED[each["neighbours"]],
-            "inside": lambda each: each["groups"] or "every group",
-            "method": lambda each: str(each["method"]),
-        },
-        (0, 2, 3, 4),
-    ),
+_GUARANTEES: Mapping[str, Callable[[Sequence[Data]], TextTable]] = {
+    "dp": tables.guarantees,
+    "order": tables.orders,
 }
-"""Columns by the notion of a guarantee, and which of them are words."""
 
 
-def _table(
-    head: Iterable[str], rows: Iterable[Sequence[str]], left: Collection[int] = (0,)
-) -> Table:
+def text_table(shown: TextTable) -> Table:
     """Return a table of plain text, which nothing in it can style."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    for index, name in enumerate(head):
-        table.add_column(Text(name), justify="left" if index in left else "right")
-    for row in rows:
+    for index, name in enumerate(shown.head):
+        side: Literal["left", "right"] = "left" if index in shown.words else "right"
+        table.add_column(Text(name), justify=side, overflow="fold")
+    for row in shown.rows:
         table.add_row(*map(Text, row))
     return table
 
@@ -160,7 +142,8 @@ def _table(
 def _data_table(block: DataTable) -> Table:
     columns = range(len(block.columns))
     words = [each for each in columns if any(isinstance(row[each], str) for row in block.rows)]
-    table = _table(block.columns, (list(map(cell, row)) for row in block.rows), words)
+    rows = [list(map(cell, row)) for row in block.rows]
+    table = text_table(TextTable(block.columns, rows, frozenset(words)))
     if notes := [each.note for each in block.facts if each.note]:
         table.caption, table.caption_justify = "; ".join(notes), "left"
     return table
@@ -175,25 +158,14 @@ def _explanation(console: Console, data: Data) -> None:
 
 
 def _estimates(console: Console, data: Data) -> None:
-    interval, truth = data["interval"], data["truth"]
-    numbers = [[row["estimate"] for row in data["result"]], interval["low"], interval["high"]]
-    head = ["answer", "estimate", f"{interval['confidence']:.0%} low", "high"]
-    if truth is not None:
-        head, numbers = [*head, "truth"], [*numbers, truth]
-    rows = zip(data["result"], *numbers, strict=False)
-    console.print(_table(head, ([row["label"], *map(plain, each)] for row, *each in rows)))
+    console.print(text_table(tables.estimates(data)))
+    if wide := data["too_wide"]:
+        console.print(too_wide(wide), markup=False)
+        console.print()
 
 
 def _history(console: Console, data: Data) -> None:
-    """Print estimates after some rounds, each ± half of its interval, and the ε of such a plan."""
-    labels, rows = data["labels"], []
-    for each in data["refined"]:
-        limits = zip(each["estimate"], each["low"], each["high"], strict=True)
-        cells = [f"{plain(value, 3)} ± {plain((high - low) / 2, 2)}" for value, low, high in limits]
-        epsilon = up(each["epsilon_if_planned"])
-        rows.append([several(each["rounds"], "round"), epsilon, *cells[:_SHOWN]])
-    more = ["…"] if len(labels) > _SHOWN else []
-    table = _table(["after", "ε if planned so", *labels[:_SHOWN], *more], rows)
+    table = text_table(tables.history(data))
     for column in table.columns[2:]:
         column.no_wrap = True
     console.print(table)

@@ -7,21 +7,33 @@ values, bounds and units alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from incrowd.blocks import Bound, Fact
 from incrowd.privacy.guarantee import Guarantee
 from incrowd.protocols.registry import parties as helpers
 from incrowd.randomizers import Randomizer
-from incrowd.report.format import count, down, guessed, percent, plain, several, small, up
-from incrowd.views import EVERYONE
+from incrowd.report.format import (
+    count,
+    down,
+    guesses,
+    percent,
+    plain,
+    right_guesses,
+    several,
+    small,
+    up,
+)
+from incrowd.views import EVERYONE, view_of
 
 _ROUNDED: Final[Mapping[Bound | None, Callable[[float | None], str]]] = {"up": up, "down": down}
+NO_PROTECTION = "no meaningful protection"
+_MEANINGLESS = 8.0
+"""ε above which a guarantee protects nobody from anything."""
 _MANY = 1000.0
-"""From here on numbers are written out, in whole ones."""
-_ASTRONOMIC = 1e15
-"""And from here on no more."""
+"""From here on numbers are written in whole ones."""
 _SHOWN = 5
 """Number of entries of a list that are shown."""
 _TRANSPORTS = {"hub": "through the hub", "direct": "directly between devices", "nats": "over NATS"}
@@ -61,6 +73,11 @@ def randomized(randomizer: Randomizer) -> str:
     """State in one sentence the treatment of each answer before it left a device."""
     if randomizer.domain == "target":
         return f"{capital(randomizer.treatment())}."
+    if randomizer.domain == "joint":
+        return (
+            "Each answer was randomized on the person’s own device; together their reports have "
+            f"ε0 = {up(randomizer.epsilon)}."
+        )
     return (
         "Each answer was randomized on the person’s own device by "
         f"{randomizer.kind} with ε0 = {up(randomizer.epsilon)}."
@@ -71,13 +88,88 @@ def guarantee_meaning(guarantee: Guarantee, delta: float) -> str:
     """Put a guarantee at one δ as the success of a guess."""
     epsilon, who = guarantee.epsilon(delta), view_title(guarantee.view)
     if guarantee.colluders:
-        who += f" and {guarantee.colluders} colluding people"
+        who += f" and {count(guarantee.colluders)} colluding people"
     return (
         f"Suppose {who} knew the answer of every other person, and had narrowed yours down to two "
-        "possibilities, equally likely. A blind guess is right 50 % of the time; whatever they do "
-        f"with what they see, theirs is right at most {guessed(epsilon, delta)} of the time "
-        f"(ε = {up(epsilon)}, δ = {small(delta)})."
+        "possibilities, equally likely. Of 1,000 blind guesses 500 are right; whatever they do "
+        f"with what they see, at most {guesses(epsilon, delta)} are "
+        f"(ε = {up(epsilon)}, δ = {small(delta)}){verdict(epsilon)}."
     )
+
+
+def guess_meaning(who: str, epsilon: float, delta: float) -> str:
+    """Put (ε, δ) as the success of guesses by ``who``, the view in words."""
+    return (
+        f"of 1,000 guesses by {who} between two answers of yours at most "
+        f"{count(right_guesses(epsilon, delta))} are right, 500 blind{verdict(epsilon)}"
+    )
+
+
+def verdict(epsilon: float) -> str:
+    """Return the end of a sentence about an ε so large that it means nothing."""
+    return f": {NO_PROTECTION}" if epsilon > _MEANINGLESS else ""
+
+
+def cautions(epsilon: float, delta: float, people: int, who: str) -> list[str]:
+    """Return sentences about a poor guarantee against ``who``; none about a good one."""
+    found = []
+    if epsilon > _MEANINGLESS:
+        found.append(f"ε = {up(epsilon)} against {who} is {NO_PROTECTION}.")
+    if people and delta * people > 1:
+        found.append(
+            f"δ = {small(delta)} for {count(people)} people: a failure probability above 1/n could "
+            "mean one person exposed."
+        )
+    return found
+
+
+def unprotected(
+    guarantees: Sequence[Mapping[str, Any]],
+    stated_views: Collection[str],
+    told: str = "",
+    clear: Sequence[str] = (),
+) -> str:
+    """Say in a paragraph who could learn what, in spite of all that is proven.
+
+    Args:
+        guarantees: Descriptions of all guarantees at one δ.
+        stated_views: Views that results speak of; those without a guarantee are named.
+        told: The protocol's own words about views without a guarantee.
+        clear: Columns that travel as they are.
+
+    """
+    about = [each for each in guarantees if each["notion"] == "dp"]
+    known = {frozenset(each["view"].split("+")): each for each in about}
+    found = [f"{capital(told.removesuffix('.'))}."] if told else []
+    weakest = max((each["epsilon"] for each in about), default=math.inf)
+    alone = [view for view, each in known.items() if each["epsilon"] >= weakest]
+    if EVERYONE in known and math.isfinite(weakest):
+        delta = known[EVERYONE]["delta"]
+        found.append(
+            f"Against {_either(alone)} only the randomizing on each person's own device protects: "
+            f"at most {guesses(weakest, delta)} guesses are right, 500 blind (ε = {up(weakest)})"
+            f"{verdict(weakest)}."
+        )
+    unproven = [view for each in stated_views if (view := view_of(each)) not in known]
+    if unproven and not told:
+        found.append(f"Nothing is proven against {_either(unproven)}.")
+    if clear:
+        found.append(f"{capital(' and '.join(clear))} of each person can be read by others.")
+    found.append("That somebody took part is not hidden.")
+    return " ".join(found)
+
+
+def too_wide(labels: Sequence[str]) -> str:
+    """Say which intervals are of no use."""
+    return (
+        f"The interval of {_first(labels)} covers more than half of all possible answers: too wide "
+        "to use. More people, or a larger ε, would narrow it."
+    )
+
+
+def _either(views: Iterable[Iterable[str]]) -> str:
+    *first, last = map(view_title, views)
+    return f"{', '.join(first)} or {last}" if first else last
 
 
 def neighbours(guarantee: Guarantee) -> str:
@@ -110,17 +202,19 @@ def order_meaning(own: Mapping[str, Any], about: str, who: str) -> str:
             f"What {who} can see is equally likely whoever in your group gave which of its "
             "reports (α = 0)."
         )
-    right = f"right at most {guessed(alpha)} of the time (α = {up(alpha)})."
+    right = (
+        f"at most {guesses(alpha)} of their guesses are right, 500 blind (α = {up(alpha)})"
+        f"{verdict(alpha)}."
+    )
     if about == "answers-in-group":
         return (
             f"Suppose {who} had narrowed down who in your group has which of its answers to two "
-            "possibilities, equally likely. Whatever they do with what they see, their guess is "
-            f"{right}"
+            f"possibilities, equally likely. Whatever they do with what they see, {right}"
         )
     return (
         f"Suppose {who} knew everybody's place, every report outside your group, and those inside "
         "it without knowing whose is whose, and found two answers of yours equally likely after "
-        f"all that. Whatever they do with the table, their guess is {right}"
+        f"all that. Whatever they do with the table, {right}"
     )
 
 
@@ -183,7 +277,7 @@ def said(fact: Fact) -> str:
         case list():
             return _sizes(fact.unit, value) if fact.unit else _first(value, rounded or _setting)
         case float():
-            whole = count(round(value)) if _MANY <= value < _ASTRONOMIC else plain(value)
+            whole = plain(round(value), 15) if _MANY <= value < math.inf else plain(value)
             return rounded(value) if rounded else whole
     return _setting(value)
 

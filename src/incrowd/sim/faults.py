@@ -43,7 +43,7 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         float, _rate("share of messages held back at random, up to ten times the mean delay")
     ] = 0.0
     delay: Annotated[float, _seconds("mean time that a message takes, in seconds")] = 0.05
-    spread: Annotated[
+    delay_law: Annotated[
         Literal["constant", "exponential", "heavy"],
         msgspec.Meta(description="law of the delays around their mean"),
     ] = "exponential"
@@ -79,10 +79,10 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             raise InvalidParameter(
                 "crash must be below 1: no party would ever finish a call", field="crash"
             )
-        if self.spread not in ("constant", "exponential", "heavy"):
+        if self.delay_law not in ("constant", "exponential", "heavy"):
             raise InvalidParameter(
-                f"spread must be constant, exponential or heavy, got {self.spread!r}",
-                field="spread",
+                f"delay_law must be constant, exponential or heavy, got {self.delay_law!r}",
+                field="delay_law",
             )
 
     def plan(self, rng: np.random.Generator, until: float) -> tuple[Outage, ...]:
@@ -99,9 +99,9 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def travel(self, rng: np.random.Generator) -> float:
         """Draw the travel time of one copy of a message, in seconds."""
-        if self.spread == "constant":
+        if self.delay_law == "constant":
             seconds = self.delay
-        elif self.spread == "exponential":
+        elif self.delay_law == "exponential":
             seconds = self.delay * rng.exponential()
         else:
             # A Lomax variable has mean 1/(shape − 1).

@@ -24,7 +24,7 @@ _ONE_DAY = 86_400.0
 """Virtual seconds beyond the planned duration, for runs with many losses."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PlayedRun(Run):
     """A run together with the result of its simulation."""
 

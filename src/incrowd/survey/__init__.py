@@ -2,12 +2,12 @@
 
 from incrowd.survey.calibrate import Goal, Unknown, calibrate, calibrate_delta, unknowns
 from incrowd.survey.parse import Budget
-from incrowd.survey.prepared import Mode, Survey, build, load, load_question
+from incrowd.survey.prepared import Engine, Survey, build, load, load_question
 
 __all__ = [
     "Budget",
+    "Engine",
     "Goal",
-    "Mode",
     "Survey",
     "Unknown",
     "build",

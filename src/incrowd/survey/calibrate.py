@@ -46,7 +46,7 @@ class Unknown:
     """Whether more of it is known to stop helping: what the protocol can choose by itself."""
 
 
-LOCAL_EPSILON = Unknown(name="eps0", safe="max", whole=False)
+LOCAL_EPSILON = Unknown(name="local_epsilon", safe="max", whole=False)
 """The ε0 of the randomizer: the larger, the better the answer and the weaker the promise."""
 
 

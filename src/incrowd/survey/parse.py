@@ -1,14 +1,15 @@
 """The text of ``survey.toml``, turned into checked descriptions or into one precise complaint.
 
-Six tables: ``[task]`` what is asked and of which data, ``[budget]`` what must be promised,
-``[protocol]`` how the reports travel, ``[randomizer]`` what each person does to their answer,
-``[limits]`` what it may cost where a protocol chooses its own parameters, ``[live]`` how a run over
-a network goes. The keys of the last four are the fields of the protocol's parameters, of the
-randomizer, of the protocol's limits and of the live options themselves.
+``version = 2`` and a ``title``, then the tables: ``[data]`` the file of answers, a ``[[question]]``
+for each question, ``[budget]`` the guarantee that all of them together must keep, ``[protocol]``
+how reports travel, ``[limits]`` what that may cost where a protocol chooses its own settings,
+``[live]`` how a run over a network goes. The keys of the last three are the fields of the
+protocol's settings, of its limits and of the live options themselves; a question has those of its
+task, and its own ``randomizer`` with the fields of that.
 
-An error names the file and the exact key (``survey.toml: task.bounds[1]: expected number, got
-text``). An unknown key is refused, because a misspelt one would otherwise change the promise in
-silence. An error of a description itself keeps its own kind, and so its own exit code.
+An error names the file and the exact key (``survey.toml: question.income.bounds[1]: expected
+number, got text``). An unknown key is refused, because a misspelt one would otherwise change the
+guarantee in silence. An error of a description itself keeps its own kind, and so its own exit code.
 """
 
 from __future__ import annotations
@@ -17,22 +18,32 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
 from incrowd import checks, toml
+from incrowd.data import read_numbers
 from incrowd.errors import IncrowdError, InvalidConfig
 from incrowd.graphs import names_family
 from incrowd.live.options import LiveOptions
 from incrowd.protocols.settings import fields_of
-from incrowd.survey.data import read_numbers
 from incrowd.views import view_of
 
 T = TypeVar("T")
 Error = TypeVar("Error", bound=IncrowdError)
-_TABLES = ("task", "budget", "protocol", "randomizer", "limits", "live")
-_OPTIONAL = ("randomizer", "limits", "live")
+_TABLES = ("data", "question", "budget", "protocol", "limits", "live")
+_OPTIONAL = ("data", "limits", "live")
+_TEXTS = ("version", "title")
+_QUESTION = "question"
+VERSION = 2
+_LATER = {
+    "repeat": "waves of one survey",
+    "heavy_hitters": "answers that are not known beforehand",
+    "auto": "a protocol that is chosen for you",
+    "trust": "a protocol that is chosen for you",
+}
+"""Words of later versions, and what they will ask for."""
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,7 +54,9 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
     view: str = ""
     """Against whom; left out, whom the protocol protects from in the first place."""
     local_epsilon: float | None = None
-    """The most that one report alone may reveal, should every other protection fail."""
+    """The most that one person's reports alone may reveal, should every other protection fail."""
+    ask: Literal["all"] = "all"
+    """Which questions everyone answers."""
 
     def __post_init__(self) -> None:
         """Refuse numbers that are no promise, and views that do not exist."""
@@ -63,7 +76,7 @@ class Origin:
 
     def key(self, table: str, key: str) -> str:
         """Name of a setting."""
-        return f"{table}.{key}"
+        return f"{table}.{key}" if table else key
 
     def locate(self, error: Error, table: str | None = None) -> Error:
         """Put file, table and key in front of an error, unless they are there already."""
@@ -164,11 +177,12 @@ class SurveyDocument:
     path: Path
     """Name of the file; other files are named from its folder."""
     text: str
+    title: str
     origin: Origin
+    data: Table
     questions: tuple[Table, ...]
     budget: Budget
     protocol: Table
-    randomizer: Table
     limits: Table
     live: LiveOptions
 
@@ -179,7 +193,7 @@ class SurveyDocument:
 
     def files(self, description: type[msgspec.Struct]) -> tuple[Path, ...]:
         """Return the file and every file that it names, where its protocol has these settings."""
-        named = [each.values.get(key) for each in self.questions for key in ("data", "schema")]
+        named = [self.data.values.get(key) for key in ("file", "schema")]
         settings = self.protocol.values
         named += [settings.get(each.name) for each in fields_of(description).values() if each.file]
         found = [each for each in named if isinstance(each, str) and not names_family(each)]
@@ -190,29 +204,84 @@ def parse(text: str, path: Path, origin: Origin | None = None) -> SurveyDocument
     """Parse the text of a survey; what is no TOML is refused with its line and column."""
     origin = origin or Origin(str(path))
     tables = toml.parse(str(path), text)
+    _check_version(tables, origin)
     for key, value in tables.items():
-        if key not in _TABLES:
-            hint = checks.did_you_mean(key, _TABLES)
+        if key in _LATER:
+            raise origin.locate(InvalidConfig(_later(key)), key)
+        if key not in (*_TABLES, *_TEXTS):
+            hint = checks.did_you_mean(key, (*_TABLES, *_TEXTS))
             raise origin.locate(InvalidConfig(f"unknown key; {hint}"), key)
-        if not isinstance(value, dict):
-            raise origin.locate(InvalidConfig(f"expected a table, written as [{key}]"), key)
+        if key in _TABLES and not isinstance(value, list if key == _QUESTION else dict):
+            written = f"[[{key}]]" if key == _QUESTION else f"[{key}]"
+            raise origin.locate(InvalidConfig(f"expected a table, written as {written}"), key)
     for key in _TABLES:
-        if key not in tables and key not in _OPTIONAL:
-            raise origin.locate(InvalidConfig(f"missing; add a table [{key}]"), key)
-    found = {name: Table(origin, name, tables.get(name, {})) for name in _TABLES}
+        if not tables.get(key) and key not in _OPTIONAL:
+            written = f"[[{key}]]" if key == _QUESTION else f"[{key}]"
+            raise origin.locate(InvalidConfig(f"missing; add a table {written}"), key)
+    found = {
+        name: Table(origin, name, tables.get(name, {})) for name in _TABLES if name != _QUESTION
+    }
     found["budget"].known(fields_of(Budget))
     found["live"].known(fields_of(LiveOptions))
+    if found["budget"].values.get("ask") == "one":
+        later = "one question per person, drawn by the device, is not supported yet; leave it out"
+        raise found["budget"].fail("ask", later)
     return SurveyDocument(
         path=path,
         text=text,
+        title=Table(origin, "", tables).get("title", str, ""),
         origin=origin,
-        questions=(found["task"],),
+        data=found["data"],
+        questions=tuple(_questions(tables[_QUESTION], origin)),
         budget=found["budget"].build(Budget),
         protocol=found["protocol"],
-        randomizer=found["randomizer"],
         limits=found["limits"],
         live=found["live"].build(LiveOptions),
     )
+
+
+def _check_version(tables: Mapping[str, Any], origin: Origin) -> None:
+    version = tables.get("version")
+    if "task" in tables or version == 1:
+        problem = "this survey is of version 1: 'incrowd check --upgrade FILE' rewrites it"
+        raise origin.locate(InvalidConfig(problem))
+    if version is None:
+        raise origin.locate(InvalidConfig(f"missing; begin with version = {VERSION}"), "version")
+    if version != VERSION:
+        problem = f"expected {VERSION}, got {version!r}: this program reads no other"
+        raise origin.locate(InvalidConfig(problem), "version")
+
+
+def check_later(protocol: Table) -> None:
+    """Refuse a protocol that is to be chosen, which comes later."""
+    if protocol.values.get("kind") == "auto":
+        raise protocol.fail("kind", f"auto {_later('auto')}")
+    if "trust" in protocol.values:
+        raise protocol.fail("trust", _later("trust"))
+
+
+def _later(word: str) -> str:
+    return f"asks for {_LATER[word]}, which is not supported yet; leave it out"
+
+
+def _questions(tables: list[Any], origin: Origin) -> Iterator[Table]:
+    """Tables of the questions, each named after its id, or by its number without one."""
+    ids: set[str] = set()
+    for number, values in enumerate(tables, 1):
+        table = Table(origin, f"{_QUESTION}[{number}]", values)
+        if not isinstance(values, dict):
+            raise origin.locate(
+                InvalidConfig("expected a table, written as [[question]]"), "question"
+            )
+        if values.get("kind") in _LATER:
+            raise table.fail("kind", f"{values['kind']} {_later(values['kind'])}")
+        named = table.get("id", str, table.get("column", str, ""))
+        if named in ids:
+            raise table.fail("id", f"two questions are called {named!r}: give each its own id")
+        if named:
+            ids.add(named)
+            table = replace(table, name=f"{_QUESTION}.{named}")
+        yield table
 
 
 def read(path: Path) -> SurveyDocument:

@@ -3,15 +3,16 @@
 Pure functions, one after another: ``parse`` reads the tables, ``resolve`` finds the protocol of the
 questions as a function of its one unknown, ``tune`` chooses what settings leave open, ``calibrate``
 solves for the unknown, and ``prepare`` does all of it. Three rules say what the unknown is: the
-setting that the survey sets to ``budget``; else ε0, where the survey leaves it out; else nothing,
-and what is given must keep the budget.
+setting that the survey sets to ``calibrate``; else ε0, where the survey leaves it out; else
+nothing, and what is given must keep the budget.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 from typing import Protocol as Interface
 
@@ -20,21 +21,24 @@ import msgspec
 from incrowd import errors
 from incrowd.protocols.api import Protocol
 from incrowd.protocols.capabilities import NoiseStated, Tunable, bound_to, planned
+from incrowd.protocols.joint import JointProtocol
 from incrowd.protocols.registry import PROTOCOLS, answered_tasks, build, load, plugin_of
 from incrowd.protocols.settings import fields_of, settings_type
+from incrowd.randomizers import read_matrix
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomizers.registry import RANDOMIZERS, drawable_kinds
 from incrowd.survey.calibrate import LOCAL_EPSILON, Goal, Unknown, unknowns
 from incrowd.survey.calibrate import calibrate as solve
-from incrowd.survey.parse import SurveyDocument, Table
+from incrowd.survey.parse import SurveyDocument, Table, check_later
 from incrowd.survey.people import People
 from incrowd.survey.questions import Question
+from incrowd.survey.shares import Draw, Shares
 from incrowd.tasks.base import Task
 from incrowd.tasks.registry import column_tasks
 
-_STAGE = "checking the promise against the budget"
+_STAGE = "checking the guarantee against the budget"
 _LOWER = "lower it, or leave it out to have it solved"
-BUDGET = "budget"
+CALIBRATE = "calibrate"
 """In a survey file, in place of a number such as the rounds: the most that the budget allows."""
 
 
@@ -81,16 +85,18 @@ def goal_of(document: SurveyDocument) -> Goal:
     return Goal(epsilon=budget.epsilon, delta=budget.delta, view=budget.view)
 
 
-def protocol_kind(document: SurveyDocument, question: Question) -> type[Protocol]:
-    """Return the class of the protocol, which must answer the question."""
+def protocol_kind(document: SurveyDocument, questions: Sequence[Question]) -> type[Protocol]:
+    """Return the class of the protocol, which must answer all questions."""
     table = document.protocol
+    check_later(table)
     if "n" in table.values:
         raise table.fail("n", "the people are counted from the data; remove this key")
     kind = load(table.choose(PROTOCOLS))
     answered = answered_tasks(kind.kind)
-    if question.task.kind not in answered:
-        told = f"{kind.kind} answers {' or '.join(answered)}, and the task is a"
-        raise table.fail("kind", f"{told} {question.task.kind}")
+    for question in questions:
+        if question.task.kind not in answered:
+            told = f"{kind.kind} answers {' or '.join(answered)}, and {question.id} asks for a"
+            raise table.fail("kind", f"{told} {question.task.kind}")
     table.without("kind").known(fields_of(settings_type(kind)))
     return kind
 
@@ -125,35 +131,41 @@ def resolve(
     document: SurveyDocument, kind: type[Protocol], questions: tuple[Question, ...], people: People
 ) -> Family:
     """Return the protocols of the questions as a function of what the budget decides."""
-    (question,) = questions
     table = document.protocol
     stretched = _stretched(table, kind)
-    randomizer = _randomizer(document, question.task, kind)
+    draws = [_randomizer(document, question, kind) for question in questions]
 
-    def made(drawn: Randomizer | None, more: Mapping[str, Any]) -> Protocol:
+    def made(drawn: Sequence[Randomizer | None], more: Mapping[str, Any]) -> Protocol:
         settings = table.build(settings_type(kind), n=people.n, **more)
         with table.located():
-            protocol = build(kind, settings, drawn, {"graph": people.graph})
-            return bound_to(protocol, question.task)
+            parts = [
+                bound_to(build(kind, settings, each, {"graph": people.graph}), question.task)
+                for question, each in zip(questions, drawn, strict=True)
+            ]
+            return parts[0] if len(parts) == 1 else JointProtocol.of(parts)
 
-    family = Family(kind, questions, people, None, lambda _, **more: made(None, more), table)
-    epsilon0 = document.randomizer.values.get("epsilon")
-    if epsilon0 is None and stretched is not None:
-        problem = f"{BUDGET} needs randomizer.epsilon: the budget can choose only one"
+    family = Family(kind, questions, people, None, lambda _, **more: made([None], more), table)
+    epsilons = _given(questions)
+    if not epsilons and stretched is not None:
+        problem = f"{CALIBRATE} needs randomizer.epsilon: the budget can choose only one"
         raise table.fail(stretched.name, problem)
-    if randomizer is None:
+    known = [draw for draw in draws if draw is not None]
+    if not known:
         return family
-    if epsilon0 is None:
+    if not epsilons:
+        shares = _shares(known, questions)
         return replace(
             family,
             unknown=replace(LOCAL_EPSILON, cap=document.budget.local_epsilon),
-            at=lambda value, **more: made(randomizer(value), more),
+            at=lambda value, **more: made(
+                [draw(each) for draw, each in zip(known, shares(value), strict=True)], more
+            ),
         )
-    given = randomizer(epsilon0)
-    _check_local(document, given)
+    given = [draw(each) for draw, each in zip(known, epsilons, strict=True)]
+    _check_local(document, questions, sum(each.epsilon for each in given))
     if stretched is None:
         at: Member = lambda _, **more: made(given, more)  # noqa: E731
-        return replace(family, at=at, stated=document.randomizer)
+        return replace(family, at=at, stated=questions[0].randomizer)
     name, number = stretched.name, int if stretched.whole else float
     at = lambda value, **more: made(given, {**more, name: number(value)})  # noqa: E731
     return replace(family, unknown=stretched, at=at)
@@ -177,7 +189,7 @@ def _fitted(document: SurveyDocument, family: Family, say: Progress) -> Mapping[
     limits, table, budget = document.limits, document.protocol, document.budget
     if not issubclass(family.kind, Tunable):
         if limits.values:
-            problem = f"{family.kind.kind} chooses nothing that they limit"
+            problem = f"{family.kind.kind} chooses nothing that they limit; remove this table"
             raise document.origin.locate(errors.InvalidConfig(problem), limits.name)
         return {}
     limited = fields_of(family.kind.limits_type)
@@ -203,7 +215,7 @@ def calibrate(document: SurveyDocument, family: Family) -> PreparedRun:
     unknown, goal = family.unknown, goal_of(document)
     if unknown is None:
         protocol = family.at(None)
-        _check_local(document, protocol.randomizer)
+        _check_local(document, family.questions, protocol.randomizer.epsilon)
         with family.stated.located():
             _check_met(document, family, protocol, goal)
         return PreparedRun(family.questions, protocol, family.chosen)
@@ -232,14 +244,46 @@ def _check_alone(document: SurveyDocument, protocol: Protocol) -> None:
                 raise errors.BudgetInfeasible(str(error), field="local_epsilon") from error
 
 
-def _check_local(document: SurveyDocument, randomizer: Randomizer) -> None:
+def _with_matrix(table: Table, folder: Path) -> Table:
+    """The table of a randomizer with the matrix of the file that it names."""
+    named = table.values.get("matrix")
+    if not isinstance(named, str):
+        return table
+    return replace(table, values={**table.values, "matrix": read_matrix(folder / named)})
+
+
+def _given(questions: Sequence[Question]) -> list[Any]:
+    """The ε0 of each question where the survey states them: all of them, or none.
+
+    A matrix states its own.
+    """
+    stated = [
+        each.randomizer.values.get("epsilon", 0.0 if "matrix" in each.randomizer.values else None)
+        for each in questions
+    ]
+    if all(each is None for each in stated):
+        return []
+    if None in stated:
+        absent = questions[stated.index(None)].randomizer
+        raise absent.fail("epsilon", "missing; other questions have one: state all, or none")
+    return stated
+
+
+def _shares(draws: Sequence[Draw], questions: Sequence[Question]) -> Callable[[float], list[float]]:
+    """The ε0 of each question as a function of their sum."""
+    if len(draws) == 1:
+        return lambda total: [total]
+    return Shares(draws, [each.weight for each in questions]).of
+
+
+def _check_local(document: SurveyDocument, questions: Sequence[Question], epsilon0: float) -> None:
     """Refuse reports that alone reveal more than the budget allows."""
     cap = document.budget.local_epsilon
-    if cap is not None and randomizer.epsilon > cap:
+    if cap is not None and epsilon0 > cap:
         key = document.origin.key("budget", "local_epsilon")
-        problem = f"{randomizer.epsilon:g} exceeds {key} {cap:g}; {_LOWER}"
-        error = errors.BudgetInfeasible(problem, field="epsilon")
-        raise document.origin.locate(error, document.randomizer.name)
+        error = errors.BudgetInfeasible(f"{epsilon0:g} exceeds {key} {cap:g}; {_LOWER}")
+        error.field = "epsilon"
+        raise document.origin.locate(error, questions[0].randomizer.name)
 
 
 def _check_met(document: SurveyDocument, family: Family, protocol: Protocol, goal: Goal) -> None:
@@ -248,7 +292,7 @@ def _check_met(document: SurveyDocument, family: Family, protocol: Protocol, goa
     if reached <= goal.epsilon:
         return
     field, advice = None, _LOWER
-    if family.stated is document.randomizer:
+    if family.stated is family.questions[0].randomizer:
         field, given = "epsilon", f"{protocol.randomizer.epsilon:g}"
     elif isinstance(protocol, NoiseStated) and protocol.noise_advice:
         given, advice = protocol.noise_words, protocol.noise_advice
@@ -264,20 +308,20 @@ def _check_met(document: SurveyDocument, family: Family, protocol: Protocol, goa
 def _stretched(table: Table, kind: type[Protocol]) -> Unknown | None:
     """The setting that is to be as large as the budget allows, where the survey says so."""
     solvable = {name: each for name, each in unknowns(kind).items() if each.safe == "max"}
-    named = [name for name, value in table.values.items() if value == BUDGET]
+    named = [name for name, value in table.values.items() if value == CALIBRATE]
     if not named:
         return None
     if len(named) > 1 or named[0] not in solvable:
         either = ", ".join(list(solvable)[1:])
-        raise table.fail(named[-1], f"only one of {either} can be set to {BUDGET}")
+        raise table.fail(named[-1], f"only one of {either} can be set to {CALIBRATE}")
     return solvable[named[0]]
 
 
 def _randomizer(
-    document: SurveyDocument, task: Task, protocol: type[Protocol]
-) -> Callable[[Any], Randomizer] | None:
-    """The randomizer of the survey as a function of its ε0; none where settings state the noise."""
-    table, settings = document.randomizer, document.protocol.values
+    document: SurveyDocument, question: Question, protocol: type[Protocol]
+) -> Draw | None:
+    """The randomizer of a question as a function of its ε0; none where settings state the noise."""
+    task, table, settings = question.task, question.randomizer, document.protocol.values
     if issubclass(protocol, NoiseStated) and not protocol.asks_randomizer(settings):
         if task.domain not in {each.domain for each in column_tasks().values()}:
             if table.values:
@@ -286,20 +330,25 @@ def _randomizer(
             return None
         if settings.get(protocol.noise) and not table.values:
             return None
+    best = task.default_randomizer
+    if best is not None and "kind" not in table.values:
+        table.known(("kind", "epsilon"))
+        return best
     kind = _randomizer_kind(table, task, protocol)
-    fields, described = fields_of(kind), table.without("kind")
+    fields, described = fields_of(kind), _with_matrix(table.without("kind"), document.folder)
     described.known(fields)
     # What the randomizer must know of the question it answers is taken from the question.
     shared: dict[str, Any] = {}
     if "categories" in fields and task.domain == "category":
-        shared["categories"] = len(task.labels)
+        shared["categories"] = task.outcomes
     if "delta" in fields and fields["delta"].required:
         # Noise of any width can be stated at any δ0: that of the budget is as good as another.
         shared["delta"] = document.budget.delta
     filled = replace(described, values={**shared, **described.values})
 
     def at(epsilon0: Any) -> Randomizer:
-        made = filled.build(kind, epsilon=epsilon0)
+        derived = not fields["epsilon"].required
+        made = filled.build(kind) if derived else filled.build(kind, epsilon=epsilon0)
         try:
             task.require(made)
         except errors.InvalidParameter as error:

@@ -1,11 +1,11 @@
-"""A survey: a question, the data to ask it of, the promise to keep, and the protocol that keeps it.
+"""A survey: questions, the data to ask them of, the guarantee to keep, and the protocol for it.
 
 ``load`` reads a survey file and builds everything that a run needs, so that whatever is wrong shows
 before anybody answers: every value is encoded, the randomizer is checked against the task, and the
 budget against the guarantee. What the protocol leaves open is planned for the δ of the budget. An
 ε0 that the file leaves out is solved for: the largest one, and so the most accurate answer, that
-keeps the promise. With a given ε0, ``rounds = "budget"`` asks for as many rounds as the budget pays
-for.
+keeps the promise. With a given ε0, ``rounds = "calibrate"`` asks for as many rounds as the budget
+pays for.
 
 The number of people is counted from the data. A randomizer that the file leaves out is the usual
 one of the protocol: mostly k-ary randomized response for a histogram (one small number per report,
@@ -33,7 +33,7 @@ from incrowd.protocols.run import Run
 from incrowd.protocols.settings import fields_of, settings_type
 from incrowd.randomizers.base import FloatArray, Randomizer
 from incrowd.survey.parse import Budget, SurveyDocument, read
-from incrowd.survey.people import People, part_of, read_people
+from incrowd.survey.people import People, part_of, read_people, with_graph
 from incrowd.survey.pipeline import (
     PreparedRun,
     Progress,
@@ -42,7 +42,7 @@ from incrowd.survey.pipeline import (
     prepare,
     protocol_kind,
 )
-from incrowd.survey.questions import Question, questions_of
+from incrowd.survey.questions import Question, column_of, questions_of, task_of
 from incrowd.tasks.base import Task
 from incrowd.tasks.raw import Gaps
 from incrowd.views import view_of
@@ -51,8 +51,9 @@ if TYPE_CHECKING:
     from incrowd.live.run import LiveRun
     from incrowd.sim import Faults
 
-Mode = Literal["simulate", "actors"]
-"""The whole population at once, or one state machine per participant over a faulty network."""
+Engine = Literal["simulate", "actors", "live"]
+"""The whole population at once, one state machine per participant over a faulty network, or one
+device per participant over a real one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,10 +71,20 @@ class Survey:
         return run
 
     @property
-    def question(self) -> Question:
-        """The question of a survey that asks one."""
-        (question,) = self.only.questions
-        return question
+    def questions(self) -> tuple[Question, ...]:
+        """All questions."""
+        return self.only.questions
+
+    @property
+    def text(self) -> str:
+        """The question of a survey that asks one; of others the title, or all of them."""
+        texts = [each.text for each in self.questions]
+        return (len(texts) > 1 and self.document.title) or "; ".join(texts)
+
+    @property
+    def column(self) -> str:
+        """Column of the only question; a joint task knows its own."""
+        return column_of(self.questions)
 
     @property
     def protocol(self) -> Protocol:
@@ -82,13 +93,13 @@ class Survey:
 
     @property
     def task(self) -> Task:
-        """Task of the only question."""
-        return self.question.task
+        """Task of all questions."""
+        return task_of(self.questions)
 
     @property
     def values(self) -> NDArray[np.str_]:
         """Raw answers, one entry per person; none where they are elsewhere."""
-        return self.people.values(self.question)
+        return self.people.values
 
     @property
     def budget(self) -> Budget:
@@ -111,19 +122,26 @@ class Survey:
         return self.document.files(settings_type(type(self.protocol)))
 
     @property
-    def truth(self) -> FloatArray | None:
-        """The answer that people would have given without protection, where all are at hand."""
-        return self.task.truth(self.values) if self.values.size else None
+    def truths(self) -> tuple[FloatArray | None, ...]:
+        """Answers that people would have given without protection, where all are at hand."""
+        return tuple(self._of_each(lambda task, values: task.truth(values)))
 
     @property
-    def gaps(self) -> Gaps | None:
+    def gaps(self) -> tuple[Gaps | None, ...]:
         """Counts of rows without a usable answer in a curator's own data; none without data."""
-        return self.task.gaps(self.values) if self.values.size else None
+        return tuple(self._of_each(lambda task, values: task.gaps(values)))
 
-    def truth_of(self, run: Run) -> FloatArray | None:
-        """The same, row by row of the answer of a run."""
-        truth = self.truth
-        return None if truth is None else run.result.beside(truth)
+    def _of_each(self, fact: Callable[[Task, NDArray[Any]], Any]) -> list[Any]:
+        """Facts of the data about each question; none without data."""
+        if not self.values.size:
+            return [None] * len(self.questions)
+        pairs = zip(self.task.parts, self.task.answers(self.values), strict=True)
+        return [fact(task, values) for task, values in pairs]
+
+    def truths_of(self, run: Run) -> tuple[FloatArray | None, ...]:
+        """The truths, row by row of the answers of a run."""
+        pairs = zip(run.answers, self.truths, strict=True)
+        return tuple(None if truth is None else each.beside(truth) for each, truth in pairs)
 
     def met_by(self, run: Run) -> bool:
         """Whether what really happened still keeps the promise of the budget."""
@@ -135,7 +153,7 @@ class Survey:
 
     def run(
         self,
-        mode: Mode = "simulate",
+        engine: Engine = "simulate",
         *,
         seed: int | None = None,
         faults: Faults | None = None,
@@ -143,9 +161,17 @@ class Survey:
     ) -> Run:
         """Ask everybody. A seed makes the run repeatable; faults need actors.
 
-        ``progress`` is told how many of how many participants have finished, with actors only.
+        ``progress`` is told how many of how many participants have finished, with actors only. A
+        live run takes the options of the file; see :meth:`run_live` for others.
         """
-        if mode == "actors":
+        if faults is not None and engine != "actors":
+            raise InvalidParameter("faults need participants to befall: choose engine actors")
+        if engine == "live":
+            if seed is not None:
+                unseeded = "seed must be left out of a live run: what protects a person must not be"
+                raise InvalidParameter(f"{unseeded} repeatable", field="seed")
+            return self.run_live()
+        if engine == "actors":
             from incrowd import sim
 
             try:
@@ -155,8 +181,6 @@ class Survey:
                 )  # fmt: skip
             except ProtocolFailed as error:
                 raise ProtocolFailed(f"{_blamed(faults)}{error}") from error
-        if faults is not None:
-            raise InvalidParameter("faults need participants to befall: choose mode actors")
         return self.protocol.simulate(self.values, task=self.task, seed=seed)
 
     def run_live(
@@ -173,6 +197,13 @@ class Survey:
         not be repeatable.
         """
         chosen = self.live if options is None else options
+        for each in self.questions:
+            if each.missing != "answer":
+                raise InvalidParameter(
+                    f'question {each.id}: missing = "{each.missing}" is for simulations: over a '
+                    "network, whether a device takes part must not depend on its answer; leave it "
+                    "out"
+                )
         if chosen.min_crowd > len(self.values):
             raise InvalidCrowd(
                 f"min_crowd must be at most the {len(self.values)} people who are asked, got "
@@ -193,8 +224,8 @@ class Survey:
             self.values,
             self.task,
             options=chosen,
-            question=self.question.text,
-            column=self.question.column,
+            question=self.text,
+            column=self.column,
             delta=self.budget.delta,
             hosts=hosts,
             progress=progress,
@@ -203,25 +234,37 @@ class Survey:
 
 
 def load(
-    path: str | Path, progress: Progress | None = None, *, people: int | None = None
+    path: str | Path,
+    progress: Progress | None = None,
+    *,
+    people: int | None = None,
+    data: Any = None,
 ) -> Survey:
     """Read a survey file and its data, and prepare the runs they describe.
 
-    ``people`` makes it a survey of as many people only, with everything solved for them: those of
-    the first rows, or of a connected part of the graph where there is a file of one.
+    Args:
+        path: The survey file.
+        progress: Is told what is being done.
+        people: Number of people, to try it out among fewer than the data have: those of the first
+            rows, or of a connected part of the graph where there is a file of one.
+        data: A frame of pandas, polars or pyarrow in place of the file that the survey names.
+
     """
     say = progress or _silent
     say("reading the survey")
-    return build(read(Path(path)), say, people=people)
+    return build(read(Path(path)), say, people=people, data=data)
 
 
-def build(document: SurveyDocument, say: Progress, *, people: int | None = None) -> Survey:
+def build(
+    document: SurveyDocument, say: Progress, *, people: int | None = None, data: Any = None
+) -> Survey:
     """Prepare the survey that a document describes, of the people of its data."""
     questions = questions_of(document)
-    say(f"reading {Path(questions[0].data).name}")
-    everyone = read_people(document.folder, questions)
-    kind = protocol_kind(document, questions[0])
+    say("reading the data")
+    everyone = read_people(document, questions, data)
+    kind = protocol_kind(document, questions)
     document = completed(document, kind)
+    everyone = with_graph(everyone, document.protocol, settings_type(kind))
     if people is not None:
         with document.origin.located():
             everyone = part_of(everyone, people, document.protocol, settings_type(kind))
@@ -229,12 +272,12 @@ def build(document: SurveyDocument, say: Progress, *, people: int | None = None)
 
 
 def load_question(path: str | Path, people: int, progress: Progress | None = None) -> Survey:
-    """Read a survey file for so many people whose answers are elsewhere."""
+    """Read a survey file for this many people, whose answers are elsewhere."""
     say = progress or _silent
     say("reading the survey")
     document = read(Path(path))
-    questions = questions_of(document, data=False)
-    kind = protocol_kind(document, questions[0])
+    questions = questions_of(document)
+    kind = protocol_kind(document, questions)
     document, everyone = completed(document, kind), People(people)
     return Survey(document, everyone, prepare(document, kind, questions, everyone, say))
 

@@ -9,6 +9,8 @@ from incrowd.randomizers.base import Randomizer
 from incrowd.tasks.base import Answer, Collected, Dummies, Task
 from incrowd.tasks.histogram import Histogram
 from incrowd.tasks.mean import Mean, Sum, Vector
+from incrowd.tasks.parts import PartCollected, parts_of
+from incrowd.tasks.quantiles import Quantiles
 from incrowd.tasks.query import Column, Query, Schema
 from incrowd.tasks.raw import ColumnDomain, Gaps
 from incrowd.tasks.registry import TASKS, TaskPlugin
@@ -24,7 +26,9 @@ __all__ = [
     "Gaps",
     "Histogram",
     "Mean",
+    "PartCollected",
     "Placed",
+    "Quantiles",
     "Query",
     "Release",
     "Released",
@@ -34,6 +38,7 @@ __all__ = [
     "TaskPlugin",
     "Vector",
     "natural_task",
+    "parts_of",
 ]
 
 
@@ -41,6 +46,8 @@ def natural_task(randomizer: Randomizer) -> Task:
     """Return the task about a randomizer's own values: codes, numbers in [0, 1], unit vectors."""
     if randomizer.domain == "target":
         raise InvalidParameter("what goes to a target is for a query to say: pass a Query as task")
+    if randomizer.domain == "several":
+        raise InvalidParameter("each part has a question of its own: estimate them one by one")
     described = cast(Any, randomizer)
     try:
         if randomizer.domain == "category":

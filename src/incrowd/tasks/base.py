@@ -11,7 +11,8 @@ the raw column, and is never clipped.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, ClassVar, Literal, Self
@@ -20,6 +21,7 @@ import msgspec
 import numpy as np
 
 from incrowd.blocks import HEAD, Block, Fact, Figure, Section, Text
+from incrowd.display import Displayed
 from incrowd.errors import EmptyData, InvalidParameter, ProtocolFailed
 from incrowd.randomizers.base import Domain, Estimate, FloatArray, Randomizer, Reports
 from incrowd.randomizers.registry import drawable_kinds
@@ -29,7 +31,8 @@ PlaceKind = Literal["points", "groups", "people"]
 """Place of a person: coordinates, names of groups, or only the person."""
 
 _BATCHES = 1000
-_REPR_ROWS = 3
+_TOO_WIDE = 0.5
+"""Share of all possible answers from which on an interval is of no use."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,11 @@ class Collected:
         """Whether a device is not accounted for, so that a hub's record of it would tell more."""
         return False
 
+    @property
+    def parts(self) -> tuple[Collected, ...]:
+        """What was collected for each question."""
+        return (self,)
+
     def first(self, rounds: int) -> Self:
         """Keep the first rounds alone."""
         kept = self.rounds[:rounds]
@@ -106,10 +114,10 @@ class Collected:
             raise ProtocolFailed(f"{problem}: {remedy}")
         return self.rounds[0] if len(self.rounds) == 1 else np.concatenate(self.rounds)
 
-    def estimate(self, randomizer: Randomizer) -> Estimate:
-        """Estimate from the reports, in the randomizer's own units."""
+    def estimate(self, randomizer: Randomizer, *, joint: bool = False) -> Estimate:
+        """Estimate from the reports, in the randomizer's own units; ``joint``: with covariance."""
         reports = self.pooled()
-        estimate = randomizer.estimate(reports)
+        estimate = randomizer.joint_estimate(reports) if joint else randomizer.estimate(reports)
         if self.dummies is not None:
             return _without_dummies(estimate, reports, randomizer, self.dummies)
         if not self.sampled or len(reports) < 2:
@@ -125,22 +133,26 @@ class Collected:
 class AnswerContext:
     """Facts of a run that an answer is shown with.
 
-    ``shares``: estimates are shares of people. ``live``: devices talked over a network.
-    ``geographic``: places are degrees on the earth. The ``truth`` has one row per label, and is
+    ``shares``: estimates are shares of people. ``span``: the width of all possible answers, in the
+    units of the estimates; infinite where there is none. ``live``: devices talked over a network.
+    ``geographic``: places are degrees on the earth. ``explained``: how to read an answer was said
+    beside another one. The ``truth`` has one row per label, and is
     known only if everybody's data are at hand; ``column`` names what was asked.
     """
 
     collected: Collected
     randomizer: Randomizer
     shares: bool
+    span: float = math.inf
     truth: FloatArray | None = None
     live: bool = False
     column: str = ""
     geographic: bool = False
+    explained: bool = False
 
 
-@dataclass(frozen=True)
-class Answer:
+@dataclass(frozen=True, repr=False)
+class Answer(Displayed):
     """An estimate in the units of the task, one row per label, with confidence limits.
 
     The limits cover what randomization did to the people who answered. They do not cover how those
@@ -170,6 +182,27 @@ class Answer:
         errors = zip(self.standard_error, self.share(shares=shares), strict=True)
         return max(float(error) for error, share in errors if share == shares)
 
+    def too_wide(self, context: AnswerContext) -> list[str]:
+        """Labels of estimates whose interval covers more than half of all possible answers."""
+        # Beside a mean or a sum, the row of missing answers is a share.
+        own = (each == context.shares for each in self.share(shares=context.shares))
+        rows = zip(self.labels, own, self.high - self.low, strict=True)
+        return [
+            label
+            for label, same_unit, width in rows
+            if width > _TOO_WIDE * (context.span if same_unit else 1.0)
+        ]
+
+    def records(self, truth: FloatArray | None = None) -> list[dict[str, Any]]:
+        """Rows as plain data: label, estimate, standard error, limits, and the truth if known."""
+        known = [None] * len(self.labels) if truth is None else truth.tolist()
+        columns = (self.labels, self.value, self.standard_error, self.low, self.high, known)
+        names = ("label", "estimate", "standard_error", "low", "high", "truth")
+        return [
+            dict(zip(names, (row[0], *map(float, row[1:5]), row[5]), strict=True))
+            for row in zip(*columns, strict=True)
+        ]
+
     def data(self, truth: FloatArray | None) -> dict[str, Any]:
         """Estimates and limits as plain data, row by row, beside the truth."""
         rows = zip(self.labels, self.value, self.standard_error, strict=True)
@@ -188,7 +221,8 @@ class Answer:
         return head, Section("answer", "The answer", 10, self._shown(context))
 
     def _shown(self, context: AnswerContext) -> tuple[Block, ...]:
-        return Text(self._prose(context)), Text(self.missing), self._figure(context)
+        prose = () if context.explained else (Text(self._prose(context)),)
+        return *prose, Text(self.missing), self._figure(context)
 
     def _precision(self, context: AnswerContext) -> Fact:
         error = self.largest_error(shares=context.shares)
@@ -217,16 +251,11 @@ class Answer:
     def _figure(self, context: AnswerContext) -> Figure:
         known = context.truth is not None
         data = self.data(context.truth) | {"share": self.share(shares=context.shares)}
+        data["too_wide"] = self.too_wide(context)
         alt = f"Estimates with confidence limits{' and the truth' if known else ''}"
         caption = f"Dots are estimates, whiskers the {self.confidence:.0%} interval of each"
         caption += "; upright marks are the truth." if known else "."
         return Figure("estimates", data, alt=alt, caption=caption)
-
-    def __repr__(self) -> str:
-        columns = zip(self.labels[:_REPR_ROWS], self.value, self.low, self.high, strict=False)
-        rows = [f"{label} = {v:.3g} in [{low:.3g}, {high:.3g}]" for label, v, low, high in columns]
-        more = [f"… {len(self.labels)} rows"] if len(self.labels) > _REPR_ROWS else []
-        return f"Answer({', '.join(rows + more)}; people = {self.people})"
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
@@ -247,6 +276,29 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
         raise NotImplementedError
 
     @property
+    def parts(self) -> tuple[Task, ...]:
+        """Tasks of all questions: several where a survey asks several."""
+        return (self,)
+
+    def questions(self, text: str, column: str) -> tuple[Asked, ...]:
+        """The questions: its own, or the only one with these words about this column."""
+        return (Asked(text=text, column=column, task=self),)
+
+    def answers(self, values: Array) -> list[Array]:
+        """Raw values of each of the parts."""
+        return [values]
+
+    @property
+    def outcomes(self) -> int:
+        """Number of categories that a randomizer of its values must have."""
+        return len(self.labels)
+
+    @property
+    def shares(self) -> bool:
+        """Whether the rows of the answer are shares of people."""
+        return self.domain == "category"
+
+    @property
     def places(self) -> PlaceKind | None:
         """Places of people that the answer is about; None for an answer about people alone."""
         return None
@@ -255,6 +307,11 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
     def axes(self) -> int:
         """Number of coordinates of a place."""
         return 0
+
+    @property
+    def default_randomizer(self) -> Callable[[float], Randomizer] | None:
+        """Randomizer of least error at an ε0; none where that of the protocol serves."""
+        return None
 
     def default_question(self, column: str) -> str:
         """The question in words, for a survey file that has none."""
@@ -337,6 +394,14 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
         """Convert a randomizer's estimate to the units of the answer, one row per label."""
         del people
         return estimate
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """One of the questions: its words, the column that answers it, and its task."""
+
+    text: str = ""
+    column: str
+    task: Task
 
 
 def _without_dummies(

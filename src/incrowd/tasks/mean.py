@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -58,6 +58,20 @@ def _with_limits(value: float, variance: float, z: float) -> Row:
     return value, value - z * error, value + z * error, error
 
 
+def checked_bounds(bounds: Any) -> tuple[float, float]:
+    """Check two finite numbers in order, the bounds of a number."""
+    try:
+        first, last = bounds
+    except (TypeError, ValueError) as shape:
+        problem = f"bounds must be (low, high), got {bounds!r}"
+        raise InvalidParameter(problem, field="bounds") from shape
+    low, high = checks.number(first, "low of bounds"), checks.number(last, "high of bounds")
+    if not (math.isfinite(high - low) and low < high):
+        problem = f"bounds must be two finite numbers with low < high, got {bounds!r}"
+        raise InvalidParameter(problem, field="bounds")
+    return low, high
+
+
 class Mean(Task, frozen=True, kw_only=True, tag="mean"):
     """The mean of a number that lies within ``bounds``, both ends included."""
 
@@ -68,16 +82,7 @@ class Mean(Task, frozen=True, kw_only=True, tag="mean"):
 
     def __post_init__(self) -> None:
         checks.instance(self.complete, bool, "complete", "True")
-        try:
-            first, last = self.bounds
-        except (TypeError, ValueError) as shape:
-            problem = f"bounds must be (low, high), got {self.bounds!r}"
-            raise InvalidParameter(problem, field="bounds") from shape
-        low, high = checks.number(first, "low of bounds"), checks.number(last, "high of bounds")
-        if not (math.isfinite(high - low) and low < high):
-            problem = f"bounds must be two finite numbers with low < high, got {self.bounds!r}"
-            raise InvalidParameter(problem, field="bounds")
-        msgspec.structs.force_setattr(self, "bounds", (low, high))
+        msgspec.structs.force_setattr(self, "bounds", checked_bounds(self.bounds))
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from incrowd.randomizers.base import FloatArray
 
 Array = NDArray[Any]
 IntArray = NDArray[np.int64]
-NO_ANSWER = "no answer"
+NO_ANSWER: Final = "no answer"
 """Label of the outcome that is reserved for missing and out-of-domain answers."""
 
 

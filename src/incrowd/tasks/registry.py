@@ -29,6 +29,7 @@ _BUILT_IN = (
     TaskPlugin(kind="histogram", domain="category", target=f"{_HERE}.histogram:Histogram"),
     TaskPlugin(kind="mean", domain="interval", target=f"{_HERE}.mean:Mean"),
     TaskPlugin(kind="sum", domain="interval", target=f"{_HERE}.mean:Sum"),
+    TaskPlugin(kind="quantiles", domain="category", target=f"{_HERE}.quantiles:Quantiles"),
     TaskPlugin(kind="vector", domain="vector", target=f"{_HERE}.mean:Vector", column=False),
     TaskPlugin(kind=QUERY, domain="target", target=f"{_HERE}.query:Query", column=False),
     TaskPlugin(kind="release", domain="category", target=f"{_HERE}.release:Release"),

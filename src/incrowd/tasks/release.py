@@ -69,7 +69,7 @@ class Placed(Collected):
         return f"Placed({self.received} of {self.sent} reports, places = {len(self.who)})"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Released(Answer):
     """The frequencies over all people, and the table: a category for each place in ``who``."""
 
@@ -95,7 +95,8 @@ class Released(Answer):
 
     def sections(self, context: AnswerContext) -> tuple[Section, ...]:
         table = DataTable("release", (*self.columns, context.column), self.rows, file=True)
-        about = Fact("release", (Fact("places", list(self.columns)), Fact("rows", len(self.codes))))
+        facts = Fact("places", list(self.columns)), Fact("rows", len(self.codes))
+        about = Fact("tables", (Fact("release", facts),))
         released = Section("release", "", 200, (table, about))
         return (*Answer.sections(self, context), *self._map(context), released)
 

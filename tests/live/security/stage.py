@@ -90,7 +90,7 @@ class Stage:
 
     def proposal(self, protocol: Protocol, task: Task, column: str, **options: Any) -> Proposal:
         """An offer of the curator's, signed."""
-        timing = {"min_crowd": 2, "round_seconds": 0.4, "settle": 1, "patience": 6.0}
+        timing = {"min_crowd": 2, "round_seconds": 0.4, "grace_rounds": 1, "timeout": 6.0}
         chosen = LiveOptions(**timing | options)
         crowd_, keys = self.people, self.people.curator.keys
         helpers = {

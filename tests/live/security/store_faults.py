@@ -321,8 +321,8 @@ async def _survey(
             hosts.append(await people.process(f"host-{index}", theirs, **owners(count)))
         settle = 1 if fault.where == "curator" else max(1, round(grace / ROUND))
         proposal = await offer(
-            people, rounds=ROUNDS, round_seconds=ROUND, settle=settle,
-            patience=max(1.0, grace), min_crowd=round(0.95 * count),
+            people, rounds=ROUNDS, round_seconds=ROUND, grace_rounds=settle,
+            timeout=max(1.0, grace), min_crowd=round(0.95 * count),
         )  # fmt: skip
         started = await people.begin(proposal)
         receiving = asyncio.create_task(people.conclude(started))

@@ -94,7 +94,7 @@ async def stopped_while_read_only(hub: LiveHub, folder: Path) -> None:
     async with crowd(hub, folder, 9) as people:
         struck = await people.process("struck", range(3), **owners(9))
         await people.process("others", range(3, 9), **owners(9))
-        proposal = await offer(people, rounds=4, settle=20, patience=30.0)
+        proposal = await offer(people, rounds=4, grace_rounds=20, timeout=30.0)
         started = await people.begin(proposal)
         receiving = asyncio.create_task(people.conclude(started))
         second = started.start.at + 1.5 * ROUND

@@ -26,6 +26,7 @@ from incrowd.protocols.token_walk import TokenWalk
 from incrowd.randomizers import KRR
 from tests.live.crowds import Crowd, crowd, until
 from tests.live.office import PEOPLE, Office, refused
+from tests.live.specs import changed
 from tests.live.worlds import LiveHub
 
 ENDLESS = 2**31 - 1
@@ -52,8 +53,8 @@ OFFERS = {
     "tokens": token(steps=10, tokens=ENDLESS),
     "steps of all tokens": token(steps=9_999, tokens=10**6),
     "laps": token(topology="ring", laps=10**5),
-    "sources": {"protocol": "scrambler", "parameters": {"n": PEOPLE, "sources": ENDLESS}},
-    "any number": {"parameters": {"n": PEOPLE, "peers": ENDLESS}},
+    "sources": {"protocol": "scrambled-query", "parameters": {"n": PEOPLE, "sources": ENDLESS}},
+    "any number": {"parameters": {"n": PEOPLE, "random_peers": ENDLESS}},
     "rates": {"protocol": "check-in", "parameters": {"rates": [0.5] * (MOST_PEOPLE + 1)}},
     "randomizer": {"randomizer": {"kind": "hadamard", "categories": ENDLESS, "epsilon": 1.0}},
     "categories": {
@@ -111,7 +112,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveHub]:
 async def hostile(people: Crowd, changes: dict[str, Any]) -> bytes:
     """Offer the crowd's own survey with these changes, as a survey of its own."""
     proposal = people.proposal()
-    spec = msgspec.structs.replace(proposal.spec, **{**changes, "randomizer": COIN})
+    spec = changed(proposal.spec, **{**changes, "randomizer": COIN})
     (courier,) = people.hub.deployment.parties(1, Role.helper, f"courier-{spec.survey.hex()}-")
     await people.host.hub.enrol(courier.record())
     helpers = {**spec.helpers, "courier": courier.record()}

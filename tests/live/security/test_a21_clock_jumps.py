@@ -45,7 +45,7 @@ def play(hub: LiveHub, folder: Path, jump: float, *, joined: bool, restart: bool
             clock = WallClock(people.pace)
             process = await people.process("set", range(PEOPLE // 3), clock=clock, **owners(PEOPLE))
             rest = await people.process("kept", range(PEOPLE // 3, PEOPLE), **owners(PEOPLE))
-            proposal = await offer(people, rounds=4, settle=SETTLE, patience=30.0)
+            proposal = await offer(people, rounds=4, grace_rounds=SETTLE, timeout=30.0)
             if joined:
                 await people.joined(proposal)
                 clock.offset = jump
@@ -97,7 +97,7 @@ def test_clock_an_hour_ahead_from_the_beginning_keeps_one_device_out_alone(
             clock.offset = HOUR
             ahead = await people.process("ahead", [0], clock=clock, **owners(PEOPLE))
             rest = await people.process("rest", range(1, PEOPLE), **owners(PEOPLE))
-            proposal = await offer(people, rounds=4, settle=SETTLE, patience=30.0)
+            proposal = await offer(people, rounds=4, grace_rounds=SETTLE, timeout=30.0)
             await until(lambda: ahead.refusals(proposal.survey) != [None])
             run = await people.conclude(await people.begin(proposal, wait=3.0))
             assert ahead.refusals(proposal.survey) == ["expired"]

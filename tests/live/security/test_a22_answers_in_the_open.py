@@ -62,7 +62,7 @@ def test_answers_and_keys_of_a_live_run_are_with_their_owners_alone(tmp_path):
     protocol = TrustedShuffle(Ternary(epsilon=1.0), n=len(VALUES) + len(STRANGE))
     run_live(
         protocol, np.array([*VALUES, *STRANGE]), Mean(bounds=(0, 1)),
-        options=LiveOptions(round_seconds=0.5, patience=20.0), delta=0.05, hosts=1, keep=folder,
+        options=LiveOptions(round_seconds=0.5, timeout=20.0), delta=0.05, hosts=1, keep=folder,
         progress=lambda *_: seen.extend(commands()),
     )  # fmt: skip
     assert any("device run" in each for each in seen)
@@ -105,7 +105,7 @@ def test_processes_with_other_answers_log_and_end_alike(hub, tmp_path):
                             [
                                 *(sys.executable, "-m", "incrowd", "device", "run"),
                                 *("--hub", people.network.hub, "--state", str(place / "state")),
-                                *("--authority", str(people.network.authority)),
+                                *("--ca", str(people.network.authority)),
                                 *("--keys", str(people.paths[person]), "--policy", str(policy)),
                                 *("--answers", str(place / "answers.csv")),
                             ],
@@ -137,7 +137,7 @@ def test_processes_with_other_answers_log_and_end_alike(hub, tmp_path):
 async def offered(people, question):
     straight = Local(KRR(categories=len(question.labels), epsilon=1.0), n=len(ROWS))
     return await people.offered(
-        protocol=straight, question=question, column="diagnosis", patience=20.0
+        protocol=straight, question=question, column="diagnosis", timeout=20.0
     )
 
 

@@ -55,7 +55,7 @@ the same stream afterwards.
 COIN = KRR(categories=3, epsilon=6.0)
 """Truthful enough that the answers make a difference to the curator."""
 BIT = KRR(categories=2, epsilon=6.0)
-TIMING = Timing(round_seconds=1.0, settle=2, patience=20.0)
+TIMING = Timing(round_seconds=1.0, grace_rounds=2, timeout=20.0)
 ANSWERS = ["no", "yes", None, "", "maybe", "y" * 3000]
 
 

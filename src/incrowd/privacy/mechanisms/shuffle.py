@@ -25,6 +25,7 @@ from functools import lru_cache
 
 from incrowd.errors import NotProven
 from incrowd.privacy import ComposedProfile, Guarantee, LocalProfile, ShuffleProfile, clones_law
+from incrowd.privacy.greatest import greatest
 from incrowd.privacy.guarantee import Profile
 from incrowd.privacy.mechanisms.local import drawing, local_guarantee
 from incrowd.privacy.near import NearProfile
@@ -66,16 +67,30 @@ def clones_profile(randomizer: Randomizer, crowd: int, rate: float = 1.0) -> Pro
 
 
 def _crowd_profile(randomizer: Randomizer, crowd: int, rate: float, *, adaptive: bool) -> Profile:
-    law = victim_law(randomizer, adaptive).subsampled(rate)
+    laws = _pair_laws(randomizer, adaptive)
     alone = any_randomizer(randomizer) if adaptive else randomizer
+    attacks = thinned(randomizer, rate).attack()
+
+    def crowd_of(same: Randomizer) -> Profile:
+        cap = LocalProfile(thinned(same, rate))
+        first, *others = (law.subsampled(rate) for law in laws)
+        # Attacks bound the crowd, not one pair: once is enough.
+        parts = [ShuffleProfile(first, crowd, cap, attacks)]
+        return greatest([*parts, *(ShuffleProfile(law, crowd, cap) for law in others)])
+
     return near_pure(
         alone,
-        lambda same: ShuffleProfile(
-            law, crowd, LocalProfile(thinned(same, rate)), thinned(randomizer, rate).attack()
-        ),
+        crowd_of,
         LocalProfile(thinned(alone, rate)),
         distance(alone, crowd, adaptive=adaptive) * rate,
     )
+
+
+def _pair_laws(randomizer: Randomizer, adaptive: bool) -> tuple[PairLaw, ...]:
+    """The same as :func:`victim_law`, or smaller ones the largest of which holds for each pair."""
+    if adaptive:
+        return (victim_law(randomizer, adaptive),)
+    return (randomizer.pure() or randomizer).blankets()
 
 
 def victim_law(randomizer: Randomizer, adaptive: bool) -> PairLaw:

@@ -17,7 +17,7 @@ from incrowd.protocols.runtime.cover import CellFormat, CoverPlan, Tick, ticks_p
 
 def closes(number: int, timing: Timing) -> float:
     """Return the time at which a round is over for good: later messages are refused."""
-    return (number + 1 + timing.settle) * timing.round_seconds
+    return (number + 1 + timing.grace_rounds) * timing.round_seconds
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class CheckInCover(CoverPlan):
     overflow: float = 0.0
 
     def ticks(self, address: Address, timing: Timing) -> list[Tick]:
-        rounds = self.rounds + timing.settle
+        rounds = self.rounds + timing.grace_rounds
         return ticks_per_round(address, timing, rounds, {SHUFFLER: self.cells})
 
     def paced(self, timing: Timing) -> Timing:

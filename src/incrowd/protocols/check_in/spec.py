@@ -70,7 +70,7 @@ class CheckIn(ShufflerProtocol, Coverable, Anytime, RunDiagnostics):
             default="",
         ),
     ] = 0.0
-    least: Annotated[
+    min_participants: Annotated[
         float,
         setting(
             "the smallest crowd to count on, as a number of people or a share of them (below 1): a "
@@ -93,7 +93,7 @@ class CheckIn(ShufflerProtocol, Coverable, Anytime, RunDiagnostics):
     """Whether the least crowd is that of a run, rather than one that the shuffler insists on."""
 
     def _resolved(self) -> Mapping[str, Any]:
-        rates, least = tuple(self.rates), self.least
+        rates, fewest = tuple(self.rates), self.min_participants
         if not rates:
             checks.rate(self.rate)
         elif self.rate:
@@ -102,25 +102,25 @@ class CheckIn(ShufflerProtocol, Coverable, Anytime, RunDiagnostics):
         elif len(rates) != self.n:
             wrong = f"rates has {len(rates)} entries for n = {self.n} people: give one each"
             raise InvalidCrowd(wrong, field="rates")
-        if least and not self.dummies:
+        if fewest and not self.dummies:
             raise InvalidParameter(
-                "least needs dummies: without them nobody can tell who stayed away from who was "
-                "not there",
-                field="least",
+                "min_participants needs dummies: without them nobody can tell who stayed away from "
+                "who was not there",
+                field="min_participants",
             )
-        if least > self.n:
-            most = f"least must be at most the n = {self.n} people"
-            raise InvalidCrowd(f"{most}, got {least:g}", field="least")
+        if fewest > self.n:
+            most = f"min_participants must be at most the n = {self.n} people"
+            raise InvalidCrowd(f"{most}, got {fewest:g}", field="min_participants")
         own = (checks.rate(each, f"rates (of person {i})", "rates") for i, each in enumerate(rates))
         return {"rates": tuple(own)}
 
     @property
     def fewest(self) -> int:
         """A round in which fewer people are heard of is dropped."""
-        if self.least >= 1:
-            return int(self.least)
+        if self.min_participants >= 1:
+            return int(self.min_participants)
         # A share such as 0.55 is a little more or less than what it is meant to be.
-        return math.ceil(self.least * self.n * (1 - _ROUND))
+        return math.ceil(self.min_participants * self.n * (1 - _ROUND))
 
     @property
     def crowd(self) -> int:
@@ -187,8 +187,8 @@ class CheckIn(ShufflerProtocol, Coverable, Anytime, RunDiagnostics):
         held = collected if isinstance(collected, simulate.CheckedIn) else simulate.CheckedIn((), 0)
         if not any(held.present):
             raise ProtocolFailed(
-                "no round was held, since too few people were heard of: lower least, or give "
-                "people more time"
+                "no round was held, since too few people were heard of: lower min_participants, or "
+                "give people more time"
             )
         if not self.dummies:
             missing = max(0, self.rounds - len(held.rounds))
@@ -196,7 +196,7 @@ class CheckIn(ShufflerProtocol, Coverable, Anytime, RunDiagnostics):
         crowd = self._sure(held)
         if crowd == self.crowd:
             return self
-        return replace(self, least=crowd, attended=not self.fewest)
+        return replace(self, min_participants=crowd, attended=not self.fewest)
 
     def _sure(self, held: simulate.CheckedIn) -> int:
         """The crowd that every planned round is sure to have.

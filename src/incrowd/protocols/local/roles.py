@@ -45,13 +45,13 @@ class Curator(Actor):
     ) -> None:
         """Patience counts from the start."""
         people = frozenset(roster)
-        self._asked, self._patience = len(people) * rounds, timing.patience
+        self._asked, self._timeout = len(people) * rounds, timing.timeout
         self._reports, self._rounds = reports, rounds
         self._intake = Intake(people, rounds)
         self._closed: dict[int, list[bytes]] = {}
 
     def start(self, now: float) -> list[Effect]:
-        self._intake.begin(now + self._patience)
+        self._intake.begin(now + self._timeout)
         return wake_at(self._intake.due)
 
     def receive(self, message: Message, now: float) -> list[Effect]:

@@ -6,8 +6,8 @@ One function per theorem (``docs/theory/network_shuffle.md``, ``network_single.m
 * :func:`people_profile`: the curator, at any number of rounds, person by person: a report is mixed
   with those of its crowd except for its excess. Once the walks have mixed, this is the trusted
   shuffler of the crowd, on any graph;
-* :class:`CollisionProfile`: mode ``single``, from the chance that two copies of a walk meet;
-* :class:`SampledProfile`: mode ``single`` once the walks have mixed: only some reports are kept;
+* :class:`CollisionProfile`: ``single``, from the chance that two copies of a walk meet;
+* :class:`SampledProfile`: ``single`` once the walks have mixed: only some reports are kept;
 * :func:`exposures`: colluders: the chance that a person is exposed, and the ε otherwise.
 
 None is ever above the guarantee of the randomizer alone, which is all that protects against a view
@@ -57,8 +57,8 @@ _DOUBTS = (
     "to the end all arrived before they handed in",
 )
 _ARRIVED = (
-    "what is sent between those who are on to the end arrives before they hand in: in mode single "
-    "nobody would see that it did not"
+    "what is sent between those who are on to the end arrives before they hand in: with hand_in "
+    "single nobody would see that it did not"
 )
 _MIXED = "the walks are taken as perfectly mixed, as after endless rounds"
 NO_TRAFFIC = "the view does not see who sends to whom"
@@ -83,12 +83,12 @@ def people_profile(
 ) -> PeopleProfile:
     """Return everyone's curve against the curator, from the mixing of the walks.
 
-    ``kept`` is the expected number of reports that mode ``single`` keeps once the walks have mixed,
+    ``kept`` is the expected number of reports that ``single`` keeps once the walks have mixed,
     where that is known. ``attacked`` is the walk when the curator has everyone's reports in mode
     ``all``: the view then tells the crowds apart and holds the multiset of each, so that every
     attack behind a trusted shuffler works, and the report that sticks out most can be looked for
     where it is likely to be. ``doubtful``: the numbers are bounds over all that may have happened,
-    and only the theorem made for those applies; mode ``single`` is a post-processing.
+    and only the theorem made for those applies; ``single`` is a post-processing.
     """
     found = []
     absent = np.zeros(mixing.n, bool) if mixing.absent is None else mixing.absent
@@ -138,7 +138,7 @@ def _largest_crowd(provided: Doubles) -> tuple[int, float]:
 
 @dataclass(frozen=True)
 class CollisionProfile(Profile):
-    """Mode ``single``: ε = a²S/2 + a√(2S·log(1/δ)) with a = e^ε0·(e^ε0 − 1) and S = Σ P².
+    """``single``: ε = a²S/2 + a√(2S·log(1/δ)) with a = e^ε0·(e^ε0 − 1) and S = Σ P².
 
     At most one position of the view depends on the victim, and which one is as spread out as the
     victim's walk: ``docs/theory/network_single.md``.
@@ -179,7 +179,7 @@ class CollisionProfile(Profile):
 
 @dataclass(frozen=True)
 class SampledProfile(Profile):
-    """Mode ``single`` once the walks have mixed: a random sample of the reports, shuffled.
+    """``single`` once the walks have mixed: a random sample of the reports, shuffled.
 
     At most K of n reports are kept, up to a small probability, so
     δ(ε') ≤ (K/n)·δ_shuffle(ε; K) + Pr[more]·δ_shuffle(ε'; n) + (e^ε' + 1)·slip, where

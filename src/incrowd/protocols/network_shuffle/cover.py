@@ -32,11 +32,11 @@ from incrowd.privacy.shifted import ShiftedProfile
 from incrowd.protocols.network_shuffle import accountant
 from incrowd.protocols.network_shuffle.messages import MOST_TOGETHER, HandIn, Hop, Passed
 from incrowd.protocols.network_shuffle.roles.timetable import Clock
-from incrowd.protocols.network_shuffle.simulate import Mode
+from incrowd.protocols.network_shuffle.simulate import Handing
 from incrowd.protocols.network_shuffle.theorems.walk import Bools, Doubles, Walk
 from incrowd.protocols.runtime import cover, wire
 from incrowd.protocols.runtime.actor import CURATOR, Address, device, is_device, person_of
-from incrowd.protocols.runtime.context import SETTLE, Timing
+from incrowd.protocols.runtime.context import GRACE_ROUNDS, Timing
 from incrowd.randomizers.base import Randomizer
 
 MOST_CELLS: Final = 64
@@ -167,7 +167,7 @@ class Sizes:
         """Bytes of a payload as it is written, and of a hop and a hand-in with one."""
         id_, sealed = bytes(wire.ID_BYTES), wire.ID_BYTES + self.report_bytes + self.cells.seal
         hop = Hop(max(0, self.rounds - 1), id_, [bytes(sealed)])
-        hand_in = HandIn(id_, list(range(self.rounds + SETTLE)), [bytes(sealed)])
+        hand_in = HandIn(id_, list(range(self.rounds + GRACE_ROUNDS)), [bytes(sealed)])
         return tuple(len(wire.encode(each)) for each in (bytes(sealed), hop, hand_in))  # type: ignore[return-value]
 
     def hop(self, reports: int) -> int:
@@ -204,7 +204,7 @@ class NetworkCover(cover.CoverPlan):
 
     walk: Walk
     rounds: int
-    mode: Mode
+    handing: Handing
     per_neighbour: int
     """Cells from anyone to each of their neighbours, in every window."""
     together: int
@@ -218,23 +218,23 @@ class NetworkCover(cover.CoverPlan):
     def overflow_on(self, walk: Walk) -> float:
         """Return the same bound with these cells for another walk, such as one with absences."""
         waiting = _overfull(self.together, walk, self.rounds)
-        if self.mode == "all":  # In mode ``single`` everyone hands in one report.
+        if self.handing == "all":  # With ``single`` everyone hands in one report.
             waiting += _summed(self.held + 1, hand_in_loads(walk, self.rounds))
         return min(1.0, waiting * (1 + _ROUND))
 
     def ticks(self, address: Address, timing: Timing) -> list[cover.Tick]:
         if not is_device(address):
             return []
-        if timing.settle < 1:
+        if timing.grace_rounds < 1:
             raise InvalidParameter(
-                "cover needs settle of at least 1, so that the last answers come before hand-in",
+                "cover needs grace_rounds of at least 1: the last answers must come before hand-in",
                 field="cover",
             )
         person = person_of(address)
         clock, at = Clock.of(self.rounds, timing), cover.phase(person) * timing.round_seconds
         near = self.walk.together.neighbours(person).tolist()
         contacts = {device(other): self.per_neighbour for other in near if other != person}
-        windows = range(self.rounds + timing.settle) if contacts else range(0)
+        windows = range(self.rounds + timing.grace_rounds) if contacts else range(0)
         last = {CURATOR: int(self.hand_in[person])}
         return [
             *(cover.Tick(clock.opens(number) + at, contacts) for number in windows),
@@ -244,12 +244,17 @@ class NetworkCover(cover.CoverPlan):
 
     def paced(self, timing: Timing) -> Timing:
         """Repeat nothing before everyone has handed in: transports repeat cells."""
-        windows = self.rounds + timing.settle + cover.TICKS + 1
+        windows = self.rounds + timing.grace_rounds + cover.TICKS + 1
         return cover.with_pause(timing, windows * timing.round_seconds)
 
 
 def plan(
-    walk: Walk, rounds: int, mode: Mode, report_bytes: int, cells: cover.CellFormat, budget: float
+    walk: Walk,
+    rounds: int,
+    handing: Handing,
+    report_bytes: int,
+    cells: cover.CellFormat,
+    budget: float,
 ) -> NetworkCover:
     """Find the fewest cells with which the chance of overflow is within the budget.
 
@@ -277,18 +282,18 @@ def plan(
         low, high = high, 2 * high
     # The last doubling is enough, so that only the numbers before it are tried.
     count = low + 1 + bisect.bisect_left(range(low + 1, high), True, key=enough)
-    hand_in, held = _hand_in_cells(walk, rounds, mode, sizes, budget / 2)
-    drawn = NetworkCover(walk, rounds, mode, count, together(count), hand_in, held, 0.0)
+    hand_in, held = _hand_in_cells(walk, rounds, handing, sizes, budget / 2)
+    drawn = NetworkCover(walk, rounds, handing, count, together(count), hand_in, held, 0.0)
     return replace(drawn, overflow=drawn.overflow_on(walk))
 
 
 def _hand_in_cells(
-    walk: Walk, rounds: int, mode: Mode, sizes: Sizes, budget: float
+    walk: Walk, rounds: int, handing: Handing, sizes: Sizes, budget: float
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     # For each person: the fewest cells that are enough, and the reports that fit into them.
     cells = np.full(walk.n, sizes.hand_in_cells(1), np.int64)
     held = np.ones(walk.n, np.int64)
-    if mode == "single":
+    if handing == "single":
         return cells, held
     loads, each, count = hand_in_loads(walk, rounds), budget / walk.n, int(cells[0])
 

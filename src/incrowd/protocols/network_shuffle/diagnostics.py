@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from incrowd.privacy.guarantee import Guarantee
 from incrowd.privacy.mechanisms.shuffle import blanket_profile
 from incrowd.protocols.api import Colluders, check_colluders
-from incrowd.protocols.network_shuffle.simulate import Mode, Walked
+from incrowd.protocols.network_shuffle.simulate import Handing, Walked
 from incrowd.protocols.network_shuffle.theorems.attendance import AWAY
 
 if TYPE_CHECKING:
@@ -127,13 +127,13 @@ def upper_quantile(values: NDArray[Any], share: float) -> float:
     return float(np.quantile(values, share, method="higher"))
 
 
-def load_summary(collected: Walked, mode: Mode) -> dict[str, Any]:
+def load_summary(collected: Walked, hand_in: Handing) -> dict[str, Any]:
     """Summarise the reports that people held at the end, and the fate of all reports."""
     found: dict[str, Any] = {}
     if (load := collected.load) is not None:
         quantiles = {f"p{int(100 * q)}": int(upper_quantile(load, q)) for q in _QUANTILES}
         found["load"] = {"mean": float(load.mean()), "max": int(load.max()), **quantiles}
-        if mode == "single":
+        if hand_in == "single":
             found["dummies"] = int(np.count_nonzero(load == 0))
             found["dropped"] = int(load.sum()) - (load.size - found["dummies"])
     if collected.dummies is not None:

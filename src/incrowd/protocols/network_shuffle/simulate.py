@@ -17,7 +17,7 @@ from incrowd.randomizers.base import Randomizer, Reports
 from incrowd.randomness import Seeds
 from incrowd.tasks.base import Collected, Dummies
 
-Mode = Literal["all", "single"]
+Handing = Literal["all", "single"]
 """Hand in all reports held, or a single one of them, or a dummy instead of none."""
 
 
@@ -29,7 +29,7 @@ class Walked(Collected):
     ``silent`` people handed in no reports. ``attendance`` has a row for every window and a column
     for everyone; none when all were on from first to last, and in a simulated walk. ``load`` counts
     the reports that everyone held at the end, and ``lost`` those that never arrived, dropped ones
-    included: in mode ``single`` unknown but to a simulation.
+    included: with hand_in ``single`` unknown but to a simulation.
     """
 
     holders: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
@@ -45,7 +45,12 @@ class Walked(Collected):
 
 
 def collect(
-    randomizer: Randomizer, values: NDArray[Any], walk: Walk, rounds: int, mode: Mode, seeds: Seeds
+    randomizer: Randomizer,
+    values: NDArray[Any],
+    walk: Walk,
+    rounds: int,
+    hand_in: Handing,
+    seeds: Seeds,
 ) -> Walked:
     """Return everyone's reports, walked and handed in."""
     n, away = walk.n, walk.away_table(rounds)
@@ -62,7 +67,7 @@ def collect(
     holders, handed_in = ends[order], reports[order]
     load = np.bincount(ends[begun], minlength=n)
     dummies = None
-    if mode == "single":
+    if hand_in == "single":
         # In random order, the first report of each holder is a uniform choice among theirs.
         chosen, first = np.unique(holders, return_index=True)
         empty = np.flatnonzero(load == 0).astype(np.int32)

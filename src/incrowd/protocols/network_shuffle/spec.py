@@ -34,7 +34,7 @@ from incrowd.protocols.network_shuffle import diagnostics as told
 from incrowd.protocols.network_shuffle.cover import SHARE, NetworkCover, covered_guarantee, plan
 from incrowd.protocols.network_shuffle.messages import Absent
 from incrowd.protocols.network_shuffle.roles.timetable import Clock
-from incrowd.protocols.network_shuffle.simulate import Mode, Walked
+from incrowd.protocols.network_shuffle.simulate import Handing, Walked
 from incrowd.protocols.network_shuffle.theorems import conditional_on_attendance as realised
 from incrowd.protocols.network_shuffle.theorems import routes
 from incrowd.protocols.network_shuffle.theorems.attendance import Attendance
@@ -94,19 +94,20 @@ class NetworkShuffle(
         float,
         setting("chance that a report stays where it is in a round", check=checks.probability),
     ] = 0.0
-    mode: Annotated[
-        Mode, setting("hand in all reports held at the end, or a single one, or a dummy when none")
+    hand_in: Annotated[
+        Handing,
+        setting("hand in all reports held at the end, or a single one, or a dummy when none"),
     ] = "all"
-    peers: Annotated[
+    random_peers: Annotated[
         int,
         setting(
             "random others whom everyone knows besides their neighbours in the graph", local=True
         ),
     ] = 0
-    within: Annotated[
+    target_ratio: Annotated[
         float, setting("with rounds = auto: the factor of the trusted shuffler's ε to come to")
     ] = 1.05
-    share: Annotated[
+    target_quantile: Annotated[
         float,
         setting(
             "with rounds = auto: the share of people for whom that must hold",
@@ -131,11 +132,14 @@ class NetworkShuffle(
         if self.laziness == 1:
             still = "laziness must be below 1: nothing would ever move"
             raise InvalidParameter(still, field="laziness")
-        if self.within <= 1:
-            small = f"within must be a factor above 1, got {self.within!r}"
-            raise InvalidParameter(small, field="within")
-        if self.share == 0:
-            raise InvalidParameter(f"share must be above 0, got {self.share!r}", field="share")
+        if self.target_ratio <= 1:
+            small = f"target_ratio must be a factor above 1, got {self.target_ratio!r}"
+            raise InvalidParameter(small, field="target_ratio")
+        if self.target_quantile == 0:
+            raise InvalidParameter(
+                f"target_quantile must be above 0, got {self.target_quantile!r}",
+                field="target_quantile",
+            )
         walk = self._described_walk()
         if walk is None:
             return {"n": checks.crowd(self.n)}
@@ -170,7 +174,7 @@ class NetworkShuffle(
         return Walk(tuple(graphs), self.laziness, *tables)
 
     def __repr__(self) -> str:
-        rest = f"mode = {self.mode}, {self.randomizer}"
+        rest = f"hand_in = {self.hand_in}, {self.randomizer}"
         return f"NetworkShuffle(n = {self.n}, rounds = {self.rounds}, {rest})"
 
     # Planning.
@@ -194,9 +198,9 @@ class NetworkShuffle(
         sizes = np.bincount(component)[component]
         near = 0
         for size in np.unique(sizes).tolist():
-            target = self.within * blanket_profile(self.randomizer, size).epsilon(delta)
+            target = self.target_ratio * blanket_profile(self.randomizer, size).epsilon(delta)
             near += int(np.count_nonzero(profile.deltas(target)[sizes == size] <= delta))
-        return bool(near >= self.share * walk.n)
+        return bool(near >= self.target_quantile * walk.n)
 
     @property
     def planned_rounds(self) -> int:
@@ -230,7 +234,7 @@ class NetworkShuffle(
             coalition=frozenset(colluding(colluders, self.n).tolist()),
             absent=self.walk is not None and not self.walk.present,
             doubtful=self.doubt,
-            single=self.mode == "single",
+            single=self.hand_in == "single",
             stationary=self.stationary,
         )
 
@@ -290,7 +294,7 @@ class NetworkShuffle(
         return routes.mix(self.walk, self.planned_rounds, progress)
 
     def _profile(self, mixing: Mixing) -> PeopleProfile:
-        single, walk = self.mode == "single", self.walk
+        single, walk = self.hand_in == "single", self.walk
         kept = self._kept(mixing.rounds) if single and not self.doubt else None
         return accountant.people_profile(
             mixing,
@@ -338,7 +342,7 @@ class NetworkShuffle(
 
     def _expected_error(self) -> float | None:
         error = expected_error(self.randomizer, max(1, self.n - self.lost))
-        if error is None or self.mode == "all" or self.walk is None:
+        if error is None or self.hand_in == "all" or self.walk is None:
             return error
         dummies = simulate.expected_dummies(self.randomizer, self.walk, self.planned_rounds)
         return error / (1 - dummies.share) if dummies.share < 1 else None
@@ -346,7 +350,7 @@ class NetworkShuffle(
     def collect(self, values: NDArray[Any], seeds: Seeds) -> Walked:
         check_crowd(self, values)
         return simulate.collect(
-            self.randomizer, values, self._described(), self.planned_rounds, self.mode, seeds
+            self.randomizer, values, self._described(), self.planned_rounds, self.hand_in, seeds
         )
 
     def actor(self, address: Address, context: ActorContext) -> Actor:
@@ -354,16 +358,16 @@ class NetworkShuffle(
         from incrowd.protocols.network_shuffle.roles.device import Device
 
         walk, rounds = self._described(), self.planned_rounds
-        drawn, mode = self.randomizer, self.mode
+        drawn, hand_in = self.randomizer, self.hand_in
         if not walk.present:
             raise InvalidParameter(
                 "who is away is decided by the run itself when devices are played: leave away and "
                 "silent out"
             )
         if address != CURATOR:
-            return Device(context, person_of(address), drawn, walk, rounds, mode)
-        dummies = simulate.expected_dummies(drawn, walk, rounds) if mode == "single" else None
-        return Curator(context, walk.n, ReportFormat.of(drawn), rounds, mode, dummies)
+            return Device(context, person_of(address), drawn, walk, rounds, hand_in)
+        dummies = simulate.expected_dummies(drawn, walk, rounds) if hand_in == "single" else None
+        return Curator(context, walk.n, ReportFormat.of(drawn), rounds, hand_in, dummies)
 
     def attested(self, collected: Collected, connections: Connections, timing: Timing) -> Collected:
         if not isinstance(collected, Walked):
@@ -391,7 +395,7 @@ class NetworkShuffle(
     def covered(self, delta: float, cells: CellFormat) -> Self:
         found, budget = self.planned(checks.delta(delta)), SHARE * delta
         walk, rounds, size = found._described(), found.planned_rounds, self.randomizer.report_bytes
-        drawn = plan(walk, rounds, self.mode, size, cells, budget)
+        drawn = plan(walk, rounds, self.hand_in, size, cells, budget)
         return replace(found, cover=drawn, attendance=None)
 
     @cached_property
@@ -418,14 +422,14 @@ class NetworkShuffle(
         Reports that ``single`` keeps are a fair sample of everyone's only once the walks have
         mixed: before that no unbiased estimate is known.
         """
-        if self.mode == "single" and isinstance(collected, Walked):
+        if self.hand_in == "single" and isinstance(collected, Walked):
             happened = self.conditional_on(collected)
             walk = happened._described()
             mixing = routes.mix(walk, self.planned_rounds)
             if float(mixing.variation.mean()) > _FAIR:
                 raise ProtocolFailed(
-                    f"after {self.rounds} rounds the walks have not mixed, so that what mode "
-                    "single hands in is no fair sample: give more rounds, or mode all"
+                    f"after {self.rounds} rounds the walks have not mixed, so that what is "
+                    "handed in is no fair sample: give more rounds, or hand_in all"
                 )
             dummies = simulate.expected_dummies(self.randomizer, walk, self.planned_rounds)
             collected = replace(collected, dummies=dummies)
@@ -457,4 +461,4 @@ class NetworkShuffle(
         if not isinstance(collected, Walked):
             return ()
         groups = told.attendance_summary(self.conditional_on(collected), delta)
-        return facts_from(told.load_summary(collected, self.mode) | groups, told.UPPER)
+        return facts_from(told.load_summary(collected, self.hand_in) | groups, told.UPPER)

@@ -19,8 +19,8 @@ PLUGIN = ProtocolPlugin(
     accounting_randomizer="incrowd.randomizers.response:Unstated",
     default_delta=0.0,
     commands={
-        "shuffle-order": (
-            "incrowd.cli.shuffle_order:shuffle_order_command",
+        "release": (
+            "incrowd.cli.release:release_command",
             "Release a table of answers near the places they came from.",
         ),
     },

@@ -40,8 +40,8 @@ class Connections:
 
 
 ROUND_SECONDS: Final = 30.0
-SETTLE: Final = 10
-PATIENCE: Final = 3600.0
+GRACE_ROUNDS: Final = 10
+TIMEOUT: Final = 3600.0
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -49,20 +49,20 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     round_seconds: float = ROUND_SECONDS
     """Length of a round: enough for several attempts at one hop, and for a restart."""
-    settle: int = SETTLE
+    grace_rounds: int = GRACE_ROUNDS
     """Rounds after the last one, in which late messages come in."""
-    patience: float = PATIENCE
+    timeout: float = TIMEOUT
     """Seconds for which a collector waits for the last reports."""
     backoff: Backoff = Backoff()
     """Pauses after which an unanswered message is sent again."""
 
     def __post_init__(self) -> None:
-        for name in ("round_seconds", "patience"):
+        for name in ("round_seconds", "timeout"):
             if checks.number(value := getattr(self, name), name) <= 0:
                 raise InvalidParameter(
                     f"{name} must be a positive number of seconds, got {value!r}"
                 )
-        checks.integer(self.settle, "settle", 0)
+        checks.integer(self.grace_rounds, "grace_rounds", 0)
 
 
 @dataclass(frozen=True)

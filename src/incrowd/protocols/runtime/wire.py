@@ -137,6 +137,9 @@ def public_values(randomizer: Randomizer, people: int) -> NDArray[Any]:
         return np.arange(people) % int(getattr(randomizer, "categories", 1))
     if randomizer.domain == "interval":
         return (np.arange(people) + 0.5) / people
+    if randomizer.domain == "several":
+        parts = getattr(randomizer, "parts", ())
+        return np.column_stack([public_values(part, people) for part in parts])
     dimension = int(getattr(randomizer, "dimension", 1))
     return np.eye(dimension)[np.arange(people) % dimension]
 

@@ -43,17 +43,17 @@ def query_guarantee(query: ScrambledQuery, view: frozenset[str], colluders: int)
             "parties pool what they saw: choose a view of network, hub, scrambler and curator"
         )
     sees_result = "curator" in view
-    if sees_result and not query.release:
+    if sees_result and not query.release_epsilon:
         raise NotProven(
             "the curator is given the result as it is: set release, the ε of noise in it, to "
             "promise something against the curator"
         )
     # Without scramblers people tell the curator when they got through, which they do not where the
     # compute node that they sent to is silent: then the curator is as good as an observer.
-    if view == {"curator"} and query.mode != "local":
-        noise, theorem = query.release, "Laplace noise (docs/theory/plans.md)"
+    if view == {"curator"} and query.hiding != "local":
+        noise, theorem = query.release_epsilon, "Laplace noise (docs/theory/plans.md)"
         return Guarantee(PureProfile(noise), view, theorem, (_RESULT,), colluders=colluders)
-    if "scrambler" in view and query.mode != "local":
+    if "scrambler" in view and query.hiding != "local":
         return _by_sampling_alone(query, view, colluders)
     # In the worst case as many as fit are in the victim's group; others tell nothing.
     beside = min(colluders, max(0, query.sources - 1))
@@ -63,7 +63,7 @@ def query_guarantee(query: ScrambledQuery, view: frozenset[str], colluders: int)
         profile = LentProfile(profile)
     told = f"{colluders} colluding people tell their tuples and where they sent them"
     assumptions = (
-        *(() if query.mode == "local" else (_HONEST,)),
+        *(() if query.hiding == "local" else (_HONEST,)),
         *(_SEALED, _ASSIGNED),
         *((_RESULT,) if sees_result else ()),
         *((told,) if colluders else ()),
@@ -79,15 +79,15 @@ def _by_sampling_alone(query: ScrambledQuery, view: frozenset[str], colluders: i
         redirects = [query.redirect(index) for index in range(len(query.set_targets))]
         if any(math.isinf(each.epsilon) for each in redirects):
             raise NotProven(
-                "without sampling a scrambler sees everybody's true target: set sampling, or trust "
+                "without redirect_probability a scrambler sees true targets: set it, or trust "
                 "the scramblers"
             )
         # An ε0 of zero tells nothing and cannot be composed.
         local = [PureProfile(each.epsilon, each.kept) for each in redirects if each.epsilon]
-    if query.answers == "one":
+    if query.sets_per_person == "one":
         local = sorted(local, key=lambda each: each.greatest_loss)[-1:]
     if "curator" in view:
-        local.append(PureProfile(query.release))
+        local.append(PureProfile(query.release_epsilon))
     if not local:
         raise NotProven("every grouping set has one compute node: there is nothing to hide")
     (first, *others) = local

@@ -108,4 +108,4 @@ HOEFFDING, BENNETT = OlderBound(_hoeffding), OlderBound(_bennett)
 def _local_epsilon(targets: int, sampling: float, sources: int, dummies: int) -> float:
     checks.crowd(sources, "sources")
     checks.integer(dummies, "dummies", 0)
-    return Redirect(targets=targets, sampling=sampling).epsilon
+    return Redirect(targets=targets, redirect_probability=sampling).epsilon

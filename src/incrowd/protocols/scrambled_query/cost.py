@@ -3,8 +3,8 @@
 With S people, groups of n, d dummies and T compute nodes for a grouping set, S messages go to
 SF = ⌈S/n⌉ scramblers, which send n + d each, and every compute node sends its part of the result:
 S + SF·(n + d) + T messages instead of S + T without protection. To a single compute node there is
-nothing to hide, and no dummies are added. With mode local everyone sends d + 1 messages, to compute
-nodes that differ. Where everyone answers one of G sets, S/G people answer each.
+nothing to hide, and no dummies are added. With hiding local everyone sends d + 1 messages, to
+compute nodes that differ. Where everyone answers one of G sets, S/G people answer each.
 
 A tuple arrives with probability p = 1 − σ + σ/T, so that S/p people are needed for S tuples on
 average. Where grouping sets have different numbers of compute nodes, the load is that of the most
@@ -56,7 +56,7 @@ class Load:
     messages_per_scrambler: int
     """Received and sent."""
     channels_per_compute_node: int
-    """At most: all scramblers of its set, or with mode local all people, and the curator."""
+    """At most: all scramblers of its set, or with hiding local all people, and the curator."""
     messages_per_compute_node: float
     """On average over the compute nodes of a set: received, and the one that it sends."""
     scramblers: int
@@ -75,7 +75,7 @@ class Load:
         groups, scramblers = protocol.groups, protocol.groups * len(targets)
         baseline = sum(answering) + sum(targets)
         tuples, consents = _tuples(protocol, answering)
-        if protocol.mode == "local":
+        if protocol.hiding == "local":
             received = _flooded(protocol, answering)
             messages, channels = sum(received) + sum(targets), sum(received)
             senders, channels_each, messages_each = max(answering), 0, 0
@@ -83,7 +83,11 @@ class Load:
             mixed = [protocol.sources + (protocol.dummies if nodes > 1 else 0) for nodes in targets]
             received = [groups * each for each in mixed]
             messages = query_messages(
-                targets, protocol.people, protocol.sources, protocol.dummies, protocol.answers
+                targets,
+                protocol.people,
+                protocol.sources,
+                protocol.dummies,
+                protocol.sets_per_person,
             )
             channels, senders = sum(answering) + groups * sum(targets), groups
             channels_each = protocol.sources + max(targets)
@@ -100,7 +104,7 @@ class Load:
             messages_per_compute_node=1 + max(per_node),
             scramblers=scramblers,
             compute_nodes=sum(targets),
-            helpers=scramblers + protocol.spares + sum(targets),
+            helpers=scramblers + protocol.standby_scramblers + sum(targets),
             tuples=tuples,
             extra_consents=consents,
         )
@@ -114,14 +118,14 @@ class Load:
 
 def _answering(protocol: ScrambledQuery) -> list[int]:
     sets = len(protocol.set_targets)
-    if protocol.answers == "all":
+    if protocol.sets_per_person == "all":
         return [protocol.people] * sets
     which = set_of(protocol.people, protocol.groups, sets)
     return [int(each) for each in np.bincount(which, minlength=sets)]
 
 
 def _flooded(protocol: ScrambledQuery, answering: Sequence[int]) -> list[int]:
-    """With mode local: the messages of each grouping set from people to compute nodes."""
+    """With hiding local: the messages of each grouping set from people to compute nodes."""
     dummies, pairs = protocol.dummies, zip(answering, protocol.set_targets, strict=True)
     return [people * (1 + min(dummies, nodes - 1)) for people, nodes in pairs]
 
@@ -144,7 +148,7 @@ def cost_of(protocol: ScrambledQuery) -> Cost:
     # Where only a guarantee is asked for, the target is all that is known of a message.
     query, size = protocol.query, protocol.randomizer.report_bytes
     size = size if query is None else RecordFormat(query).nbytes
-    if protocol.mode == "local":
+    if protocol.hiding == "local":
         flooded = sum(_flooded(protocol, answering))
         # The curator is told when all messages of a set have arrived.
         told = sum(len(wire.encode(Through(index))) * n for index, n in enumerate(answering))

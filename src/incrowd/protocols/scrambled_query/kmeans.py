@@ -73,8 +73,8 @@ class Clustering:
 class ScrambledKMeans:
     """A frozen description of one clustering.
 
-    ``release`` is ε_c, the noise in the centroids of each round; without it they are exact, and
-    nothing useful is proven. ``sources`` people share a scrambler, which adds ``dummies``.
+    ``release_epsilon`` is ε_c, the noise in the centroids of each round; without it they are exact,
+    and nothing useful is proven. ``sources`` people share a scrambler, which adds ``dummies``.
     """
 
     clusters: int
@@ -84,17 +84,17 @@ class ScrambledKMeans:
     radius: float
     low: float = 0.0
     high: float = 1.0
-    sampling: float = 0.0
+    redirect_probability: float = 0.0
     sources: int
     dummies: int = 0
-    release: float | None = None
+    release_epsilon: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("clusters", "iterations", "dimension", "sources"):
             checks.integer(getattr(self, name), name, 1)
         checks.integer(self.dummies, "dummies", 0)
         checks.crowd(self.n)
-        checks.probability(self.sampling, "sampling")
+        checks.probability(self.redirect_probability, "redirect_probability")
         if not checks.number(self.low, "low") < checks.number(self.high, "high"):
             raise InvalidParameter(f"low = {self.low!r} must be below high = {self.high!r}")
         if checks.number(self.radius, "radius") <= 0:
@@ -109,18 +109,18 @@ class ScrambledKMeans:
                 f"n = {self.n} people are fewer than the {self.sources} that a scrambler needs",
                 field="n",
             )
-        if self.release is not None:
-            checks.epsilon(self.release, "release")
+        if self.release_epsilon is not None:
+            checks.epsilon(self.release_epsilon, "release_epsilon")
 
     @property
     def routing(self) -> Scrambler:
         """The routing of points, in every round."""
-        return Scrambler(self.clusters, self.sampling, self.sources, self.dummies)
+        return Scrambler(self.clusters, self.redirect_probability, self.sources, self.dummies)
 
     @cached_property
     def plan(self) -> Plan:
         """The rounds, unrolled."""
-        rounds, release = self.iterations, self.release or 0.0
+        rounds, release = self.iterations, self.release_epsilon or 0.0
         return plans.kmeans(self.routing, self.n, iterations=rounds, release=release)
 
     def guarantee(self, view: str = "curator+network", colluders: int = 0) -> Guarantee:
@@ -132,13 +132,13 @@ class ScrambledKMeans:
                 "go: choose a view of network, hub and curator"
             )
         shown = "curator" in parties
-        if self.release is None and shown:
+        if self.release_epsilon is None and shown:
             raise NotProven(
                 "without a release the centroids are exact, and depend on everybody: set release, "
                 "the ε of their noise in each round"
             )
         grouped = "group privacy of everybody at once (docs/theory/plans.md)"
-        theorem = grouped if self.release is None else self.plan.theorem
+        theorem = grouped if self.release_epsilon is None else self.plan.theorem
         profile = self.plan.profile(released=shown, colluders=colluders)
         return Guarantee(profile, parties, theorem, _ASSUMPTIONS, colluders=colluders)
 
@@ -162,9 +162,9 @@ class ScrambledKMeans:
         return Clustering(
             centroids=centroids,
             history=tuple(history),
-            tuples=tuple(tuples) if self.release is None else None,
+            tuples=tuple(tuples) if self.release_epsilon is None else None,
             traffic=tuple(traffic),
-            guarantee=None if self.release is None else self.guarantee(),
+            guarantee=None if self.release_epsilon is None else self.guarantee(),
             seed=seeds.root,
         )
 
@@ -214,7 +214,7 @@ class ScrambledKMeans:
         self, wanted: NDArray[np.int64], rng: np.random.Generator
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The targets of messages, and their numbers from each scrambler to each compute node."""
-        redirect = Redirect(targets=self.clusters, sampling=self.sampling)
+        redirect = Redirect(targets=self.clusters, redirect_probability=self.redirect_probability)
         sent = redirect.randomize(wanted, rng).astype(np.int64)
         groups = -(-self.n // self.sources)
         group = np.arange(self.n) % groups
@@ -241,11 +241,11 @@ class ScrambledKMeans:
     @cached_property
     def _noises(self) -> tuple[Noise, Noise]:
         """The noise of counts and of sums, for ε_c together; none where nothing is released."""
-        if self.release is None:
+        if self.release_epsilon is None:
             return Noise(0, 1), Noise(0, 1)
         share = 1 / (1 + self.dimension ** (1 / 3))
-        counts = laplace_noise(_IN_COUNTS, self.release * share)
-        return counts, laplace_noise(2 * _STEPS, self.release * (1 - share))
+        counts = laplace_noise(_IN_COUNTS, self.release_epsilon * share)
+        return counts, laplace_noise(2 * _STEPS, self.release_epsilon * (1 - share))
 
     def _updated(
         self, before: FloatArray, count: NDArray[np.int64], total: NDArray[np.int64]

@@ -1,11 +1,11 @@
-"""The declaration of ``scrambler``, which imports nothing heavy."""
+"""The declaration of ``scrambled-query``, which imports nothing heavy."""
 
 from __future__ import annotations
 
 from incrowd.protocols.registry import Party, ProtocolPlugin
 
 PLUGIN = ProtocolPlugin(
-    kind="scrambler",
+    kind="scrambled-query",
     summary="tuples go through scramblers, among dummies, to compute nodes",
     target="incrowd.protocols.scrambled_query.spec:ScrambledQuery",
     default_randomizers={"target": "redirect"},

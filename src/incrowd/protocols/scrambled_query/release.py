@@ -66,12 +66,12 @@ class Noise:
 
 def laplace_noise(sensitivity: int, epsilon: float) -> Noise:
     """Return the noise that makes whole numbers of this total sensitivity ε-private."""
-    rate = math.floor(checks.epsilon(epsilon, "release") * _FINEST)
+    rate = math.floor(checks.epsilon(epsilon, "release_epsilon") * _FINEST)
     if rate < 1:
         raise InvalidEpsilon(
-            f"release leaves ε = {epsilon:.2e} for each number: it must leave at least "
+            f"release_epsilon leaves ε = {epsilon:.2e} for each number: it must leave at least "
             f"{1 / _FINEST:.1e}",
-            field="release",
+            field="release_epsilon",
         )
     scale = Fraction(sensitivity * _FINEST, rate)
     return Noise(scale.numerator, scale.denominator)
@@ -127,7 +127,7 @@ def released(
     noise of each total, so that their covariance is m·V, m being the middle of the column's bounds.
     """
     check_release(query)
-    share = checks.epsilon(epsilon, "release") / (1 + len(query.measures))
+    share = checks.epsilon(epsilon, "release_epsilon") / (1 + len(query.measures))
     counting = laplace_noise(_IN_COUNTS, share)
     cells = len(folded.count)
     count = np.asarray(folded.count, np.int64) + counting.draw(cells, rng)

@@ -42,14 +42,14 @@ def collect(protocol: ScrambledQuery, values: NDArray[Any], seeds: Seeds) -> Tab
     """Return what compute nodes fold and observers count; no one is absent in memory."""
     query, people, sets = protocol.asked, len(values), len(protocol.asked.sets)
     groups = replace(protocol, n=people).groups
-    answers = set_of(people, groups, sets) if protocol.answers == "one" else None
+    answers = set_of(people, groups, sets) if protocol.sets_per_person == "one" else None
     folded, noise, traffic, answered = [], [], [], []
     for index, targets in enumerate(protocol.set_targets):
         who = slice(None) if answers is None else answers == index
         sent, found = _sent(protocol, index, values[who], seeds)
         answered.append(len(sent))
         added: tuple[float, ...] = ()
-        if protocol.release:
+        if protocol.release_epsilon:
             # Everyone's grouping sets share the ε of the noise.
             epsilon, rng = protocol.release_per_set, seeds.generator("release", index)
             found, added = released(found, query, epsilon, rng)
@@ -105,7 +105,7 @@ def coverage(
     Where everyone answers one set, those who answered it are a share of all who answered.
     """
     kept = [protocol.redirect(index).kept for index in range(len(answered))]
-    if protocol.answers == "all":
+    if protocol.sets_per_person == "all":
         return tuple(answered), tuple(kept)
     everyone = sum(answered)
     shares = [each / everyone if each else 1.0 for each in answered]
@@ -124,7 +124,7 @@ def _mixed(
     counts += _uniform(protocol.sources - counts.sum(axis=1), targets, rng)
     # To one target nothing is to be hidden, and dummies are of no use.
     dummies = np.full(groups, protocol.dummies if targets > 1 else 0)
-    if protocol.mode == "capped":
+    if protocol.hiding == "capped":
         return _capped(counts, protocol.sources, dummies, rng)
     return counts + _uniform(dummies, targets, rng)
 

@@ -51,7 +51,7 @@ from incrowd.tasks.base import Collected, Task
 from incrowd.tasks.query import Query, Tabulated
 from incrowd.views import view_of
 
-Mode = Literal["scrambler", "capped", "local"]
+Hiding = Literal["scrambler", "capped", "local"]
 """Who hides where a message goes: a scrambler, one that caps each target, or its sender alone."""
 
 _MOST = 10_000_000
@@ -70,16 +70,16 @@ def _chance(value: float, name: str) -> float:
 class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable, NoiseStated, RunDiagnostics):
     """Tuples on their way to compute nodes, through scramblers and among dummies."""
 
-    kind: ClassVar[str] = "scrambler"
+    kind: ClassVar[str] = "scrambled-query"
     collected_type: ClassVar[type[Collected]] = Tabulated
     limits_type: ClassVar[type[msgspec.Struct]] = Limits
-    noise: ClassVar[str] = "sampling"
-    noise_words: ClassVar[str] = "this choice of sampling, sources and dummies"
+    noise: ClassVar[str] = "redirect_probability"
+    noise_words: ClassVar[str] = "this choice of redirect_probability, sources and dummies"
     noise_advice: ClassVar[str] = (
-        "raise sampling or dummies, or leave all three out to have them chosen"
+        "raise redirect_probability or dummies, or leave all three out to have them chosen"
     )
 
-    randomizer: Randomizer = None  # type: ignore[assignment]  # resolved from sampling
+    randomizer: Randomizer = None  # type: ignore[assignment]  # resolved from the field below
     _: KW_ONLY
     n: Annotated[
         int,
@@ -92,7 +92,7 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable, NoiseStated
     targets: Annotated[
         int, setting("compute nodes that share the cells of each grouping set", default="")
     ] = 0
-    sampling: Annotated[
+    redirect_probability: Annotated[
         float,
         setting(
             "chance that a message goes to a compute node drawn at random, without its tuple",
@@ -108,36 +108,36 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable, NoiseStated
     dummies: Annotated[
         int,
         setting(
-            "messages without a tuple that a scrambler adds; with mode local, that everyone adds",
+            "messages without a tuple that a scrambler adds; with hiding local, that everyone adds",
             solve="min",
             most=_MOST,
         ),
     ] = 0
-    mode: Annotated[
-        Mode,
+    hiding: Annotated[
+        Hiding,
         setting(
             "scramblers, scramblers that cap what one compute node gets, or none: everyone adds "
             "their own dummies"
         ),
     ] = "scrambler"
     grouping_sets: Annotated[int, setting("grouping sets that a tuple goes to", least=1)] = 1
-    answers: Annotated[
+    sets_per_person: Annotated[
         Answers,
         setting("whether everyone answers all grouping sets, or one that is drawn for them"),
     ] = "all"
-    release: Annotated[
+    release_epsilon: Annotated[
         float,
         setting(
             "the ε of noise in the result, per person; without noise whoever gets it is trusted",
             default="none",
         ),
     ] = 0.0
-    spares: Annotated[int, setting("scramblers that stand by for those that die")] = 0
+    standby_scramblers: Annotated[int, setting("scramblers that stand by for those that die")] = 0
     query: Query | None = None
     """The question; none where only a guarantee is asked for."""
 
     def _resolved(self) -> Mapping[str, Any]:
-        for name in ("targets", "sources", "dummies", "grouping_sets", "spares"):
+        for name in ("targets", "sources", "dummies", "grouping_sets", "standby_scramblers"):
             whole, most = getattr(self, name), _MOST_SETS if name == "grouping_sets" else _MOST
             refuse(whole > most, f"{name} must be at most {most:,}, got {whole:,}")
         if self.n:
@@ -149,20 +149,22 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable, NoiseStated
             return {"randomizer": randomizer}
         query = _as_query(self.query)
         if randomizer.domain != "target":
-            raise InvalidParameter("randomizer cannot send tuples: give sampling instead")
-        if self.release:
+            raise InvalidParameter(
+                "randomizer cannot send tuples: give redirect_probability instead"
+            )
+        if self.release_epsilon:
             check_release(query)
         query.check_sums(self.people)
         return {"randomizer": randomizer, "grouping_sets": len(query.sets)}
 
     def _check_together(self) -> None:
-        if self.mode == "local":
-            for name in ("sources", "spares"):
+        if self.hiding == "local":
+            for name in ("sources", "standby_scramblers"):
                 there = getattr(self, name)
-                refuse(there, f"{name} are for scramblers: with mode local there are none")
+                refuse(there, f"{name} are for scramblers: with hiding local there are none")
             refuse(
                 self.targets and self.dummies >= max(2, self.targets),
-                f"dummies must be at most targets − 1 = {self.targets - 1} with mode local: each "
+                f"dummies must be at most targets − 1 = {self.targets - 1} with hiding local: each "
                 "goes to a compute node of its own",
             )
             return
@@ -171,19 +173,19 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable, NoiseStated
 
     def _redirected(self) -> Redirect:
         refuse(not self.targets, "targets must be at least 1: a query needs compute nodes")
-        return Redirect(targets=self.targets, sampling=self.sampling)
+        return Redirect(targets=self.targets, redirect_probability=self.redirect_probability)
 
     def _check_randomizer(self, randomizer: Randomizer) -> None:
         if randomizer.domain == "target":
             twice = randomizer != self._redirected()
-            refuse(twice, "sampling and the randomizer both say how often people lie")
+            refuse(twice, "redirect_probability and the randomizer both say how often people lie")
             return
         several = self.grouping_sets > 1
-        refuse(several, "grouping_sets must be 1 with a randomizer other than sampling")
-        if self.sampling or self.mode != "scrambler":
+        refuse(several, "grouping_sets must be 1 with a randomizer other than redirect")
+        if self.redirect_probability or self.hiding != "scrambler":
             raise InvalidParameter(
-                "randomizer is for mode scrambler without sampling, which says the same: its "
-                "reports are mixed with dummies of its own blanket"
+                "randomizer is for hiding scrambler without redirect_probability, which says the "
+                "same: its reports are mixed with dummies of its own blanket"
             )
 
     @classmethod
@@ -199,15 +201,15 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable, NoiseStated
 
     @property
     def groups(self) -> int:
-        """How many scramblers it takes for one grouping set; none with mode local."""
+        """How many scramblers it takes for one grouping set; none with hiding local."""
         # Where everyone answers one set, a set has only its share of the people.
-        sets = self.grouping_sets if self.answers == "one" else 1
+        sets = self.grouping_sets if self.sets_per_person == "one" else 1
         return -(-self.people // (self.sources * sets)) if self.sources else 0
 
     @property
     def release_per_set(self) -> float:
         """The ε of the noise of one grouping set: shared by those that one person answers."""
-        return self.release / (1 if self.answers == "one" else self.grouping_sets)
+        return self.release_epsilon / (1 if self.sets_per_person == "one" else self.grouping_sets)
 
     def bound_to(self, task: Task) -> Self:
         """The protocol for one query, which says how many grouping sets there are."""
@@ -227,12 +229,16 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable, NoiseStated
     ) -> dict[str, Any]:
         told = "grouping_sets" in given
         refuse(told, "grouping_sets follow from the query: leave the key out")
-        travel = {name: given[name] for name in ("sampling", "sources", "dummies") if name in given}
-        if len(travel) == 3 or given.get("mode", "scrambler") != "scrambler":
+        travel = {
+            name: given[name]
+            for name in ("redirect_probability", "sources", "dummies")
+            if name in given
+        }
+        if len(travel) == 3 or given.get("hiding", "scrambler") != "scrambler":
             if limits != Limits():
                 raise InvalidParameter(
-                    "limits are for choosing sampling, sources or dummies, with mode scrambler: "
-                    "leave one of these out, or the limits"
+                    "limits are for choosing redirect_probability, sources or dummies, with hiding "
+                    "scrambler: leave one of these out, or the limits"
                 )
             return {}
         _check_enough(people, given.get("sources", 0))
@@ -242,11 +248,17 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable, NoiseStated
             epsilon=epsilon,
             delta=delta,
             limits=limits,
-            answers=given.get("answers", "all"),
-            release=given.get("release", 0.0) if "curator" in view_of(view) else 0.0,
+            sets_per_person=given.get("sets_per_person", "all"),
+            release_epsilon=given.get("release_epsilon", 0.0)
+            if "curator" in view_of(view)
+            else 0.0,
             **travel,
         )
-        chosen = {"sampling": found.sampling, "sources": found.sources, "dummies": found.dummies}
+        chosen = {
+            "redirect_probability": found.redirect_probability,
+            "sources": found.sources,
+            "dummies": found.dummies,
+        }
         return {name: value for name, value in chosen.items() if name not in travel}
 
     @property
@@ -267,7 +279,9 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable, NoiseStated
 
     def redirect(self, index: int) -> Redirect:
         """How people lie about the target of one grouping set."""
-        return Redirect(targets=self.set_targets[index], sampling=self.sampling)
+        return Redirect(
+            targets=self.set_targets[index], redirect_probability=self.redirect_probability
+        )
 
     @cached_property
     def routings(self) -> tuple[mechanisms.Routing, ...]:
@@ -275,28 +289,33 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable, NoiseStated
         if self.randomizer.domain != "target":
             one = mechanisms.SomeScrambler(self.randomizer, self.sources, self.dummies)
             return (one,) * self.grouping_sets
-        targets, sampling = self.set_targets, self.sampling
-        if self.mode == "local":
+        targets, redirect = self.set_targets, self.redirect_probability
+        if self.hiding == "local":
             flood = mechanisms.Flooding
-            return tuple(flood(each, sampling, min(self.dummies, each - 1)) for each in targets)
-        capped = self.mode == "capped"
+            return tuple(flood(each, redirect, min(self.dummies, each - 1)) for each in targets)
+        capped = self.hiding == "capped"
         kind = mechanisms.CappedScrambler if capped else mechanisms.Scrambler
-        return tuple(kind(each, sampling, *self._mixed) for each in targets)
+        return tuple(kind(each, redirect, *self._mixed) for each in targets)
 
     @property
     def _mixed(self) -> tuple[int, int]:
         """People in the fullest group, and the dummies beside them and for whom it misses."""
         # What a cap does is only proven for full groups.
-        if self.mode == "capped":
+        if self.hiding == "capped":
             return self.sources, self.dummies
-        sets = self.grouping_sets if self.answers == "one" else 1
+        sets = self.grouping_sets if self.sets_per_person == "one" else 1
         fullest = -(-self.people // (self.groups * sets))
         return fullest, self.dummies + self.sources - fullest
 
     @cached_property
     def plan(self) -> Plan:
         """The nodes and clusters of the whole query, from which its privacy follows."""
-        return aggregate(self.routings, self.people, answers=self.answers, release=self.release)
+        return aggregate(
+            self.routings,
+            self.people,
+            sets_per_person=self.sets_per_person,
+            release_epsilon=self.release_epsilon,
+        )
 
     def drawing(self) -> Drawing:
         plan = self.plan
@@ -310,7 +329,7 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable, NoiseStated
 
     @property
     def views(self) -> tuple[str, ...]:
-        return ("network", *(("curator", "curator+network") if self.release else ()))
+        return ("network", *(("curator", "curator+network") if self.release_epsilon else ()))
 
     # How it is run.
 
@@ -344,7 +363,7 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable, NoiseStated
         if not isinstance(collected, Tabulated) or not collected.received:
             raise ProtocolFailed("nobody's message came through: give people more time")
         # What a silent compute node got is not known, but it was sent as planned.
-        if self.mode == "local" or any(map(len, collected.lost)):
+        if self.hiding == "local" or any(map(len, collected.lost)):
             return self
         sent = [row.sum() for each in collected.traffic for row in each if each.shape[1] > 1]
         fewest = min((int(each) for each in sent if each), default=self.sources + self.dummies)
@@ -384,7 +403,7 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable, NoiseStated
     def unprotected(self) -> str:
         """Parties against whom nothing is guaranteed, and why."""
         told = "nothing is promised against compute nodes, which read tuples in the clear"
-        if not self.release:
+        if not self.release_epsilon:
             told += ", nor against the curator, who gets the answer as it is"
         return told
 

@@ -32,7 +32,7 @@ _DEVICE, _SCRAMBLER, _SPARE, _COMPUTE = "device/", "scrambler/", "spare/", "comp
 
 
 class Deadlines(NamedTuple):
-    """Seconds after the start for a patience of one; none is reached where everybody is there."""
+    """Seconds after the start for a timeout of one; none is reached where everybody is there."""
 
     people: float = 0.5
     """People without a scrambler stop waiting for silent compute nodes."""
@@ -53,8 +53,8 @@ class Deadlines(NamedTuple):
 
 
 def deadlines(timing: Timing) -> Deadlines:
-    """Scale the deadlines to the patience of the collecting party."""
-    return Deadlines(*(each * timing.patience for each in Deadlines()))
+    """Scale the deadlines to the timeout of the collecting party."""
+    return Deadlines(*(each * timing.timeout for each in Deadlines()))
 
 
 def group_of(people: int, groups: int) -> NDArray[np.intp]:
@@ -82,8 +82,8 @@ class Places:
     @classmethod
     def of(cls, protocol: ScrambledQuery) -> Places:
         """Those of this protocol."""
-        people, groups, one = protocol.people, protocol.groups, protocol.answers == "one"
-        return cls(people, groups, protocol.set_targets, protocol.spares, one)
+        people, groups, one = protocol.people, protocol.groups, protocol.sets_per_person == "one"
+        return cls(people, groups, protocol.set_targets, protocol.standby_scramblers, one)
 
     @property
     def local(self) -> bool:

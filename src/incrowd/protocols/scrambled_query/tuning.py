@@ -34,7 +34,7 @@ from incrowd.protocols.scrambled_query.theorems.mechanisms import Scrambler
 from incrowd.protocols.settings import refuse, setting
 from incrowd.randomizers import Redirect
 
-CHANNELS = 1000
+CONNECTIONS = 1000
 """Default for the connections that a scrambler on a person's device can keep open."""
 _STEPS = 10_000
 _MOST = 10_000_000  # dummies of one scrambler
@@ -46,11 +46,11 @@ _TINY, _FAR = 1e-300, -20.0
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits on the cost of a query."""
 
-    load: Annotated[int | None, setting("messages of the whole query")] = None
-    channels: Annotated[
+    max_messages: Annotated[int | None, setting("messages of the whole query")] = None
+    max_connections: Annotated[
         int, setting("connections of one scrambler, to its people and to compute nodes")
-    ] = CHANNELS
-    consents: Annotated[
+    ] = CONNECTIONS
+    max_extra_people: Annotated[
         float | None,
         setting("people asked besides, as a share, so that as many tuples arrive as without lies"),
     ] = None
@@ -59,7 +59,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 class Fitted(msgspec.Struct, frozen=True, kw_only=True):
     """Parameters that keep the budget, and the ε that they have."""
 
-    sampling: float
+    redirect_probability: float
     sources: int
     dummies: int
     epsilon: float
@@ -72,22 +72,25 @@ def fit(
     epsilon: float,
     delta: float,
     limits: Limits | None = None,
-    answers: Answers = "all",
-    release: float = 0.0,
-    sampling: float | None = None,
+    sets_per_person: Answers = "all",
+    release_epsilon: float = 0.0,
+    redirect_probability: float | None = None,
     sources: int | None = None,
     dummies: int | None = None,
 ) -> Fitted:
     """Find the least sampling, then the fewest messages, that keep (ε, δ) against the network.
 
     ``targets`` are the compute nodes of each grouping set. Without a limit on messages sampling is
-    zero. With ``release`` the guarantee is against a view of the result as well. Given sampling,
-    sources and dummies stay; limits are about those left open.
+    zero. With ``release_epsilon`` the guarantee is against a view of the result as well. Given
+    settings stay; limits are about those left open.
     """
     nodes = tuple(checks.integer(each, "targets", 1) for each in targets)
     crowd, budget = checks.crowd(people, "people"), (checks.epsilon(epsilon), checks.delta(delta))
-    asked = _Asked(nodes, crowd, *budget, _checked(limits or Limits()), answers, release)
+    asked = _Asked(
+        nodes, crowd, *budget, _checked(limits or Limits()), sets_per_person, release_epsilon
+    )
     refuse(not nodes, "targets must name the compute nodes of at least one grouping set")
+    sampling = redirect_probability
     if sources is None and dummies is None:
         if sampling is None:
             sampling = asked.least_sampling()
@@ -100,16 +103,16 @@ def fit(
         asked.require(sampling, sources, dummies)
     # The curve was seen to meet δ at the budget, so that the budget is a proven ε as well.
     proven = min(asked.profile(sampling, sources, dummies).epsilon(asked.delta), asked.epsilon)
-    return Fitted(sampling=sampling, sources=sources, dummies=dummies, epsilon=proven)
+    return Fitted(redirect_probability=sampling, sources=sources, dummies=dummies, epsilon=proven)
 
 
 def _checked(limits: Limits) -> Limits:
-    checks.integer(limits.channels, "channels", 1)
-    if limits.load is not None:
-        checks.integer(limits.load, "load", 0)
-    if limits.consents is not None:
-        negative = checks.number(limits.consents, "consents") < 0
-        refuse(negative, f"consents must not be negative, got {limits.consents!r}")
+    checks.integer(limits.max_connections, "max_connections", 1)
+    if limits.max_messages is not None:
+        checks.integer(limits.max_messages, "max_messages", 0)
+    if limits.max_extra_people is not None:
+        negative = checks.number(limits.max_extra_people, "max_extra_people") < 0
+        refuse(negative, f"max_extra_people must not be negative, got {limits.max_extra_people!r}")
     return limits
 
 
@@ -126,7 +129,9 @@ class _Asked:
     def profile(self, sampling: float, sources: int, dummies: int) -> Profile:
         """The curve of these settings, with all grouping sets together."""
         routings = [Scrambler(each, sampling, sources, dummies) for each in self.targets]
-        plan = aggregate(routings, self.people, answers=self.answers, release=self.release)
+        plan = aggregate(
+            routings, self.people, sets_per_person=self.answers, release_epsilon=self.release
+        )
         return plan.profile(released=self.release > 0)
 
     def margin(self, sampling: float, sources: int, dummies: int) -> float:
@@ -141,14 +146,14 @@ class _Asked:
     @property
     def most_steps(self) -> int:
         """The most sampling for which enough people can be asked, in steps of σ."""
-        if self.limits.consents is None:
+        if self.limits.max_extra_people is None:
             return _STEPS
-        most, steps = self.limits.consents, range(_STEPS + 1)
-        return bisect_right(steps, most, key=lambda each: self.consents(each / _STEPS)) - 1
+        most, steps = self.limits.max_extra_people, range(_STEPS + 1)
+        return bisect_right(steps, most, key=lambda each: self.extra_people(each / _STEPS)) - 1
 
-    def consents(self, sampling: float) -> float:
+    def extra_people(self, sampling: float) -> float:
         """People asked besides, as a share, so that as many tuples arrive as without sampling."""
-        return 1 / Redirect(targets=max(self.targets), sampling=sampling).kept - 1
+        return 1 / Redirect(targets=max(self.targets), redirect_probability=sampling).kept - 1
 
     def nearest(self, sampling: float) -> float:
         """The margin of the best groups and dummies within the limits, with this sampling."""
@@ -175,7 +180,7 @@ class _Asked:
             if self.margin(given, sources, _MOST) > 0:
                 raise BudgetInfeasible(
                     f"dummies cannot keep epsilon {self.epsilon:g} at delta {self.delta:g} with "
-                    f"sampling {given:g} and sources {sources:,}: raise one of them",
+                    f"redirect_probability {given:g} and sources {sources:,}: raise one of them",
                     field="dummies",
                 )
             return given, _first(partial(self.margin, given, sources), 0, _MOST)
@@ -189,21 +194,22 @@ class _Asked:
         if self.margin(sampling, sources, dummies) > 0:
             reached = self.profile(sampling, sources, dummies).epsilon(self.delta)
             raise BudgetInfeasible(
-                f"epsilon {self.epsilon:g} at delta {self.delta:g} is not kept by sampling "
-                f"{sampling:g}, sources {sources:,} and dummies {dummies:,}: it is {_up(reached)}",
+                f"epsilon {self.epsilon:g} at delta {self.delta:g} is not kept by "
+                f"redirect_probability {sampling:g}, sources {sources:,} and dummies "
+                f"{dummies:,}: it is {_up(reached)}",
                 field="epsilon",
             )
         costs = {
-            "load": self.messages(sources, dummies),
-            "channels": sources + max(self.targets),
-            "consents": self.consents(sampling),
+            "max_messages": self.messages(sources, dummies),
+            "max_connections": sources + max(self.targets),
+            "max_extra_people": self.extra_people(sampling),
         }
         for name, cost in costs.items():
             most = getattr(self.limits, name)
             if most is not None and cost > most:
                 raise BudgetInfeasible(
                     f"{name} would be {cost:,.6g}, above the limit of {most:,.6g}: raise it, or "
-                    "leave sampling, sources and dummies out",
+                    "leave redirect_probability, sources and dummies out",
                     field=name,
                 )
 
@@ -227,23 +233,23 @@ class _Asked:
     @property
     def widest(self) -> int:
         """The most people that a scrambler can talk to."""
-        most = self.limits.channels - max(self.targets)
+        most = self.limits.max_connections - max(self.targets)
         if most < 1:
             raise BudgetInfeasible(
-                f"channels must be at least {max(self.targets) + 1}: a scrambler talks to "
+                f"max_connections must be at least {max(self.targets) + 1}: a scrambler talks to "
                 f"{max(self.targets)} compute nodes and to one person or more",
-                field="channels",
+                field="max_connections",
             )
         return most
 
     def shapes(self) -> Iterator[tuple[int, int]]:
         """Sources and the most dummies, where no fewer scramblers allow as many dummies."""
-        if self.limits.load is None:
+        if self.limits.max_messages is None:
             yield -(-self.share // self.fewest), _MOST
             return
         groups = np.arange(self.fewest, self.share + 1)
         sources = -(-self.share // groups)
-        left = (self.limits.load - self._fixed) // groups - len(self.targets) * sources
+        left = (self.limits.max_messages - self._fixed) // groups - len(self.targets) * sources
         dummies = np.minimum(left // max(1, self.hidden), _MOST)
         best = np.maximum.accumulate(np.concatenate([[-1], dummies[:-1]]))
         for at in np.flatnonzero(dummies > best):
@@ -259,7 +265,9 @@ class _Asked:
         sets, hidden = len(self.targets), self.hidden
         if not hidden:
             return self._without_dummies(sampling, self.fewest), 0
-        room = math.inf if self.limits.load is None else self.limits.load - self._fixed
+        room = (
+            math.inf if self.limits.max_messages is None else self.limits.max_messages - self._fixed
+        )
         found, needed = (0, 0), 0
         for groups in range(self.fewest, self.share + 1):
             # Smaller groups need no fewer dummies than larger ones did.
@@ -294,9 +302,9 @@ class _Asked:
             mixed = int((groups * -(-self.share // groups)).min())
             least = self._fixed + len(self.targets) * mixed
             return BudgetInfeasible(
-                f"load must be at least {least:,} messages: so many it takes without any dummy, "
-                f"with {self.limits.channels:,} channels",
-                field="load",
+                f"max_messages must be at least {least:,} messages: so many it takes without any "
+                f"dummy, with {self.limits.max_connections:,} connections",
+                field="max_messages",
             )
         most = self.most_steps / _STEPS if sampling is None else sampling
         nearest = min(self.profile(most, *shape).epsilon(self.delta) for shape in shapes)
@@ -312,9 +320,9 @@ class _Asked:
     def _helpful(self) -> str:
         """Advice: limits each of which can be lifted so that all others may stay."""
         lifted = {
-            "load": (self.limits.load, None),
-            "consents": (self.limits.consents, None),
-            "channels": (self.limits.channels, 10 * self.limits.channels),
+            "max_messages": (self.limits.max_messages, None),
+            "max_extra_people": (self.limits.max_extra_people, None),
+            "max_connections": (self.limits.max_connections, 10 * self.limits.max_connections),
         }
         found = []
         for name, (now, then) in lifted.items():

@@ -204,10 +204,10 @@ def _everyone(walk: TokenWalk) -> _Found:
     if walk.topology == "ring":
         if walk.randomizer.uniform_blanket:
             return ComposedProfile(((one, walk.laps),)), theorem, ()
-        if not walk.spread:
+        if not walk.split_noise:
             raise NotProven(
                 "on a ring where only one in n − 1 adds noise, two neighbours together see a "
-                "contribution in the clear: add spread, or use topology complete"
+                "contribution in the clear: add split_noise, or use topology complete"
             )
         return loss_profile(walk.laps * (walk.n - 1), cast(float, shift)), theorem, ()
     if walk.topology == "graph":

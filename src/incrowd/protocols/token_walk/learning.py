@@ -93,8 +93,8 @@ class TokenNoise(Channel):
         noise = self.noise
         vector = GaussianVector(epsilon=noise.epsilon, delta=noise.delta, dimension=crowd.size)
         return TokenWalk(
-            vector, n=crowd.people, steps=rounds, task="sgd", path=self.path, cap=self.cap or 0,
-            published=self.published,
+            vector, n=crowd.people, steps=rounds, contribution="sgd", path=self.path,
+            cap=self.cap or 0, published=self.published,
         )  # fmt: skip
 
     def guarantee(self, crowd: Crowd, rounds: int) -> Guarantee:

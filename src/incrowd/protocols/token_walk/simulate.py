@@ -223,7 +223,7 @@ def _laps(
 
 
 def _ring_noise(randomizer: Randomizer, ring: Ring, rng: np.random.Generator) -> FloatArray:
-    if not ring.spread:
+    if not ring.split_noise:
         return noise_alone(randomizer, ring.noises, rng)
     # The first step adds all its noise, and so does the last one of a result that is published.
     whole = 1 + ring.published

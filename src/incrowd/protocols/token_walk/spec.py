@@ -40,7 +40,7 @@ from incrowd.randomness import Seeds
 from incrowd.tasks.base import Collected, Task
 from incrowd.views import view_of
 
-Purpose = Literal["auto", "sum", "histogram", "sgd"]
+Contribution = Literal["auto", "sum", "histogram", "sgd"]
 Topology = Literal["complete", "ring", "graph"]
 Path = Literal["auto", "hidden", "public"]
 
@@ -64,8 +64,8 @@ class TokenWalk(Protocol, OnGraph, TaskBound, NoiseStated, RunDiagnostics):
     randomizer: Randomizer = None  # type: ignore[assignment]  # resolved from sigma
     _: KW_ONLY
     n: CountedCrowd = 0
-    task: Annotated[
-        Purpose,
+    contribution: Annotated[
+        Contribution,
         setting(
             "what the token adds up: numbers (sum), categories (histogram), or the steps of a "
             "model (sgd), which read the token",
@@ -101,7 +101,7 @@ class TokenWalk(Protocol, OnGraph, TaskBound, NoiseStated, RunDiagnostics):
         float,
         setting("how far apart two contributions of one person can be", default="1", local=True),
     ] = 0.0
-    lipschitz: Annotated[
+    clip: Annotated[
         float,
         setting(
             "with sgd: the length that gradients are clipped to; two of them are twice that apart",
@@ -117,7 +117,7 @@ class TokenWalk(Protocol, OnGraph, TaskBound, NoiseStated, RunDiagnostics):
         ),
     ] = "auto"
     published: Annotated[bool, setting("whether everybody is shown the result")] = False
-    spread: Annotated[
+    split_noise: Annotated[
         bool, setting("on a ring: everyone adds a little noise, rather than one in n − 1 all of it")
     ] = False
     cap: Annotated[
@@ -161,7 +161,7 @@ class TokenWalk(Protocol, OnGraph, TaskBound, NoiseStated, RunDiagnostics):
         _check_summable(randomizer, self)
         both = self.sigma and self.randomizer is not None and randomizer != self._stated_noise()
         refuse(both, "sigma and the randomizer both state the noise: give only one")
-        for name in ("sensitivity", "lipschitz"):
+        for name in ("sensitivity", "clip"):
             alone = getattr(self, name) and not self.sigma
             refuse(alone, f"{name} goes with sigma: the randomizer states its own noise")
         natural = "histogram" if randomizer.uniform_blanket else "sum"
@@ -169,9 +169,9 @@ class TokenWalk(Protocol, OnGraph, TaskBound, NoiseStated, RunDiagnostics):
             "randomizer": randomizer,
             "n": people,
             "pair": pair,
-            "task": natural if self.task == "auto" else self.task,
+            "contribution": natural if self.contribution == "auto" else self.contribution,
             "path": self.path_known,
-            "sensitivity": 0.0 if self.lipschitz or not self.sigma else self.distance,
+            "sensitivity": 0.0 if self.clip or not self.sigma else self.distance,
         }
 
     def _counted(self) -> int:
@@ -215,7 +215,11 @@ class TokenWalk(Protocol, OnGraph, TaskBound, NoiseStated, RunDiagnostics):
             )
 
     def _check_together(self) -> None:
-        ring, graph, sgd = self.topology == "ring", self.topology == "graph", self.task == "sgd"
+        ring, graph, sgd = (
+            self.topology == "ring",
+            self.topology == "graph",
+            self.contribution == "sgd",
+        )
         lone = self.graph is not None and not graph
         refuse(lone, "graph needs topology graph: elsewhere nobody is a neighbour")
         refuse(
@@ -225,11 +229,11 @@ class TokenWalk(Protocol, OnGraph, TaskBound, NoiseStated, RunDiagnostics):
         )
         refuse(
             ring and sgd,
-            "task sgd is not proven on a ring: a step would read contributions that have no noise "
-            "yet; use topology complete",
+            "contribution sgd is not proven on a ring: a step would read contributions that have "
+            "no noise yet; use topology complete",
         )
-        elsewhere = self.spread and not ring
-        refuse(elsewhere, "spread is for a ring: elsewhere everyone adds all their noise")
+        elsewhere = self.split_noise and not ring
+        refuse(elsewhere, "split_noise is for a ring: elsewhere everyone adds all their noise")
         refuse(
             not self.cap and (graph or (sgd and self.path == "public")),
             "cap must be at least 1 here: with a public path the promise of steps, and on a graph, "
@@ -243,13 +247,13 @@ class TokenWalk(Protocol, OnGraph, TaskBound, NoiseStated, RunDiagnostics):
         )
         away = self.available < 1 and self.topology != "complete"
         refuse(away, "available is for topology complete, where another can be drawn")
-        refuse(self.lipschitz and not sgd, "lipschitz is for task sgd: give sensitivity")
+        refuse(self.clip and not sgd, "clip is for contribution sgd: give sensitivity")
         refuse(
-            sgd and self.sigma and not (self.lipschitz or self.sensitivity),
-            "lipschitz must be above 0 with task sgd: the length that gradients are clipped to",
+            sgd and self.sigma and not (self.clip or self.sensitivity),
+            "clip must be above 0 with contribution sgd: the length that gradients are clipped to",
         )
-        both = self.lipschitz and self.sensitivity
-        refuse(both, "lipschitz and sensitivity say the same: give only one of them")
+        both = self.clip and self.sensitivity
+        refuse(both, "clip and sensitivity say the same: give only one of them")
 
     def _checked_pair(self, people: int) -> tuple[int, int] | None:
         if self.pair is None:
@@ -269,7 +273,7 @@ class TokenWalk(Protocol, OnGraph, TaskBound, NoiseStated, RunDiagnostics):
         return whole
 
     def _stated_noise(self) -> Gaussian:
-        if self.task == "histogram":
+        if self.contribution == "histogram":
             raise InvalidParameter("randomizer is missing: give a krr randomizer, or sigma")
         refuse(not self.sigma, "sigma must be above 0: it is the noise of one contribution")
         try:
@@ -284,7 +288,7 @@ class TokenWalk(Protocol, OnGraph, TaskBound, NoiseStated, RunDiagnostics):
     @classmethod
     def asks_randomizer(cls, given: Mapping[str, Any]) -> bool:
         """Only histograms do; sums state their noise."""
-        return given.get("task") == "histogram"
+        return given.get("contribution") == "histogram"
 
     @property
     def length(self) -> int:
@@ -301,14 +305,14 @@ class TokenWalk(Protocol, OnGraph, TaskBound, NoiseStated, RunDiagnostics):
     @property
     def distance(self) -> float:
         """How far apart two contributions of one person can be, in the units of sigma."""
-        return 2 * self.lipschitz or self.sensitivity or 1.0
+        return 2 * self.clip or self.sensitivity or 1.0
 
     # What is guaranteed.
 
     @property
     def reads(self) -> bool:
         """Whether contributions read the token, as the steps of a model do."""
-        return self.task == "sgd"
+        return self.contribution == "sgd"
 
     @property
     def views(self) -> tuple[str, ...]:
@@ -377,14 +381,14 @@ class TokenWalk(Protocol, OnGraph, TaskBound, NoiseStated, RunDiagnostics):
     @property
     def ring(self) -> Ring:
         """The ring, where that is where the token goes."""
-        return Ring(self.n, self.laps, self.published, self.spread)
+        return Ring(self.n, self.laps, self.published, self.split_noise)
 
     # How it is run.
 
     def bound_to(self, task: Task) -> Self:
         """The same for every task; the steps of a model are no values that could be asked for."""
         del task
-        refuse(self.reads, "task sgd is trained by TokenSGD: there are no values to add up")
+        refuse(self.reads, "contribution sgd is trained by TokenSGD: there are no values to add up")
         return self
 
     def collect(self, values: NDArray[Any], seeds: Seeds) -> Collected:
@@ -446,9 +450,9 @@ def _check_summable(randomizer: Randomizer, chosen: TokenWalk) -> None:
     counted = randomizer.summable and randomizer.uniform_blanket
     if counted or (randomizer.summable and normal):
         refuse(
-            chosen.task != "auto" and counted != (chosen.task == "histogram"),
-            f"task {chosen.task} and the randomizer {randomizer.kind} do not go together: krr is "
-            "for a histogram, gaussian for the others",
+            chosen.contribution != "auto" and counted != (chosen.contribution == "histogram"),
+            f"contribution {chosen.contribution} and the randomizer {randomizer.kind} do not go "
+            "together: krr is for a histogram, gaussian for the others",
         )
     elif randomizer.summable and randomizer.additive:
         if chosen.topology != "ring":
@@ -461,5 +465,5 @@ def _check_summable(randomizer: Randomizer, chosen: TokenWalk) -> None:
             f"randomizer {randomizer.kind} cannot be added up in a token: use krr for categories, "
             "gaussian for numbers, or laplace on a ring"
         )
-    odd = chosen.spread and not normal
-    refuse(odd, "spread needs gaussian noise: other noise does not add up to itself")
+    odd = chosen.split_noise and not normal
+    refuse(odd, "split_noise needs gaussian noise: other noise does not add up to itself")

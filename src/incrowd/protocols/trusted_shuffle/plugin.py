@@ -1,4 +1,4 @@
-"""The declaration of ``shuffle``, which imports nothing heavy."""
+"""The declaration of ``trusted-shuffle``, which imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from incrowd.protocols.parties import SHUFFLER, SHUFFLER_VIEWS
 from incrowd.protocols.registry import ProtocolPlugin
 
 PLUGIN = ProtocolPlugin(
-    kind="shuffle",
+    kind="trusted-shuffle",
     summary="a trusted shuffler permutes the reports of each round",
     target="incrowd.protocols.trusted_shuffle.spec:TrustedShuffle",
     parties=(SHUFFLER,),

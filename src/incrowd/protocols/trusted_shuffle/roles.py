@@ -65,13 +65,13 @@ class Shuffler(Actor):
         timing: Timing,
     ) -> None:
         """``generator`` gives a stream per round, so that a restart cannot reuse randomness."""
-        self._limit, self._patience = wire.report_limit(report_bytes), timing.patience
+        self._limit, self._timeout = wire.report_limit(report_bytes), timing.timeout
         self._generator = generator
         self._intake = delivery.Intake(roster, rounds)
         self._outbox = delivery.Outbox(timing.backoff)
 
     def start(self, now: float) -> list[Effect]:
-        self._intake.begin(now + self._patience)
+        self._intake.begin(now + self._timeout)
         return delivery.wake_at(self._intake.due)
 
     def receive(self, message: Message, now: float) -> list[Effect]:

@@ -32,7 +32,7 @@ from incrowd.tasks.base import Collected
 class TrustedShuffle(ShufflerProtocol, ReportingProtocol, Coverable):
     """Everyone sends ``rounds`` fresh reports through a shuffler that is trusted to forget."""
 
-    kind: ClassVar[str] = "shuffle"
+    kind: ClassVar[str] = "trusted-shuffle"
 
     _: KW_ONLY
     adaptive: Adaptive = False

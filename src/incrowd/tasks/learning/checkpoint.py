@@ -27,7 +27,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from incrowd.errors import FileUnreadable, InvalidParameter
+from incrowd.errors import FileNotWritable, FileUnreadable, InvalidParameter
 from incrowd.randomizers.base import FloatArray
 
 _FORMAT = "incrowd learning checkpoint 2"
@@ -87,7 +87,7 @@ def check_writable(path: Path) -> None:
         with _unfinished(path) as file:
             Path(file.name).unlink()
     except OSError as wrong:
-        raise _failed("write", path, wrong) from wrong
+        raise FileNotWritable(_failure("write", path, wrong)) from wrong
 
 
 def save(path: Path, state: State, configuration: dict[str, Any]) -> None:
@@ -115,7 +115,7 @@ def save(path: Path, state: State, configuration: dict[str, Any]) -> None:
         finally:
             os.close(folder)
     except OSError as wrong:
-        raise _failed("write", path, wrong) from wrong
+        raise FileNotWritable(_failure("write", path, wrong)) from wrong
 
 
 def _unfinished(path: Path) -> IO[bytes]:
@@ -123,8 +123,8 @@ def _unfinished(path: Path) -> IO[bytes]:
     return tempfile.NamedTemporaryFile(dir=folder, prefix=name, suffix=_UNFINISHED, delete=False)
 
 
-def _failed(what: str, path: Path, wrong: OSError) -> FileUnreadable:
-    return FileUnreadable(f"cannot {what} the checkpoint {path}: {wrong.strerror or wrong}")
+def _failure(what: str, path: Path, wrong: OSError) -> str:
+    return f"cannot {what} the checkpoint {path}: {wrong.strerror or wrong}"
 
 
 def root_of(path: Path) -> int:
@@ -156,7 +156,7 @@ def _read(path: Path) -> tuple[_Header, dict[str, NDArray[Any]]]:
                 arrays = {name: stored[name] for name in stored.files}
         header = msgspec.json.decode(arrays.pop("header").tobytes(), type=_Header)
     except OSError as wrong:
-        raise _failed("read", path, wrong) from wrong
+        raise FileUnreadable(_failure("read", path, wrong)) from wrong
     except Exception as wrong:
         # Zip archives, array headers and JSON each fail in ways of their own, and none matters.
         raise _damaged(path) from wrong

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from incrowd.protocols.network_shuffle.messages import Absent, HandIn, Withheld
 from incrowd.protocols.network_shuffle.roles.timetable import Clock
-from incrowd.protocols.network_shuffle.simulate import Mode, Walked
+from incrowd.protocols.network_shuffle.simulate import Handing, Walked
 from incrowd.protocols.network_shuffle.theorems import attendance
 from incrowd.protocols.runtime import wire
 from incrowd.protocols.runtime.actor import Actor, Done, Effect, Message, Send, device
@@ -50,18 +50,18 @@ class Curator(Actor):
         people: int,
         reports: wire.ReportFormat,
         rounds: int,
-        mode: Mode,
+        hand_in: Handing,
         dummies: Dummies | None = None,
     ) -> None:
         """Patience counts from the time at which everyone hands in."""
         self._sealer, timing = context.sealer, context.timing
         self._people, self._reports, self._rounds = people, reports, rounds
         self._roster = {device(person): person for person in range(people)}
-        self._mode, self._dummies = mode, dummies
+        self._handing, self._dummies = hand_in, dummies
         clock = Clock.of(rounds, timing)
         self._windows = clock.windows
         self._limit = wire.batch_limit(wire.ID_BYTES + reports.nbytes, people) + 5 * clock.windows
-        self._deadline = clock.hand_in + timing.patience
+        self._deadline = clock.hand_in + timing.timeout
         self._state = _CuratorState()
 
     def start(self, _now: float) -> list[Effect]:
@@ -97,7 +97,7 @@ class Curator(Actor):
         if isinstance(heard, Withheld):
             return True
         count = len(heard.payloads)
-        right = count == 1 if self._mode == "single" else count <= self._people
+        right = count == 1 if self._handing == "single" else count <= self._people
         return right and attendance.on_to_the_end(heard.missed, self._windows)
 
     def _close(self, now: float) -> list[Effect]:
@@ -127,7 +127,7 @@ class Curator(Actor):
         for person, held in state.handed_in.items():
             table[:, person] = attendance.from_record(held.missed, self._windows)
             reported[person] = not held.withheld
-        everything = self._mode == "all"
+        everything = self._handing == "all"
         away = (table[: self._rounds] == attendance.AWAY) | ~reported
         return Walked(
             rounds=(reports,),

@@ -41,7 +41,7 @@ from numpy.typing import NDArray
 
 from incrowd.protocols.network_shuffle.messages import MOST_TOGETHER, HandIn, Hop, Passed, Withheld
 from incrowd.protocols.network_shuffle.roles.timetable import Clock
-from incrowd.protocols.network_shuffle.simulate import Mode, make_dummies
+from incrowd.protocols.network_shuffle.simulate import Handing, make_dummies
 from incrowd.protocols.network_shuffle.theorems.attendance import on_to_the_end
 from incrowd.protocols.network_shuffle.theorems.walk import Walk
 from incrowd.protocols.runtime import wire
@@ -120,15 +120,15 @@ class Device(Actor):
         randomizer: Randomizer,
         walk: Walk,
         rounds: int,
-        mode: Mode,
+        hand_in: Handing,
     ) -> None:
         """The context's generator gives the stream of one draw by its number."""
         self._context, self._value = context, context.value
-        self._person, self._randomizer, self._mode = person, randomizer, mode
+        self._person, self._randomizer, self._handing = person, randomizer, hand_in
         self._laziness, timing = walk.laziness, context.timing
         self._neighbours = [graph.neighbours(person) for graph in walk.graphs]
         self._clock = Clock.of(rounds, timing)
-        self._deadline = self._clock.hand_in + timing.patience
+        self._deadline = self._clock.hand_in + timing.timeout
         # A payload is a report and its identifier, sealed.
         self._payload_limit = wire.report_limit(wire.ID_BYTES + randomizer.report_bytes)
         self._limit = wire.batch_limit(wire.ID_BYTES + randomizer.report_bytes, MOST_TOGETHER)
@@ -258,7 +258,7 @@ class Device(Actor):
         held = sorted(payload for here in state.held.values() for payload in here)
         to_the_end = on_to_the_end(state.missed, self._clock.windows)
         state.held, state.withheld = {}, now >= self._deadline or not to_the_end
-        if not state.withheld and self._mode == "single":
+        if not state.withheld and self._handing == "single":
             if held:
                 held = [held[int(rng.integers(len(held)))]]
             else:

@@ -7,19 +7,19 @@ from dataclasses import dataclass
 
 from incrowd import checks
 from incrowd.errors import InvalidParameter
-from incrowd.protocols.runtime.context import ROUND_SECONDS, SETTLE, Timing
+from incrowd.protocols.runtime.context import GRACE_ROUNDS, ROUND_SECONDS, Timing
 
 
 @dataclass(frozen=True)
 class Clock:
     """Public timetable: round r is the window [r·L, (r + 1)·L) of seconds since the start.
 
-    After the rounds come the settle windows, and then the one in which everyone hands in.
+    After the rounds come the grace windows, and then the one in which everyone hands in.
     """
 
     rounds: int
     seconds: float = ROUND_SECONDS
-    settle: int = SETTLE
+    grace_rounds: int = GRACE_ROUNDS
 
     def __post_init__(self) -> None:
         if checks.number(self.seconds, "round_seconds") <= 0:
@@ -28,12 +28,12 @@ class Clock:
                 field="round_seconds",
             )
         checks.integer(self.rounds, "rounds", 0)
-        checks.integer(self.settle, "settle", 0)
+        checks.integer(self.grace_rounds, "grace_rounds", 0)
 
     @classmethod
     def of(cls, rounds: int, timing: Timing) -> Clock:
         """Make the timetable of these rounds."""
-        return cls(rounds, timing.round_seconds, timing.settle)
+        return cls(rounds, timing.round_seconds, timing.grace_rounds)
 
     def opens(self, number: int) -> float:
         """Return the time at which a round begins."""
@@ -49,10 +49,10 @@ class Clock:
 
     @property
     def windows(self) -> int:
-        """Number of windows: one per round, the settle windows, and that of the hand-in."""
-        return self.rounds + self.settle + 1
+        """Number of windows: one per round, the grace windows, and that of the hand-in."""
+        return self.rounds + self.grace_rounds + 1
 
     @property
     def hand_in(self) -> float:
         """Time at which everyone hands in."""
-        return self.opens(self.rounds + self.settle)
+        return self.opens(self.rounds + self.grace_rounds)

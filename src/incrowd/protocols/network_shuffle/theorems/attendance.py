@@ -5,7 +5,7 @@ windows, then the one that begins with the hand-in. A device notes the windows t
 altogether and hands in that record; the hub knows its connections, and alone knows anything of
 devices that vanished.
 
-A device that was on throughout the last two settle windows and handed in is *punctual*; every other
+A device that was on throughout the last two grace windows and handed in is *punctual*; every other
 is *doubtful*, hands in nothing but the record, and the fate of reports that met it is bounded from
 both sides (``docs/theory/network_attendance.md``).
 """
@@ -91,13 +91,13 @@ class Attendance:
     reported: Bools
 
     @property
-    def settle(self) -> int:
-        """Number of settle windows."""
+    def grace_rounds(self) -> int:
+        """Number of grace windows."""
         return len(self.table) - 1 - self.rounds
 
     @cached_property
     def punctual(self) -> Bools:
-        """People on throughout the last two settle windows, who handed in."""
+        """People on throughout the last two grace windows, who handed in."""
         return np.asarray(self.reported & (self.table[-3:-1] == ON).all(axis=0))
 
     @property

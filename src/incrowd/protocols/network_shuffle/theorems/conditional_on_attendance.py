@@ -55,4 +55,4 @@ def is_bounded(walk: Walk, rounds: int, attendance: Attendance | None) -> bool:
     # Reports lost although everyone was on to the end would refute that messages arrive.
     if attendance is None or not attendance.doubtful.any():
         return False
-    return attendance.settle >= _SETTLED and routes.bearable(walk, rounds)
+    return attendance.grace_rounds >= _SETTLED and routes.bearable(walk, rounds)

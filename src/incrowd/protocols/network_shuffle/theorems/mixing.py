@@ -6,7 +6,7 @@ one component, or of one side of a bipartite component when the walk is never la
 * ``excess(κ) = Σ_v (P_j(v) − (1 + κ)·σ(v))₊``: the chance that the report is where too few others
   are, a real leak;
 * ``separation = 1 − min_v P_j(v)/σ(v)``: the share of σ the person does not provide for others;
-* ``collision = Σ_v P_j(v)²``, which the theorem for mode ``single`` uses.
+* ``collision = Σ_v P_j(v)²``, which the theorem for ``single`` uses.
 
 No data enters. Three routes, named in every result (``docs/theory/network_shuffle.md``):
 

@@ -13,7 +13,7 @@ from itertools import cycle, islice
 import numpy as np
 from numpy.typing import NDArray
 
-from incrowd.errors import GraphInvalid, InvalidParameter
+from incrowd.errors import InvalidGraph, InvalidParameter
 from incrowd.graphs.graph import Graph, from_edges
 from incrowd.graphs.propagate import Step
 
@@ -37,10 +37,10 @@ class Walk:
 
     def __post_init__(self) -> None:
         if not self.graphs:
-            raise GraphInvalid("a walk needs at least one graph")
+            raise InvalidGraph("a walk needs at least one graph")
         sizes = {graph.n for graph in self.graphs}
         if len(sizes) > 1:
-            raise GraphInvalid(
+            raise InvalidGraph(
                 f"the graphs of a walk must have the same people, these have {sorted(sizes)}"
             )
         if self.away is not None and (self.away.ndim != 2 or self.away.shape[1] != self.n):

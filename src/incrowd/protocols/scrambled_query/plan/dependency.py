@@ -25,6 +25,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from incrowd.errors import NotProven
+from incrowd.privacy.greatest import greatest
 from incrowd.privacy.guarantee import Profile
 from incrowd.privacy.least import LeastProfile, LentProfile
 from incrowd.privacy.local import LocalProfile
@@ -62,8 +63,7 @@ def profile(plan: Plan, *, released: bool, colluders: int) -> Profile:
         charged = partial(charges, plan, people, released=released, colluders=colluders)
         ways = [_together(charged(mixed=mixed)) for mixed in (True, False)]
         options.append(ways[0] if ways[0] == ways[1] else LeastProfile(*ways))
-    distinct = tuple(dict.fromkeys(options))
-    return distinct[0] if len(distinct) == 1 else groups.WorstProfile(distinct)
+    return greatest(tuple(dict.fromkeys(options)))
 
 
 def _together(found: tuple[Charge, ...]) -> Profile:
@@ -223,6 +223,6 @@ def _alone(routing: mechanisms.Routing) -> Profile:
         return LentProfile(LocalProfile(routing.randomizer))
     if isinstance(routing, mechanisms.Flooding):
         return LentProfile(routing.profile())
-    redirect = Redirect(targets=routing.targets, sampling=routing.sampling)
+    redirect = Redirect(targets=routing.targets, redirect_probability=routing.sampling)
     # A message that reaches its target tells most, one that goes to the other target least.
     return LentProfile(PureProfile(redirect.epsilon, min(1.0, redirect.kept * (1 + _ROUND))))

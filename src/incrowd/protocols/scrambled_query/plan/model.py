@@ -250,19 +250,24 @@ def _check_cluster(plan: Plan, cluster: Cluster) -> None:
 
 
 def aggregate(
-    routings: Sequence[Routing], people: int, *, answers: Answers = "all", release: float = 0.0
+    routings: Sequence[Routing],
+    people: int,
+    *,
+    sets_per_person: Answers = "all",
+    release_epsilon: float = 0.0,
 ) -> Plan:
-    """Plan a query with a routing per grouping set; ``release`` is the ε of noise in all of it.
+    """Plan a query with a routing per grouping set; ``release_epsilon`` is the ε of noise.
 
-    With answers ``one`` everyone answers one grouping set, which must be chosen without a look at
-    the data: then every set is answered by people of its own.
+    With ``one`` set per person everyone answers one grouping set, which must be chosen without a
+    look at the data: then every set is answered by people of its own.
     """
-    if answers not in get_args(Answers):
-        raise InvalidParameter(f"answers must be one of all, one, got {answers!r}", field="answers")
+    if sets_per_person not in get_args(Answers):
+        wrong = f"sets_per_person must be one of all, one, got {sets_per_person!r}"
+        raise InvalidParameter(wrong, field="sets_per_person")
     if not routings:
         raise InvalidParameter("a query needs at least one grouping set")
     checks.crowd(people, "people")
-    alone = answers == "one" and len(routings) > 1
+    alone = sets_per_person == "one" and len(routings) > 1
     sharing = 1 if alone else len(routings)
     stages = [] if alone else [Stage("people", "source", people)]
     clusters: list[Cluster] = []
@@ -274,7 +279,7 @@ def aggregate(
             stages.append(Stage(senders, "source", some))
         through = _scramblers(stages, routing, some, f"scramblers {number}")
         nodes = getattr(routing, "targets", 1)
-        stages.append(Stage(compute, "compute", nodes, release=release / sharing))
+        stages.append(Stage(compute, "compute", nodes, release=release_epsilon / sharing))
         clusters += [
             Cluster(f"set {number}", senders, compute, routing, through=through),
             Cluster(f"answers {number}", compute, "result"),

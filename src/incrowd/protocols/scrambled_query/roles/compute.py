@@ -143,8 +143,8 @@ class Compute(QueryActor):
         cells, measured = self._records.tuples(records, self._first, self._last)
         folded = query.fold(cells, measured, self._first, self._last)
         noise: tuple[float, ...] = ()
-        traffic = np.zeros(0 if protocol.release else self._places.units, "<i8")
-        if protocol.release:
+        traffic = np.zeros(0 if protocol.release_epsilon else self._places.units, "<i8")
+        if protocol.release_epsilon:
             folded, noise = released(folded, query, protocol.release_per_set, self._generator(0))
         else:
             traffic[list(came)] = [each.count for each in came.values()]

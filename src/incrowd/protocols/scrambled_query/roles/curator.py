@@ -250,7 +250,7 @@ class Curator(QueryActor):
         return [Send(address, wire.encode(messages.Safe())), *self._go_on(now)]
 
     def _possible(self, node: int, part: messages.Part) -> bool:
-        released = self._protocol.release
+        released = self._protocol.release_epsilon
         try:
             self._form(node).unpack(part.folded)
         except ValueError:
@@ -282,7 +282,7 @@ class Curator(QueryActor):
                 next((tuple(part.noise) for part in each if part is not None), ())
                 for each in answered
             ),
-            traffic=() if protocol.release else tuple(map(self._traffic, sets)),
+            traffic=() if protocol.release_epsilon else tuple(map(self._traffic, sets)),
             lost=tuple(
                 np.flatnonzero(np.repeat([part is None for part in each], self._sizes(index)))
                 for index, each in enumerate(answered)

@@ -180,7 +180,7 @@ class Scrambler(QueryActor):
         rng, query = self._generator(0), self._protocol
         mixed = [messages.posted(each) for each in self._state.held]
         held = np.bincount([target for target, _ in mixed], minlength=self._targets)
-        capped = query.mode == "capped"
+        capped = query.hiding == "capped"
         for target in added(self._targets, held, query.sources, query.dummies, capped, rng):
             sealed = self._sealer.seal(self._compute(target), self._records.dummy(rng))
             mixed.append((target, sealed))

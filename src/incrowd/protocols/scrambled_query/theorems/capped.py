@@ -53,7 +53,7 @@ def check_capped(targets: int, sampling: float, sources: int, dummies: int) -> f
 
     Where there is one target there is nothing to hide, and dummies do not matter.
     """
-    alone = Redirect(targets=targets, sampling=sampling).epsilon
+    alone = Redirect(targets=targets, redirect_probability=sampling).epsilon
     checks.crowd(sources, "sources")
     room = (targets - 1) * sources
     if checks.integer(dummies, "dummies", 0) > room and targets > 1:

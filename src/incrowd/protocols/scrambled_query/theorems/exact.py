@@ -68,7 +68,7 @@ class ScramblerProfile(Profile):
     dummies: int
 
     def __post_init__(self) -> None:
-        Redirect(targets=self.targets, sampling=self.sampling)
+        Redirect(targets=self.targets, redirect_probability=self.sampling)
         checks.crowd(self.sources, "sources")
         checks.integer(self.dummies, "dummies", 0)
 
@@ -110,7 +110,7 @@ class ScramblerProfile(Profile):
     @cached_property
     def greatest_loss(self) -> float:
         """ε0, that of a message seen alone: all messages may go to one target."""
-        return Redirect(targets=self.targets, sampling=self.sampling).epsilon
+        return Redirect(targets=self.targets, redirect_probability=self.sampling).epsilon
 
     @property
     def floor(self) -> float:

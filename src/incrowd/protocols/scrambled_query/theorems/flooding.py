@@ -40,7 +40,7 @@ def telling(targets: int, sampling: float, dummies: int) -> float:
 
 
 def _check(targets: int, sampling: float, dummies: int) -> None:
-    Redirect(targets=targets, sampling=sampling)
+    Redirect(targets=targets, redirect_probability=sampling)
     if checks.integer(dummies, "dummies", 0) > targets - 1:
         raise InvalidParameter(
             f"dummies must be at most targets − 1 = {targets - 1}, got {dummies}: each goes to a "

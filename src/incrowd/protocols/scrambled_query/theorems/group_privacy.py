@@ -3,7 +3,6 @@
 * :class:`GroupProfile`: one mechanism when ``size`` of its messages change instead of one.
 * :class:`TogetherProfile`: all that one tuple is charged, by convolving the losses or by adding up
   (ε, δ), whichever is less: adding up has no grid and no floor under δ, convolving is tighter.
-* :class:`WorstProfile`: people with different charges; the guarantee is that of the worst off.
 
 Proofs: ``docs/theory/plans.md``. No curve is below the truth; all are rounded up.
 """
@@ -207,28 +206,3 @@ class TogetherProfile(Profile):
             for scale, (each, rounds) in zip(scales, self._impure, strict=True)
         )
         return min(1.0, found * (1 + _ROUND))
-
-
-@dataclass(frozen=True)
-class WorstProfile(Profile):
-    """Different people, different curves: at each ε the highest of them."""
-
-    options: tuple[Profile, ...]
-
-    def delta(self, epsilon: float) -> float:
-        return max(each.delta(epsilon) for each in self.options)
-
-    def epsilon(self, delta: float) -> float:
-        return max(each.epsilon(delta) for each in self.options)
-
-    def lower(self, delta: float) -> float | None:
-        known = [each.lower(delta) for each in self.options]
-        return max((each for each in known if each is not None), default=None)
-
-    @property
-    def greatest_loss(self) -> float:
-        return max(each.greatest_loss for each in self.options)
-
-    @property
-    def interval(self) -> float:
-        return min(each.interval for each in self.options)

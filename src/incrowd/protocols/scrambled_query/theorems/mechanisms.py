@@ -42,7 +42,7 @@ class _Redirecting:
 
     @property
     def local_epsilon(self) -> float:
-        return Redirect(targets=self.targets, sampling=self.sampling).epsilon
+        return Redirect(targets=self.targets, redirect_probability=self.sampling).epsilon
 
     @property
     def coins(self) -> bool:

@@ -84,12 +84,12 @@ def line(visits: Sequence[Visit], head: int) -> Iterator[int]:
 
 def walk_seconds(length: int, timing: Timing) -> float:
     """Return the latest end of a walk of this length in seconds, with any absences."""
-    return _last_call(length, timing) + timing.settle * timing.round_seconds
+    return _last_call(length, timing) + timing.grace_rounds * timing.round_seconds
 
 
 def _last_call(length: int, timing: Timing) -> float:
     """From then on a token is brought home instead of on."""
-    return (timing.settle + length) * timing.round_seconds
+    return (timing.grace_rounds + length) * timing.round_seconds
 
 
 class _Person(msgspec.Struct, array_like=True):
@@ -137,7 +137,7 @@ class Relay(Actor):
         self._weights = None if protocol.graph is None else weights_of(protocol.graph)
         self._limit = messages.limit_of(token_format(protocol))
         self._generator, self._timing = context.generator, timing
-        self._begins = timing.settle * timing.round_seconds
+        self._begins = timing.grace_rounds * timing.round_seconds
         # A part of a lap must not come home: the noise that hides it may not be in it yet.
         self._last_call = np.inf if self._ring else _last_call(protocol.length, timing)
         self._ends = walk_seconds(protocol.length, timing)

@@ -9,7 +9,7 @@ categories than contributions can ever name, as a list of those that were named,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -54,22 +54,34 @@ class Carried(Collected):
     def people(self) -> int:
         return self.crowd
 
-    def estimate(self, randomizer: Randomizer) -> Estimate:
-        """Estimate from the sum; the variance includes the choice of holders."""
+    def estimate(self, randomizer: Randomizer, *, joint: bool = False) -> Estimate:
+        """Estimate from the sum; the variance includes the choice of holders.
+
+        In a ``joint`` covariance uniform elements add to the variances alone, as if they were
+        independent: their counts are opposed, so that errors of sums are no larger than stated.
+        """
         if self.reports == 0:
             raise ProtocolFailed(
                 "no contribution came home with a token, so there is nothing to estimate: give "
                 "people more time, or a longer walk"
             )
         found = randomizer.from_tally(self.total, self.reports, self.noise)
+        likely = found.on_simplex() if joint else np.zeros(0)
+        covariance = None
+        if joint:
+            covariance = randomizer.frequency_covariance(likely) / self.reports
+            covariance += np.diag(np.maximum(found.variance - np.diag(covariance), 0.0))
         if not self.drawn:
-            return found
+            return replace(found, covariance=covariance)
         # A share f of people has variance f(1 − f), and so has at most a number with this mean in
         # [0, 1]; a coordinate of a unit vector has at most 1 less its mean square.
         mean = np.clip(found.value, -1 if randomizer.domain == "vector" else 0, 1)
         between = 1 - mean**2 if randomizer.domain == "vector" else mean * (1 - mean)
         luck = self.correlation * between / self.reports
-        return Estimate(found.value, np.asarray(found.variance + luck), found.reports)
+        if covariance is not None:
+            spread = np.diag(likely) - np.outer(likely, likely)
+            covariance += self.correlation * spread / self.reports
+        return replace(found, variance=np.asarray(found.variance + luck), covariance=covariance)
 
 
 def largest_known(losses: Sequence[float | None]) -> float | None:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from incrowd import checks
-from incrowd.errors import GraphInvalid, InvalidParameter
+from incrowd.errors import InvalidGraph, InvalidParameter
 from incrowd.graphs.graph import Graph, require_no_isolated
 from incrowd.privacy.gaussian import GaussianProfile
 from incrowd.privacy.guarantee import Profile
@@ -77,7 +77,7 @@ def check_weights(weights: Any, *, walk: bool = True) -> Weights:
     found.sort_indices()
     parts, _ = connected_components(found, directed=False)
     if parts > 1:
-        raise GraphInvalid(
+        raise InvalidGraph(
             f"the graph falls into {parts} parts, and a token never leaves its own: take the "
             "largest_component()"
         )
@@ -87,7 +87,7 @@ def check_weights(weights: Any, *, walk: bool = True) -> Weights:
         doubled = sparse.csr_array(sparse.kron([[0.0, 1.0], [1.0, 0.0]], found))
         doubled.eliminate_zeros()
         if connected_components(doubled, directed=False)[0] > 1:
-            raise GraphInvalid(
+            raise InvalidGraph(
                 f"the walk on these {n} people alternates between two sides: let it stay with some "
                 "chance, as metropolis(graph) does"
             )

@@ -3,7 +3,7 @@
 People 0, …, n − 1 hold the token one after the other, lap after lap. Between two visits of an
 observer lie n − 1 steps of others, each person once. If every (n − 1)-th step adds noise, counted
 from the first, exactly one of them does, and it is not the observer's: after any subtraction each
-contribution is hidden behind one noise. ``spread`` divides that noise over all steps.
+contribution is hidden behind one noise. ``split_noise`` divides that noise over all steps.
 
 If the result is published, the last step always adds a noise too, as the steps after an observer's
 last visit need not hold one. In histograms every contribution is a k-ary response: n − 1 reports
@@ -41,7 +41,7 @@ class Ring:
     n: int
     laps: int
     published: bool = False
-    spread: bool = False
+    split_noise: bool = False
 
     def __post_init__(self) -> None:
         checks.crowd(self.n, at_least=_FEWEST)
@@ -58,14 +58,14 @@ class Ring:
             raise InvalidParameter(f"step must be below laps·n = {self.steps}, got {step}")
         if step == 0 or (self.published and step == self.steps - 1):
             return 1.0
-        if self.spread:
+        if self.split_noise:
             return _UP / math.sqrt(self.n - 1)
         return float(step % (self.n - 1) == 0)
 
     @property
     def noises(self) -> int:
         """Steps that add noise."""
-        if self.spread:
+        if self.split_noise:
             return self.steps
         regular, rest = divmod(self.steps - 1, self.n - 1)
         return regular + 1 + (self.published and rest != 0)
@@ -73,7 +73,7 @@ class Ring:
     @property
     def variance(self) -> float:
         """Variance of the noise in the final token, as a multiple of σ²."""
-        if not self.spread:
+        if not self.split_noise:
             return float(self.noises)
         whole = 1 + self.published
         return whole + (self.steps - whole) / (self.n - 1)
@@ -84,10 +84,10 @@ class Ring:
         if shift is not None:
             # Shifts of independent normal laws add up as squares.
             return GaussianProfile(shift * math.sqrt(self.laps) * _UP) if self.laps > 1 else one
-        if self.spread:
+        if self.split_noise:
             raise InvalidParameter(
                 "only Gaussian noise can be spread over the steps: give a GaussianProfile, or a "
-                "ring with spread=False"
+                "ring with split_noise=False"
             )
         return ComposedProfile(((one, self.laps),))
 
