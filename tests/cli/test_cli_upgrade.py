@@ -277,7 +277,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("text", "kind", "said"), WRONG)
-def test_what_cannot_be_upgraded_is_refused(
+def test_upgrade_refuses_text_that_is_no_survey_of_version_1(
     incrowd: Call, text: str, kind: type[errors.IncrowdError], said: str
 ) -> None:
     Path("old.toml").write_text(text)

@@ -55,3 +55,10 @@ def test_survey_that_asks_one_question_per_person_is_refused_by_name(tmp_path: P
     with pytest.raises(errors.InvalidConfig, match=r"budget\.ask: one question per person"):
         survey.load(write(tmp_path, HISTOGRAM, 'ask = "one"'))
     assert survey.load(write(tmp_path, HISTOGRAM, 'ask = "all"'))
+
+
+@pytest.mark.parametrize("rule", ["refuse", "drop"])
+def test_survey_for_network_refuses_rules_that_depend_on_answers(tmp_path: Path, rule: str) -> None:
+    path = write(tmp_path, f'{HISTOGRAM}\nmissing = "{rule}"')
+    with pytest.raises(errors.InvalidParameter, match="must not depend on its answer"):
+        survey.load_question(path, 100)

@@ -163,7 +163,7 @@ class TestAnswer:
         assert np.abs(run.result.value[:3] - truth[:3]).max() <= 100 / 64
         assert (run.result.high - run.result.low)[:3].max() <= 3 * 100 / 64
 
-    def test_nobody_with_an_answer_leaves_the_bounds(self):
+    def test_quantiles_without_any_answer_are_the_bounds(self):
         krr = KRR(epsilon=3.0, categories=65)
         reports = krr.randomize(np.full(3000, 64), np.random.default_rng(2))
         answer = INCOME.estimate(Collected((reports,), sent=3000), krr)

@@ -69,7 +69,7 @@ def query_command() -> Callable[..., None]:
         own(bool, "explain", "Draw the plan first, and say what an observer can learn.", False),
         options.option("draw", Path, "Write a drawing of the plan to an SVG file."),
         run.ENGINE,
-        options.number("n", "Ask only the people of so many first rows.", int),
+        options.number("n", "Ask only the people of the first n rows.", int),
         run.SEED,
         options.option("report", Path, "Write a report to this HTML file."),
         options.keyword("format", FormatOption, Format.table),

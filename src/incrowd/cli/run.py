@@ -33,7 +33,7 @@ _ENGINE = (
     "Draw everybody at once, play every participant on its own, or give everybody a device on a "
     "network. Default: simulate."
 )
-_PEOPLE = "Ask only so many of the people, with the guarantee solved for them."
+_PEOPLE = "Ask only n of the people, with the guarantee solved for them."
 ENGINE = options.option("engine", Engine, _ENGINE)
 SEED = options.number("seed", "Make the run repeatable.", int)
 

@@ -18,7 +18,7 @@ network, with keys, sealed messages and fresh randomness that nobody can repeat.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -197,13 +197,7 @@ class Survey:
         not be repeatable.
         """
         chosen = self.live if options is None else options
-        for each in self.questions:
-            if each.missing != "answer":
-                raise InvalidParameter(
-                    f'question {each.id}: missing = "{each.missing}" is for simulations: over a '
-                    "network, whether a device takes part must not depend on its answer; leave it "
-                    "out"
-                )
+        _check_live_rules(self.questions)
         if chosen.min_crowd > len(self.values):
             raise InvalidCrowd(
                 f"min_crowd must be at most the {len(self.values)} people who are asked, got "
@@ -277,9 +271,21 @@ def load_question(path: str | Path, people: int, progress: Progress | None = Non
     say("reading the survey")
     document = read(Path(path))
     questions = questions_of(document)
+    with document.origin.located():
+        _check_live_rules(questions)
     kind = protocol_kind(document, questions)
     document, everyone = completed(document, kind), People(people)
     return Survey(document, everyone, prepare(document, kind, questions, everyone, say))
+
+
+def _check_live_rules(questions: Sequence[Question]) -> None:
+    """Refuse rules by which taking part would depend on an answer."""
+    for each in questions:
+        if each.missing != "answer":
+            raise InvalidParameter(
+                f'question {each.id}: missing = "{each.missing}" is for simulations: over a '
+                "network, whether a device takes part must not depend on its answer; leave it out"
+            )
 
 
 def _blamed(faults: Faults | None) -> str:

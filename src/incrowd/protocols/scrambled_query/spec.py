@@ -128,7 +128,7 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable, NoiseStated
     release_epsilon: Annotated[
         float,
         setting(
-            "the ε of noise in the result, per person; without noise whoever gets it is trusted",
+            "the ε of noise in the result, per person; without noise its recipient is trusted",
             default="none",
         ),
     ] = 0.0
