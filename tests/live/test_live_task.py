@@ -258,6 +258,7 @@ def test_the_digest_stands_for_every_field() -> None:
         "survey": bytes(16),
         "question": "?",
         "questions": POLL.spec.questions * 2,
+        "chances": [1.0],
         "text": "?",
         "column": "other",
         "task": {"kind": "mean"},

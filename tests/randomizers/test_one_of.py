@@ -189,4 +189,4 @@ def test_trusted_shuffle_collects_and_accounts_for_it(rng):
     protocol = ic.TrustedShuffle(MIXED, n=2000)
     guarantee = protocol.guarantee()
     assert 0 < guarantee.lower(1e-6) <= guarantee.epsilon(1e-6) < MIXED.epsilon
-    assert protocol.cost().expected_error > 0
+    assert protocol.cost().expected_error is None  # parts have no unit in common

@@ -51,12 +51,6 @@ def test_survey_refuses_unknown_rule_for_categories(tmp_path: Path) -> None:
         survey.load(write(tmp_path, f'{HISTOGRAM}\noutside = "clamp"'))
 
 
-def test_survey_that_asks_one_question_per_person_is_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(errors.InvalidConfig, match=r"budget\.ask: one question per person"):
-        survey.load(write(tmp_path, HISTOGRAM, 'ask = "one"'))
-    assert survey.load(write(tmp_path, HISTOGRAM, 'ask = "all"'))
-
-
 @pytest.mark.parametrize("rule", ["refuse", "drop"])
 def test_survey_for_network_refuses_rules_that_depend_on_answers(tmp_path: Path, rule: str) -> None:
     path = write(tmp_path, f'{HISTOGRAM}\nmissing = "{rule}"')

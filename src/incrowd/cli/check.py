@@ -34,7 +34,7 @@ _PROMISED = ("unprotected", "alpha", "order_neighbours", "order_proof", "order_a
 """What a protocol says of its promise about an order, which is in a table already."""
 
 
-_APART = ("protocol", "n", "randomizer", "id", "kind", "expected_error")
+_APART = ("protocol", "n", "randomizer", "id", "kind", "chance", "expected_error")
 """Parameters that have lines or a table of their own."""
 
 

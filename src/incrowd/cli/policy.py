@@ -184,7 +184,7 @@ def _suggested(source: Path) -> _Suggested:
         return _Suggested({each.name: column_rule(each.declared, public=False) for each in columns})
     document = read(source)
     questions = questions_of(document)
-    task, kind = task_of(questions), protocol_kind(document, questions)
+    task, kind = task_of(questions, document.budget.ask), protocol_kind(document, questions)
     budget, usual = completed(document, kind).budget, _Suggested({})
     return _Suggested(
         question_columns(task, column_of(questions)),

@@ -125,6 +125,7 @@ def propose(
         survey=secrets.token_bytes(16),
         question=question,
         questions=tasks.describe(protocol, task, question, column),
+        chances=tasks.chances_of(protocol),
         protocol=protocol.kind,
         people=len(roster),
         roster=committed,

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Container, Mapping, Sequence
-from typing import Annotated, Any, Final, Literal, TypeVar
+from dataclasses import replace
+from typing import Annotated, Any, Final, Literal, TypeVar, cast
 
 import msgspec
 import numpy as np
@@ -36,12 +37,13 @@ from incrowd.protocols.api import Protocol
 from incrowd.protocols.capabilities import bound_to, check_live, parts_of
 from incrowd.protocols.joint import JointProtocol
 from incrowd.protocols.joint.roles import MOST
-from incrowd.protocols.registry import build
+from incrowd.protocols.registry import build, plugin_of
 from incrowd.protocols.runtime.context import Timing
 from incrowd.protocols.settings import fields_of, public_settings, settings_type
+from incrowd.randomizers import OneOf
 from incrowd.randomizers.registry import RANDOMIZERS
 from incrowd.tasks.base import Asked, Task
-from incrowd.tasks.joint import JointTask
+from incrowd.tasks.joint import JointTask, OneOfTask
 from incrowd.tasks.registry import TASKS
 
 Digest = Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
@@ -88,6 +90,8 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     protocol: str
     people: Annotated[int, msgspec.Meta(ge=1, lt=2**31)]
     roster: Digest
+    chances: Annotated[list[float], msgspec.Meta(max_length=MOST)] = []
+    """Chance with which a device draws each question; none where it answers all of them."""
     graph: Digest | None
     helpers: dict[str, KeyRecord]
     """The curator, and the parties besides people that the protocol needs, by address."""
@@ -249,6 +253,13 @@ def decode_graph(encoded: bytes, expected: bytes) -> Graph:
         raise Rejected(Reason.malformed) from error
 
 
+def chances_of(protocol: Protocol) -> list[float]:
+    """Return the chance of each question where a device draws one; none where it answers all."""
+    if protocol.randomizer.domain != "several":
+        return []
+    return list(cast("OneOf", protocol.randomizer).probabilities)
+
+
 def describe(protocol: Protocol, task: Task, text: str, column: str) -> list[Described]:
     """The questions of a task, and how each is asked, as plain data."""
     check_live(protocol)
@@ -273,14 +284,28 @@ def offered_protocol(spec: Spec, graph: Graph | None) -> tuple[Protocol, Task]:
             Asked(text=each.text, column=each.column, task=_described(each.task, TASKS))
             for each in spec.questions
         ]
-        task = asked[0].task if len(asked) == 1 else JointTask(asked=tuple(asked))
         pairs = zip(spec.questions, asked, strict=True)
         parts = [_offered_part(kind, each, found.task, graph) for each, found in pairs]
-        return parts[0] if len(parts) == 1 else JointProtocol.of(parts), task
+        if spec.chances:
+            return _drawn(parts, spec.chances), OneOfTask(asked=tuple(asked))
+        if len(parts) == 1:
+            return parts[0], asked[0].task
+        return JointProtocol.of(parts), JointTask(asked=tuple(asked))
     except Rejected:
         raise
     except (ValueError, ArithmeticError, IncrowdError) as error:
         raise Rejected(Reason.malformed, str(error)) from error
+
+
+def _drawn(parts: Sequence[Protocol], chances: Sequence[float]) -> Protocol:
+    """The protocol of devices that each draw one of the questions."""
+    first, *others = parts
+    if any(public_settings(each) != public_settings(first) for each in others):
+        raise Rejected(Reason.malformed, "questions of which one is drawn have one protocol")
+    if "several" not in plugin_of(first).default_randomizers:
+        raise Rejected(Reason.malformed, f"{first.kind} cannot tell questions apart")
+    drawn: Any = tuple(each.randomizer for each in parts)
+    return replace(first, randomizer=OneOf(drawn, tuple(chances)))
 
 
 def _offered_part(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import msgspec
@@ -21,6 +21,7 @@ from incrowd.privacy.guarantee import Guarantee
 from incrowd.protocols.runtime.actor import Address
 from incrowd.protocols.runtime.context import Connections, Timing
 from incrowd.protocols.runtime.cover import CellFormat, CoverPlan
+from incrowd.randomizers.base import Randomizer
 from incrowd.tasks.base import Collected, Task
 
 if TYPE_CHECKING:
@@ -267,8 +268,13 @@ class Composite(ABC):
 
 
 def parts_of(protocol: Protocol) -> tuple[Protocol, ...]:
-    """The protocol of each question: itself, where there is one."""
-    return protocol.parts if isinstance(protocol, Composite) else (protocol,)
+    """The protocol of each question as if it were the only one: itself, where there is one."""
+    if isinstance(protocol, Composite):
+        return protocol.parts
+    if protocol.randomizer.domain != "several":
+        return (protocol,)
+    parts: tuple[Randomizer, ...] = getattr(protocol.randomizer, "parts")  # noqa: B009
+    return tuple(replace(protocol, randomizer=each) for each in parts)
 
 
 class Exposable(ABC):

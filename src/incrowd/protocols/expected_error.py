@@ -26,9 +26,11 @@ def expected_error(
 ) -> float | None:
     """Return the root mean square standard error of the coordinates, from this many reports.
 
-    None for a randomizer that cannot draw, and for one too wide for a pilot in memory.
+    None for a randomizer that cannot draw, for one too wide for a pilot in memory, and for one of
+    several questions, whose answers have no unit in common.
     """
-    variance = _variance_of_one(randomizer, sampled) if randomizer.drawable else None
+    priced = randomizer.drawable and randomizer.domain != "several"
+    variance = _variance_of_one(randomizer, sampled) if priced else None
     return None if variance is None else math.sqrt(variance / reports)
 
 

@@ -46,7 +46,9 @@ class ProtocolPlugin(Plugin):
     summary: str
     """One line for tables and help."""
     default_randomizers: Mapping[str, str] = field(
-        default_factory=lambda: MappingProxyType({"category": "krr", "interval": "ternary"})
+        default_factory=lambda: MappingProxyType(
+            {"category": "krr", "interval": "ternary", "several": "one-of"}
+        )
     )
     """Randomizer for each domain of values that it takes, where none is named."""
     tasks: tuple[str, ...] = ()

@@ -24,6 +24,7 @@ from incrowd.protocols.runtime.actor import Address, Maker, NullSealer, Sealer, 
 from incrowd.protocols.runtime.context import ActorContext, Timing
 from incrowd.randomness import Seeds
 from incrowd.tasks.base import Answer, Collected, Task
+from incrowd.tasks.parts import answered
 
 _MOST_STEPS = 5
 """Number of answers after fewer rounds."""
@@ -169,9 +170,9 @@ def conclude(protocol: Protocol, collected: Collected, task: Task, seed: int | N
     """Estimate, and state the guarantees of what happened."""
     collected = capabilities.corrected(protocol, collected)
     happened = protocol.conditional_on(collected)
-    parts = zip(capabilities.parts_of(protocol), task.parts, collected.parts, strict=True)
+    parts = zip(task.parts, answered(collected, protocol.randomizer), strict=True)
     return Run(
-        answers=tuple(asked.estimate(came, part.randomizer) for part, asked, came in parts),
+        answers=tuple(asked.estimate(*came) for asked, came in parts),
         guarantees=guarantees(happened),
         cost=happened.cost(),
         collected=collected,
@@ -186,7 +187,7 @@ def _refined(protocol: Protocol, collected: Collected, task: Task) -> Iterator[R
     Beside each stands the protocol as it had been run if only these rounds had been planned: a run
     that was stopped there states all of its planned rounds.
     """
-    if not isinstance(protocol, capabilities.Anytime):
+    if not isinstance(protocol, capabilities.Anytime) or len(task.parts) > 1:
         return
     held = len(collected.rounds)
     usual = (m * 10**e for e in range(len(str(held))) for m in (1, 2, 5))

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from math import exp
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -33,9 +33,11 @@ from incrowd.randomizers import _inputs
 from incrowd.randomizers._categorical import Categorical
 from incrowd.randomizers.base import Estimate, FloatArray, Reports
 from incrowd.randomizers.law import PairLaw
-from incrowd.randomizers.one_of import OneOf
 from incrowd.randomizers.response import KRR
 from incrowd.randomizers.unary import OUE
+
+if TYPE_CHECKING:
+    from incrowd.randomizers.one_of import OneOf
 
 _MOST = 1024
 """The estimate solves a system of this many equations."""
@@ -86,6 +88,8 @@ class Hierarchical(Categorical, frozen=True, dict=True, tag="hierarchical"):
     @cached_property
     def levels(self) -> OneOf:
         """The randomizers of the levels, one of which is drawn."""
+        from incrowd.randomizers.one_of import OneOf  # imported late: it may draw trees itself
+
         return OneOf(self._parts)
 
     @property

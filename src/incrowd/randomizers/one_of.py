@@ -38,6 +38,7 @@ from incrowd.randomizers.base import (
 )
 from incrowd.randomizers.channel import Channel
 from incrowd.randomizers.hadamard import HadamardResponse
+from incrowd.randomizers.hierarchical import Hierarchical
 from incrowd.randomizers.law import PairLaw
 from incrowd.randomizers.local_hash import OLH
 from incrowd.randomizers.noise import Laplace
@@ -45,7 +46,19 @@ from incrowd.randomizers.response import KRR, RR, OneBit
 from incrowd.randomizers.ternary import Ternary
 from incrowd.randomizers.unary import OUE, SUE
 
-Part = RR | KRR | OUE | SUE | HadamardResponse | OLH | Channel | Laplace | OneBit | Ternary
+Part = (
+    RR
+    | KRR
+    | OUE
+    | SUE
+    | HadamardResponse
+    | OLH
+    | Channel
+    | Hierarchical
+    | Laplace
+    | OneBit
+    | Ternary
+)
 MOST_PARTS = 256
 
 
@@ -109,6 +122,10 @@ class OneOf(DerivedEpsilon, frozen=True, dict=True, tag="one-of"):
     def assumption(self) -> str | None:
         """That of the first part that has one."""
         return next((part.assumption for part in self.parts if part.assumption), None)
+
+    def treatment(self) -> str:
+        """Describe the treatment of a person's values."""
+        return f"{super().treatment()}, about one of {len(self.parts)} questions"
 
     def randomize(self, values: NDArray[Any], rng: np.random.Generator) -> Reports:
         """Draw a part for each row, then its report of the value in its column."""

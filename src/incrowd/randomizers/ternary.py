@@ -75,12 +75,15 @@ class Ternary(Randomizer, frozen=True, tag="ternary"):
         diag(P_i) − P_i·P_iᵀ over n, with P_i the law of person i's report. In place of the mean of
         P_i·P_iᵀ stands its least value: s·sᵀ, and the spread between people with a number and those
         without, who are never rounded. That is exact where all numbers are equal, else cautious.
+        The shares are those of the nearest proper estimate: an outcome that no report states is
+        still one that noise states now and then.
         """
         found = self._response.estimate(reports)
         keep = keep_probability(self.epsilon, _OUTCOMES)
-        shares = self._response.tally(reports) / found.reports
-        answered = float(np.clip(1 - found.value[NONE], 0, 1))
-        mean = float(np.clip(found.value[HIGH] / answered, 0, 1)) if answered else 0.0
+        proper = found.on_simplex()
+        shares = keep * proper + (1 - keep) / _OUTCOMES
+        answered = float(1 - proper[NONE])
+        mean = float(proper[HIGH] / answered) if answered > 0 else 0.0
         apart = np.array([1 - mean, mean, -1.0])
         covariance = (np.diag(shares) - np.outer(shares, shares)) / keep**2
         covariance -= answered * (1 - answered) * np.outer(apart, apart)

@@ -105,7 +105,13 @@ def describe_guarantee(
 def describe_parameters(protocol: Protocol) -> dict[str, Any]:
     """Describe the parameters of a protocol and its randomizer."""
     parts = [_parameters(part) for part in parts_of(protocol)]
-    return {"protocol": protocol.kind} | (parts[0] if len(parts) == 1 else {"questions": parts})
+    if len(parts) == 1:
+        return {"protocol": protocol.kind} | parts[0]
+    if protocol.randomizer.domain == "several":
+        chances = getattr(protocol.randomizer, "probabilities")  # noqa: B009
+        drawn = zip(chances, parts, strict=True)
+        parts = [{"chance": chance} | part for chance, part in drawn]
+    return {"protocol": protocol.kind, "questions": parts}
 
 
 def _parameters(protocol: Protocol) -> dict[str, Any]:

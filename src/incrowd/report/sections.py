@@ -25,6 +25,7 @@ from incrowd.randomizers.base import FloatArray
 from incrowd.report import json, words
 from incrowd.report.format import count, plain, points, several, small, up
 from incrowd.tasks.base import AnswerContext, Task
+from incrowd.tasks.parts import answered
 from incrowd.tasks.raw import Gaps
 from incrowd.views import view_of
 
@@ -81,10 +82,11 @@ class Document:
     @cached_property
     def diagnostics(self) -> tuple[Fact, ...]:
         """Diagnostics of the protocol about the run."""
-        pairs = zip(parts_of(self.protocol), self.run.collected.parts, self.questions, strict=True)
-        told = [(each.id, run_diagnostics(part, came, self.delta)) for part, came, each in pairs]
-        if len(told) == 1:
-            return told[0][1]
+        came = self.run.collected.parts
+        if len(came) == 1:
+            return run_diagnostics(self.protocol, *came, self.delta)
+        parts = zip(self.questions, parts_of(self.protocol), came, strict=True)
+        told = ((each.id, run_diagnostics(part, own, self.delta)) for each, part, own in parts)
         return tuple(replace(x, name=f"{x.name} ({name})") for name, facts in told for x in facts)
 
     @cached_property
@@ -157,16 +159,14 @@ def _own(document: Document, told: Sequence[_Told]) -> Iterator[Section]:
 
 def _answers(document: Document) -> Iterator[Section]:
     """Sections of all answers; of several each is named after its question."""
-    run = document.run
+    run, protocol = document.run, document.protocol
     several_asked = len(document.questions) > 1
-    parts = zip(
-        document.questions, run.answers, parts_of(document.protocol), run.collected.parts,
-        strict=True,
-    )  # fmt: skip
-    for number, (asked, answer, protocol, collected) in enumerate(parts):
+    came = answered(run.collected, protocol.randomizer)
+    parts = zip(document.questions, run.answers, came, strict=True)
+    for number, (asked, answer, (collected, randomizer)) in enumerate(parts):
         context = AnswerContext(
             collected=collected,
-            randomizer=protocol.randomizer,
+            randomizer=randomizer,
             shares=asked.task.shares,
             span=asked.task.scale(answer.people),
             truth=asked.truth,

@@ -58,15 +58,21 @@ def estimates(data: Data) -> TextTable:
 
 
 def questions(described: Sequence[Data]) -> TextTable:
-    """Return the plan of several questions: ε0 rounded down, as a setting, and expected errors."""
+    """Return the plan of several questions: ε0 rounded down, as a setting, and expected errors.
+
+    Where each person answers one of them, the share of people who draw it is told too.
+    """
     rows = []
     for each in described:
         error, randomizer = each["expected_error"], each["randomizer"]
         expected = "–" if error is None else f"± {plain(error, 2)}"
         epsilon0 = down(randomizer["epsilon"], 6)
-        rows.append([each["id"], each["kind"], randomizer["kind"], epsilon0, expected])
-    head = ["question", "kind", "randomizer", "ε0", "expected error"]
-    return TextTable(head, rows, frozenset({0, 1, 2}))
+        drawn = [percent(each["chance"], 0.01)] if "chance" in each else []
+        rows.append([each["id"], each["kind"], *drawn, randomizer["kind"], epsilon0, expected])
+    share = ["drawn by"] if described and "chance" in described[0] else []
+    head = ["question", "kind", *share, "randomizer", "ε0", "expected error"]
+    left = {0, 1, head.index("randomizer")}
+    return TextTable(head, rows, frozenset(left))
 
 
 def history(data: Data) -> TextTable:

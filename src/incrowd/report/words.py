@@ -78,6 +78,11 @@ def randomized(randomizer: Randomizer) -> str:
             "Each answer was randomized on the person’s own device; together their reports have "
             f"ε0 = {up(randomizer.epsilon)}."
         )
+    if randomizer.domain == "several":
+        return (
+            "Each device drew one of the questions, whatever the answers, and randomized the "
+            f"answer to it with ε0 = {up(randomizer.epsilon)}."
+        )
     return (
         "Each answer was randomized on the person’s own device by "
         f"{randomizer.kind} with ε0 = {up(randomizer.epsilon)}."

@@ -55,8 +55,8 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
     """Against whom; left out, whom the protocol protects from in the first place."""
     local_epsilon: float | None = None
     """The most that one person's reports alone may reveal, should every other protection fail."""
-    ask: Literal["all"] = "all"
-    """Which questions everyone answers."""
+    ask: Literal["all", "one"] = "all"
+    """Questions that each person answers: all of them, or one that the device draws."""
 
     def __post_init__(self) -> None:
         """Refuse numbers that are no promise, and views that do not exist."""
@@ -223,9 +223,6 @@ def parse(text: str, path: Path, origin: Origin | None = None) -> SurveyDocument
     }
     found["budget"].known(fields_of(Budget))
     found["live"].known(fields_of(LiveOptions))
-    if found["budget"].values.get("ask") == "one":
-        later = "one question per person, drawn by the device, is not supported yet; leave it out"
-        raise found["budget"].fail("ask", later)
     return SurveyDocument(
         path=path,
         text=text,

@@ -69,7 +69,7 @@ def read_people(
 ) -> People:
     """Read the columns that the questions ask for, of a frame in place of the file if given."""
     document.data.known(fields_of(DataFile))
-    task, described = task_of(questions), document.data.build(DataFile)
+    task, described = task_of(questions, document.budget.ask), document.data.build(DataFile)
     if frame is None and not described.file:
         raise document.data.fail("file", "missing; add this key")
     file = document.folder / described.file
@@ -89,7 +89,7 @@ def read_people(
     notes = () if found.usual else found.notes
     people = People(found.n, task.rows(found.columns(asked)), names, notes=notes)
     with located(found.source):
-        return _answering(people, questions)
+        return _answering(people, questions, task.answers(people.values))
 
 
 def with_graph(people: People, protocol: Table, settings: type[msgspec.Struct]) -> People:
@@ -111,10 +111,12 @@ def with_graph(people: People, protocol: Table, settings: type[msgspec.Struct]) 
     return replace(people, notes=(*people.notes, told))
 
 
-def _answering(people: People, questions: Sequence[Question]) -> People:
+def _answering(
+    people: People, questions: Sequence[Question], values: Sequence[NDArray[Any]]
+) -> People:
     """Return those who count, by the rules of the questions for missing answers."""
     kept = np.ones(people.n, bool)
-    for question, answers in zip(questions, task_of(questions).answers(people.values), strict=True):
+    for question, answers in zip(questions, values, strict=True):
         if question.missing == "answer":
             continue
         gone = missing(answers) if answers.ndim == 1 else missing(answers).any(axis=1)

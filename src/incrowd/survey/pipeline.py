@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from typing import Protocol as Interface
 
 import msgspec
@@ -24,14 +24,14 @@ from incrowd.protocols.capabilities import NoiseStated, Tunable, bound_to, plann
 from incrowd.protocols.joint import JointProtocol
 from incrowd.protocols.registry import PROTOCOLS, answered_tasks, build, load, plugin_of
 from incrowd.protocols.settings import fields_of, settings_type
-from incrowd.randomizers import read_matrix
+from incrowd.randomizers import OneOf, read_matrix
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomizers.registry import RANDOMIZERS, drawable_kinds
 from incrowd.survey.calibrate import LOCAL_EPSILON, Goal, Unknown, unknowns
 from incrowd.survey.calibrate import calibrate as solve
 from incrowd.survey.parse import SurveyDocument, Table, check_later
 from incrowd.survey.people import People
-from incrowd.survey.questions import Question
+from incrowd.survey.questions import Question, task_of
 from incrowd.survey.shares import Draw, Shares
 from incrowd.tasks.base import Task
 from incrowd.tasks.registry import column_tasks
@@ -134,10 +134,16 @@ def resolve(
     table = document.protocol
     stretched = _stretched(table, kind)
     draws = [_randomizer(document, question, kind) for question in questions]
+    task = task_of(questions, document.budget.ask)
+    one = task.domain == "several"
+    if one:
+        _check_whole(document, kind)
 
     def made(drawn: Sequence[Randomizer | None], more: Mapping[str, Any]) -> Protocol:
         settings = table.build(settings_type(kind), n=people.n, **more)
         with table.located():
+            if one:
+                return build(kind, settings, _drawn(questions, drawn), {"graph": people.graph})
             parts = [
                 bound_to(build(kind, settings, each, {"graph": people.graph}), question.task)
                 for question, each in zip(questions, drawn, strict=True)
@@ -153,7 +159,7 @@ def resolve(
     if not known:
         return family
     if not epsilons:
-        shares = _shares(known, questions)
+        shares = _shares(known, questions, one)
         return replace(
             family,
             unknown=replace(LOCAL_EPSILON, cap=document.budget.local_epsilon),
@@ -162,7 +168,8 @@ def resolve(
             ),
         )
     given = [draw(each) for draw, each in zip(known, epsilons, strict=True)]
-    _check_local(document, questions, sum(each.epsilon for each in given))
+    together = max if one else sum
+    _check_local(document, questions, together(each.epsilon for each in given))
     if stretched is None:
         at: Member = lambda _, **more: made(given, more)  # noqa: E731
         return replace(family, at=at, stated=questions[0].randomizer)
@@ -269,11 +276,32 @@ def _given(questions: Sequence[Question]) -> list[Any]:
     return stated
 
 
-def _shares(draws: Sequence[Draw], questions: Sequence[Question]) -> Callable[[float], list[float]]:
-    """The ε0 of each question as a function of their sum."""
-    if len(draws) == 1:
-        return lambda total: [total]
+def _shares(
+    draws: Sequence[Draw], questions: Sequence[Question], one: bool
+) -> Callable[[float], list[float]]:
+    """The ε0 of each question as a function of that of all of a person's reports."""
+    if one or len(draws) == 1:
+        return lambda total: [total] * len(draws)
     return Shares(draws, [each.weight for each in questions]).of
+
+
+def _drawn(questions: Sequence[Question], parts: Sequence[Randomizer | None]) -> OneOf:
+    """The randomizer of a person who answers one question, drawn so that weights hold.
+
+    An error falls as the root of the number of answers: twice the weight takes four times the
+    chance for half the error.
+    """
+    squares = [each.weight**2 for each in questions]
+    return OneOf(cast(Any, tuple(parts)), tuple(each / sum(squares) for each in squares))
+
+
+def _check_whole(document: SurveyDocument, kind: type[Protocol]) -> None:
+    """Refuse a protocol whose curator does not get reports one by one, to sort by question."""
+    taken = plugin_of(kind).default_randomizers
+    if "several" not in taken:
+        problem = f"{kind.kind} cannot tell answers to different questions apart; leave it out"
+        error = errors.InvalidConfig(problem, field="ask")
+        raise document.origin.locate(error, "budget")
 
 
 def _check_local(document: SurveyDocument, questions: Sequence[Question], epsilon0: float) -> None:

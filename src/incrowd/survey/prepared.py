@@ -94,7 +94,7 @@ class Survey:
     @property
     def task(self) -> Task:
         """Task of all questions."""
-        return task_of(self.questions)
+        return task_of(self.questions, self.budget.ask)
 
     @property
     def values(self) -> NDArray[np.str_]:

@@ -10,7 +10,7 @@ from incrowd.errors import InvalidParameter
 from incrowd.protocols.settings import fields_of
 from incrowd.survey.parse import SurveyDocument, Table
 from incrowd.tasks.base import Asked, Task
-from incrowd.tasks.joint import JointTask
+from incrowd.tasks.joint import JointTask, OneOfTask
 from incrowd.tasks.query import Query, Schema
 from incrowd.tasks.registry import QUERY, TASKS, survey_tasks
 
@@ -49,17 +49,16 @@ def questions_of(document: SurveyDocument) -> tuple[Question, ...]:
         raise alone[0].fail("kind", problem)
     questions = tuple(_question(each, document) for each in document.questions)
     with document.origin.located("question"):
-        task_of(questions)  # refuses questions that do not go together
+        task_of(questions, document.budget.ask)  # refuses questions that do not go together
     return questions
 
 
-def task_of(questions: Sequence[Question]) -> Task:
-    """Return the task of all questions together."""
+def task_of(questions: Sequence[Question], ask: str) -> Task:
+    """Return the task of all questions together, of which people answer all or one."""
     if len(questions) == 1:
         return questions[0].task
-    return JointTask(
-        asked=tuple(Asked(text=each.text, column=each.column, task=each.task) for each in questions)
-    )
+    asked = (Asked(text=each.text, column=each.column, task=each.task) for each in questions)
+    return (OneOfTask if ask == "one" else JointTask)(asked=tuple(asked))
 
 
 def column_of(questions: Sequence[Question]) -> str:

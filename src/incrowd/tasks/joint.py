@@ -2,6 +2,7 @@
 
 Raw values have a row per person and a column for each column of the data that is asked for; encoded
 values have one number per question, which its own task reads. Everything else is that of the parts.
+Everybody answers all questions (``JointTask``), or one that the device draws (``OneOfTask``).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 from incrowd.errors import InvalidParameter
 from incrowd.randomizers.base import Domain, FloatArray, Randomizer
 from incrowd.randomizers.joint import JointRandomizer
+from incrowd.randomizers.one_of import OneOf
 from incrowd.tasks.base import Asked, Collected, Task, check_rows
 from incrowd.tasks.raw import Array, ColumnDomain, blank
 
@@ -82,9 +84,18 @@ class JointTask(Task, frozen=True, kw_only=True, tag="joint"):
 
     def require(self, randomizer: Randomizer) -> None:
         Task.require(self, randomizer)
-        joint = cast("JointRandomizer", randomizer)
-        for task, each in zip(self.parts, joint.parts, strict=True):
+        parts = cast("JointRandomizer | OneOf", randomizer).parts
+        if len(parts) != len(self.parts):
+            several = f"{len(self.parts)} questions need a randomizer each, got {len(parts)}"
+            raise InvalidParameter(several)
+        for task, each in zip(self.parts, parts, strict=True):
             task.require(each)
+
+
+class OneOfTask(JointTask, frozen=True, kw_only=True, tag="one-of"):
+    """Several questions, of which each person answers one that the device draws."""
+
+    domain: ClassVar[Domain] = "several"
 
 
 def _goes_with_others(asked: Asked) -> bool:
