@@ -92,7 +92,11 @@ KEYS = {
         "none",
         "a cap on ε0, over all questions, should all else fail",
     ),
-    ("budget", "ask"): ("text", "all", "whether everyone answers all questions"),
+    ("budget", "ask"): (
+        "text",
+        "all",
+        "what each person answers: all questions, or one that is drawn",
+    ),
     ("question.randomizer", "epsilon"): (
         "number",
         "solved from the budget",

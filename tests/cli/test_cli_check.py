@@ -90,6 +90,21 @@ def test_check_shows_several_questions_in_a_table(incrowd: Call, several: Path) 
     }
 
 
+def test_check_expects_for_a_drawn_question_the_error_of_those_who_draw_it(
+    incrowd: Call, several: Path
+) -> None:
+    several.write_text(several.read_text().replace("delta = 1e-6", 'delta = 1e-6\nask = "one"'))
+    ended = incrowd("check", several, "--format", "json")
+    assert (ended.code, ended.err) == (0, "")
+    planned = {each["id"]: each for each in json.loads(ended.out)["parameters"]["questions"]}
+    assert [each["chance"] for each in planned.values()] == pytest.approx([4 / 7] + [1 / 7] * 3)
+    ended = incrowd("run", several, "--seed", 1, "--no-report", "--format", "json")
+    found = {each["id"]: each["rows"] for each in json.loads(ended.out)["questions"]}
+    for name in ("mode", "day", "length"):
+        stated = found[name][0]["standard_error"]
+        assert planned[name]["expected_error"] == pytest.approx(stated, rel=0.25), name
+
+
 UNUSUAL = [
     (b"mode;x\nbus;1\ncar;2\n", "separator ';', decimal point, encoding utf-8, 2 columns, 2 rows"),
     (b'mode,x\nbus,"1,5"\ncar,"2,25"\n', "separator ',', decimal comma, encoding utf-8"),

@@ -131,6 +131,10 @@ def test_reports_are_read_back_from_the_wire(rng):
         (lambda: OneOf((RR(epsilon=1.0),), (0.5, 0.5)), "one for each of the 1 parts, got 2"),
         (lambda: OneOf((RR(epsilon=1.0),) * 2, (1.0, 0.0)), "must be positive numbers that sum"),
         (lambda: OneOf((RR(epsilon=1.0),) * 2, (0.5, 0.6)), "must be positive numbers that sum"),
+        (
+            lambda: OneOf((RR(epsilon=1.0),) * 2, (math.nan, 0.5)),
+            "must be positive numbers that sum",
+        ),
     ],
 )
 def test_wrong_parts_are_refused_in_one_line(made, message):

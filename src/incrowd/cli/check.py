@@ -17,6 +17,7 @@ from incrowd.cli.output import Format, FormatOption, emit, progress, write_text
 from incrowd.live.options import LiveOptions
 from incrowd.protocols.api import Protocol
 from incrowd.protocols.capabilities import parts_of, prospective
+from incrowd.protocols.expected_error import error_if_drawn
 from incrowd.protocols.registry import plugin_of
 from incrowd.protocols.run import guarantees
 from incrowd.report.format import count, down, plain, small
@@ -26,6 +27,7 @@ from incrowd.report.terminal import facts_table, print_guarantees, text_table
 from incrowd.report.words import lines, said, settings, unprotected
 from incrowd.survey import Survey
 from incrowd.survey.upgrade import upgrade as upgraded
+from incrowd.tasks.base import Task
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -110,15 +112,22 @@ def _parameters(survey: Survey, protocol: Protocol) -> dict[str, Any]:
         asked = zip(survey.questions, parts_of(protocol), several, strict=True)
         described["questions"] = [
             {"id": question.id, "kind": question.task.kind}
-            | {
-                "expected_error": describe_cost(part.cost(), question.task, part.n)[
-                    "expected_error"
-                ]
-            }
+            | {"expected_error": _expected_error(part, question.task, parameters.get("chance"))}
             | parameters
             for question, part, parameters in asked
         ]
     return described
+
+
+def _expected_error(protocol: Protocol, task: Task, chance: float | None) -> float | None:
+    """Return the expected error of one of several questions, which few draw if it has a chance."""
+    cost = protocol.cost()
+    if chance is not None:
+        sampled = protocol.collected_type.sampled
+        few = error_if_drawn(cost.expected_error, protocol.randomizer, chance, sampled=sampled)
+        cost = msgspec.structs.replace(cost, expected_error=few)
+    error: float | None = describe_cost(cost, task, protocol.n)["expected_error"]
+    return error
 
 
 def _facts(survey: Survey, protocol: Protocol, payload: dict[str, Any]) -> list[tuple[str, str]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 
 import msgspec
 from numpy.typing import NDArray
@@ -21,11 +21,11 @@ from incrowd.privacy.guarantee import Guarantee
 from incrowd.protocols.runtime.actor import Address
 from incrowd.protocols.runtime.context import Connections, Timing
 from incrowd.protocols.runtime.cover import CellFormat, CoverPlan
-from incrowd.randomizers.base import Randomizer
 from incrowd.tasks.base import Collected, Task
 
 if TYPE_CHECKING:
     from incrowd.protocols.api import Colluders, Progress, Protocol
+    from incrowd.randomizers.one_of import OneOf
 
 P = TypeVar("P", bound="Protocol")
 
@@ -273,8 +273,8 @@ def parts_of(protocol: Protocol) -> tuple[Protocol, ...]:
         return protocol.parts
     if protocol.randomizer.domain != "several":
         return (protocol,)
-    parts: tuple[Randomizer, ...] = getattr(protocol.randomizer, "parts")  # noqa: B009
-    return tuple(replace(protocol, randomizer=each) for each in parts)
+    drawn = cast("OneOf", protocol.randomizer).parts
+    return tuple(replace(protocol, randomizer=each) for each in drawn)
 
 
 class Exposable(ABC):

@@ -34,6 +34,19 @@ def expected_error(
     return None if variance is None else math.sqrt(variance / reports)
 
 
+def error_if_drawn(
+    error: float | None, randomizer: Randomizer, chance: float, *, sampled: bool
+) -> float | None:
+    """Return the expected error of a question that each person draws with this chance.
+
+    ``error`` is that of everyone's answer, which covers the draw of people already if ``sampled``.
+    """
+    everyone, drawn = (_variance_of_one(randomizer, each) for each in (sampled, True))
+    if error is None or everyone is None or drawn is None:
+        return None
+    return error * math.sqrt(drawn / (everyone * chance))
+
+
 @lru_cache(maxsize=64)
 def _variance_of_one(randomizer: Randomizer, sampled: bool) -> float | None:
     width = int(getattr(randomizer, "categories", getattr(randomizer, "dimension", 1)))

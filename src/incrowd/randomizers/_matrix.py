@@ -230,7 +230,8 @@ def _log_up(ratio: Fraction) -> float:
 def checked_chances(chances: Sequence[float], name: str) -> tuple[float, ...]:
     """Check positive probabilities that sum to one, as the rows of a matrix do."""
     found = tuple(float(each) for each in chances)
-    if not found or min(found) <= 0 or abs(fsum(found) - 1) > _SUM_TOLERANCE:
+    positive = all(each > 0 for each in found)  # which nan is not
+    if not found or not positive or abs(fsum(found) - 1) > _SUM_TOLERANCE:
         problem = f"must be positive numbers that sum to 1, got {_shown(chances)}"
         raise InvalidParameter(f"{name} {problem}", field=name)
     return found

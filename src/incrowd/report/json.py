@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -21,6 +21,7 @@ from incrowd.protocols.capabilities import parts_of
 from incrowd.protocols.run import Run
 from incrowd.protocols.runtime.actor import is_device
 from incrowd.protocols.settings import settings_of
+from incrowd.randomizers import OneOf
 from incrowd.tasks.base import Task
 
 _KEYS = (
@@ -108,8 +109,7 @@ def describe_parameters(protocol: Protocol) -> dict[str, Any]:
     if len(parts) == 1:
         return {"protocol": protocol.kind} | parts[0]
     if protocol.randomizer.domain == "several":
-        chances = getattr(protocol.randomizer, "probabilities")  # noqa: B009
-        drawn = zip(chances, parts, strict=True)
+        drawn = zip(cast("OneOf", protocol.randomizer).probabilities, parts, strict=True)
         parts = [{"chance": chance} | part for chance, part in drawn]
     return {"protocol": protocol.kind, "questions": parts}
 
