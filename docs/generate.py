@@ -12,7 +12,7 @@ stands between them is replaced. A name is
 * ``table-X``: the table of ``docs/figures/X.md``, which ``make experiments`` writes;
 * ``output-X``: what the Python block above it prints.
 
-No result is typed by hand, and every promised number is rounded up by the code that prints it.
+No result is typed by hand, and every bound is rounded up by the code that prints it.
 """
 
 from __future__ import annotations

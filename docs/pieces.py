@@ -212,15 +212,15 @@ def amplification() -> str:
 
 
 @piece
-def promise_example() -> str:
+def guarantee_example() -> str:
     """The views of one example, with colluders."""
     protocol = ic.TrustedShuffle(ic.Generic(epsilon=1.0), n=1_000_000)
     views = [("curator", 0), ("curator", 900_000), ("curator+shuffler", 0), ("everyone", 0)]
     rows = []
     for view, colluders in views:
-        promised = protocol.guarantee(view, colluders)
+        guarantee = protocol.guarantee(view, colluders)
         who = f"`{view}`" + (f" and {count(colluders)} colluders" if colluders else "")
-        epsilon = promised.epsilon(DELTA)
+        epsilon = guarantee.epsilon(DELTA)
         rows.append((who, up(epsilon), guesses(epsilon, DELTA)))
     return table(("against", "ε", "a guess is right, at most"), rows)
 

@@ -60,11 +60,11 @@ def paper_cell(cell: Printed) -> Guarantee:
     return CheckIn(randomizer, n=PEOPLE, rate=cell.rate, rounds=ROUNDS).guarantee()
 
 
-def converted(promise: Guarantee, delta: float) -> float:
+def converted(guarantee: Guarantee, delta: float) -> float:
     """The ε of the same losses by way of Rényi divergences, for comparison."""
-    if not isinstance(promise.profile, ComposedProfile):
+    if not isinstance(guarantee.profile, ComposedProfile):
         raise LookupError("rounds are composed")
-    ((part, rounds),) = promise.profile.parts
+    ((part, rounds),) = guarantee.profile.parts
     losses = part.losses(part.interval)
     left = delta - rounds * losses.infinite
     return renyi_epsilon(ORDERS, rounds * divergences(losses), left)
@@ -85,8 +85,8 @@ def divergences(losses: LossDistribution) -> NDArray[np.float64]:
 def table_2(size: Size) -> Table:
     rows = []
     for cell in size.cells:
-        promise = paper_cell(cell)
-        attack = promise.lower(DELTA)
+        guarantee = paper_cell(cell)
+        attack = guarantee.lower(DELTA)
         if attack is None:
             raise LookupError("every randomizer has an attack")
         printed = (cell.baseline, cell.approach_1, cell.approach_2)
@@ -95,8 +95,8 @@ def table_2(size: Size) -> Table:
                 f"{cell.epsilon0:g}",
                 small(cell.rate),
                 *(f"{each:g}" + (" ✗" if each < attack else "") for each in printed),
-                up(promise.epsilon(DELTA)),
-                up(converted(promise, DELTA)),
+                up(guarantee.epsilon(DELTA)),
+                up(converted(guarantee, DELTA)),
                 down(attack),
             ]
         )
@@ -152,10 +152,11 @@ def pair_table(size: Size) -> Table:
         "One shuffled data set under Gaussian noise",
         "One person holds 1 or 0 and all others 0; everyone adds N(0, σ²), and the reports are "
         "shuffled. The exact ε at δ = 1e-6 lies between the two numbers of a direction. It is the "
-        "privacy of this one pair of data sets: no promise can be smaller, and none is made. "
+        "privacy of this one pair of data sets: no guarantee can be smaller, and none is stated. "
         "Converted: the exact Rényi divergences of the first direction (the paper’s Theorem 3), "
-        "turned into an ε; that is neither a lower bound nor a promise. With vectors of norm up to "
-        "C, noise σ′C and one vector replaced, σ is σ′/2: the line 0.43 is the paper’s σ′ = 0.86.",
+        "turned into an ε; that is neither a lower bound nor a guarantee. With vectors of norm up "
+        "to C, noise σ′C and one vector replaced, σ is σ′/2: the line 0.43 is the paper’s "
+        "σ′ = 0.86.",
         (
             "σ",
             "n",

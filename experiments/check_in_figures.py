@@ -144,12 +144,12 @@ def distributed(n: int, rate: float, sigma: float, rounds: int) -> Sums:
     """Check-in and a fixed crowd of the same mean size."""
     delta, orders = 1 / n, tuple(range(2, 257))
     fixed, random = _levels(n, rate, sigma, orders)
-    promise = DistributedCheckIn(n, rate, rounds, sigma).guarantee()
+    guarantee = DistributedCheckIn(n, rate, rounds, sigma).guarantee()
     return Sums(
         fixed=renyi_epsilon(orders, rounds * fixed, delta),
         renyi=renyi_epsilon(orders, rounds * random, delta),
-        bound=promise.epsilon(delta),
-        attack=promise.lower(delta) or 0.0,
+        bound=guarantee.epsilon(delta),
+        attack=guarantee.lower(delta) or 0.0,
     )
 
 

@@ -185,7 +185,7 @@ def network_table(size: Size) -> Table:
         "it sees no more than each round's sum and number of people, as by secure aggregation "
         "(distributed check-in). **Reports**: proven if it sees every report, in random order. For "
         "Gaussian vectors of this many dimensions no amplification by shuffling is proven, so this "
-        "is what everyone's own coin and noise give; it promises next to nothing. **At least**: "
+        "is what everyone's own coin and noise give; it guarantees next to nothing. **At least**: "
         "what an attack on these reports attains in 1,000 and in 10,000 rounds, and so in more. No "
         "accountant can go below it; there it is above what is proven of sums, so a server that "
         "sees reports does learn more. **Estimate**: "

@@ -6,7 +6,7 @@ of the reports that S hands in are released at places of S. The paper asks for t
 for which the bound by the width is exact: so there is one line for both sensitivities, and a second
 one for groups of the same width of which only every tenth person is a member.
 
-All of it is simulation: estimates, no promises.
+All of it is simulation: estimates, no guarantees.
 """
 
 from __future__ import annotations

@@ -147,7 +147,7 @@ def equal_table(settings: Sequence[Setting], effort: Effort, alphas: Sequence[fl
         "of the way from no shuffle to a uniform one; read between points, on means over "
         f"{effort.trials} trials. A dash: the curve does not come there. ρ at equal λ is a "
         "property of how much is shuffled, so that both ways are close; what differs is the α that "
-        "is promised for it, which is smaller by the factor in the last column. On Adult that is "
+        "is guaranteed for it, which is smaller by the factor in the last column. On Adult that is "
         "far more than the sensitivities differ by: a breadth-first search from the largest group "
         "takes ages below and above it in turn, so that young and old people are neighbours in its "
         "order.",

@@ -5,7 +5,7 @@
 
 "A Shuffling Framework for Local Differential Privacy" (Meehan, Roy Chowdhury, Chaudhuri, Jha). What
 the paper prints is in ``experiments.paper_order_shuffle``. ρ, λ, accuracies and η are measured, not
-promised; promises are the sensitivities and every α. The quick part needs no data.
+guaranteed; guarantees are the sensitivities and every α. The quick part needs no data.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ EXPERIMENT = Experiment(
             "Larger groups leave less to learn about each place (α = 4)",
         ),
         "order_alpha.svg": lambda size: sweeps.over_alpha(
-            size.settings, size.effort, size.alphas, "A weaker promise leaves more to be told"
+            size.settings, size.effort, size.alphas, "A weaker guarantee leaves more to be told"
         ),
         "order_tradeoff.svg": lambda size: sweeps.tradeoff(
             size.settings, size.effort, size.alphas,

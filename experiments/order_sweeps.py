@@ -58,7 +58,7 @@ def over_radius(
 def over_alpha(
     settings: Sequence[Setting], effort: Effort, alphas: Sequence[float], heading: str
 ) -> Drawing:
-    """One panel per crowd: weaker promises to the right, at one radius."""
+    """One panel per crowd: weaker guarantees to the right, at one radius."""
     with canvas(11.6, 4.8, len(settings)) as drawn:
         for axes, setting in zip(drawn.axes, settings, strict=True):
             for way in LOOKS:

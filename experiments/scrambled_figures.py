@@ -195,7 +195,7 @@ def histogram_figure() -> Drawing:
     """The paper's Figure 6 without any simulation: how rare the revealing outcomes are."""
     targets, sampling, sources, dummies = HISTOGRAM
     alone = Redirect(targets=targets, redirect_probability=sampling).epsilon
-    promised = ScramblerProfile(*HISTOGRAM).epsilon(DELTA)
+    proven = ScramblerProfile(*HISTOGRAM).epsilon(DELTA)
     with canvas(8.6, 4.8) as drawn:
         (axes,) = drawn.axes
         for (name, true), (colour, line) in zip(
@@ -209,8 +209,8 @@ def histogram_figure() -> Drawing:
         axes.axvline(alone, **ALONE)
         axes.text(alone + 0.03, 1e-10, f"ε₀ = {alone:.2f}, pure:\nall messages\ngo to one",
                   color=MUTED, va="center", fontsize=9)  # fmt: skip
-        axes.axvline(promised, color=GREEN, linewidth=1.6, linestyle=(0, (3, 1.2)))
-        axes.text(promised - 0.04, 1e-10, f"ε = {promised:.2f},\nproven at δ = 10⁻⁴",
+        axes.axvline(proven, color=GREEN, linewidth=1.6, linestyle=(0, (3, 1.2)))
+        axes.text(proven - 0.04, 1e-10, f"ε = {proven:.2f},\nproven at δ = 10⁻⁴",
                   color=GREEN, va="center", ha="right", fontsize=10)  # fmt: skip
         axes.set(yscale="log", ylim=(1e-20, 3), xlim=(0, alone + 0.6))
         axes.set_yticks([1e-20, 1e-16, 1e-12, 1e-8, 1e-4, 1])
@@ -268,7 +268,7 @@ def bounds(sampling: float, sources: int, dummies: int) -> Bounds:
 
 
 def bounds_figure(points: int) -> Drawing:
-    """The paper's Figure 7: the promise against people, dummies and lies."""
+    """The paper's Figure 7: the guarantee against people, dummies and lies."""
     sampling, sources, dummies = 0.3, 100, 300
     with canvas(10.6, 5.0, 3) as drawn:
         by_sources, by_dummies, by_sampling = drawn.axes
@@ -299,7 +299,7 @@ def bounds_figure(points: int) -> Drawing:
             by_sources.text(0.04, height, text, color=style["color"], fontsize=9,
                             weight="bold" if style is OURS else "normal",
                             transform=by_sources.transAxes)  # fmt: skip
-        drawn.heading("What a scrambler promises, with more people, dummies and lies")
+        drawn.heading("What a scrambler guarantees, with more people, dummies and lies")
         return drawn.drawing()
 
 

@@ -46,7 +46,7 @@ LINES = ((BLUE, "solid"), (ORANGE, (0, (5, 2))), (GREEN, (0, (3, 1.2))), (PURPLE
 
 @dataclass(frozen=True)
 class Tradeoff:
-    """One setting: what it promises and what it costs."""
+    """One setting: what it guarantees and what it costs."""
 
     people: int
     epsilon: float

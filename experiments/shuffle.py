@@ -302,11 +302,11 @@ def variation_ratio_table(size: Size) -> Table:
         found = [_scientific(attained), f"{round_down(attained / DELTA, 3):,g} ×"]
         rows.append([*setting, up(claimed, 5), *found, up(bound, 5)])
     return Table(
-        "The variation-ratio formula promises too much",
+        "The variation-ratio formula guarantees too much",
         "k-ary randomized response. Claimed ε: what the formula of Wang and others certifies at "
         f"δ = {small(DELTA)}. True δ there: attained when all others hold one third category, so "
         "the claim is false. Bound: our ε at the same δ, which is proven.",
-        ("n", "ε0", "k", "claimed ε", "true δ there, at least", "promised δ exceeded", "bound"),
+        ("n", "ε0", "k", "claimed ε", "true δ there, at least", "guaranteed δ exceeded", "bound"),
         rows,
     )
 

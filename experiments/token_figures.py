@@ -397,8 +397,8 @@ def _affordable(n: int, categories: int) -> float:
     while high - low > 1e-3 * low:
         middle = math.sqrt(low * high)
         randomizer = KRR(categories=categories, epsilon=middle)
-        promise = TokenWalk(randomizer, n=n, steps=PER_PERSON * n).guarantee("peer")
-        if promise.delta(ERROR_BUDGET) <= DELTA:
+        guarantee = TokenWalk(randomizer, n=n, steps=PER_PERSON * n).guarantee("peer")
+        if guarantee.delta(ERROR_BUDGET) <= DELTA:
             low = middle
         else:
             high = middle

@@ -163,7 +163,7 @@ def settings(size: Size) -> dict[tuple[str, float], list[Setting]]:
 
 
 def least(meets: Callable[[float], bool], digits: int = 4) -> float:
-    """The least noise of so many digits that meets a promise, by bisection.
+    """The least noise of so many digits that meets a guarantee, by bisection.
 
     The upper end is always one that meets it.
     """
@@ -199,13 +199,13 @@ def paper_sigma(people: int, contributions: int, epsilon: float, digits: int = 4
     contribution, for orders with σ ≥ L·√(2α(α − 1)).
     """
 
-    def promised(sigma: float) -> float:
+    def guaranteed(sigma: float) -> float:
         each = 4 * contributions * math.log(people) / (sigma**2 * people)
         free = 1 + math.sqrt(math.log(1 / DELTA) / each)
         order = min(free, (1 + math.sqrt(1 + 2 * sigma**2)) / 2)
         return each * order + math.log(1 / DELTA) / (order - 1)
 
-    return least(lambda sigma: promised(sigma) <= epsilon, digits)
+    return least(lambda sigma: guaranteed(sigma) <= epsilon, digits)
 
 
 # ---- training

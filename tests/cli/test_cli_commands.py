@@ -57,9 +57,9 @@ def test_account_states_what_the_library_proves(incrowd: Call) -> None:
         *CROWD,
     )
     shuffle: Any = load("trusted-shuffle")
-    promise = shuffle(KRR(categories=16, epsilon=1.0), n=10_000).guarantee()
-    assert payload["epsilon"] == promise.epsilon(1e-6)
-    assert payload["lower_bound"] == promise.lower(1e-6)
+    guarantee = shuffle(KRR(categories=16, epsilon=1.0), n=10_000).guarantee()
+    assert payload["epsilon"] == guarantee.epsilon(1e-6)
+    assert payload["lower_bound"] == guarantee.lower(1e-6)
     assert payload["lower_bound"] <= payload["epsilon"] < 1
     assert payload["parameters"]["randomizer"] == {"kind": "krr", "categories": 16, "epsilon": 1.0}
     assert {"epsilon", "delta", "lower_bound", "view", "neighbours", "theorem"} <= set(payload)
@@ -70,15 +70,15 @@ def test_account_and_calibrate_cover_all_protocols(incrowd: Call) -> None:
     for kind in PROTOCOLS:
         fields = fields_of(settings_type(load(kind)))
         if not asks_randomizer(load(kind), {"task": "histogram"}):
-            continue  # Its promise rests on other things, which have tests of their own.
+            continue  # Its guarantee rests on other things, which have tests of their own.
         # What walks over a graph is here accounted without one, as perfectly mixed.
         more = ("--stationary",) if "stationary" in fields else ()
         more += ("--rate", 0.5) if "rate" in fields else ()
         more += ("--alpha", 1) if "alpha" in fields else ()
         if "steps" in fields:
             more += ("--steps", 50, "--contribution", "histogram", "--categories", 4)
-        promised = answer(incrowd, "account", kind, "--local-epsilon", 0.5, *CROWD, *more)
-        assert 0 < promised["epsilon"] <= 0.5
+        guaranteed = answer(incrowd, "account", kind, "--local-epsilon", 0.5, *CROWD, *more)
+        assert 0 < guaranteed["epsilon"] <= 0.5
         solved = answer(incrowd, "calibrate", kind, "--epsilon", 0.25, *CROWD, *more)
         assert solved["solved"]["name"] == "local_epsilon"
         assert solved["epsilon"] <= 0.25
@@ -221,7 +221,7 @@ def test_run_answers_the_question(incrowd: Call) -> None:
     assert payload["report"] is None
 
 
-def test_actors_promise_less_when_people_drop_out(
+def test_actors_state_weaker_guarantee_when_people_drop_out(
     incrowd: Call, survey: Callable[..., Path]
 ) -> None:
     people = "mode\n" + "bus\ncar\nbike\nbus\n" * 40

@@ -19,9 +19,9 @@ from incrowd.randomizers import KRR
 
 COMMAND = Path(sys.executable).parent / "incrowd"
 KRR_5 = ("--randomizer", "krr", "--categories", "5")
-PROMISE = ("--local-epsilon", "1", "--delta", "1e-3", *KRR_5)
-ACCOUNT = ("account", "network-shuffle", "--graph", "friends.npz", *PROMISE)
-CALIBRATE = ("calibrate", "network-shuffle", "--graph", "friends.npz", *PROMISE)
+GUARANTEE = ("--local-epsilon", "1", "--delta", "1e-3", *KRR_5)
+ACCOUNT = ("account", "network-shuffle", "--graph", "friends.npz", *GUARANTEE)
+CALIBRATE = ("calibrate", "network-shuffle", "--graph", "friends.npz", *GUARANTEE)
 PEOPLE = 42
 ALONE = math.log(math.e - 1e-3 * (math.e + 4))
 """The exact ε of one response among five categories, with ε0 = 1 and δ = 10⁻³."""
@@ -72,9 +72,9 @@ def test_account_plans_and_shows_open_rounds(incrowd: Call) -> None:
 
 
 def test_account_stationary_needs_no_graph(incrowd: Call) -> None:
-    words = ("account", "network-shuffle", "--stationary", *PROMISE)
+    words = ("account", "network-shuffle", "--stationary", *GUARANTEE)
     found = answer(incrowd, *words, "--n", "22470")
-    trusted = answer(incrowd, "account", "trusted-shuffle", *PROMISE, "--n", "22470")
+    trusted = answer(incrowd, "account", "trusted-shuffle", *GUARANTEE, "--n", "22470")
     assert found["epsilon"] == found["trusted_shuffler_epsilon"] == trusted["epsilon"]
     assert found["route"] == "stationary"
     assert answer(incrowd, *words, "--n", "1e9")["epsilon"] < 1e-4
@@ -101,9 +101,9 @@ def test_calibrate_solves_for_what_is_left_out(incrowd: Call) -> None:
     delta = answer(incrowd, *words, *graph, "--local-epsilon", "1", "--rounds", "8")
     assert delta["solved"]["name"] == "delta"
     assert 0 < delta["solved"]["value"] < 1e-2
-    crowd = answer(incrowd, *words, "--stationary", *PROMISE[:4])
+    crowd = answer(incrowd, *words, "--stationary", *GUARANTEE[:4])
     assert crowd["solved"]["name"] == "n"
-    assert_fails(incrowd(*words, *graph, *PROMISE[:4], "--rounds", "3"), 2, "nothing is left out")
+    assert_fails(incrowd(*words, *graph, *GUARANTEE[:4], "--rounds", "3"), 2, "nothing is left out")
     assert_fails(
         incrowd(*words, *graph, "--local-epsilon", "1"),
         2,
@@ -133,7 +133,7 @@ def test_account_accepts_colluders_by_number_share_and_name(incrowd: Call) -> No
     assert "curator + 2 colluders" in table
     assert "conditional epsilon" in table
     for protocol in ("trusted-shuffle", "local"):
-        crowd = ("account", protocol, *PROMISE, "--n", "500", "--colluders")
+        crowd = ("account", protocol, *GUARANTEE, "--n", "500", "--colluders")
         assert answer(incrowd, *crowd, "0.01") == answer(incrowd, *crowd, 5)
         assert answer(incrowd, *crowd, "who.json") == answer(incrowd, *crowd, 2)
     solved = answer(
@@ -195,14 +195,15 @@ def test_account_rejects_bad_parameters(
 
 
 def test_account_needs_graph_unless_stationary(incrowd: Call) -> None:
-    ended = incrowd("account", "network-shuffle", *PROMISE)
+    ended = incrowd("account", "network-shuffle", *GUARANTEE)
     assert_fails(ended, errors.InvalidParameter, "--graph is missing", "stationary")
 
 
 def test_account_of_zero_rounds_is_local(incrowd: Call) -> None:
     befriend()
     found = answer(incrowd, *ACCOUNT, "--rounds", "0")
-    assert found["epsilon"] == answer(incrowd, "account", "local", *PROMISE, "--n", "9")["epsilon"]
+    alone = answer(incrowd, "account", "local", *GUARANTEE, "--n", "9")
+    assert found["epsilon"] == alone["epsilon"]
     assert found["epsilon"] == found["median_epsilon"] == pytest.approx(ALONE, rel=1e-6)
     assert len(found["worst_person"]["why"]) > 20
 
@@ -300,7 +301,7 @@ def test_account_shows_progress_on_terminal(tmp_path: Path) -> None:
         clean.pop(name, None)
     parent, child = pty.openpty()
     process = subprocess.Popen(
-        [*words, *PROMISE, "--format", "json"],
+        [*words, *GUARANTEE, "--format", "json"],
         stdout=subprocess.PIPE,
         stderr=child,
         cwd=tmp_path,

@@ -1,4 +1,4 @@
-"""``incrowd release`` and the promises about order, as a stranger meets them."""
+"""``incrowd release`` and the guarantees about order, as a stranger meets them."""
 
 import csv
 import json
@@ -132,7 +132,7 @@ class TestAccount:
         for each in (found, nothing):
             assert not {"median_alpha", "group_alpha"} & each.keys()
         table = account(incrowd, [[0, 1, 2]], *silent[:-2]).out
-        assert "Nothing is promised about who in a group said what" in table
+        assert "Nothing is proven about who in a group said what" in table
 
     def test_order_without_people_has_planned_alpha_and_no_lower_bound(self, incrowd: Call) -> None:
         words = ("account", "order-shuffle", "--alpha", 1, "--local-epsilon", 1, "--format", "json")

@@ -1,4 +1,4 @@
-"""``incrowd query`` and the promises of scramblers, as a stranger meets them."""
+"""``incrowd query`` and the guarantees of scramblers, as a stranger meets them."""
 
 import json
 from pathlib import Path

@@ -144,7 +144,7 @@ def test_ring_rejects_colluders(incrowd: Call) -> None:
         "account", "token-walk", "--topology", "ring", "--n", "9", "--laps", "2", *NOISE,
         "--colluders", "1",
     )  # fmt: skip
-    assert_fails(ended, errors.NotProven, "no promise holds against colluders")
+    assert_fails(ended, errors.NotProven, "no guarantee holds against colluders")
 
 
 def test_disconnected_graph_is_rejected(incrowd: Call, tmp_path: Path) -> None:

@@ -169,7 +169,7 @@ def test_network_training_goes_on_after_a_kill(monkeypatch, tmp_path):
 
 def test_network_epsilons_equal_guarantees():
     found = learning.network_epsilons(1000)
-    # What the learner itself promises, for the sums that it trains on.
+    # What the learner itself guarantees, for the sums that it trains on.
     learner = ic.CheckInSGD(
         model=DigitNetwork(), rounds=1000, rate=1e-3, learning_rate=0.1, clip=0.05, sigma=0.86
     )
@@ -208,16 +208,16 @@ def test_results_are_read_again_instead_of_computed(monkeypatch, tmp_path):
 def test_settings_never_exceed_target_epsilon():
     for setting in linear.SETTINGS:
         if setting.learner in ("central", "local"):
-            promise = setting.make(0).guarantee((60_000, 8 * setting.cells**2))
-            assert promise.epsilon(1 / 60_000) <= setting.target
+            guarantee = setting.make(0).guarantee((60_000, 8 * setting.cells**2))
+            assert guarantee.epsilon(1 / 60_000) <= setting.target
 
 
 @pytest.mark.slow
 def test_check_in_settings_never_exceed_target_epsilon():
     for setting in linear.SETTINGS:
         if setting.learner in ("summed", "check-in"):
-            promise = setting.make(0).guarantee((60_000, 8 * setting.cells**2))
-            assert 0.9 * setting.target < promise.epsilon(1 / 60_000) <= setting.target
+            guarantee = setting.make(0).guarantee((60_000, 8 * setting.cells**2))
+            assert 0.9 * setting.target < guarantee.epsilon(1 / 60_000) <= setting.target
 
 
 # ---- pictures

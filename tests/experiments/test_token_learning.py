@@ -107,8 +107,8 @@ def test_noise_is_the_least_that_meets_the_budget(way, cap):
     sigma = learning.least_sigma(setting, 50, 100, 4, digits=2)
     digit = 10 ** (np.floor(np.log10(sigma)) - 1)
     for noise, meets in ((sigma, True), (sigma - 1.01 * digit, False)):
-        promise = setting.make(noise, 0.1, 0, 100).guarantee((50, 4))
-        assert (promise.delta(2.0) <= learning.DELTA) == meets
+        guarantee = setting.make(noise, 0.1, 0, 100).guarantee((50, 4))
+        assert (guarantee.delta(2.0) <= learning.DELTA) == meets
 
 
 def test_stopped_run_resumes(quick, tmp_path, monkeypatch):

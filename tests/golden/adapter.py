@@ -244,7 +244,7 @@ def evaluate(case: Case) -> dict[str, Any]:
     else:
         planned = protocol
     found: dict[str, Any] = {
-        **dict(promises(case, planned, case.colluders)),
+        **dict(guarantees(case, planned, case.colluders)),
         "cost": outcome(lambda: cost_of(planned)),
         "parties": [str(each) for each in planned.helpers],
         "views": list(planned.views),
@@ -288,26 +288,26 @@ def outcome(compute: Callable[[], Any]) -> Any:
         return f"refused: {type(refused).__name__}"
 
 
-def promises(case: Case, protocol: Protocol, colluders: Iterable[Any]) -> Iterator[tuple[str, Any]]:
+def guarantees(
+    case: Case, protocol: Protocol, colluders: Iterable[Any]
+) -> Iterator[tuple[str, Any]]:
     for who in colluders:
         helped = f" with colluders {who}" if who else ""
         for view in case.views:
             yield (
                 f"against {view}{helped}",
-                outcome(lambda view=view, who=who: promise(case, protocol.guarantee(view, who))),
+                outcome(lambda view=view, who=who: bounds(case, protocol.guarantee(view, who))),
             )
             if isinstance(protocol, OrderShuffle):
                 yield (
                     f"order against {view}{helped}",
                     outcome(
-                        lambda view=view, who=who: promise(
-                            case, protocol.order_guarantee(view, who)
-                        )
+                        lambda view=view, who=who: bounds(case, protocol.order_guarantee(view, who))
                     ),
                 )
 
 
-def promise(case: Case, guarantee: Any) -> dict[str, Any] | None:
+def bounds(case: Case, guarantee: Any) -> dict[str, Any] | None:
     if guarantee is None:
         return None
     return {
@@ -370,7 +370,7 @@ def cover_of(case: Case, protocol: Protocol) -> dict[str, Any]:
         for each in parties
     ]
     return {
-        **dict(promises(case, covered, (0,))),
+        **dict(guarantees(case, covered, (0,))),
         "overflow": plan.overflow,
         "ticks": [len(each) for each in timetable],
         "cells": sum(count for each in timetable for _, cells in each for _, count in cells),

@@ -62,7 +62,7 @@ class Case:
     """The weather of each run by actors."""
     covered: bool = False
     missing: Sequence[str] = ()
-    """What is taken away from a simulated run before its promise is stated again."""
+    """What is taken away from a simulated run before its guarantee is stated again."""
     question: str = ""
     """What is asked, where the randomizer's own values do not say it."""
     facts: Mapping[str, Any] = field(default_factory=dict)

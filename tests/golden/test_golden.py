@@ -41,13 +41,13 @@ def test_every_file_of_values_belongs_to_a_group() -> None:
 @pytest.mark.parametrize(
     ("found", "line"),
     [
-        (math.nextafter(0.1, 1), "promise › epsilon: 0.1 → 0.10000000000000002 (1 ulps)"),
-        (None, "promise › epsilon: 0.1 → None"),
-        (1, "promise › epsilon: 0.1 → 1"),
+        (math.nextafter(0.1, 1), "curator › epsilon: 0.1 → 0.10000000000000002 (1 ulps)"),
+        (None, "curator › epsilon: 0.1 → None"),
+        (1, "curator › epsilon: 0.1 → 1"),
     ],
 )
 def test_difference_in_the_last_place_names_its_key(found: Any, line: str) -> None:
-    assert list(differences({"promise": {"epsilon": 0.1}}, {"promise": {"epsilon": found}})) == [
+    assert list(differences({"curator": {"epsilon": 0.1}}, {"curator": {"epsilon": found}})) == [
         line
     ]
 

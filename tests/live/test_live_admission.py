@@ -319,7 +319,7 @@ def test_a_promise_one_percent_too_good_is_refused(office: Office, kind: str, vi
     refused(
         Reason.unproven,
         lambda: office.examine(proposal, promises=low),
-        rf"is promised against {re.escape(view)}, but only",
+        rf"is stated against {re.escape(view)}, but only",
     )
     assert office.examine(proposal, promises=lowered(stated, view, 1.01))
 
@@ -341,7 +341,7 @@ def test_something_is_promised_against_everyone(office: Office) -> None:
         refused(
             Reason.malformed,
             lambda twice=each: office.examine(proposal, promises=[*stated, twice]),
-            "two promises",
+            "two guarantees",
         )
 
 
@@ -415,7 +415,7 @@ def test_promises_are_those_of_the_people_who_are_there(office: Office, cover: b
     refused(
         Reason.unproven,
         lambda: offer.started(office.start(offer, places, promises=planned), NOW),
-        "is promised against curator",
+        "is stated against curator",
     )
     for view in VIEWS:
         low = lowered(honest.start.promises, view)

@@ -388,7 +388,7 @@ def test_oracle_detects_band_of_single_rate():
 
 
 def test_worst_rate_exceeds_mean_rate_curve():
-    """Taking everyone at the mean rate would promise too much."""
+    """Taking everyone at the mean rate would guarantee too much."""
     E, t = F(5), F(6, 5)
     rates = (F(9, 10), F(1, 10), F(1, 10))
     truth = worst_check_in(krr_matrix(2, E), rates, [t])[t]

@@ -82,7 +82,7 @@ def subsets(n):
         yield from itertools.combinations(range(n), size)
 
 
-# The promise: α = θ·Δ, and no less.
+# The guarantee: α = θ·Δ, and no less.
 
 
 @pytest.mark.parametrize("q", [HALF, MORE])
@@ -285,8 +285,8 @@ def test_shuffle_along_order_is_that_of_ranks():
             assert there == {after(z, order): weight for z, weight in here.items()}
 
 
-def promise(alpha, digest):
-    """A promise about the order in the groups of this digest."""
+def guarantee(alpha, digest):
+    """A guarantee about the order in the groups of this digest."""
     return Guarantee(
         profile=PureProfile(alpha),
         view=frozenset({"curator"}),
@@ -312,7 +312,7 @@ def test_releases_about_same_crowd_attain_sum():
     sensitivity = kendall_sensitivity(4, order, groups)
     alphas = [alpha_of(math.log(1 / q), sensitivity) for q in (HALF, MORE)]
     digest = crowd(4, *groups).digest
-    first, second = (promise(alpha, digest) for alpha in alphas)
+    first, second = (guarantee(alpha, digest) for alpha in alphas)
     total = first.compose(second).alpha
     assert F(total) >= sum(map(F, alphas))
     ratio = worst_ratio(both, groups)
@@ -331,7 +331,7 @@ def test_guarantees_for_different_groups_do_not_add_up():
         ratio *= worst_ratio(release_laws(words, order, inversions, HALF), [(0, 1)])
     assert ratio == 2**6
     with pytest.raises(InvalidParameter, match="different groups"):
-        promise(math.log(2), first.digest).compose(promise(math.log(2), second.digest))
+        guarantee(math.log(2), first.digest).compose(guarantee(math.log(2), second.digest))
 
 
 def test_chain_of_groups_attains_sum_of_steps():

@@ -245,7 +245,7 @@ def test_traffic_and_release_costs_do_not_simply_add():
     mixed = routing.profile().delta(epsilon)
     assert exact > 80 * mixed
     plain = ComposedProfile(((routing.profile(), 1), (PureProfile(release), 1)))
-    assert plain.delta(epsilon + release) < exact  # what adding the two would promise
+    assert plain.delta(epsilon + release) < exact  # what adding the two would guarantee
     right = aggregate([routing], 40, release_epsilon=release).profile(released=True)
     assert right.delta(epsilon + release) >= exact
     twice = TogetherProfile(((routing.profile(), 1), (PureProfile(2 * release), 1)))

@@ -1,4 +1,4 @@
-"""What every protocol promises, whatever it is; each protocol's test inherits this suite.
+"""What every protocol guarantees, whatever it is; each protocol's test inherits this suite.
 
 Two devices of the suite deserve a word. *Own buckets*: person i holds category i of n and reports
 it through randomized response with ε0 = 30, which errs once in 10¹³, so that a 2 anywhere proves
@@ -350,7 +350,7 @@ class ProtocolContract:
         monkeypatch.setattr(delivery.Intake, "resume", resume)
         self.mutant_must_fail(crash=0.3, dropout=0.3)
 
-    # What happened decides what is promised.
+    # What happened decides what is guaranteed.
 
     def test_run_with_dropout_states_guarantee_of_smaller_crowd(self):
         randomizer = KRR(categories=3, epsilon=1.0)
@@ -436,11 +436,11 @@ class ProtocolContract:
 
     def test_ternary_guarantee_equals_krr_and_executions_agree(self):
         ternary, krr = Ternary(epsilon=2.0), KRR(categories=3, epsilon=2.0)
-        promised = [
+        guaranteed = [
             [each.epsilon(DELTA) for each in guarantees(self.make(drawn, 50))]
             for drawn in (ternary, krr)
         ]
-        assert promised[0] == promised[1]
+        assert guaranteed[0] == guaranteed[1]
         column = np.array([10.0, np.nan, 10.0, 0.0, 99.0])
         task = Mean(bounds=(0, 10))
         protocol = self.make(Ternary(epsilon=30.0), 5)

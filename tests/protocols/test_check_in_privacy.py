@@ -1,4 +1,4 @@
-"""What a check-in promises: to whom, by which theorem, under which assumptions."""
+"""What a check-in guarantees: to whom, by which theorem, under which assumptions."""
 
 import math
 

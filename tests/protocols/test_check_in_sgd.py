@@ -1,4 +1,4 @@
-"""Learning by check-in: the promise is the protocol's, for reports and for sums."""
+"""Learning by check-in: the guarantee is the protocol's, for reports and for sums."""
 
 from __future__ import annotations
 

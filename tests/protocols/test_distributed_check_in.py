@@ -181,35 +181,35 @@ def test_binomial_chances_stay_within_allowance(n, rate):
 @pytest.mark.parametrize("rounds", [1, 10, 100])
 def test_guarantee_at_rate_one_equals_gaussian_mechanism(rounds):
     n, sigma = 100, 2.0
-    promise = DistributedCheckIn(n, 1.0, rounds, sigma).guarantee()
+    guarantee = DistributedCheckIn(n, 1.0, rounds, sigma).guarantee()
     exact = GaussianProfile(2 / (sigma * math.sqrt(n)) * math.sqrt(rounds)).epsilon(1e-6)
-    assert exact * (1 - 1e-9) <= promise.epsilon(1e-6) <= 1.002 * exact
-    assert 0.99 * exact <= promise.lower(1e-6) <= exact * (1 + 1e-9)
+    assert exact * (1 - 1e-9) <= guarantee.epsilon(1e-6) <= 1.002 * exact
+    assert 0.99 * exact <= guarantee.lower(1e-6) <= exact * (1 + 1e-9)
 
 
 def test_guarantee_of_million_people_matches_known_value():
-    promise = DistributedCheckIn(10**6, 0.1, 100_000, 1.0).guarantee()
-    assert promise.epsilon(1e-6) == pytest.approx(0.83627, rel=1e-3)
+    guarantee = DistributedCheckIn(10**6, 0.1, 100_000, 1.0).guarantee()
+    assert guarantee.epsilon(1e-6) == pytest.approx(0.83627, rel=1e-3)
     orders = range(2, 65)
     levels = distributed_renyi(orders, n=10**6, rate=0.1, sigma=1.0)
-    assert renyi_epsilon(orders, 100_000 * levels, 1e-6) > promise.epsilon(1e-6)
+    assert renyi_epsilon(orders, 100_000 * levels, 1e-6) > guarantee.epsilon(1e-6)
 
 
 def test_lower_and_upper_bound_are_close():
-    promise = DistributedCheckIn(10_000, 0.1, 100, 1.0).guarantee()
-    lower, upper = promise.lower(1e-6), promise.epsilon(1e-6)
+    guarantee = DistributedCheckIn(10_000, 0.1, 100, 1.0).guarantee()
+    lower, upper = guarantee.lower(1e-6), guarantee.epsilon(1e-6)
     assert 0.97 * upper < lower < upper
 
 
 def test_guarantee_names_view_theorem_and_assumptions():
     protocol = DistributedCheckIn(n=1_000, rate=0.1, rounds=10, sigma=1.0, clip=0.5)
-    promise = protocol.guarantee()
-    assert promise.view == {"curator"}
-    assert any("secure aggregation" in each for each in promise.assumptions)
+    guarantee = protocol.guarantee()
+    assert guarantee.view == {"curator"}
+    assert any("secure aggregation" in each for each in guarantee.assumptions)
     alone = protocol.guarantee("everyone")
-    assert alone.epsilon(1e-6) > 5 * promise.epsilon(1e-6)
+    assert alone.epsilon(1e-6) > 5 * guarantee.epsilon(1e-6)
     fewer = protocol.guarantee(colluders=500)
-    assert promise.epsilon(1e-6) < fewer.epsilon(1e-6) < alone.epsilon(1e-6)
+    assert guarantee.epsilon(1e-6) < fewer.epsilon(1e-6) < alone.epsilon(1e-6)
     assert fewer.epsilon(1e-6) == DistributedCheckIn(500, 0.1, 10, 1.0).guarantee().epsilon(1e-6)
 
 
@@ -227,14 +227,14 @@ def test_guarantee_refuses_too_many_rounds_for_delta():
     ],
 )
 def test_guarantee_refuses_too_small_noise_for_rounds(n, rate, rounds, sigma, message):
-    promise = DistributedCheckIn(n=n, rate=rate, rounds=rounds, sigma=sigma).guarantee()
+    guarantee = DistributedCheckIn(n=n, rate=rate, rounds=rounds, sigma=sigma).guarantee()
     with pytest.raises(NumericalFloor, match=message):
-        promise.epsilon(1e-6)
+        guarantee.epsilon(1e-6)
 
 
 def test_attack_on_huge_losses_raises_no_warning():
-    promise = DistributedCheckIn(n=44, rate=3.28e-5, rounds=247, sigma=0.0229).guarantee()
-    assert 4000 < promise.lower(2e-9) <= promise.epsilon(2e-9) == math.inf
+    guarantee = DistributedCheckIn(n=44, rate=3.28e-5, rounds=247, sigma=0.0229).guarantee()
+    assert 4000 < guarantee.lower(2e-9) <= guarantee.epsilon(2e-9) == math.inf
 
 
 def test_parameters_given_as_floats_become_integers():

@@ -1,4 +1,4 @@
-"""Several questions at once: an answer to each, and the promise of all of them together."""
+"""Several questions at once: an answer to each, and the guarantee of all of them together."""
 
 from __future__ import annotations
 

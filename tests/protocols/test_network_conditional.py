@@ -1,4 +1,4 @@
-"""What runs promise in which devices left, played by actors: never less than an attack attains.
+"""What runs guarantee in which devices left, played by actors: never less than an attack attains.
 
 Examples in which earlier versions stated too little are in ``test_network_counterexamples.py``.
 """
@@ -83,20 +83,20 @@ class TestLateReturn:
         assert 1 not in collected.holders
         assert 0 not in collected.pooled()
 
-    def test_person_when_the_report_is_surely_unseen_is_promised_everything(self):
-        """And counts in the promise of all, as somebody of whom nothing is seen."""
+    def test_person_when_the_report_is_surely_unseen_has_epsilon_zero(self):
+        """And counts in the guarantee of all, as somebody of whom nothing is seen."""
         protocol = NetworkShuffle(RANDOMIZER, graph=tied(40), rounds=30)
         played = run(protocol, np.zeros(40, int), outages=self.outages(30), seed=1)
-        promise = played.guarantees[0]
-        assert promise.per_person(0.01)[0] == 0.0
-        assert promise.profile.person(0).delta(-0.5) == pytest.approx(-math.expm1(-0.5))
-        assert promise.epsilon(0.01) >= promise.per_person(0.01).max() - 1e-12
+        guarantee = played.guarantees[0]
+        assert guarantee.per_person(0.01)[0] == 0.0
+        assert guarantee.profile.person(0).delta(-0.5) == pytest.approx(-math.expm1(-0.5))
+        assert guarantee.epsilon(0.01) >= guarantee.per_person(0.01).max() - 1e-12
         groups = values_of(protocol.run_diagnostics(played.collected, 0.01))
         assert groups["doubtful"]["people"] == 1
         assert groups["handed_in"]["people"] == 39
         assert (
             max(groups[name]["epsilon"] for name in ("handed_in", "doubtful"))
-            == promise.per_person(0.01).max()
+            == guarantee.per_person(0.01).max()
         )
 
 
@@ -112,7 +112,7 @@ class TestCuratorRecord:
         return NetworkShuffle(RANDOMIZER, graph=tied(self.N), rounds=self.ROUNDS, hand_in=mode)
 
     def stated(self, protocol, off, **changes):
-        """The record and the promise of a run in which person 1 is off for some time."""
+        """The record and the guarantee of a run in which person 1 is off for some time."""
         seeds = Seeds(3)
         makers = make_actors(protocol, np.zeros(self.N, int), seeds)
         outcome = play(makers, seeds, outages={device(1): [off]})
@@ -146,13 +146,13 @@ class TestCuratorRecord:
 
     MIDDLE = (ROUND_SECONDS - 1.0, 4 * ROUND_SECONDS + 1.0)
 
-    def test_promise_when_a_device_misses_rounds_and_hands_in_is_not_below_the_attack(self):
+    def test_guarantee_when_a_device_misses_rounds_and_hands_in_is_not_below_the_attack(self):
         """Nobody is doubtful then, and what waited is known to have waited."""
-        collected, promise = self.stated(self.protocol(), self.MIDDLE)
+        collected, guarantee = self.stated(self.protocol(), self.MIDDLE)
         assert collected.attendance[:6, 1].tolist() == [THERE, AWAY, AWAY, AWAY, THERE, ON]
         assert collected.silent is None
         assert collected.lost == 0
-        stated, ends = promise.per_person(self.DELTA), self.ends((1, 2, 3))
+        stated, ends = guarantee.per_person(self.DELTA), self.ends((1, 2, 3))
         assert ends[0, 1] == 1.0
         for victim in (0, 1, 2):
             assert self.attacked(victim, stated[victim], ends) <= self.DELTA
@@ -160,32 +160,33 @@ class TestCuratorRecord:
         planned = self.protocol().guarantee().per_person(self.DELTA)[0]
         assert self.attacked(0, planned, ends) > self.DELTA
 
-    def test_promise_when_a_device_misses_rounds_and_a_report_is_missing_is_the_randomizer(self):
-        _, promise = self.stated(self.protocol(), self.MIDDLE, lost=1)
-        assert promise.epsilon(self.DELTA) > 0.98
-        assert promise.per_person(self.DELTA) is None
+    def test_guarantee_when_a_device_misses_rounds_and_a_report_is_missing_is_the_randomizer(self):
+        _, guarantee = self.stated(self.protocol(), self.MIDDLE, lost=1)
+        assert guarantee.epsilon(self.DELTA) > 0.98
+        assert guarantee.per_person(self.DELTA) is None
 
     @pytest.mark.parametrize("mode", ["all", "single"])
-    def test_promise_when_lost_reports_would_not_show_names_that_all_arrived(self, mode):
-        _, promise = self.stated(self.protocol(mode), (29.0, 61.0))
-        assert any("arrives before" in named for named in promise.assumptions) == (mode == "single")
+    def test_guarantee_when_lost_reports_would_not_show_names_that_all_arrived(self, mode):
+        _, guarantee = self.stated(self.protocol(mode), (29.0, 61.0))
+        named = any("arrives before" in each for each in guarantee.assumptions)
+        assert named == (mode == "single")
 
     @pytest.mark.parametrize("mode", ["all", "single"])
-    def test_promise_when_a_device_vanishes_is_the_theorem_for_doubt(self, mode):
-        """Of the device nothing is known: its neighbours are promised about what it promises."""
+    def test_guarantee_when_a_device_vanishes_is_the_theorem_for_doubt(self, mode):
+        """Of the device nothing is known: its guarantee is about that of its neighbours."""
         protocol = self.protocol(mode)
-        collected, promise = self.stated(protocol, (45.0, FOR_EVER))
+        collected, guarantee = self.stated(protocol, (45.0, FOR_EVER))
         assert (collected.attendance[:, 1] == UNKNOWN).all()
         assert collected.silent.tolist() == [person == 1 for person in range(self.N)]
-        stated = promise.per_person(self.DELTA)
+        stated = guarantee.per_person(self.DELTA)
         alone = hidden_among(self.N - 2, 1 / (self.N - 2), math.exp(stated[0]), math.e)
         assert alone <= self.DELTA
         assert stated[1] > 0.98
-        assert promise.epsilon(self.DELTA) >= stated.max() > 0.98
+        assert guarantee.epsilon(self.DELTA) >= stated.max() > 0.98
 
     @pytest.mark.parametrize("mode", ["all", "single"])
     @pytest.mark.parametrize("lost", [0, 1])
-    def test_promise_when_a_device_is_connected_and_never_heard_of_is_doubtful(self, mode, lost):
+    def test_guarantee_when_a_device_is_connected_and_never_heard_of_is_doubtful(self, mode, lost):
         """Nobody missed a window, and still nobody knows what the device held."""
         protocol = NetworkShuffle(RANDOMIZER, graph=complete(60), rounds=4, hand_in=mode)
         found = protocol.simulate(np.zeros(60, int), seed=1).collected
@@ -201,10 +202,10 @@ class TestCuratorRecord:
         happened = protocol.conditional_on(known)
         assert happened.doubt
         assert happened.attendance.doubtful.tolist() == silent.tolist()
-        promise = happened.guarantee()
-        assert any("(N)" in named for named in promise.assumptions)
+        guarantee = happened.guarantee()
+        assert any("(N)" in named for named in guarantee.assumptions)
         # What ended there is surely not counted on, and may have been seen.
-        assert promise.per_person(1e-3)[0] > protocol.guarantee().per_person(1e-3)[0]
+        assert guarantee.per_person(1e-3)[0] > protocol.guarantee().per_person(1e-3)[0]
 
 
 class TestAttendance:
@@ -254,8 +255,8 @@ class TestAttendance:
         assert sorted(collected.pooled().tolist()) == [0, 1, 2, 3, 5]
         assert collected.lost == 1
         assert collected.silent is None
-        promise = protocol.conditional_on(collected).guarantee()
-        assert promise.per_person(0.01)[4] == 0.0
+        guarantee = protocol.conditional_on(collected).guarantee()
+        assert guarantee.per_person(0.01)[4] == 0.0
 
     def test_own_report_when_there_are_no_rounds_is_not_dropped(self):
         """It is handed in by its owner alone, so that nothing hides it."""
@@ -283,7 +284,7 @@ class TestAttendance:
 
 
 class TestFallbacks:
-    """Where no theorem covers what happened, the randomizer alone promises."""
+    """Where no theorem covers what happened, the randomizer alone guarantees."""
 
     def collected(self, protocol, **changes):
         found = protocol.simulate(np.zeros(protocol.n, int), seed=1).collected
@@ -301,7 +302,7 @@ class TestFallbacks:
         silent = np.arange(60) == 7
         return {"attendance": table, "silent": silent, "away": np.tile(silent, (4, 1)), "lost": 2}
 
-    def test_promise_when_attendance_is_known_is_better_than_the_randomizer(self):
+    def test_guarantee_when_attendance_is_known_is_better_than_the_randomizer(self):
         protocol = self.protocol()
         collected = self.collected(protocol, **self.doubtful())
         happened = protocol.conditional_on(collected).guarantee()
@@ -310,28 +311,28 @@ class TestFallbacks:
         assert all(name in named for name in ("(I)", "(F)", "(N)"))
         assert happened.lower(1e-3) is None
 
-    def test_promise_when_reports_are_missing_and_nobody_is_doubtful_is_the_randomizer(self):
+    def test_guarantee_when_reports_are_missing_and_nobody_is_doubtful_is_the_randomizer(self):
         protocol = self.protocol()
         assert self.stated(protocol, self.collected(protocol, lost=1)) > 0.99
 
     @pytest.mark.parametrize("options", [{"colluders": [3]}, {"view": "curator+hub"}])
-    def test_promise_when_others_look_on_is_the_randomizer(self, options):
+    def test_guarantee_when_others_look_on_is_the_randomizer(self, options):
         protocol = self.protocol()
         collected = self.collected(protocol, **self.doubtful())
         assert self.stated(protocol, collected, **options) > 0.99
 
-    def test_promise_when_there_was_no_time_to_settle_is_the_randomizer(self):
+    def test_guarantee_when_there_was_no_time_to_settle_is_the_randomizer(self):
         protocol = self.protocol()
         assert self.stated(protocol, self.collected(protocol, **self.doubtful(settle=1))) > 0.99
 
-    def test_promise_when_nothing_is_known_is_nearly_the_randomizer(self):
+    def test_guarantee_when_nothing_is_known_is_nearly_the_randomizer(self):
         protocol = self.protocol()
         known = self.doubtful()
         known["attendance"][:, 7] = UNKNOWN
         assert self.stated(protocol, self.collected(protocol, **known)) > 0.95
 
     @pytest.mark.parametrize("mode", ["all", "single"])
-    def test_promise_when_more_is_known_is_not_worse(self, mode):
+    def test_guarantee_when_more_is_known_is_not_worse(self, mode):
         protocol = self.protocol(hand_in=mode)
         known = self.doubtful()
         found = []
@@ -346,7 +347,7 @@ class TestFallbacks:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("doubtful", "most"), [(1, 0.16), (10, 0.22), (50, 0.28)])
-def test_worst_person_who_handed_in_when_devices_leave_is_promised_nearly_the_plan(doubtful, most):
+def test_worst_person_who_handed_in_when_devices_leave_nearly_has_the_plan(doubtful, most):
     """1,000 people with 8 neighbours each, 17 rounds, δ = 10⁻⁶, played by actors; planned 0.154."""
     rng = np.random.default_rng(1)
     protocol = NetworkShuffle(RANDOMIZER, graph=random_regular(1000, 8, rng), rounds=17)

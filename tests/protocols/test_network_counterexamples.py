@@ -39,10 +39,10 @@ def attained(attack, delta):
     return brentq(lambda epsilon: attack(math.exp(epsilon)) - delta, 0.0, 1.0, xtol=1e-7)
 
 
-def to_person(promise, person, delta):
+def to_person(guarantee, person, delta):
     """The ε of one person, which is that of all where people are not told apart."""
-    each = promise.per_person(delta)
-    return promise.epsilon(delta) if each is None else each[person]
+    each = guarantee.per_person(delta)
+    return guarantee.epsilon(delta) if each is None else each[person]
 
 
 def with_unknown(protocol, who, lost):
@@ -76,7 +76,7 @@ class TestReportsWaitingForOfflineDevice:
         graph = graph_of([(0, 1), *combinations(range(1, n), 2)], n)
         return NetworkShuffle(RANDOMIZER, graph=graph, rounds=rounds)
 
-    def promises(self, n, rounds, lost):
+    def guarantees(self, n, rounds, lost):
         """As was collected before attendance was, and with attendance, of 1 unknown."""
         protocol = self.protocol(n, rounds)
         found = protocol.simulate(np.zeros(n, int), seed=1).collected
@@ -103,38 +103,38 @@ class TestReportsWaitingForOfflineDevice:
         assert round(hidden_among(8, 1 / 8, 1.0, ODDS), 4) == 0.3533
 
     @pytest.mark.parametrize(("n", "rounds", "lost", "delta", "truth"), ROWS)
-    def test_promise_when_reports_are_missing_is_not_below_the_attack(
+    def test_guarantee_when_reports_are_missing_is_not_below_the_attack(
         self, n, rounds, lost, delta, truth
     ):
-        for promise in self.promises(n, rounds, lost):
-            stated = to_person(promise, 0, delta)
+        for guarantee in self.guarantees(n, rounds, lost):
+            stated = to_person(guarantee, 0, delta)
             assert stated >= truth
             assert hidden_among(n - 2, 1 / (n - 2), math.exp(stated), ODDS) <= delta
-            assert promise.epsilon(delta) >= stated
+            assert guarantee.epsilon(delta) >= stated
 
-    def test_promise_when_ten_people_take_part_is_not_below_the_attack(self):
-        for promise in self.promises(10, 10, 6):
-            assert promise.delta(0.0) >= 0.3533
-            if promise.per_person(0.1) is not None:
-                assert promise.profile.person(0).delta(0.0) >= 0.3533
+    def test_guarantee_when_ten_people_take_part_is_not_below_the_attack(self):
+        for guarantee in self.guarantees(10, 10, 6):
+            assert guarantee.delta(0.0) >= 0.3533
+            if guarantee.per_person(0.1) is not None:
+                assert guarantee.profile.person(0).delta(0.0) >= 0.3533
 
     @pytest.mark.parametrize(
         ("n", "rounds"),
         [(10, 10), (40, 30), pytest.param(200, 200, marks=pytest.mark.slow)],
     )
     def test_hand_in_when_played_holds_nothing_of_who_came_back_late(self, n, rounds):
-        """So that nobody sees report 0, and person 0 is promised everything."""
+        """So that nobody sees report 0, and the ε of person 0 is 0."""
         protocol = self.protocol(n, rounds)
         outages = {device(1): [(20.0, Clock(rounds).hand_in + 60.0)]}
         played = run(protocol, np.zeros(n, int), outages=outages, seed=1)
-        collected, promise = played.collected, played.guarantees[0]
+        collected, guarantee = played.collected, played.guarantees[0]
         assert collected.silent.tolist() == [person == 1 for person in range(n)]
         assert 1 not in collected.holders
         assert (collected.attendance[1:-1, 1] == AWAY).all()
-        assert promise.per_person(0.01)[0] == 0.0
-        assert promise.epsilon(0.01) >= promise.per_person(0.01).max() - 1e-12
+        assert guarantee.per_person(0.01)[0] == 0.0
+        assert guarantee.epsilon(0.01) >= guarantee.per_person(0.01).max() - 1e-12
 
-    def test_promise_when_the_hub_of_preferential_attachment_is_off_is_not_below_the_attack(self):
+    def test_guarantee_when_the_hub_of_preferential_attachment_is_off_is_not_below_the_attack(self):
         """1,000 people, the last of whom is tied to the one with the most neighbours; 23 rounds."""
         u, v = barabasi_albert(999, 4, np.random.default_rng(0)).edges()
         hub = int(np.argmax(np.bincount(np.concatenate([u, v]))))
@@ -144,10 +144,10 @@ class TestReportsWaitingForOfflineDevice:
         truth = attained(lambda t: place_attack(1.0, others, t, ODDS), delta)
         assert truth >= 0.5976
         protocol = NetworkShuffle(RANDOMIZER, graph=graph, rounds=23)
-        promise = protocol.conditional_on(with_unknown(protocol, hub, 126)).guarantee()
-        stated = promise.per_person(delta)[999]
+        guarantee = protocol.conditional_on(with_unknown(protocol, hub, 126)).guarantee()
+        stated = guarantee.per_person(delta)[999]
         assert stated >= truth
-        assert promise.epsilon(delta) >= stated
+        assert guarantee.epsilon(delta) >= stated
 
 
 class TestForwardingThenVanishing:
@@ -162,12 +162,12 @@ class TestForwardingThenVanishing:
         outages = {device(1): [(45.0, FOR_EVER)]}
         return protocol, run(protocol, np.zeros(self.N, int), outages=outages, seed=1)
 
-    def test_promise_when_somebody_forwards_and_vanishes_is_not_below_the_attack(self):
+    def test_guarantee_when_somebody_forwards_and_vanishes_is_not_below_the_attack(self):
         protocol, played = self.played()
         walk = protocol.walk.graphs[0].transition(0.0).toarray()
         ends = walk @ walk
-        promise = played.guarantees[0]
-        stated = promise.per_person(self.DELTA)[0]
+        guarantee = played.guarantees[0]
+        stated = guarantee.per_person(self.DELTA)[0]
         truths = [
             attained(
                 lambda t, at=at: place_attack(
@@ -181,7 +181,7 @@ class TestForwardingThenVanishing:
         assert round(truths[0], 4) == 0.6051
         assert truths[1] > 0.97
         assert stated >= max(truths)
-        assert promise.epsilon(self.DELTA) >= promise.per_person(self.DELTA).max()
+        assert guarantee.epsilon(self.DELTA) >= guarantee.per_person(self.DELTA).max()
         assert protocol.guarantee().per_person(self.DELTA)[0] == pytest.approx(0.9862, abs=1e-4)
 
     def test_attendance_when_a_device_vanishes_is_the_word_of_the_hub(self):
@@ -204,7 +204,7 @@ class TestAbsencesFollowingWalk:
     SHARE = 0.543
 
     @pytest.mark.parametrize("off", [1, 2])
-    def test_promise_when_one_of_two_misses_a_round_is_not_below_the_attack(self, off):
+    def test_guarantee_when_one_of_two_misses_a_round_is_not_below_the_attack(self, off):
         """80 people; person 0 leaves after the first round, and person 3 comes after it.
 
         So nothing comes to 1 and 2 from 3, whom alone they know, and report 0 is alone there.

@@ -1,4 +1,4 @@
-"""What is estimated after a walk: unbiased, with intervals that cover the truth as promised."""
+"""What is estimated after a walk: unbiased, with intervals that cover the truth as guaranteed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def covered(mode, randomizer, values, truth, runs, rounds=40):
 
 
 def _answer(protocol, values, seed):
-    """The answer alone: the promise of every run is the same, and takes longer."""
+    """The answer alone: the guarantee of every run is the same, and takes longer."""
     from incrowd.randomness import Seeds
 
     task = resolve_task(protocol, None)

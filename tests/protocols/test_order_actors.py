@@ -34,7 +34,7 @@ ID = bytes(range(16))
 
 
 class TestContract(ProtocolContract):
-    """What every protocol promises; there is one round, and the crowd is a line of people."""
+    """What every protocol guarantees; there is one round, and the crowd is a line of people."""
 
     kind = "order-shuffle"
     message = PlacedReport
@@ -440,7 +440,7 @@ def test_actors_ignore_arbitrary_bytes(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_played_and_simulated_are_one_protocol(kind):
-    """The same people at the same places, the same promises and price."""
+    """The same people at the same places, the same guarantees and price."""
     protocol, values = placed(kind)
     simulated, shuffled = protocol.collect(values, Seeds(1)), Shuffled(protocol, 1, values=values)
     for found in (simulated, shuffled.found):

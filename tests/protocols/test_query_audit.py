@@ -1,10 +1,10 @@
-"""What an observer sees of real sources and a real scrambler keeps to what is promised.
+"""What an observer sees of real sources and a real scrambler keeps to what is guaranteed.
 
 The actors themselves are played, many times on two neighbouring inputs, and the messages to each
 compute node are counted. On half of the plays events are chosen, on the other half their chances
 are bounded by Clopper and Pearson: an event whose chance on one input is surely larger than
-e^ε times that on the other plus δ(ε) refutes the promise. Others all hold one cell, which is where
-the bound is tightest, and the person in question one of the two others.
+e^ε times that on the other plus δ(ε) refutes the guarantee. Others all hold one cell, which is
+where the bound is tightest, and the person in question one of the two others.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def observed(
 def refuted(
     one: NDArray[np.int64], other: NDArray[np.int64], delta: Callable[[float], float]
 ) -> list[str]:
-    """The events that no (ε, δ(ε)) of the promise allows, with what was found."""
+    """The events that no (ε, δ(ε)) of the guarantee allows, with what was found."""
     grid = [0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0]
     found = []
     for first, second, name in ((one, other, "there"), (other, one, "elsewhere")):
@@ -126,11 +126,11 @@ LONG = (100_000, 100_000, 20_000, 20_000, 20_000)
 
 def _audit(sampling: float, dummies: int, mode: str, absent: int, plays: int) -> list[str]:
     chosen = protocol(sampling, dummies, mode)
-    promise = chosen.guarantee("network")
+    guarantee = chosen.guarantee("network")
     inputs = [observed(chosen, place, plays, seed, absent) for seed, place in enumerate("bc")]
     for each in inputs:
         assert (each.sum(axis=1) == N + dummies).all()
-    return refuted(*inputs, promise.delta)
+    return refuted(*inputs, guarantee.delta)
 
 
 @pytest.mark.parametrize("case", range(len(CASES)))
@@ -146,23 +146,23 @@ def test_audit_of_hundred_thousand_plays_finds_no_event_beyond_guarantee(case):
 
 @pytest.mark.parametrize(("sampling", "dummies", "plays"), [(0.1, 60, 500), (0.0, 40, 150)])
 def test_audit_detects_scrambler_without_dummies(sampling, dummies, plays):
-    promise = protocol(sampling, dummies).guarantee("network")
+    guarantee = protocol(sampling, dummies).guarantee("network")
     without = protocol(sampling, 0)
     inputs = [observed(without, place, plays, seed) for seed, place in enumerate("bc")]
-    assert refuted(*inputs, promise.delta)
+    assert refuted(*inputs, guarantee.delta)
 
 
 def test_audit_detects_sources_that_never_redirect():
-    promise = protocol(0.8, 0).guarantee("network")
+    guarantee = protocol(0.8, 0).guarantee("network")
     honest = protocol(0.0, 0)
     inputs = [observed(honest, place, 200, seed) for seed, place in enumerate("bc")]
-    assert refuted(*inputs, promise.delta)
+    assert refuted(*inputs, guarantee.delta)
 
 
 @pytest.mark.slow
 def test_audit_detects_third_of_dummies_missing():
     """With a third of the dummies missing, a hundred thousand plays show it."""
-    promise = protocol(0.0, 40).guarantee("network")
+    guarantee = protocol(0.0, 40).guarantee("network")
     fewer = protocol(0.0, 27)
     inputs = [observed(fewer, place, 100_000, seed) for seed, place in enumerate("bc")]
-    assert refuted(*inputs, promise.delta)
+    assert refuted(*inputs, guarantee.delta)

@@ -1,4 +1,4 @@
-"""What a scrambled query promises to whom, and what it must not."""
+"""What a scrambled query guarantees to whom, and what it must not."""
 
 import math
 
@@ -69,9 +69,9 @@ def test_groups_below_capacity_hold_more_dummies():
     """601 people behind scramblers of 600 are 301 and 300, and dummies."""
     found = ScrambledQuery(targets=20, redirect_probability=0.1, sources=600, dummies=0, n=601)
     same = ScramblerProfile(20, 0.1, 301, 299)
-    promise = found.guarantee("network")
-    assert promise.epsilon(DELTA) == same.epsilon(DELTA) < 1.2
-    assert promise.lower(DELTA) <= promise.epsilon(DELTA)
+    guarantee = found.guarantee("network")
+    assert guarantee.epsilon(DELTA) == same.epsilon(DELTA) < 1.2
+    assert guarantee.lower(DELTA) <= guarantee.epsilon(DELTA)
 
 
 def test_guarantee_assumes_colluders_up_to_group_size():

@@ -397,7 +397,7 @@ def test_svg_escapes_names():
 @pytest.mark.parametrize("plan", SHOWN)
 def test_explanation_names_readers_of_tuples(plan):
     lines = plan.explain()
-    assert any("in the clear" in line and "nothing is promised" in line for line in lines)
+    assert any("in the clear" in line and "nothing is proven" in line for line in lines)
     assert not [line for line in lines if "\n" in line or not line.endswith(".")]
 
 

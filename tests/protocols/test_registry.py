@@ -39,7 +39,7 @@ def test_every_parameter_says_what_it_is_and_how_it_is_solved(kind):
         assert {solve[name] for name in ("redirect_probability", "sources", "dummies")} == {"min"}
         return
     if kind == "order-shuffle":
-        assert not any(solve.values())  # No crowd makes its promises any stronger.
+        assert not any(solve.values())  # No crowd makes its guarantees any stronger.
         return
     assert solve["n"] == "min"
     # Rounds of fresh reports cost privacy; rounds of a walk buy it.

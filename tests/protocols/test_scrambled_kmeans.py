@@ -1,4 +1,4 @@
-"""k-means through scramblers: what is promised, what is sent, and that clusters are found."""
+"""k-means through scramblers: what is guaranteed, what is sent, and that clusters are found."""
 
 import os
 from itertools import pairwise
@@ -43,7 +43,7 @@ def inertia(points, centroids):
     return ((points - centroids[nearest(points, centroids)]) ** 2).sum()
 
 
-# What is promised
+# What is guaranteed
 
 
 def test_guarantee_equals_plan_and_is_within_sum_of_parts():

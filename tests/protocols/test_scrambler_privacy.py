@@ -1,4 +1,4 @@
-"""What scramblers promise: that it is safe, and how it behaves. docs/theory/scrambler.md"""
+"""What scramblers guarantee: that it is safe, and how it behaves. docs/theory/scrambler.md"""
 
 import itertools
 import math
@@ -273,7 +273,7 @@ def test_flooding_epsilon_at_extreme_settings_is_exact():
 def test_pure_profile_has_exact_curve():
     worst, known = PureProfile(1.0), PureProfile(1.0, 0.3)
     assert worst.lower(1e-3) is None
-    # The promise is pure; what the attack attains falls with δ, along the curve.
+    # The guarantee is pure; what the attack attains falls with δ, along the curve.
     assert known.epsilon(1e-3) == worst.epsilon(1e-3) == 1
     assert known.delta(known.lower(1e-3)) == pytest.approx(1e-3, rel=1e-6)
     assert known.delta(0.0) < worst.delta(0.0)

@@ -1,4 +1,4 @@
-"""Learning by a token: its steps, its promise, and what it refuses."""
+"""Learning by a token: its steps, its guarantee, and what it refuses."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_holders_are_uniform_and_independent():
     assert abs(pairs - 14_000 / 49).max() < 5 * np.sqrt(14_000 / 49)
 
 
-# ---- what is promised
+# ---- what is guaranteed
 
 
 @pytest.mark.parametrize("clip", [1.0, 0.25])

@@ -1,4 +1,4 @@
-"""What every protocol promises, of one that carries sums: its executions agree, and it refuses.
+"""What every protocol guarantees, of one that carries sums: its executions agree, and it refuses.
 
 The shared suite speaks of reports that are handed in by rounds. A token has neither, so that its
 tests are said again here of tokens, and those about delivery in ``tests/sim/test_token_faults.py``.

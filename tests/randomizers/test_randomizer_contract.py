@@ -1,4 +1,4 @@
-"""What every randomizer promises, checked on each of them: one suite, one case per kind."""
+"""What every randomizer guarantees, checked on each of them: one suite, one case per kind."""
 
 from __future__ import annotations
 

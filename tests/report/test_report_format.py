@@ -1,4 +1,4 @@
-"""Rounding for people never promises more than was proven."""
+"""Rounding for people never guarantees more than was proven."""
 
 import math
 

@@ -49,15 +49,15 @@ class Flat(Profile):
 def test_lower_bound_of_zero_beside_positive_epsilon_is_not_stated(
     proven: float, attained: float | None, stated: float | None, shown: str
 ) -> None:
-    promise = Guarantee(Flat(proven, attained), frozenset({"curator"}), "a theorem", ())
-    described = json.describe_guarantee(promise, 1e-6)
+    guarantee = Guarantee(Flat(proven, attained), frozenset({"curator"}), "a theorem", ())
+    described = json.describe_guarantee(guarantee, 1e-6)
     assert described["lower_bound"] == stated
     assert [str(each) for each in guarantees_table([described]).columns[3].cells] == [shown]
 
 
 def test_describe_guarantee_states_known_epsilon() -> None:
-    promise = Guarantee(Flat(1.0, 0.5), frozenset({"curator"}), "a theorem", ())
-    described = json.describe_guarantee(promise, 0.0, epsilon=3.0)
+    guarantee = Guarantee(Flat(1.0, 0.5), frozenset({"curator"}), "a theorem", ())
+    described = json.describe_guarantee(guarantee, 0.0, epsilon=3.0)
     assert (described["epsilon"], described["lower_bound"]) == (3.0, None)
 
 

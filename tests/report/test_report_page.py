@@ -174,7 +174,7 @@ def test_page_of_mean_without_truth_shows_none() -> None:
     text = page_of(document(protocol=protocol, run=run, questions=(Told("x", "?", task),)))
     words = Page(text).words
     assert by_error(run.result.value[0], run.result.standard_error[0]) in words
-    assert "truth" not in words.split("The answer")[1].split("What each person")[0]
+    assert "truth" not in words.split("The answer")[1].split("The guarantee of each person")[0]
     assert "counts as the middle of the bounds, 30" in words
 
 

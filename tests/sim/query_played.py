@@ -108,7 +108,7 @@ def check(protocol: ScrambledQuery, found: Tabulated, n: int) -> int:
 
     Nobody counts twice. A group counts as a whole: in all cells that are known there is exactly
     everybody of whom it is said that they were there. Every scrambler of a group that counts has
-    sent as many messages as were promised.
+    sent as many messages as were guaranteed.
     """
     (folded,), (present,), (lost,) = found.folded, found.present, found.lost
     assert folded.count.max() <= 1

@@ -377,7 +377,7 @@ def test_unreadable_report_leaves_single_place_empty(payload):
     assert found.who.tolist() == list(range(7))
     assert found.at.tolist() == found.pooled().tolist() == [0, 1, 2, 4, 5, 6]
     assert found.points.tolist() == [[2.0 * person, -1.5] for person in range(7)]
-    # The promise is for all seven whose reports were shuffled.
+    # The guarantee is for all seven whose reports were shuffled.
     assert protocol.conditional_on(found).grouping.n == 7
     task = Release(categories=tuple("0123456"), coordinates=("x", "y"), complete=True)
     released = task.estimate(found, protocol.randomizer)
@@ -385,7 +385,7 @@ def test_unreadable_report_leaves_single_place_empty(payload):
 
 
 def test_person_in_all_groups_costs_closeness_not_privacy():
-    """Naming everybody's groups makes the shuffle weaker in use, never in what is promised."""
+    """Naming everybody's groups makes the shuffle weaker in use, never in what is guaranteed."""
     protocol, values = placed("groups")
     liar = Liar(said("; ".join(f"g{each}" for each in range(9))))
     found = Shuffled(

@@ -30,7 +30,7 @@ def test_unknowns_of_all_protocols_contain_local_epsilon_and_crowd() -> None:
             }  # fmt: skip
             continue
         if kind == "order-shuffle":
-            assert list(found) == ["local_epsilon"]  # No crowd makes its promises any stronger.
+            assert list(found) == ["local_epsilon"]  # No crowd makes its guarantees any stronger.
             continue
         assert (found["n"].safe, found["n"].whole) == ("min", True)
         length = found["steps" if kind == "token-walk" else "rounds"]
@@ -145,10 +145,10 @@ class Saturating:
     def __init__(self, rounds: float, floor: float, slow: float = 1.0) -> None:
         self.epsilon = max(floor, min(1.0, slow / rounds)) if rounds else 1.0
 
-    def guarantee(self, *_: Any) -> "Saturating.Promise":
-        return Saturating.Promise(self.epsilon)
+    def guarantee(self, *_: Any) -> "Saturating.Guarantee":
+        return Saturating.Guarantee(self.epsilon)
 
-    class Promise:
+    class Guarantee:
         def __init__(self, value: float) -> None:
             self.value = value
 

@@ -35,7 +35,7 @@ def carried(channel, rows=ROWS, number=0, seed=1, crowd=CROWD):
 def test_no_privacy_average_is_the_clipped_mean():
     np.testing.assert_allclose(carried(NoPrivacy()), ROWS.mean(axis=0))
     np.testing.assert_allclose(carried(NoPrivacy(CLIP)), CLIPPED.mean(axis=0), rtol=1e-12)
-    with pytest.raises(NotProven, match="promises no privacy"):
+    with pytest.raises(NotProven, match="guarantees no privacy"):
         NoPrivacy().guarantee(CROWD, 1)
 
 

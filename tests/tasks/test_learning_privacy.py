@@ -171,7 +171,7 @@ def test_local_reports_delta_matches_enumeration(rate, rounds):
     first = {"void": 1 - rate, "0": rate * keep, "1": rate * (1 - keep)}
     other = {"void": 1 - rate, "0": rate * (1 - keep), "1": rate * keep}
     crowd = Crowd(people=9, rate=rate, size=4)
-    promise = LocalReports(clip=1.0, epsilon0=1.0).guarantee(crowd, rounds)
+    guarantee = LocalReports(clip=1.0, epsilon0=1.0).guarantee(crowd, rounds)
     for epsilon in (0.0, 0.4, 1.3, 2.2):
         true = sum(
             max(
@@ -181,14 +181,14 @@ def test_local_reports_delta_matches_enumeration(rate, rounds):
             )
             for view in product(first, repeat=rounds)
         )
-        found = promise.delta(epsilon)
+        found = guarantee.delta(epsilon)
         assert true <= found * (1 + 1e-12)
         # Losses are 0 and ±ε0, which lie on the grid: nothing is given away.
         assert found <= true + 1e-12
     if rounds == 1:
-        assert promise.epsilon(1e-3 * rate) <= 1.0
+        assert guarantee.epsilon(1e-3 * rate) <= 1.0
         if rate < 1:
-            assert promise.epsilon(min(0.99, 1.01 * rate)) == 0.0
+            assert guarantee.epsilon(min(0.99, 1.01 * rate)) == 0.0
 
 
 @pytest.mark.parametrize(

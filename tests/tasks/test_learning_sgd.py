@@ -117,12 +117,12 @@ def test_average_is_of_all_iterates_and_prefers_late_ones():
     np.testing.assert_allclose(learner.parameters_, weights @ np.array(iterates))
 
 
-def test_promise_reads_no_data():
+def test_guarantee_reads_no_data():
     learner = central()
-    promise = learner.guarantee((600, 4))
+    guarantee = learner.guarantee((600, 4))
     learner.fit(ROWS, LABELS)
-    assert learner.epsilon(1e-5) == promise.epsilon(1e-5)
-    assert learner.guarantee((600, 4), rounds=1).epsilon(1e-5) < promise.epsilon(1e-5)
+    assert learner.epsilon(1e-5) == guarantee.epsilon(1e-5)
+    assert learner.guarantee((600, 4), rounds=1).epsilon(1e-5) < guarantee.epsilon(1e-5)
 
 
 def test_guarantee_ignores_settings_changed_after_training():
@@ -134,7 +134,7 @@ def test_guarantee_ignores_settings_changed_after_training():
 def test_plain_sgd_epsilon_is_infinite_and_guarantee_refused():
     learner = PlainSGD(**COMMON).fit(ROWS, LABELS)
     assert learner.epsilon(1e-5) == math.inf
-    with pytest.raises(NotProven, match="promises no privacy"):
+    with pytest.raises(NotProven, match="guarantees no privacy"):
         _ = learner.guarantee_
 
 
@@ -205,7 +205,7 @@ def test_training_that_ends_by_what_it_came_to_is_charged_as_planned():
     ],
 )
 def test_gradients_beyond_all_numbers_count_as_zero(learner):
-    """Whether training goes on, and what is promised, does not depend on one record."""
+    """Whether training goes on, and what is guaranteed, does not depend on one record."""
     rows = ROWS.copy()
     rows[7] *= 1e200
     with np.errstate(all="raise"):

@@ -127,7 +127,7 @@ def test_parameters_stay_in_the_ball():
     )
 
 
-# ---- what is promised of one person each round
+# ---- what is guaranteed of one person each round
 
 
 def divergence(epsilon, n, sigma):
@@ -172,24 +172,24 @@ def test_crowd_expects_one_person_when_one_is_drawn():
 
 
 def test_local_noise_with_a_cap_composes_that_many_noises():
-    promise = LEARNERS["local"](sigma=26.72, cap=10, rounds=20_000).guarantee((2000, 3))
-    assert promise.epsilon(1e-6) == pytest.approx(1, abs=1e-3)
+    guarantee = LEARNERS["local"](sigma=26.72, cap=10, rounds=20_000).guarantee((2000, 3))
+    assert guarantee.epsilon(1e-6) == pytest.approx(1, abs=1e-3)
     exact = GaussianProfile(2 * math.sqrt(10) / 26.72)
-    assert promise.delta(1.0) == pytest.approx(exact.delta(1.0), rel=1e-9)
+    assert guarantee.delta(1.0) == pytest.approx(exact.delta(1.0), rel=1e-9)
     few = LEARNERS["local"](sigma=26.72, cap=10, rounds=4).guarantee((2000, 3))
     assert few.delta(0.1) == pytest.approx(GaussianProfile(4 / 26.72).delta(0.1), rel=1e-9)
 
 
 def test_local_noise_without_a_cap_is_the_mean_over_the_number_of_contributions():
     n, rounds, sigma, epsilon = 40, 120, 10.0, 1.0
-    promise = LEARNERS["local"](sigma=sigma, rounds=rounds).guarantee((n, 3))
+    guarantee = LEARNERS["local"](sigma=sigma, rounds=rounds).guarantee((n, 3))
     exact = sum(
         binom.pmf(k, rounds, 1 / n) * GaussianProfile(2 * math.sqrt(k) / sigma).delta(epsilon)
         for k in range(1, 40)
     )
-    found = promise.delta(epsilon)
+    found = guarantee.delta(epsilon)
     assert exact <= found <= 1.02 * exact
-    assert promise.epsilon(1e-5) > 0
+    assert guarantee.epsilon(1e-5) > 0
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,10 @@
-"""``incrowd account`` and ``calibrate``: what a protocol promises, and what meets a promise.
+"""``incrowd account`` and ``calibrate``: the guarantee of a protocol, and what meets a guarantee.
 
-Both have one command per registered protocol, with the same options. ``account`` states the promise
-of a fully described run. ``calibrate`` takes ``--epsilon`` and the same options with exactly one
-left out, and solves for that one: the left-out option is the one without a default that is missing,
-or, when none is, the one with a default that the protocol does not replace by what it finds itself.
+Both have one command per registered protocol, with the same options. ``account`` states the
+guarantee of a fully described run. ``calibrate`` takes ``--epsilon`` and the same options with
+exactly one left out, and solves for that one: the left-out option is the one without a default that
+is missing, or, when none is, the one with a default that the protocol does not replace by what it
+finds itself.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ _SOLVE = "Option to solve for, such as rounds. Default: the one that is left out
 
 
 def account_app() -> TyperGroup:
-    """The commands that state a promise."""
+    """The commands that state a guarantee."""
     return _app("State the guarantee of a protocol.", account, ())
 
 
@@ -62,7 +63,7 @@ def calibrate_app() -> TyperGroup:
 
 
 def account(kind: type[Protocol], given: Mapping[str, Any]) -> None:
-    """Print the promise of a fully described run."""
+    """Print the guarantee of a fully described run."""
     usual = plugin_of(kind).default_delta
     if given["delta"] is None and usual is not None:
         delta = usual
@@ -72,12 +73,12 @@ def account(kind: type[Protocol], given: Mapping[str, Any]) -> None:
     protocol = options.build_protocol(kind, given)
     with progress() as say:
         protocol = _planned(protocol, delta, given, say, "computing the guarantee")
-        payload, own = _promised(protocol, delta, given)
+        payload, own = _guaranteed(protocol, delta, given)
     emit(payload, lambda console: _render(console, payload, own), given["format"])
 
 
 def solve(kind: type[Protocol], given: Mapping[str, Any]) -> None:
-    """Print the left-out option that meets the promise, and the promise it gives."""
+    """Print the left-out option that meets the guarantee, and the guarantee it gives."""
     epsilon = options.checked(checks.epsilon, _given(given, "epsilon"), "epsilon")
     usual = plugin_of(kind).default_delta
     if given["delta"] is not None:
@@ -91,11 +92,11 @@ def solve(kind: type[Protocol], given: Mapping[str, Any]) -> None:
         if name == "delta":
             value, shown, safe, protocol = _solve_delta(kind, given, epsilon)
             # The δ was computed for this ε; turning it back would only add rounding.
-            promised, own = _promised(protocol, value, given, epsilon)
+            guaranteed, own = _guaranteed(protocol, value, given, epsilon)
         else:
             value, shown, safe, protocol = _solve_parameter(kind, given, name, epsilon, say)
-            promised, own = _promised(protocol, given["delta"], given)
-    payload = {"solved": {"name": name, "value": value}, "target_epsilon": epsilon} | promised
+            guaranteed, own = _guaranteed(protocol, given["delta"], given)
+    payload = {"solved": {"name": name, "value": value}, "target_epsilon": epsilon} | guaranteed
     best = "the least" if safe == "min" else "the most"
     told = f"{best} that guarantees ε ≤ {small(epsilon)}"
     if name == "delta" and value == 0:
@@ -236,16 +237,16 @@ def _open(kind: type[Protocol], given: Mapping[str, Any], names: list[str]) -> l
     ]
 
 
-def _promised(
+def _guaranteed(
     protocol: Protocol, delta: float, given: Mapping[str, Any], epsilon: float | None = None
 ) -> tuple[dict[str, Any], tuple[Fact, ...]]:
-    """What every promise says, and what this protocol alone has to say about it."""
+    """What every guarantee says, and what this protocol alone has to say about it."""
     guarantee = protocol.guarantee(given["view"], given["colluders"])
-    promised = describe_guarantee(guarantee, delta, epsilon)
-    # Nothing more can be said at δ = 0, except where no promise needs any.
+    guaranteed = describe_guarantee(guarantee, delta, epsilon)
+    # Nothing more can be said at δ = 0, except where no guarantee needs any.
     sayable = delta or plugin_of(protocol).default_delta == delta
     own = protocol.diagnostics(delta, guarantee, given["colluders"]) if sayable else ()
-    return promised | values_of(own) | {"parameters": describe_parameters(protocol)}, own
+    return guaranteed | values_of(own) | {"parameters": describe_parameters(protocol)}, own
 
 
 def _render(console: Console, payload: Mapping[str, Any], facts: tuple[Fact, ...]) -> None:
@@ -273,7 +274,7 @@ def _meaning(payload: Mapping[str, Any], who: str) -> str:
         lacking = "no ε is proven at this δ" if delta else "no ε is proven without a δ (--delta)"
         if payload["parameters"]["randomizer"]["kind"] == Unstated().kind:
             lacking = "their ε0 is not stated (--local-epsilon)"
-        return f"nothing is promised about answers: {lacking}"
+        return f"nothing is proven about answers: {lacking}"
     return guess_meaning(who, epsilon, delta)
 
 

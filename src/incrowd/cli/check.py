@@ -32,8 +32,8 @@ from incrowd.tasks.base import Task
 if TYPE_CHECKING:
     from rich.console import Console
 
-_PROMISED = ("unprotected", "alpha", "order_neighbours", "order_proof", "order_assuming")
-"""What a protocol says of its promise about an order, which is in a table already."""
+_GUARANTEED = ("unprotected", "alpha", "order_neighbours", "order_proof", "order_assuming")
+"""What a protocol says of its guarantee about an order, which is in a table already."""
 
 
 _APART = ("protocol", "n", "randomizer", "id", "kind", "chance", "expected_error")
@@ -88,7 +88,7 @@ def check(
         notice = unprotected(payload["guarantees"], views, about, clear)
         console.print(notice, markup=False)
         print_guarantees(console, payload["guarantees"])
-        if told := [each for each in own if each.name not in _PROMISED]:
+        if told := [each for each in own if each.name not in _GUARANTEED]:
             console.print(facts_table(lines(told)))
 
     note_people(survey)

@@ -259,13 +259,13 @@ def _print(survey: Survey, run: Run, page: Path | None, table: Path | None, form
 
 
 def _opened(payload: dict[str, Any]) -> str:
-    promises = "".join(
+    guarantees = "".join(
         f"\n  ε = {up(each['epsilon'])} at δ = {small(each['delta'])} against {each['view']}"
         for each in payload["guarantees"]
     )
     return (
         f"survey {payload['survey']}: {payload['question']}\n"
         f"offered to {count(payload['people'])} people, of whom at least "
-        f"{count(payload['min_crowd'])} must join, with{promises}\n"
+        f"{count(payload['min_crowd'])} must join, with{guarantees}\n"
         f"go on with: incrowd curator watch {payload['survey'][:8]} …"
     )

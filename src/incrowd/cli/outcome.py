@@ -110,8 +110,8 @@ def warn_alone(details: Mapping[str, Any], people: int) -> None:
     """Note the number of people alone in their groups, whom no order hides."""
     if alone := details.get("people_alone"):
         note(
-            f"{count(alone)} of {count(people)} people are alone in their groups: nothing is "
-            "promised of which report is theirs, unless groups are larger"
+            f"{count(alone)} of {count(people)} people are alone in their groups: which report is "
+            "theirs is not hidden; larger groups would hide it"
         )
 
 

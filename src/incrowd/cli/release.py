@@ -133,7 +133,7 @@ def release(given: Mapping[str, Any]) -> None:
         write_table(out, header, rows)
     payload["file"] = str(out)
     if replaced:
-        note(f"{out} was there and is replaced; should it have been shown, both promises add up")
+        note(f"{out} was there and is replaced; if it was ever shown, the costs of both add up")
     if mechanism.sensitivity:
         warn_alone(payload, len(rows))
     else:
@@ -278,11 +278,11 @@ def _payload(
     given: Mapping[str, Any], protocol: Any, own: Mapping[str, Any], answers: list[str]
 ) -> dict[str, Any]:
     # Only the view of the table is spoken of: the way of the reports to here is another matter.
-    promised = [protocol.guarantee(), protocol.order_guarantee()]
+    stated = [protocol.guarantee(), protocol.order_guarantee()]
     return {
         "people": protocol.n,
         "moved": answers,
-        "guarantees": [describe_guarantee(each, 0.0) for each in promised if each is not None],
+        "guarantees": [describe_guarantee(each, 0.0) for each in stated if each is not None],
         **own,
         "parameters": describe_parameters(protocol),
         "seed": given["seed"],

@@ -227,12 +227,13 @@ def _check_views(promises: Sequence[Promise], wanted: Sequence[str]) -> None:
     views = [promise.view for promise in promises]
     missing = set(wanted) - set(views)
     if missing:
-        raise Rejected(Reason.unproven, f"nothing is promised against {', '.join(sorted(missing))}")
+        unstated = ", ".join(sorted(missing))
+        raise Rejected(Reason.unproven, f"no guarantee is stated against {unstated}")
     if len(views) != len(set(views)):
-        raise Rejected(Reason.malformed, "two promises are made against one view")
+        raise Rejected(Reason.malformed, "two guarantees are stated against one view")
     for promise in promises:
         if not 0 < promise.delta < 1 or not math.isfinite(promise.epsilon):
-            raise Rejected(Reason.unproven, "a promise must be a number")
+            raise Rejected(Reason.unproven, "a guarantee must be a number")
 
 
 def _covered(protocol: Protocol, spec: Spec, delta: float) -> tuple[Protocol, CoverPlan | None]:
@@ -336,7 +337,7 @@ def _proven(protocol: Protocol, promise: Promise) -> tuple[float, float]:
     if not proven <= promise.epsilon:
         raise Rejected(
             Reason.unproven,
-            f"epsilon {promise.epsilon:.6g} is promised against {promise.view}, but only "
+            f"epsilon {promise.epsilon:.6g} is stated against {promise.view}, but only "
             f"{proven:.6g} is proven",
         )
     return proven, promise.delta

@@ -193,7 +193,7 @@ def examine(
         # Whoever was revoked cannot be in a start; that they were asked harms nobody.
         check(record, authority, now, (), Role.device)
     if len(people) != spec.people or spec.people < spec.min_crowd:
-        raise Rejected(Reason.malformed, "the roster does not have the people that were promised")
+        raise Rejected(Reason.malformed, "roster and task state different numbers of people")
     # Only what could be recomputed within the bounds of the sandbox is built here as well.
     costs = recompute(Request(signed, graph))
     built = build(spec, graph)

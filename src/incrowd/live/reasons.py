@@ -40,7 +40,7 @@ class Reason(enum.StrEnum):
     busy = "busy"
     """The store cannot take it now; it may be sent again."""
     unproven = "unproven"
-    """A promise is stated that cannot be recomputed."""
+    """A guarantee is stated that cannot be recomputed."""
     equivocal = "equivocal"
     """Others were shown another roster, graph or start."""
     policy = "policy"

@@ -6,7 +6,7 @@
 * :class:`ShuffledGaussianPair` encloses the exact curve, in both directions, of one victim's 1 or 0
   shuffled among n − 1 zeros: P = (1/n)·Σ_i N(e_i, σ²I) and Q = N(0, σ²I), known as 1-out-of-n
   random allocation. It is the privacy of *one* pair of data sets. Shuffling Gaussian reports cannot
-  promise more than that; whether it promises as much is not proven, so it is no guarantee.
+  guarantee more than that; whether it guarantees as much is not proven, so it is no guarantee.
 
 See ``docs/theory/gaussian.md``.
 """

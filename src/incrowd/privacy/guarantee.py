@@ -107,7 +107,7 @@ class Profile(ABC):
 
 @dataclass(frozen=True, repr=False)
 class Guarantee(Displayed):
-    """A profile together with what it is a promise about."""
+    """A profile with its view, theorem, assumptions and neighbouring relation."""
 
     profile: Profile
     view: frozenset[str]
@@ -161,7 +161,7 @@ class Guarantee(Displayed):
         """The α of an order, which holds without any δ."""
         if self.notion != "order":
             raise InvalidParameter(
-                "alpha is of promises about an order: this one has epsilon", field="alpha"
+                "only a guarantee about an order has alpha: this one has epsilon", field="alpha"
             )
         return self.profile.greatest_loss
 
@@ -188,7 +188,7 @@ class Guarantee(Displayed):
                 )
             if other.digest != self.digest or (self.notion == "order" and not self.digest):
                 raise InvalidParameter(
-                    "cannot compose promises about the order in different groups, or in groups "
+                    "cannot compose guarantees about the order in different groups, or in groups "
                     "that are not known yet: state both for the same ones first"
                 )
         everything = (self, *others)

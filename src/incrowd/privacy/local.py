@@ -1,4 +1,4 @@
-"""The curve of one report seen alone, by everyone: what the randomizer itself promises.
+"""The curve of one report seen alone, by everyone: what the randomizer itself guarantees.
 
 See ``docs/theory/local.md``.
 """

@@ -30,7 +30,7 @@ class PureProfile(Profile):
     tells: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what is no promise."""
+        """Refuse an ε that is negative or not finite."""
         if checks.number(self.greatest, "epsilon") < 0:
             raise InvalidParameter(
                 f"epsilon must not be negative, got {self.greatest!r}", field="epsilon"
@@ -67,12 +67,12 @@ class PureProfile(Profile):
 
     @property
     def greatest_loss(self) -> float:
-        """The ε of the promise."""
+        """The ε of the guarantee."""
         return self.greatest
 
     @property
     def pure_epsilon(self) -> float:
-        """The ε of the promise."""
+        """The ε of the guarantee."""
         return self.greatest
 
     @property

@@ -7,7 +7,7 @@ divergences serve comparisons with published accountants.
 * :func:`sampled_excess` is what sampling without replacement leaves of a mechanism's moments.
 * :func:`shuffled_gaussian_renyi` is the exact divergence, at all integer orders at once, of one
   shuffled data set under Gaussian noise: all hold 0 but for the victim, who holds 1 or 0. It bounds
-  what the shuffled Gaussian mechanism can promise from *below*, and is never a guarantee.
+  what the shuffled Gaussian mechanism can guarantee from *below*, and is never a guarantee.
 
 See ``docs/theory/gaussian.md``.
 """

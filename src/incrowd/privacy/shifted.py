@@ -8,7 +8,7 @@ all reports. Then, for every real ε,
 
 and no smaller charge holds in general. Proof: ``docs/theory/cover.md``. The charge is a convex
 function of e^ε, so that over an interval of ε it is largest at an end; that is what turns a δ into
-an ε without a search. Nothing is ever above what the randomizer promises alone.
+an ε without a search. Nothing is ever above what the randomizer guarantees alone.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class ShiftedProfile(Profile):
         return max(0.0, self.chance * factor * (1 + _ROUND) + self.chance * _ROUND)
 
     def delta(self, epsilon: float) -> float:
-        """The base's δ and the charge, or what the randomizer promises where that is less."""
+        """The base's δ and the charge, or what the randomizer guarantees where that is less."""
         least = self._local.delta(checks.number(epsilon, "epsilon"))
         charge = self.charge(epsilon)
         if charge >= least:

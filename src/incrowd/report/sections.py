@@ -274,10 +274,10 @@ def _history(document: Document) -> Iterator[Block]:
         for each, error in zip(refined, typical, strict=True)
     )
     yield Text(
-        "Every round asked a fresh random crowd. Each made the answer sharper and the promise "
+        "Every round asked a fresh random crowd. Each made the answer sharper and the guarantee "
         "weaker, which is why the budget ends the survey. The ε beside each answer is that of a "
-        "survey of which no more rounds had been planned. A survey that is stopped there, by "
-        "anybody who has seen an answer, promises what was planned."
+        "survey of which no more rounds had been planned. A survey that is stopped there "
+        "after a look at an answer has the guarantee that was planned."
     )
     yield Figure(
         "history",
@@ -332,8 +332,8 @@ def _orders(document: Document) -> Iterator[Block]:
         first, lone = about[0], ""
         if people := own["people_alone"]:
             lone = (
-                f" {count(people)} of them had nobody else in their groups: nothing is promised of "
-                "which report is theirs."
+                f" {count(people)} of them were alone in their groups: which report is theirs is "
+                "not hidden."
             )
         stated = {"alpha": first.alpha}
         yield Text(words.order_meaning(stated, first.neighbours, words.view_title(first.view)))
@@ -362,7 +362,7 @@ def _profile(document: Document) -> Iterator[Block]:
 
 
 def _assumptions(document: Document) -> Iterator[Block]:
-    yield Text("Each promise holds when all of these are true, whatever else anybody knows.")
+    yield Text("Each guarantee holds when all of these are true, whatever else anybody knows.")
     for each in document.run.guarantees:
         of_order = "The order, against" if each.notion == "order" else "Against"
         yield Text(f"{of_order} {words.view_title(each.view)}", "heading")
@@ -419,10 +419,10 @@ _SECTIONS: tuple[_Told, ...] = (
     ("plan", "The plan", 30, _plan),
     ("history", "Round by round", 40, _history),
     ("unprotected", "What is not protected", 45, _unprotected),
-    ("guarantees", "What each person was promised", 50, _guarantees),
-    ("orders", "What was promised about who said what", 60, _orders),
-    ("profile", "The whole promise", 70, _profile),
-    ("assumptions", "What the promise rests on", 80, _assumptions),
+    ("guarantees", "The guarantee of each person", 50, _guarantees),
+    ("orders", "The guarantee about who said what", 60, _orders),
+    ("profile", "The whole guarantee", 70, _profile),
+    ("assumptions", "What the guarantee rests on", 80, _assumptions),
     ("cost", "What it cost", 90, _cost),
     ("live", "How it ran", 100, _live),
     ("again", "How to do it again", 110, _again),

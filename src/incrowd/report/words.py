@@ -201,7 +201,7 @@ def order_meaning(own: Mapping[str, Any], about: str, who: str) -> str:
     if "shuffled" in own:
         return "Everybody is alone in their groups: there is no order to hide, and nothing moves."
     if alpha is None:
-        return f"Nothing is promised about who in a group said what, against {who}."
+        return f"Nothing is proven about who in a group said what, against {who}."
     if not alpha:
         return (
             f"What {who} can see is equally likely whoever in your group gave which of its "

@@ -1,4 +1,4 @@
-"""Surveys as files: read them, check what they would promise, run them."""
+"""Surveys as files: read them, check what they would guarantee, run them."""
 
 from incrowd.survey.calibrate import Goal, Unknown, calibrate, calibrate_delta, unknowns
 from incrowd.survey.parse import Budget

@@ -47,12 +47,12 @@ class Unknown:
 
 
 LOCAL_EPSILON = Unknown(name="local_epsilon", safe="max", whole=False)
-"""The ε0 of the randomizer: the larger, the better the answer and the weaker the promise."""
+"""The ε0 of the randomizer: the larger, the better the answer and the weaker the guarantee."""
 
 
 @dataclass(frozen=True)
 class Goal:
-    """The promise to be met: this ε at this δ, against this view; no δ at all may be allowed."""
+    """The guarantee to be met: this ε at this δ, against this view; no δ at all may be allowed."""
 
     epsilon: float
     delta: float
@@ -60,7 +60,7 @@ class Goal:
     colluders: Colluders = 0
 
     def __post_init__(self) -> None:
-        """Refuse a goal that is no promise."""
+        """Refuse a goal that is no guarantee."""
         checks.epsilon(self.epsilon)
         if self.delta != 0:
             checks.delta(self.delta)
@@ -100,7 +100,7 @@ def calibrate(
 def calibrate_delta(guarantee: Guarantee, epsilon: float) -> float:
     """The least δ that can be stated at this ε; raises when it is no probability worth stating.
 
-    It is exactly 0 where the promise holds without any slack. A positive δ below
+    It is exactly 0 where the guarantee holds without any slack. A positive δ below
     :data:`LEAST_DELTA` is raised to it.
     """
     delta = guarantee.delta(checks.epsilon(epsilon))
@@ -123,12 +123,12 @@ class _Search:
     refusal: errors.IncrowdError | None = None
 
     def met(self, value: float) -> bool:
-        """Whether the promise at this value was proven and is within the goal."""
+        """Whether the guarantee at this value was proven and is within the goal."""
         try:
             protocol = self.build(int(value) if self.unknown.whole else value)
             self.trials[value] = self.goal.reached(protocol)
         except (errors.InvalidCrowd, errors.InvalidEpsilon, errors.NumericalFloor) as error:
-            # A value that cannot be had, or whose promise cannot be certified, meets no goal.
+            # A value that cannot be had, or whose guarantee cannot be certified, meets no goal.
             self.refusal = error
             self.trials[value] = math.inf
         return self.trials[value] <= self.goal.epsilon

@@ -47,7 +47,7 @@ _LATER = {
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
-    """What must be promised: ε at δ against a view, and no ε0 above a cap."""
+    """Guarantee that is required: ε at δ against a view, and no ε0 above a cap."""
 
     epsilon: float
     delta: float
@@ -59,7 +59,7 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
     """Questions that each person answers: all of them, or one that the device draws."""
 
     def __post_init__(self) -> None:
-        """Refuse numbers that are no promise, and views that do not exist."""
+        """Refuse numbers that are no guarantee, and views that do not exist."""
         checks.epsilon(self.epsilon)
         checks.delta(self.delta)
         if self.view:

@@ -4,7 +4,7 @@
 before anybody answers: every value is encoded, the randomizer is checked against the task, and the
 budget against the guarantee. What the protocol leaves open is planned for the δ of the budget. An
 ε0 that the file leaves out is solved for: the largest one, and so the most accurate answer, that
-keeps the promise. With a given ε0, ``rounds = "calibrate"`` asks for as many rounds as the budget
+meets the guarantee. With a given ε0, ``rounds = "calibrate"`` asks for as many rounds as the budget
 pays for.
 
 The number of people is counted from the data. A randomizer that the file leaves out is the usual
@@ -144,7 +144,7 @@ class Survey:
         return tuple(None if truth is None else each.beside(truth) for each, truth in pairs)
 
     def met_by(self, run: Run) -> bool:
-        """Whether what really happened still keeps the promise of the budget."""
+        """Whether what really happened still meets the budget."""
         goal, view = goal_of(self.document), view_of(self.budget.view)
         for guarantee in run.guarantees:
             if guarantee.notion == "dp" and guarantee.view == view:

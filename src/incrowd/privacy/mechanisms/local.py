@@ -1,4 +1,4 @@
-"""What is proven when reports are not mixed: the randomizer's own promise, once per round.
+"""What is proven when reports are not mixed: the randomizer's own guarantee, once per round.
 
 Whoever sees a report, and whatever else they know, the report was drawn by an ε0-randomizer; a
 person who sends one fresh report per round releases a composition of them. No other person can make

@@ -9,7 +9,7 @@ The curator sees the multiset of n reports. Two theorems, one function each:
   victim with probability e^−ε0 ("Hiding Among the Clones", Feldman, McMillan and Talwar). See
   ``docs/theory/clones.md``.
 
-Neither is ever above what the randomizer promises alone. A colluder knows and reveals their own
+Neither is ever above what the randomizer guarantees alone. A colluder knows and reveals their own
 report, so m of them leave a crowd of n − m. A view that includes the shuffler knows who sent each
 report, so only the randomizer protects.
 
@@ -46,7 +46,7 @@ SOME_RANDOMIZER = (
 _FREE_PARTICIPATION = "who takes part does not depend on the data"
 FIXED_CROWDS = "who is there in a round depends on nothing that earlier rounds gave"
 """Else whoever sees a round could pick the crowd of the next: ``docs/theory/stopping.md``."""
-_ALL_ARRIVE = "all n reports of a round arrive; a run restates the promise for those that did"
+_ALL_ARRIVE = "all n reports of a round arrive; a run restates the guarantee for those that did"
 
 AMPLIFIED_VIEW = frozenset({"curator"})
 

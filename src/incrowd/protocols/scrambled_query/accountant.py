@@ -39,14 +39,14 @@ def query_guarantee(query: ScrambledQuery, view: frozenset[str], colluders: int)
     """Return the guarantee against a view of network, hub, scrambler and curator."""
     if not view <= _WATCHING | {"scrambler", "curator"}:
         raise NotProven(
-            "compute nodes read the tuples of their cells, so that nothing is promised when all "
+            "compute nodes read the tuples of their cells, so that nothing is proven when all "
             "parties pool what they saw: choose a view of network, hub, scrambler and curator"
         )
     sees_result = "curator" in view
     if sees_result and not query.release_epsilon:
         raise NotProven(
-            "the curator is given the result as it is: set release, the ε of noise in it, to "
-            "promise something against the curator"
+            "the curator is given the result as it is: set release, the ε of noise in it, for "
+            "a guarantee against the curator"
         )
     # Without scramblers people tell the curator when they got through, which they do not where the
     # compute node that they sent to is silent: then the curator is as good as an observer.

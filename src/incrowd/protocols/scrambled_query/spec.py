@@ -402,7 +402,7 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable, NoiseStated
     @property
     def unprotected(self) -> str:
         """Parties against whom nothing is guaranteed, and why."""
-        told = "nothing is promised against compute nodes, which read tuples in the clear"
+        told = "nothing is proven against compute nodes, which read tuples in the clear"
         if not self.release_epsilon:
             told += ", nor against the curator, who gets the answer as it is"
         return told

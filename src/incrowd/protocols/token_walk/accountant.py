@@ -155,7 +155,7 @@ def _ring(walk: TokenWalk, helpers: int) -> _Found:
     if helpers:
         raise NotProven(
             "two people who stand around somebody on a ring see every contribution between them: "
-            "no promise holds against colluders; use topology complete"
+            "no guarantee holds against colluders; use topology complete"
         )
     ring, noise = walk.ring, walk.randomizer
     histogram = noise.uniform_blanket

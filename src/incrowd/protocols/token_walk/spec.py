@@ -140,7 +140,7 @@ class TokenWalk(Protocol, OnGraph, TaskBound, NoiseStated, RunDiagnostics):
         tuple[int, int] | None,
         # One pair says nothing about the others, so that no offer may be about one alone.
         setting(
-            "on a graph: state the promise of this person towards that one",
+            "on a graph: state the guarantee of this person against that one",
             default="all",
             local=True,
         ),
@@ -236,8 +236,8 @@ class TokenWalk(Protocol, OnGraph, TaskBound, NoiseStated, RunDiagnostics):
         refuse(elsewhere, "split_noise is for a ring: elsewhere everyone adds all their noise")
         refuse(
             not self.cap and (graph or (sgd and self.path == "public")),
-            "cap must be at least 1 here: with a public path the promise of steps, and on a graph, "
-            "rests on how often one person contributes at most",
+            "cap must be at least 1 here: with a public path, the guarantee of steps and of walks "
+            "on a graph rests on how often one person contributes at most",
         )
         refuse(self.cap and ring, "cap is not for a ring: there everyone contributes once a lap")
         refuse(

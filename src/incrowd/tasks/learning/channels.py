@@ -137,7 +137,7 @@ class NoPrivacy(Channel):
 
     def guarantee(self, crowd: Crowd, rounds: int) -> Guarantee:
         del crowd, rounds
-        raise NotProven("training without noise promises no privacy: choose another learner")
+        raise NotProven("training without noise guarantees no privacy: choose another learner")
 
 
 @dataclass(frozen=True)

@@ -127,7 +127,7 @@ class _Follower:
             if self.released and stage.kind == "result" and self.reached.get(stage.name):
                 raise NotProven(
                     f"{stage.name} gets tuples of {self.people} without noise: release what is "
-                    "sent there, or promise only what an observer of the network learns"
+                    "sent there, or choose a view of the network alone"
                 )
             records = self.records.get(stage.name)
             if stage.release and records and self._observed(stage):

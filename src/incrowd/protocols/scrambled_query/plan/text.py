@@ -68,7 +68,7 @@ def explained(plan: Plan) -> list[str]:
     if readers:
         lines.append(
             f"Compute nodes ({_listed(readers)}) read the tuples that reach them in the clear: "
-            "against them nothing is promised."
+            "against them nothing is proven."
         )
     return lines
 

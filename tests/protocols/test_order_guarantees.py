@@ -1,4 +1,4 @@
-"""What an order-private shuffle promises, to whom, and what takes the promise away."""
+"""What an order-private shuffle guarantees, to whom, and what takes the guarantee away."""
 
 import math
 from fractions import Fraction
