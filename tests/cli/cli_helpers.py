@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from incrowd import errors
 
@@ -20,6 +21,11 @@ class Ended:
 
 
 Call = Callable[..., Ended]
+
+
+def stated(payload: dict[str, Any], notion: str = "dp") -> dict[str, Any]:
+    """The first guarantee about answers in a JSON output, or about their order."""
+    return next(each for each in payload["guarantees"] if each["notion"] == notion)
 
 
 def assert_fails(ended: Ended, kind: type[errors.IncrowdError] | int, *said: str) -> None:

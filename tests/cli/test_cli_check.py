@@ -69,7 +69,7 @@ def test_check_describes_each_of_several_questions(incrowd: Call, several: Path)
         ("spread", "quantiles"),
     ]
     epsilons = [each["randomizer"]["epsilon"] for each in asked]
-    assert sum(epsilons) <= found["local_epsilon"]["value"] <= 4
+    assert sum(epsilons) <= found["solved"]["value"] <= 4
     assert epsilons[0] > epsilons[1]
     assert all(each["expected_error"] > 0 for each in asked[:3])
     assert all(each["rounds"] == 1 for each in asked)

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from cli_helpers import EXAMPLES, Call
+from cli_helpers import EXAMPLES, Call, stated
 from test_cli_errors import assert_fails
 
 from incrowd import errors
@@ -20,14 +20,16 @@ def answer(incrowd: Call, *words: object) -> dict:
 
 def test_account_prints_check_in_guarantees(incrowd: Call) -> None:
     said = answer(incrowd, *ACCOUNT, "--rate", "0.01", "--rounds", "100")
-    assert said["participants_expected"] == 100
-    assert 0 < said["lower_bound"] <= said["epsilon"] <= 0.0737
+    assert said["diagnostics"]["participants_expected"] == 100
+    assert 0 < stated(said)["lower_bound"] <= stated(said)["epsilon"] <= 0.0737
     assert said["parameters"]["rate"] == 0.01
 
 
 def test_account_without_dummies_names_traffic(incrowd: Call) -> None:
     words = (*ACCOUNT, "--rate", "0.1")
-    with_dummies, without = (answer(incrowd, *words, *more) for more in ((), ("--no-dummies",)))
+    with_dummies, without = (
+        stated(answer(incrowd, *words, *more)) for more in ((), ("--no-dummies",))
+    )
     assert with_dummies["epsilon"] == without["epsilon"]
     assert with_dummies["assumptions"] != without["assumptions"]
     assert any("traffic" in each for each in without["assumptions"])
@@ -46,7 +48,7 @@ def test_calibrate_solution_is_safe_and_largest(
     goal = ("calibrate", *ACCOUNT[1:], "--epsilon", "0.1")
     value = answer(incrowd, *goal, *words)["solved"]["value"]
     reached, beyond = (
-        answer(incrowd, *ACCOUNT, *words, f"--{left_out}", each)["epsilon"]
+        stated(answer(incrowd, *ACCOUNT, *words, f"--{left_out}", each))["epsilon"]
         for each in (value, max(value + 1, round(value * worse)) if value > 1 else value * worse)
     )
     assert reached <= 0.1 < beyond
@@ -93,9 +95,11 @@ def test_account_reads_rates_from_file(incrowd: Call, tmp_path: Path) -> None:
     file = tmp_path / "rates.txt"
     file.write_text("0.01\n" * 5000 + "0.02\n" * 5000)
     said = answer(incrowd, *ACCOUNT, "--rates", file)
-    assert said["participants_expected"] == pytest.approx(150)
-    alike = [answer(incrowd, *ACCOUNT, "--rate", rate)["epsilon"] for rate in ("0.01", "0.02")]
-    assert alike[0] < said["epsilon"] < 2 * alike[1]
+    assert said["diagnostics"]["participants_expected"] == pytest.approx(150)
+    low, high = (
+        stated(answer(incrowd, *ACCOUNT, "--rate", rate))["epsilon"] for rate in ("0.01", "0.02")
+    )
+    assert low < stated(said)["epsilon"] < 2 * high
     both = incrowd(*ACCOUNT, "--rates", file, "--rate", "0.1")
     assert_fails(both, errors.InvalidParameter, "--rates are in place of one rate")
     missing = incrowd(*ACCOUNT, "--rates", tmp_path / "none.txt")

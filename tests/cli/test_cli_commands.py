@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_helpers import EXAMPLES, Call
+from cli_helpers import EXAMPLES, Call, stated
 
 from incrowd import errors
 from incrowd._version import __version__
@@ -58,12 +58,14 @@ def test_account_states_what_the_library_proves(incrowd: Call) -> None:
     )
     shuffle: Any = load("trusted-shuffle")
     guarantee = shuffle(KRR(categories=16, epsilon=1.0), n=10_000).guarantee()
-    assert payload["epsilon"] == guarantee.epsilon(1e-6)
-    assert payload["lower_bound"] == guarantee.lower(1e-6)
-    assert payload["lower_bound"] <= payload["epsilon"] < 1
+    found = stated(payload)
+    assert found["epsilon"] == guarantee.epsilon(1e-6)
+    assert found["lower_bound"] == guarantee.lower(1e-6)
+    assert found["lower_bound"] <= found["epsilon"] < 1
     assert payload["parameters"]["randomizer"] == {"kind": "krr", "categories": 16, "epsilon": 1.0}
-    assert {"epsilon", "delta", "lower_bound", "view", "neighbours", "theorem"} <= set(payload)
-    assert {"assumptions", "parameters"} <= set(payload)
+    assert set(payload) == {"guarantees", "parameters", "diagnostics"}
+    keys = ("epsilon", "delta", "lower_bound", "view", "neighbours", "theorem", "assumptions")
+    assert set(keys) <= set(found)
 
 
 def test_account_and_calibrate_cover_all_protocols(incrowd: Call) -> None:
@@ -78,17 +80,18 @@ def test_account_and_calibrate_cover_all_protocols(incrowd: Call) -> None:
         if "steps" in fields:
             more += ("--steps", 50, "--contribution", "histogram", "--categories", 4)
         guaranteed = answer(incrowd, "account", kind, "--local-epsilon", 0.5, *CROWD, *more)
-        assert 0 < guaranteed["epsilon"] <= 0.5
+        assert 0 < stated(guaranteed)["epsilon"] <= 0.5
         solved = answer(incrowd, "calibrate", kind, "--epsilon", 0.25, *CROWD, *more)
         assert solved["solved"]["name"] == "local_epsilon"
-        assert solved["epsilon"] <= 0.25
+        assert solved["budget"]["epsilon"] == 0.25
+        assert stated(solved)["epsilon"] <= 0.25
 
 
 def epsilon_of(incrowd: Call, **options: object) -> float:
     words = [
         word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", value)
     ]
-    return float(answer(incrowd, "account", "trusted-shuffle", *words)["epsilon"])
+    return float(stated(answer(incrowd, "account", "trusted-shuffle", *words))["epsilon"])
 
 
 @pytest.mark.slow
@@ -146,7 +149,8 @@ def test_calibrated_numbers_are_safe_and_best(incrowd: Call) -> None:
 def test_calibrate_delta_is_zero_where_none_is_needed(incrowd: Call) -> None:
     words = ("calibrate", "local", "--local-epsilon", 1, "--epsilon", 2, "--n", 9)
     payload = answer(incrowd, *words)
-    assert (payload["solved"]["value"], payload["delta"], payload["lower_bound"]) == (0, 0, None)
+    assert (payload["solved"]["value"], payload["budget"]["delta"]) == (0, None)
+    assert (stated(payload)["delta"], stated(payload)["lower_bound"]) == (0, None)
     assert "already holds with delta = 0" in incrowd(*words).out
 
 

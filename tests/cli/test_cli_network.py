@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cli_helpers import EXAMPLES, Call, Ended, assert_fails
+from cli_helpers import EXAMPLES, Call, Ended, assert_fails, stated
 
 from incrowd import NetworkShuffle, errors, graphs
 from incrowd.graphs import Graph
@@ -52,11 +52,12 @@ def test_account_states_what_the_library_proves(incrowd: Call) -> None:
     graph = befriend()
     found = answer(incrowd, *ACCOUNT, "--rounds", "1e1", "--laziness", "0.25")
     protocol = NetworkShuffle(KRR(categories=5, epsilon=1.0), graph=graph, rounds=10, laziness=0.25)
-    assert found["epsilon"] == protocol.guarantee().epsilon(1e-3) < 1
-    assert found["trusted_shuffler_epsilon"] < found["median_epsilon"] <= found["epsilon"]
-    assert found["route"] == "exact"
-    assert found["gap"] == pytest.approx(graph.spectral_gap(0.25))
-    assert found["component_sizes"] == [PEOPLE]
+    epsilon, own = stated(found)["epsilon"], found["diagnostics"]
+    assert epsilon == protocol.guarantee().epsilon(1e-3) < 1
+    assert own["trusted_shuffler_epsilon"] < own["median_epsilon"] <= epsilon
+    assert own["route"] == "exact"
+    assert own["gap"] == pytest.approx(graph.spectral_gap(0.25))
+    assert own["component_sizes"] == [PEOPLE]
     assert found["parameters"]["n"] == PEOPLE
     assert found["parameters"]["rounds"] == 10
 
@@ -65,7 +66,7 @@ def test_account_plans_and_shows_open_rounds(incrowd: Call) -> None:
     befriend()
     found = answer(incrowd, *ACCOUNT)
     assert isinstance(found["parameters"]["rounds"], int)
-    assert found["epsilon"] <= 1.05 * found["trusted_shuffler_epsilon"]
+    assert stated(found)["epsilon"] <= 1.05 * found["diagnostics"]["trusted_shuffler_epsilon"]
     table = incrowd(*ACCOUNT, "--rounds", "auto").out
     assert f"rounds = {found['parameters']['rounds']}," in table
     assert f"1 component: {PEOPLE}" in table
@@ -75,9 +76,10 @@ def test_account_stationary_needs_no_graph(incrowd: Call) -> None:
     words = ("account", "network-shuffle", "--stationary", *GUARANTEE)
     found = answer(incrowd, *words, "--n", "22470")
     trusted = answer(incrowd, "account", "trusted-shuffle", *GUARANTEE, "--n", "22470")
-    assert found["epsilon"] == found["trusted_shuffler_epsilon"] == trusted["epsilon"]
-    assert found["route"] == "stationary"
-    assert answer(incrowd, *words, "--n", "1e9")["epsilon"] < 1e-4
+    own = found["diagnostics"]
+    assert stated(found)["epsilon"] == own["trusted_shuffler_epsilon"] == stated(trusted)["epsilon"]
+    assert own["route"] == "stationary"
+    assert stated(answer(incrowd, *words, "--n", "1e9"))["epsilon"] < 1e-4
     assert_fails(incrowd(*words), 2, "missing option --n: people")
 
 
@@ -87,7 +89,8 @@ def test_calibrate_solves_for_rounds_by_default(incrowd: Call) -> None:
     assert found["solved"]["name"] == "rounds"
     rounds = found["solved"]["value"]
     assert found["parameters"]["rounds"] == rounds > 1
-    assert found["epsilon"] <= 0.6 < answer(incrowd, *ACCOUNT, "--rounds", rounds - 1)["epsilon"]
+    fewer = answer(incrowd, *ACCOUNT, "--rounds", rounds - 1)
+    assert stated(found)["epsilon"] <= 0.6 < stated(fewer)["epsilon"]
     assert answer(incrowd, *CALIBRATE, "--epsilon", "1.5")["solved"]["value"] == 0
 
 
@@ -122,13 +125,14 @@ def test_account_accepts_colluders_by_number_share_and_name(incrowd: Call) -> No
     words = (*ACCOUNT, "--rounds", "6")
     share, number = (answer(incrowd, *words, "--colluders", each) for each in ("0.07", 3))
     assert share == number
-    assert number["colluders"] == 3
-    assert 0 < number["median_exposure"] <= number["exposure"] <= 1
-    assert number["median_conditional_epsilon"] <= number["conditional_epsilon"] <= 1
+    assert stated(number)["colluders"] == 3
+    own = number["diagnostics"]
+    assert 0 < own["median_exposure"] <= own["exposure"] <= 1
+    assert own["median_conditional_epsilon"] <= own["conditional_epsilon"] <= 1
     Path("who.json").write_text("[0, 1]")
     named = answer(incrowd, *words, "--colluders", "who.json")
-    assert named["colluders"] == 2
-    assert named["exposure"] != number["exposure"]
+    assert stated(named)["colluders"] == 2
+    assert named["diagnostics"]["exposure"] != own["exposure"]
     table = incrowd(*words, "--colluders", "who.json").out
     assert "curator + 2 colluders" in table
     assert "conditional epsilon" in table
@@ -140,7 +144,7 @@ def test_account_accepts_colluders_by_number_share_and_name(incrowd: Call) -> No
         incrowd, "calibrate", "trusted-shuffle", "--epsilon", "0.5", "--n", "500",
         "--delta", "1e-6", "--colluders", "0.1",
     )  # fmt: skip
-    assert solved["colluders"] == 50
+    assert stated(solved)["colluders"] == 50
 
 
 COLLUDERS = [
@@ -203,9 +207,10 @@ def test_account_of_zero_rounds_is_local(incrowd: Call) -> None:
     befriend()
     found = answer(incrowd, *ACCOUNT, "--rounds", "0")
     alone = answer(incrowd, "account", "local", *GUARANTEE, "--n", "9")
-    assert found["epsilon"] == alone["epsilon"]
-    assert found["epsilon"] == found["median_epsilon"] == pytest.approx(ALONE, rel=1e-6)
-    assert len(found["worst_person"]["why"]) > 20
+    own = found["diagnostics"]
+    assert stated(found)["epsilon"] == stated(alone)["epsilon"] == own["median_epsilon"]
+    assert own["median_epsilon"] == pytest.approx(ALONE, rel=1e-6)
+    assert len(own["worst_person"]["why"]) > 20
 
 
 def test_account_explains_bipartite_graph(incrowd: Call) -> None:
@@ -214,23 +219,24 @@ def test_account_explains_bipartite_graph(incrowd: Call) -> None:
     befriend(graphs.from_edges(u, v, 40))
     assert_fails(incrowd(*ACCOUNT), errors.BudgetInfeasible, "bipartite", "laziness")
     lazy = answer(incrowd, *ACCOUNT, "--laziness", "0.5")
-    assert lazy["epsilon"] <= 1.05 * lazy["trusted_shuffler_epsilon"]
+    assert stated(lazy)["epsilon"] <= 1.05 * lazy["diagnostics"]["trusted_shuffler_epsilon"]
     found = answer(incrowd, *ACCOUNT, "--rounds", "9")
-    assert "laziness" in found["worst_person"]["why"]
+    assert "laziness" in found["diagnostics"]["worst_person"]["why"]
 
 
 def test_account_explains_isolated_person(incrowd: Call) -> None:
     u, v = graphs.complete(40).edges()
     befriend(graphs.from_edges(u, v, 42))
     found = answer(incrowd, *ACCOUNT, "--rounds", "5")
-    assert found["epsilon"] == pytest.approx(ALONE, rel=1e-6)
-    assert found["median_epsilon"] < 0.7
-    assert found["component_sizes"] == [40, 1, 1]
-    assert found["worst_person"]["degree"] == 0
-    assert "alone" in found["worst_person"]["why"]
+    assert stated(found)["epsilon"] == pytest.approx(ALONE, rel=1e-6)
+    own = found["diagnostics"]
+    assert own["median_epsilon"] < 0.7
+    assert own["component_sizes"] == [40, 1, 1]
+    assert own["worst_person"]["degree"] == 0
+    assert "alone" in own["worst_person"]["why"]
     table = incrowd(*ACCOUNT, "--rounds", "5").out
     assert "3 components: 40, 2 people alone" in table
-    assert f"person {found['worst_person']['person']}, degree 0, component 1: alone in" in table
+    assert f"person {own['worst_person']['person']}, degree 0, component 1: alone in" in table
 
 
 @pytest.fixture
@@ -314,7 +320,7 @@ def test_account_shows_progress_on_terminal(tmp_path: Path) -> None:
     os.close(parent)
     out, _ = process.communicate()
     assert process.returncode == 0
-    assert json.loads(out)["route"] == "exact"
+    assert json.loads(out)["diagnostics"]["route"] == "exact"
     assert "computing the guarantee" in seen.decode()
     assert b"%" in seen
 

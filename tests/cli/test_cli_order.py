@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_helpers import EXAMPLES, Call, Ended, assert_fails
+from cli_helpers import EXAMPLES, Call, Ended, assert_fails, stated
 
 from incrowd import errors
 
@@ -42,8 +42,9 @@ class TestCalibrate:
 
     def test_calibrate_needs_no_delta(self, incrowd: Call) -> None:
         found = told(incrowd(*self.ASKED, "--epsilon", 1, "--format", "json"))
-        assert (found["solved"]["name"], found["delta"], found["alpha"]) == ("local_epsilon", 0, 2)
-        assert 0.999 < found["solved"]["value"] <= found["epsilon"] <= 1
+        assert found["solved"]["name"] == "local_epsilon"
+        assert (stated(found)["delta"], stated(found, "order")["alpha"]) == (0, 2)
+        assert 0.999 < found["solved"]["value"] <= stated(found)["epsilon"] <= 1
 
     def test_delta_is_solved_for_if_all_else_is_given(self, incrowd: Call) -> None:
         found = told(incrowd(*self.ASKED, "--epsilon", 1, "--local-epsilon", 1, "--format", "json"))
@@ -56,61 +57,70 @@ class TestAccount:
         order = written([1, 3, 5, 7, 0, 2, 4, 6], "order.json")
         groups = [[1, 5, 7], *([each] for each in range(8))]
         found = told(account(incrowd, groups, "--alpha", 1, "--order", order, "--format", "json"))
-        assert (found["width"], found["paper_sensitivity"], found["sensitivity"]) == (3, 6, 5)
-        assert found["order_method"] == "given"
-        assert found["theta"] == math.nextafter(0.2, 0)  # a fifth, rounded down
-        assert 1 - 1e-15 < found["alpha"] <= 1
+        assert (
+            found["diagnostics"]["width"],
+            found["diagnostics"]["paper_sensitivity"],
+            found["diagnostics"]["sensitivity"],
+        ) == (3, 6, 5)
+        assert found["diagnostics"]["order_method"] == "given"
+        assert found["diagnostics"]["theta"] == math.nextafter(0.2, 0)  # a fifth, rounded down
+        assert 1 - 1e-15 < stated(found, "order")["alpha"] <= 1
 
     def test_worked_example_is_accounted_exactly(self, incrowd: Call) -> None:
         order = written([4, 1, 2, 7, 3, 0, 5, 6], "order.json")
         groups = [[3, 4, 6], *([each] for each in range(8))]
         found = told(account(incrowd, groups, "--alpha", 1, "--order", order, "--format", "json"))
-        assert (found["width"], found["paper_sensitivity"], found["sensitivity"]) == (7, 28, 13)
-        assert Fraction(found["theta"]) * 13 <= 1
-        assert Fraction(math.nextafter(found["theta"], 1)) * 13 > 1
+        assert (
+            found["diagnostics"]["width"],
+            found["diagnostics"]["paper_sensitivity"],
+            found["diagnostics"]["sensitivity"],
+        ) == (7, 28, 13)
+        assert Fraction(found["diagnostics"]["theta"]) * 13 <= 1
+        assert Fraction(math.nextafter(found["diagnostics"]["theta"], 1)) * 13 > 1
 
     def test_list_and_object_of_groups_agree(self, incrowd: Call) -> None:
         owners = json.loads((EXAMPLES / "neighbours.json").read_text())
         words = ("--alpha", 1, "--format", "json")
         by_owner = told(account(incrowd, owners, *words))
         by_list = told(account(incrowd, list(owners.values())[::-1], *words))
-        assert by_owner["group_count"] == by_list["group_count"]
+        assert by_owner["diagnostics"]["group_count"] == by_list["diagnostics"]["group_count"]
         for key in ("theta", "sensitivity"):
-            assert by_owner[key] == by_list[key]
+            assert by_owner["diagnostics"][key] == by_list["diagnostics"][key]
 
     def test_hamming_needs_no_order(self, incrowd: Call) -> None:
         groups = [[0, 3, 5], [1, 2], [4]]
         words = ("--alpha", 1, "--distance", "hamming", "--format", "json")
-        assert told(account(incrowd, groups, *words))["sensitivity"] == 3
+        assert told(account(incrowd, groups, *words))["diagnostics"]["sensitivity"] == 3
 
     def test_theta_gives_alpha_back(self, incrowd: Call) -> None:
         groups = [[0, 1, 2], [2, 3]]
         found = told(account(incrowd, groups, "--theta", 0.5, "--format", "json"))
-        assert found["alpha"] == 0.5 * found["sensitivity"]
-        assert found["group_alpha"] == pytest.approx([1.5, 0.5])
+        assert stated(found, "order")["alpha"] == 0.5 * found["diagnostics"]["sensitivity"]
+        assert found["diagnostics"]["group_alpha"] == pytest.approx([1.5, 0.5])
 
     def test_answers_without_epsilon_have_no_guarantee(self, incrowd: Call) -> None:
         found = told(account(incrowd, [[0, 1]], "--alpha", 1, "--format", "json"))
-        assert found["epsilon"] is None
-        assert found["local_alpha"] is None
+        assert stated(found)["epsilon"] is None
+        assert found["diagnostics"]["local_alpha"] is None
         with_one = told(
             account(incrowd, [[0, 1]], "--alpha", 1, "--local-epsilon", 0.25, "--format", "json")
         )
-        assert with_one["epsilon"] == 0.25
+        assert stated(with_one)["epsilon"] == 0.25
         # The one is about who gave which report, the other about who has which answer.
-        assert (with_one["alpha"], with_one["local_alpha"]) == (1.0, 0.5)
-        assert with_one["order_neighbours"] == "reports-in-group"
+        order = stated(with_one, "order")
+        assert (order["alpha"], with_one["diagnostics"]["local_alpha"]) == (1.0, 0.5)
+        assert order["neighbours"] == "reports-in-group"
 
     def test_two_answers_are_easier_to_hide_among(self, incrowd: Call) -> None:
         groups, words = [[0, 1, 2, 3]], ("--alpha", 1, "--local-epsilon", 9, "--format", "json")
-        any_kind = told(account(incrowd, groups, *words))["sensitivity"]
+        any_kind = told(account(incrowd, groups, *words))["diagnostics"]["sensitivity"]
         rr = (*words, "--randomizer", "rr")
-        assert told(account(incrowd, groups, *rr))["sensitivity"] == any_kind == 6
+        assert told(account(incrowd, groups, *rr))["diagnostics"]["sensitivity"] == any_kind == 6
         two = told(account(incrowd, groups, *rr, "--few-values"))
-        assert (two["sensitivity"], two["alpha"]) == (4, 1.0)
+        assert (two["diagnostics"]["sensitivity"], stated(two, "order")["alpha"]) == (4, 1.0)
         # Somebody who can recognise a report undoes what few values are worth.
         helped = told(account(incrowd, groups, *rr, "--few-values", "--colluders", 1))
-        assert helped["alpha"] == 1.5
+        assert stated(helped, "order")["alpha"] == 1.5
 
     def test_view_with_shuffler_has_randomizer_alone(self, incrowd: Call) -> None:
         words = (
@@ -124,23 +134,23 @@ class TestAccount:
             "json",
         )
         found = told(account(incrowd, [[0, 1, 2]], *words))
-        assert found["alpha"] == 9.0
+        assert stated(found, "order")["alpha"] == 9.0
         silent = ("--alpha", 1, "--view", "curator+shuffler", "--format", "json")
         nothing = told(account(incrowd, [[0, 1, 2]], *silent))
-        assert nothing["alpha"] is None
+        assert [each["notion"] for each in nothing["guarantees"]] == ["dp"]
         # What the shuffle does inside a group is nothing to who sees it before.
         for each in (found, nothing):
-            assert not {"median_alpha", "group_alpha"} & each.keys()
+            assert not {"median_alpha", "group_alpha"} & each["diagnostics"].keys()
         table = account(incrowd, [[0, 1, 2]], *silent[:-2]).out
         assert "Nothing is proven about who in a group said what" in table
 
     def test_order_without_people_has_planned_alpha_and_no_lower_bound(self, incrowd: Call) -> None:
         words = ("account", "order-shuffle", "--alpha", 1, "--local-epsilon", 1, "--format", "json")
-        assert told(incrowd(*words))["alpha"] == 1.0
-        assert told(incrowd(*words, "--view", "everyone"))["alpha"] is None
+        assert stated(told(incrowd(*words)), "order")["alpha"] == 1.0
+        assert len(told(incrowd(*words, "--view", "everyone"))["guarantees"]) == 1
         assert_fails(incrowd(*words, "--colluders", 2), errors.InvalidCrowd, "n must be known")
         silent = ("account", "order-shuffle", "--alpha", 1, "--n", 5, "--delta", 1e-6)
-        assert told(incrowd(*silent, "--format", "json"))["lower_bound"] is None
+        assert stated(told(incrowd(*silent, "--format", "json")))["lower_bound"] is None
 
     def test_account_prints_table(self, incrowd: Call) -> None:
         ended = account(incrowd, [[0, 1], [1, 2]], "--alpha", 1)
@@ -150,9 +160,10 @@ class TestAccount:
 
     def test_person_alone_in_group_has_nothing_to_hide(self, incrowd: Call) -> None:
         found = told(account(incrowd, [[0], [1], [2]], "--alpha", 1, "--format", "json"))
-        assert found["sensitivity"] == 0
-        assert (found["alpha"], found["local_alpha"], found["theta"]) == (None, None, None)
-        assert "alone" in found["shuffled"]
+        assert found["diagnostics"]["sensitivity"] == 0
+        assert len(found["guarantees"]) == 1
+        assert (found["diagnostics"]["local_alpha"], found["diagnostics"]["theta"]) == (None, None)
+        assert "alone" in found["diagnostics"]["shuffled"]
         told_so = account(incrowd, [[0], [1], [2]], "--alpha", 1).out
         assert "Everybody is alone" in told_so
         assert "guesses are right" not in told_so
@@ -224,9 +235,9 @@ class TestShuffleOrder:
         assert old != new
         assert sorted(old) == sorted(new)
         assert (found["moved"], found["stayed"]) == (["illness"], list(stay))
-        assert found["alpha"] <= 2
-        assert found["sensitivity"] < found["paper_sensitivity"]
-        assert any("km" in each for each in found["in_places"])
+        assert stated(found, "order")["alpha"] <= 2
+        assert found["diagnostics"]["sensitivity"] < found["diagnostics"]["paper_sensitivity"]
+        assert any("km" in each for each in found["diagnostics"]["in_places"])
         assert rows(told(incrowd(*words, "--format", "json"))["file"]) == after
 
     def test_released_rows_do_not_depend_on_order_of_file(self, incrowd: Call) -> None:
@@ -260,8 +271,8 @@ class TestShuffleOrder:
         Path("v.csv").write_text("age,v\n" + "".join(f"{k % 2},a\n" for k in range(40)))
         words = ("release", "v.csv", "--coordinate", "age", "--radius", 0, "--alpha", 1)
         kinds = ("--local-epsilon", 1, "--categories", "a,b", "--format", "json")
-        assert told(incrowd(*words, *kinds))["sensitivity"] == 190
-        assert told(incrowd(*words, *kinds, "--few-values"))["sensitivity"] == 133
+        assert told(incrowd(*words, *kinds))["diagnostics"]["sensitivity"] == 190
+        assert told(incrowd(*words, *kinds, "--few-values"))["diagnostics"]["sensitivity"] == 133
         assert_fails(incrowd(*words, "--few-values"), errors.InvalidParameter, "--few-values")
 
     def test_order_numbers_rows_of_file(self, incrowd: Call) -> None:
@@ -271,7 +282,7 @@ class TestShuffleOrder:
         words = ("release", "v.csv", "--coordinate", "age", "--radius", 10, "--alpha", 1)
         by_age = told(incrowd(*words, "--order", order, "--format", "json"))
         found = told(incrowd(*words, "--method", "coordinate", "--format", "json"))
-        assert by_age["sensitivity"] == found["sensitivity"]
+        assert by_age["diagnostics"]["sensitivity"] == found["diagnostics"]["sensitivity"]
 
     def test_data_are_not_overwritten(self, incrowd: Call) -> None:
         Path("v.csv").write_text("age,v\n1,a\n1,b\n")

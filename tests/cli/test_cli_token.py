@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_helpers import EXAMPLES, Call
+from cli_helpers import EXAMPLES, Call, stated
 from test_cli_errors import assert_fails
 
 from incrowd import errors, graphs
@@ -22,16 +22,16 @@ def answer(incrowd: Call, *words: object) -> dict:
 
 def test_account_prints_guarantee(incrowd: Call) -> None:
     said = answer(incrowd, *SUM, *NOISE, "--path", "hidden")
-    assert said["view"] == "peer"
-    assert 0 < said["lower_bound"] <= said["epsilon"] <= 0.3244 * 1.001
+    assert stated(said)["view"] == "peer"
+    assert 0 < stated(said)["lower_bound"] <= stated(said)["epsilon"] <= 0.3244 * 1.001
     assert said["parameters"]["steps"] == 100_000
-    assert said["contributions_expected"] == 100
-    assert said["contribution_epsilon"] == pytest.approx(1, abs=1e-6)
+    assert said["diagnostics"]["contributions_expected"] == 100
+    assert said["diagnostics"]["contribution_epsilon"] == pytest.approx(1, abs=1e-6)
 
 
 def test_hub_view_equals_public_path(incrowd: Call) -> None:
-    public = answer(incrowd, *SUM, *NOISE, "--path", "public")
-    told = answer(incrowd, *SUM, *NOISE, "--view", "peer+hub")
+    public = stated(answer(incrowd, *SUM, *NOISE, "--path", "public"))
+    told = stated(answer(incrowd, *SUM, *NOISE, "--view", "peer+hub"))
     assert public["epsilon"] == told["epsilon"]
     assert 0.3244 < public["epsilon"] <= 0.7984 * 1.001
 
@@ -55,7 +55,7 @@ def test_account_epsilon_within_known_range(
     incrowd: Call, words: tuple[str, ...], most: float
 ) -> None:
     said = answer(incrowd, "account", "token-walk", *words, "--delta", "1e-6")
-    assert 0.3 * most < said["epsilon"] <= most * 1.001
+    assert 0.3 * most < stated(said)["epsilon"] <= most * 1.001
 
 
 def test_account_states_one_pair_on_graph(incrowd: Call, tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_account_states_one_pair_on_graph(incrowd: Call, tmp_path: Path) -> None
     words = ("account", "token-walk", "--topology", "graph", "--graph", path, "--steps", "250",
              "--cap", "10", *NOISE)  # fmt: skip
     far, near, worst = (
-        answer(incrowd, *words, *pair)["epsilon"]
+        stated(answer(incrowd, *words, *pair))["epsilon"]
         for pair in (("--pair", "0", "24"), ("--pair", "0", "1"), ())
     )
     assert far < near <= worst
@@ -78,7 +78,7 @@ def test_calibrate_finds_least_noise(incrowd: Call, epsilon: str, sigma: float) 
              "--clip", "1", "--delta", "1e-6", "--epsilon", epsilon)  # fmt: skip
     said = answer(incrowd, *words)
     assert said["solved"]["name"] == "sigma"
-    assert said["epsilon"] <= float(epsilon)
+    assert stated(said)["epsilon"] <= float(epsilon)
     assert said["solved"]["value"] == pytest.approx(sigma, rel=1e-3)
 
 
@@ -167,15 +167,16 @@ def test_cap_lowers_epsilon_and_drops_lower_bound(incrowd: Call) -> None:
              "--sigma", "4", "--delta", "1e-6", "--path", "public")  # fmt: skip
     once, free = (answer(incrowd, *words, *cap) for cap in (("--cap", "1"), ()))
     everyone = answer(incrowd, *words, "--cap", "1", "--view", "everyone")
-    assert once["epsilon"] <= everyone["epsilon"] < free["epsilon"]
-    assert once["lower_bound"] is None
-    assert once["contributions_expected"] == 1
+    capped, seen, loose = (stated(each)["epsilon"] for each in (once, everyone, free))
+    assert capped <= seen < loose
+    assert stated(once)["lower_bound"] is None
+    assert once["diagnostics"]["contributions_expected"] == 1
 
 
 def test_smaller_view_has_no_larger_epsilon(incrowd: Call) -> None:
     words = ("account", "token-walk", "--n", "400", "--steps", "200", "--sigma", "0.3", "--delta",
              "1e-6")  # fmt: skip
-    peer, told = (answer(incrowd, *words, "--view", view) for view in ("peer", "peer+hub"))
+    peer, told = (stated(answer(incrowd, *words, "--view", view)) for view in ("peer", "peer+hub"))
     assert peer["epsilon"] <= told["epsilon"]
 
 

@@ -129,7 +129,7 @@ def test_account_of_outside_randomizer_is_that_of_the_coin_it_throws(installed, 
     assert ours["parameters"]["randomizer"] == {
         "kind": "toy-coin", "epsilon": 1.0, "categories": 4, "coins": 2,
     }  # fmt: skip
-    assert ours["epsilon"] == due["epsilon"]
+    assert ours["guarantees"][0]["epsilon"] == due["guarantees"][0]["epsilon"]
 
 
 def test_calibrate_solves_for_the_epsilon_of_an_outside_randomizer(installed, capsys):

@@ -11,7 +11,7 @@ from incrowd.privacy.guarantee import Guarantee, Profile
 from incrowd.protocols import load
 from incrowd.randomizers import OneBit
 from incrowd.report import json
-from incrowd.report.terminal import guarantees_table
+from incrowd.report.tables import guarantees
 from incrowd.tasks import Mean
 
 SHUFFLE: Any = load("trusted-shuffle")
@@ -52,7 +52,7 @@ def test_lower_bound_of_zero_beside_positive_epsilon_is_not_stated(
     guarantee = Guarantee(Flat(proven, attained), frozenset({"curator"}), "a theorem", ())
     described = json.describe_guarantee(guarantee, 1e-6)
     assert described["lower_bound"] == stated
-    assert [str(each) for each in guarantees_table([described]).columns[3].cells] == [shown]
+    assert guarantees([described]).rows[0][3] == shown
 
 
 def test_describe_guarantee_states_known_epsilon() -> None:

@@ -25,13 +25,14 @@ from incrowd.cli.lazy import Deferred, LazyGroup
 from incrowd.cli.output import Format, FormatOption, emit, progress
 from incrowd.errors import InvalidParameter
 from incrowd.protocols.api import Protocol
-from incrowd.protocols.capabilities import asks_randomizer, planned
+from incrowd.protocols.capabilities import OrderPrivate, asks_randomizer, planned
 from incrowd.protocols.registry import PROTOCOLS, load, plugin_of
+from incrowd.protocols.run import guarantees_against
 from incrowd.protocols.settings import Safe, fields_of, settings_type
 from incrowd.randomizers import Unstated
 from incrowd.report.format import count, down, small, up
 from incrowd.report.json import describe_guarantee, describe_parameters
-from incrowd.report.terminal import facts_table, guarantees_table
+from incrowd.report.terminal import facts_table, print_guarantees
 from incrowd.report.words import guess_meaning, lines, order_meaning, settings, view_title
 from incrowd.survey import Goal, calibrate, calibrate_delta, unknowns
 from incrowd.survey.calibrate import LEAST_DELTA, LOCAL_EPSILON
@@ -73,8 +74,8 @@ def account(kind: type[Protocol], given: Mapping[str, Any]) -> None:
     protocol = options.build_protocol(kind, given)
     with progress() as say:
         protocol = _planned(protocol, delta, given, say, "computing the guarantee")
-        payload, own = _guaranteed(protocol, delta, given)
-    emit(payload, lambda console: _render(console, payload, own), given["format"])
+        payload, own = _stated(protocol, delta, given)
+    emit(payload, lambda console: _render(console, protocol, payload, own), given["format"])
 
 
 def solve(kind: type[Protocol], given: Mapping[str, Any]) -> None:
@@ -92,11 +93,12 @@ def solve(kind: type[Protocol], given: Mapping[str, Any]) -> None:
         if name == "delta":
             value, shown, safe, protocol = _solve_delta(kind, given, epsilon)
             # The δ was computed for this ε; turning it back would only add rounding.
-            guaranteed, own = _guaranteed(protocol, value, given, epsilon)
+            stated, own = _stated(protocol, value, given, epsilon)
         else:
             value, shown, safe, protocol = _solve_parameter(kind, given, name, epsilon, say)
-            guaranteed, own = _guaranteed(protocol, given["delta"], given)
-    payload = {"solved": {"name": name, "value": value}, "target_epsilon": epsilon} | guaranteed
+            stated, own = _stated(protocol, given["delta"], given)
+    budget = {"epsilon": epsilon, "delta": given["delta"], "view": given["view"]}
+    payload = {"budget": budget, "solved": {"name": name, "value": value}} | stated
     best = "the least" if safe == "min" else "the most"
     told = f"{best} that guarantees ε ≤ {small(epsilon)}"
     if name == "delta" and value == 0:
@@ -105,7 +107,7 @@ def solve(kind: type[Protocol], given: Mapping[str, Any]) -> None:
     def render(console: Console) -> None:
         console.print(f"[bold]{name} {shown}[/]  {told}")
         console.print()
-        _render(console, payload, own)
+        _render(console, protocol, payload, own)
 
     emit(payload, render, given["format"])
 
@@ -237,42 +239,50 @@ def _open(kind: type[Protocol], given: Mapping[str, Any], names: list[str]) -> l
     ]
 
 
-def _guaranteed(
+def _stated(
     protocol: Protocol, delta: float, given: Mapping[str, Any], epsilon: float | None = None
 ) -> tuple[dict[str, Any], tuple[Fact, ...]]:
-    """What every guarantee says, and what this protocol alone has to say about it."""
-    guarantee = protocol.guarantee(given["view"], given["colluders"])
-    guaranteed = describe_guarantee(guarantee, delta, epsilon)
+    """Guarantees, parameters and diagnostics as JSON, and the latter as facts."""
+    found = guarantees_against(protocol, given["view"], given["colluders"])
     # Nothing more can be said at δ = 0, except where no guarantee needs any.
     sayable = delta or plugin_of(protocol).default_delta == delta
-    own = protocol.diagnostics(delta, guarantee, given["colluders"]) if sayable else ()
-    return guaranteed | values_of(own) | {"parameters": describe_parameters(protocol)}, own
+    own = protocol.diagnostics(delta, found[0], given["colluders"]) if sayable else ()
+    stated = {
+        "guarantees": [describe_guarantee(each, delta, epsilon) for each in found],
+        "parameters": describe_parameters(protocol),
+        "diagnostics": values_of(own),
+    }
+    return stated, own
 
 
-def _render(console: Console, payload: Mapping[str, Any], facts: tuple[Fact, ...]) -> None:
-    if math.isfinite(payload["epsilon"]):
-        console.print(guarantees_table([payload]))
-    who = view_title(payload["view"].split("+"))
+def _render(
+    console: Console, protocol: Protocol, payload: Mapping[str, Any], facts: tuple[Fact, ...]
+) -> None:
+    about, *others = payload["guarantees"]
+    order = next(iter(others), None)
+    print_guarantees(console, payload["guarantees"] if math.isfinite(about["epsilon"]) else others)
+    who = view_title(about["view"].split("+"))
     parameters = dict(payload["parameters"])
-    randomizer, own = dict(parameters.pop("randomizer")), values_of(facts)
-    about = own.get("order_neighbours", "")
-    rows = [
-        ("meaning", _meaning(payload, who)),
-        *([("order", order_meaning(own, about, who))] if "alpha" in own else []),
+    randomizer = dict(parameters.pop("randomizer"))
+    rows = [("meaning", _meaning(about, randomizer["kind"], who))]
+    if isinstance(protocol, OrderPrivate):
+        rows.append(("order", order_meaning(order, who, payload["diagnostics"])))
+    rows += [
         *lines(facts),
-        ("neighbours", payload["neighbours"]),
-        *(("assuming", each) for each in payload["assumptions"]),
+        ("neighbours", about["neighbours"]),
+        *(("assuming", each) for each in about["assumptions"]),
+        *(("order, assuming", each) for each in (order or {}).get("assumptions", ())),
         ("protocol", _listed(parameters, "protocol")),
         ("randomizer", _listed(randomizer, "kind")),
     ]
     console.print(facts_table(rows))
 
 
-def _meaning(payload: Mapping[str, Any], who: str) -> str:
-    epsilon, delta = payload["epsilon"], payload["delta"]
+def _meaning(guarantee: Mapping[str, Any], randomizer: str, who: str) -> str:
+    epsilon, delta = guarantee["epsilon"], guarantee["delta"]
     if not math.isfinite(epsilon):
         lacking = "no ε is proven at this δ" if delta else "no ε is proven without a δ (--delta)"
-        if payload["parameters"]["randomizer"]["kind"] == Unstated().kind:
+        if randomizer == Unstated().kind:
             lacking = "their ε0 is not stated (--local-epsilon)"
         return f"nothing is proven about answers: {lacking}"
     return guess_meaning(who, epsilon, delta)

@@ -21,7 +21,12 @@ from incrowd.protocols.expected_error import error_if_drawn
 from incrowd.protocols.registry import plugin_of
 from incrowd.protocols.run import guarantees
 from incrowd.report.format import count, down, plain, small
-from incrowd.report.json import describe_cost, describe_guarantee, describe_parameters
+from incrowd.report.json import (
+    describe_cost,
+    describe_guarantee,
+    describe_parameters,
+    describe_solved,
+)
 from incrowd.report.tables import questions
 from incrowd.report.terminal import facts_table, print_guarantees, text_table
 from incrowd.report.words import lines, said, settings, unprotected
@@ -31,10 +36,6 @@ from incrowd.tasks.base import Task
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-_GUARANTEED = ("unprotected", "alpha", "order_neighbours", "order_proof", "order_assuming")
-"""What a protocol says of its guarantee about an order, which is in a table already."""
-
 
 _APART = ("protocol", "n", "randomizer", "id", "kind", "chance", "expected_error")
 """Parameters that have lines or a table of their own."""
@@ -65,14 +66,18 @@ def check(
         own = protocol.diagnostics(budget.delta, protocol.guarantee(budget.view))
         payload: dict[str, Any] = {
             "survey": str(file),
-            "question": survey.text,
+            "title": survey.text,
+            "questions": [
+                {"id": each.id, "kind": each.task.kind, "text": each.text}
+                for each in survey.questions
+            ],
             "people": len(survey.values),
-            "budget": msgspec.to_builtins(budget),
-            "local_epsilon": {"value": survey.randomizer.epsilon, "solved": survey.only.solved},
-            "parameters": _parameters(survey, protocol),
             "guarantees": [describe_guarantee(each, budget.delta) for each in guarantees(protocol)],
-            "diagnostics": values_of(own),
+            "budget": msgspec.to_builtins(budget),
+            "solved": describe_solved(protocol, survey.only.solved),
+            "parameters": _parameters(survey, protocol),
             "cost": describe_cost(protocol.cost(), survey.task, protocol.n),
+            "diagnostics": values_of(own),
             "helpers": list(protocol.helpers),
             "live": msgspec.to_builtins(survey.live),
         }
@@ -88,7 +93,7 @@ def check(
         notice = unprotected(payload["guarantees"], views, about, clear)
         console.print(notice, markup=False)
         print_guarantees(console, payload["guarantees"])
-        if told := [each for each in own if each.name not in _GUARANTEED]:
+        if told := [each for each in own if each.name != "unprotected"]:
             console.print(facts_table(lines(told)))
 
     note_people(survey)

@@ -27,6 +27,7 @@ from incrowd.data import read
 from incrowd.errors import InvalidParameter, MissingColumn, located
 from incrowd.protocols import load
 from incrowd.protocols.registry import build
+from incrowd.protocols.run import guarantees_against
 from incrowd.protocols.settings import Field, fields_of, settings_type
 from incrowd.randomizers import KRR, Randomizer, Unstated
 from incrowd.randomness import Seeds, system_generator
@@ -135,7 +136,7 @@ def release(given: Mapping[str, Any]) -> None:
     if replaced:
         note(f"{out} was there and is replaced; if it was ever shown, the costs of both add up")
     if mechanism.sensitivity:
-        warn_alone(payload, len(rows))
+        warn_alone(payload["diagnostics"], len(rows))
     else:
         note("everybody is alone in their groups: the table was released unchanged")
     if seed is not None:
@@ -278,13 +279,13 @@ def _payload(
     given: Mapping[str, Any], protocol: Any, own: Mapping[str, Any], answers: list[str]
 ) -> dict[str, Any]:
     # Only the view of the table is spoken of: the way of the reports to here is another matter.
-    stated = [protocol.guarantee(), protocol.order_guarantee()]
+    stated = guarantees_against(protocol, "curator")
     return {
         "people": protocol.n,
         "moved": answers,
-        "guarantees": [describe_guarantee(each, 0.0) for each in stated if each is not None],
-        **own,
+        "guarantees": [describe_guarantee(each, 0.0) for each in stated],
         "parameters": describe_parameters(protocol),
+        "diagnostics": own,
         "seed": given["seed"],
         "versions": describe_versions(),
     }
@@ -294,11 +295,12 @@ def _render(console: Console, payload: Mapping[str, Any], own: tuple[Fact, ...])
     stated = payload["parameters"]["randomizer"]["kind"] != "unstated"
     shown = [each for each in payload["guarantees"] if stated or each["notion"] == "order"]
     print_guarantees(console, shown)
+    order = next((each for each in shown if each["notion"] == "order"), None)
     facts = [
         ("people", count(payload["people"])),
         ("moved", ", ".join(payload["moved"])),
         ("stayed", ", ".join(payload["stayed"])),
-        ("meaning", order_meaning(values_of(own), "reports-in-group", "whoever gets the table")),
+        ("meaning", order_meaning(order, "recipients of the table", values_of(own))),
         *lines(own),
     ]
     if not stated:

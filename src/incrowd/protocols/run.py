@@ -18,7 +18,7 @@ from incrowd.display import Displayed
 from incrowd.errors import InvalidCrowd, InvalidParameter, NotProven
 from incrowd.privacy.guarantee import Guarantee
 from incrowd.protocols import capabilities
-from incrowd.protocols.api import Cost, Protocol
+from incrowd.protocols.api import Colluders, Cost, Protocol
 from incrowd.protocols.registry import plugin_of
 from incrowd.protocols.runtime.actor import Address, Maker, NullSealer, Sealer, device
 from incrowd.protocols.runtime.context import ActorContext, Timing
@@ -107,6 +107,17 @@ def guarantees(protocol: Protocol) -> tuple[Guarantee, ...]:
     if isinstance(protocol, capabilities.OrderPrivate):
         found += [each for view in views if (each := protocol.order_guarantee(view)) is not None]
     return tuple(found)
+
+
+def guarantees_against(
+    protocol: Protocol, view: str, colluders: Colluders = 0
+) -> tuple[Guarantee, ...]:
+    """The proven bounds against one view: about answers, and about their order if there is one."""
+    about = protocol.guarantee(view, colluders)
+    if not isinstance(protocol, capabilities.OrderPrivate):
+        return (about,)
+    order = protocol.order_guarantee(view, colluders)
+    return (about,) if order is None else (about, order)
 
 
 def simulate(

@@ -103,6 +103,11 @@ def describe_guarantee(
     return {"epsilon": epsilon, "delta": delta, "lower_bound": bound} | stated
 
 
+def describe_solved(protocol: Protocol, solved: bool) -> dict[str, Any] | None:
+    """Describe the setting that a survey's budget was solved for; none where all were given."""
+    return {"name": "local_epsilon", "value": protocol.randomizer.epsilon} if solved else None
+
+
 def describe_parameters(protocol: Protocol) -> dict[str, Any]:
     """Describe the parameters of a protocol and its randomizer."""
     parts = [_parameters(part) for part in parts_of(protocol)]

@@ -225,8 +225,7 @@ def _data(document: Document) -> Iterator[Block]:
     yield Fact("history", document.refined)
     yield Fact("people", document.run.people, note=protocol.randomizer.treatment())
     yield Fact("spent", facts_from(spent | {"view": document.view}, _UPPER))
-    solved = {"name": "local_epsilon", "value": protocol.randomizer.epsilon}
-    yield Fact("solved", solved if document.solved else None)
+    yield Fact("solved", json.describe_solved(protocol, document.solved))
     yield Fact("budget", facts_from(budget, _UPPER))
     yield Fact("parameters", facts_from(parameters, _UPPER))
     yield Fact("engine", document.engine if live is None else "live")
@@ -327,7 +326,7 @@ def _orders(document: Document) -> Iterator[Block]:
     """The guarantee about the order inside groups; nothing where there is none."""
     about, own = document.about("order"), values_of(document.diagnostics)
     if "shuffled" in own:
-        yield Text(words.order_meaning(own, "", ""))
+        yield Text(words.order_meaning(None, "", own))
     elif about:
         first, lone = about[0], ""
         if people := own["people_alone"]:
@@ -335,8 +334,8 @@ def _orders(document: Document) -> Iterator[Block]:
                 f" {count(people)} of them were alone in their groups: which report is theirs is "
                 "not hidden."
             )
-        stated = {"alpha": first.alpha}
-        yield Text(words.order_meaning(stated, first.neighbours, words.view_title(first.view)))
+        stated = json.describe_guarantee(first, document.delta)
+        yield Text(words.order_meaning(stated, words.view_title(first.view), own))
         yield Text(
             f"Groups are {first.groups or 'as the protocol says'}; {words.neighbours(first)} It "
             "holds on top of ε, and needs no δ. There were "

@@ -110,12 +110,7 @@ def print_guarantees(console: Console, guarantees: Sequence[Data]) -> None:
     """Print guarantees about answers, then those about their order, as far as there are any."""
     for notion in _GUARANTEES:
         if about := [each for each in guarantees if each["notion"] == notion]:
-            console.print(guarantees_table(about))
-
-
-def guarantees_table(guarantees: Sequence[Data]) -> Table:
-    """Return a table of guarantees of one notion."""
-    return text_table(_GUARANTEES[guarantees[0]["notion"]](guarantees))
+            console.print(text_table(_GUARANTEES[notion](about)))
 
 
 _GUARANTEES: Mapping[str, Callable[[Sequence[Data]], TextTable]] = {

@@ -195,13 +195,20 @@ ORDERED: Final = {"reports-in-group": "reports", "answers-in-group": "answers"}
 """Objects of a hidden order, by the neighbouring relation of its guarantee."""
 
 
-def order_meaning(own: Mapping[str, Any], about: str, who: str) -> str:
-    """Describe the guarantee of a shuffle about an order, against ``who``, the view in words."""
-    alpha = own["alpha"]
-    if "shuffled" in own:
+def order_meaning(order: Mapping[str, Any] | None, who: str, diagnostics: Mapping[str, Any]) -> str:
+    """Say what the guarantee of a shuffle about an order means.
+
+    Args:
+        order: Description of the guarantee; none where nothing is proven.
+        who: The view in words.
+        diagnostics: Those of the shuffle.
+
+    """
+    if "shuffled" in diagnostics:
         return "Everybody is alone in their groups: there is no order to hide, and nothing moves."
-    if alpha is None:
+    if order is None:
         return f"Nothing is proven about who in a group said what, against {who}."
+    alpha = order["alpha"]
     if not alpha:
         return (
             f"What {who} can see is equally likely whoever in your group gave which of its "
@@ -211,7 +218,7 @@ def order_meaning(own: Mapping[str, Any], about: str, who: str) -> str:
         f"at most {guesses(alpha)} of their guesses are right, 500 blind (α = {up(alpha)})"
         f"{verdict(alpha)}."
     )
-    if about == "answers-in-group":
+    if order["neighbours"] == "answers-in-group":
         return (
             f"Suppose {who} had narrowed down who in your group has which of its answers to two "
             f"possibilities, equally likely. Whatever they do with what they see, {right}"

@@ -112,7 +112,7 @@ def _told(colluders: int) -> tuple[str, ...]:
     return (told,) if colluders else ()
 
 
-UPPER = ("alpha", "local_alpha", "median_alpha", "group_alpha")
+UPPER = ("local_alpha", "median_alpha", "group_alpha")
 """Diagnostics that bound something from above."""
 _MOST_LISTED = 10_000
 """With more groups, their α are only summed up."""
@@ -121,23 +121,15 @@ _UNCHANGED = "nothing: everybody is alone in their groups, so there is no order 
 
 
 def diagnostics(protocol: OrderShuffle, view: str, colluders: Colluders) -> dict[str, Any]:
-    """Describe the guarantee about the order, and the shuffle that keeps it."""
-    guarantee = protocol.order_guarantee(view, colluders)
-    found: dict[str, Any] = {"alpha": None}
-    if guarantee is not None:
-        found = {
-            "alpha": guarantee.alpha,
-            "order_neighbours": guarantee.neighbours,
-            "order_proof": guarantee.theorem,
-            "order_assuming": list(guarantee.assumptions),
-        }
+    """Describe the shuffle behind the guarantee about the order against a view."""
     if protocol.mechanism is None:
-        return found | {"local_alpha": _finite(protocol.local_alpha)}
+        return {"local_alpha": _finite(protocol.local_alpha)}
+    guarantee = protocol.order_guarantee(view, colluders)
     described = _described(protocol, protocol.mechanism, marked=bool(colluders))
     if guarantee is None or guarantee.neighbours != "reports-in-group":
         # A view of reports before they are shuffled is not held off by the shuffle of a group.
         described = {name: each for name, each in described.items() if name not in _SHUFFLED_ALPHA}
-    return found | described
+    return described
 
 
 def run_diagnostics(protocol: OrderShuffle, points: NDArray[Any] | None) -> dict[str, Any]:
@@ -153,12 +145,7 @@ def run_diagnostics(protocol: OrderShuffle, points: NDArray[Any] | None) -> dict
         points=points,
         metric=protocol.metric if points is not None else None,
     )
-    about = protocol.order_guarantee()
-    return (
-        {"alpha": None if about is None else about.alpha}
-        | _described(protocol, mechanism)
-        | {"in_places": list(moved.words())}
-    )
+    return _described(protocol, mechanism) | {"in_places": list(moved.words())}
 
 
 def _described(
