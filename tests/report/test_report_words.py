@@ -66,12 +66,12 @@ def test_unprotected_views_and_columns_are_named() -> None:
     assert "at most 971 of 1,000 guesses are right, 500 blind (ε = 3.5)." in told
     assert "Nothing is proven against a peer." in told
     assert "Lat and lon of each person can be read by others." in told
-    assert told.endswith("That somebody took part is not hidden.")
+    assert told.endswith("Participation itself is not hidden.")
 
 
 def test_words_of_the_protocol_replace_unproven_views() -> None:
     told = unprotected([described("network", 1.0)], ("network", "curator"), "nothing is hidden")
-    assert told == "Nothing is hidden. That somebody took part is not hidden."
+    assert told == "Nothing is hidden. Participation itself is not hidden."
 
 
 def test_poor_guarantees_are_called_poor() -> None:

@@ -20,7 +20,7 @@ HubOption = Annotated[str, HUB]
 CaOption = Annotated[Path, CA]
 NatsOption = Annotated[str, typer.Option(help="Server for surveys that travel over NATS.")]
 AdvertiseOption = Annotated[
-    str | None, typer.Option(help="What others reach that under, where it differs.")
+    str | None, typer.Option(help="Address under which other parties reach it, where it differs.")
 ]
 DialOption = Annotated[
     list[str] | None,

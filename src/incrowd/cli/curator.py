@@ -131,7 +131,7 @@ def watch_command(
     ] = 10.0,
     nats: connection.NatsOption = "",
     listen: Annotated[
-        str, typer.Option(help="Where to listen for a survey that travels directly.")
+        str, typer.Option(help="Address to listen on for a survey that travels directly.")
     ] = "127.0.0.1",
     advertise: connection.AdvertiseOption = None,
     dial: connection.DialOption = None,

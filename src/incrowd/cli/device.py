@@ -38,7 +38,7 @@ def run(
         typer.Option(help="Policy of the owners (TOML); without one everything is declined."),
     ] = None,
     count: Annotated[
-        int | None, typer.Option(help="Host so many devices in this process.", min=1)
+        int | None, typer.Option(help="Number of devices to host in this process.", min=1)
     ] = None,
     offset: Annotated[
         int,
@@ -52,7 +52,7 @@ def run(
     ] = None,
     nats: connection.NatsOption = "",
     listen: Annotated[
-        str, typer.Option(help="Where to listen for surveys that travel directly.")
+        str, typer.Option(help="Address to listen on for surveys that travel directly.")
     ] = "127.0.0.1",
     advertise: connection.AdvertiseOption = None,
     dial: connection.DialOption = None,

@@ -37,7 +37,7 @@ def hub(
     ] = 16_384,
     quota: Annotated[int, typer.Option(min=1, help="Cells that may wait for one device.")] = 65_536,
     log_format: Annotated[
-        LogFormat, typer.Option(help="How to log to standard error.")
+        LogFormat, typer.Option(help="Format of the log on standard error.")
     ] = LogFormat.json,
 ) -> None:
     """Run a registry of keys and a mailbox of sealed cells; it can open none of them."""

@@ -29,7 +29,7 @@ CaOption = Annotated[Path, typer.Option(help="The directory of the authority.")]
 @app.command("ca")
 def ca_command(
     directory: Annotated[Path, typer.Argument(help="A new directory for the authority.")],
-    name: Annotated[str, typer.Option(help="What to call it.")] = "development authority",
+    name: Annotated[str, typer.Option(help="Name of the authority.")] = "development authority",
     format: FormatOption = Format.table,
 ) -> None:
     """Make an authority: a key that certifies parties, with a list of withdrawn certificates."""
@@ -37,7 +37,7 @@ def ca_command(
 
     made = Authority.create(name)
     made.save(directory)
-    note(f"whoever can read {directory} can certify anyone: keep it off the machines of parties")
+    note(f"anyone who can read {directory} can certify keys: keep it off the machines of parties")
     _show([_authority(directory, made.certificate, 0)], format)
 
 
@@ -46,9 +46,9 @@ def issue(
     directory: Annotated[Path, typer.Argument(help="A new directory for the keys.")],
     ca: CaOption,
     role: Annotated[
-        str, typer.Option(metavar="ROLE", help="What it may be: device, curator, hub or helper.")
+        str, typer.Option(metavar="ROLE", help="Role of the party: device, curator, hub or helper.")
     ],
-    name: Annotated[str, typer.Option(help="What to call the party.")],
+    name: Annotated[str, typer.Option(help="Name of the party.")],
     count: Annotated[
         int | None,
         typer.Option(min=1, help="Make this many: NAME-00, NAME-01, …, each in its own directory."),

@@ -39,16 +39,16 @@ Error = TypeVar("Error", bound=IncrowdError)
 _RENAMED = {"epsilon": "local_epsilon", "delta": "local_delta"}
 _HELP = {
     "local_epsilon": "The ε0 of the randomizer.",
-    "categories": "How many categories the randomizer has.",
-    "dimension": "How many coordinates a vector has.",
+    "categories": "Number of categories of the randomizer.",
+    "dimension": "Number of coordinates of a vector.",
     "local_delta": "The δ0 of the randomizer.",
-    "branching": "How many children a node of the hierarchical randomizer has.",
+    "branching": "Number of children of a node of the hierarchical randomizer.",
     "matrix": "A file with a channel of one's own: a row of probabilities per input, as CSV "
     "without a header or as JSON. Its ε0 follows from it.",
 }
 _RANDOMIZER = (
-    "What each person does to their answer; generic covers every pure one. Default: what the "
-    "other options say, or else generic."
+    "Randomizer of each answer; generic covers every pure one. Default: follows from the "
+    "other options, or else generic."
 )
 _RANDOMIZER_PANEL = "Randomizer"
 _MOST_DIGITS = 40
@@ -57,8 +57,8 @@ _MOST_DIGITS = 40
 ColludersOption = Annotated[
     str,
     typer.Option(
-        help="People who tell the viewer what they saw: how many, which share of all (below 1), "
-        "or a JSON file with a list of who they are, counted from 0.",
+        help="People who tell the view what they saw: a number, a share of all (below 1), or a "
+        "JSON file with a list of their numbers, counted from 0.",
         metavar="INTEGER|SHARE|FILE",
     ),
 ]

@@ -24,15 +24,12 @@ Sections = tuple[Section, ...]
 
 ReportOption = Annotated[
     Path | None,
-    typer.Option(
-        help="Where to write the report; otherwise the survey's name with .report.html, here."
-    ),
+    typer.Option(help="File for the report; otherwise the survey's name with .report.html, here."),
 ]
 TableOption = Annotated[
     Path | None,
     typer.Option(
-        help="Where to write the table of a release; otherwise the survey's name with "
-        ".release.csv, here."
+        help="File for the table of a release; otherwise the survey's name with .release.csv, here."
     ),
 ]
 NoReportOption = Annotated[bool, typer.Option("--no-report", help="Write no report.")]

@@ -47,7 +47,7 @@ _COUNTED = ("n", "metric", "exact")
 """Settings that follow from the data and other options; a real release is always drawn exactly."""
 _HOW = "How it is shuffled"
 _WHERE = "Where people are (one of these ways)"
-_TEXTS = {"radius": "How far a person's group reaches: kilometres with --lat and --lon."}
+_TEXTS = {"radius": "Reach of a person's group: kilometres with --lat and --lon."}
 
 Cells: TypeAlias = np.ndarray[Any, Any]
 """Texts of some columns, a row per person."""
@@ -140,7 +140,7 @@ def release(given: Mapping[str, Any]) -> None:
     else:
         note("everybody is alone in their groups: the table was released unchanged")
     if seed is not None:
-        note("a seeded shuffle can be undone by whoever knows the seed: use it to try things out")
+        note("anyone who knows the seed can undo this shuffle: use a seed only to try things out")
     emit(payload, lambda console: _render(console, payload, facts), given["format"])
 
 

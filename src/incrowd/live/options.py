@@ -42,7 +42,7 @@ class LiveOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         int, msgspec.Meta(description="rounds after the last one in which what is late comes in")
     ] = 3
     timeout: Annotated[
-        float, msgspec.Meta(description="how long to wait for the last people, in seconds")
+        float, msgspec.Meta(description="time to wait for the last people, in seconds")
     ] = 60.0
     nats: Annotated[
         str, msgspec.Meta(description="address of the NATS server, for that transport")

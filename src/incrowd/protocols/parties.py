@@ -7,7 +7,9 @@ from typing import Final
 from incrowd.protocols.registry import Party
 
 SHUFFLER: Final = Party(
-    name="shuffler", number=1, description="whoever mixes the reports before the curator sees them"
+    name="shuffler",
+    number=1,
+    description="the party that mixes the reports before the curator sees them",
 )
 
 SHUFFLER_VIEWS: Final = ("curator", "curator+hub", "curator+shuffler", "everyone")

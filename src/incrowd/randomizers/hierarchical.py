@@ -157,7 +157,7 @@ class Hierarchical(Categorical, frozen=True, dict=True, tag="hierarchical"):
         """Mix attacks on the levels, which one category of all others makes.
 
         On levels of few nodes the others are at x1, at x0 or at a third node, on those below at a
-        third one: whoever shares a node need not share its children.
+        third one: people who share a node need not share its children.
         """
         return self.levels.attack()
 

@@ -31,18 +31,18 @@ from incrowd.views import EVERYONE, view_of
 _ROUNDED: Final[Mapping[Bound | None, Callable[[float | None], str]]] = {"up": up, "down": down}
 NO_PROTECTION = "no meaningful protection"
 _MEANINGLESS = 8.0
-"""ε above which a guarantee protects nobody from anything."""
+"""ε above which a guarantee is no meaningful protection."""
 _MANY = 1000.0
 """From here on numbers are written in whole ones."""
 _SHOWN = 5
 """Number of entries of a list that are shown."""
 _TRANSPORTS = {"hub": "through the hub", "direct": "directly between devices", "nats": "over NATS"}
 _PARTIES = {
-    "curator": "whoever receives the reports and computes the answer",
+    "curator": "the party that receives the reports and computes the answer",
     "hub": "the service that stores and forwards messages",
     "peer": "another participant",
-    "analyst": "somebody who knows public side information about people",
-    "network": "somebody who watches who talks to whom",
+    "analyst": "a party that knows public side information about people",
+    "network": "an observer who sees who sends messages to whom",
 }
 """Parties that any protocol may have; helpers are described by their protocols."""
 _TITLES = {"peer": "a peer", "network": "an observer of the network"}
@@ -160,7 +160,7 @@ def unprotected(
         found.append(f"Nothing is proven against {_either(unproven)}.")
     if clear:
         found.append(f"{capital(' and '.join(clear))} of each person can be read by others.")
-    found.append("That somebody took part is not hidden.")
+    found.append("Participation itself is not hidden.")
     return " ".join(found)
 
 
@@ -211,8 +211,8 @@ def order_meaning(order: Mapping[str, Any] | None, who: str, diagnostics: Mappin
     alpha = order["alpha"]
     if not alpha:
         return (
-            f"What {who} can see is equally likely whoever in your group gave which of its "
-            "reports (α = 0)."
+            f"What {who} can see is equally likely for every assignment of the reports to the "
+            "people of your group (α = 0)."
         )
     right = (
         f"at most {guesses(alpha)} of their guesses are right, 500 blind (α = {up(alpha)})"

@@ -100,7 +100,7 @@ def calibrate(
 def calibrate_delta(guarantee: Guarantee, epsilon: float) -> float:
     """The least δ that can be stated at this ε; raises when it is no probability worth stating.
 
-    It is exactly 0 where the guarantee holds without any slack. A positive δ below
+    It is exactly 0 where the guarantee holds without a δ. A positive δ below
     :data:`LEAST_DELTA` is raised to it.
     """
     delta = guarantee.delta(checks.epsilon(epsilon))

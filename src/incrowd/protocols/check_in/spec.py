@@ -80,7 +80,7 @@ class CheckIn(ShufflerProtocol, Coverable, Anytime, RunDiagnostics):
         ),
     ] = 0
     dummies: Annotated[
-        bool, setting("who stays away sends an equal dummy, so that traffic does not show it")
+        bool, setting("people who stay away send an equal dummy, so that traffic does not show it")
     ] = True
     adaptive: Adaptive = False
     rates: Annotated[
@@ -179,9 +179,9 @@ class CheckIn(ShufflerProtocol, Coverable, Anytime, RunDiagnostics):
     def conditional_on(self, collected: Collected) -> Self:
         """All planned rounds, each with the smallest number of people that any is sure to have had.
 
-        Fewer rounds than planned are charged as planned: whoever stops may have seen why. How many
-        people are counted on in each is said in :meth:`_sure`. Without dummies the reports are
-        counted instead, and a round that was not held as one without any. See
+        Fewer rounds than planned are charged as planned: the party that stops may have seen why.
+        The people who are counted on in each are those of :meth:`_sure`. Without dummies the
+        reports are counted instead, and a round that was not held as one without any. See
         ``docs/theory/stopping.md``.
         """
         held = collected if isinstance(collected, simulate.CheckedIn) else simulate.CheckedIn((), 0)

@@ -27,7 +27,7 @@ _MOST_AXES: Final = 8
 _GREATEST: Final = 1e150
 """Beyond this the square of a distance is not finite."""
 _FARTHEST: Final = 2.0**40
-"""Beyond so many radii a distance is rounded by a five-hundredth of a radius."""
+"""Radii beyond which a distance is rounded by a five-hundredth of a radius."""
 _EARTH: Final = (90.0, 180.0)
 """Bounds of latitude and longitude."""
 _WIDEST: Final = "\U0010ffff"

@@ -164,7 +164,7 @@ class Curator(shuffle.Curator):
 def _columns(
     form: PlaceFormat, places: Sequence[Place]
 ) -> tuple[FloatArray | None, tuple[str, ...] | None]:
-    """The points, or the names of groups, of so many places of one kind."""
+    """Points or names of groups, for a number of places of one kind."""
     if form.kind == "points":
         return np.array(places, np.float64).reshape(len(places), len(form.bounds)), None
     if form.kind == "groups":

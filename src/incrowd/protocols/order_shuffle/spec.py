@@ -91,17 +91,15 @@ class OrderShuffle(
     ] = 0
     alpha: Annotated[
         float | None,
-        setting(
-            "how much may be told about the order inside any group; 0 mixes all groups uniformly"
-        ),
+        setting("the α of the order inside any group; 0 mixes all groups uniformly"),
     ] = None
     theta: Annotated[
-        float | None, setting("how closely the shuffle keeps to the order, in place of alpha")
+        float | None, setting("concentration of the shuffle around the order, in place of alpha")
     ] = None
     distance: Annotated[
         Distance,
         setting(
-            "how far a shuffle is from the order: by pairs that change sides, or by people who get "
+            "distance of a shuffle from the order: pairs that change sides, or people who get "
             "another's report"
         ),
     ] = "kendall"
@@ -119,19 +117,17 @@ class OrderShuffle(
         ),
     ] = None
     radius: Annotated[
-        float | None, setting("how far a person's group reaches: a distance, or steps in the graph")
+        float | None, setting("reach of a person's group: a distance, or steps in the graph")
     ] = None
     metric: Annotated[
         Metric,
-        setting(
-            "what distance means: that of the numbers, or kilometres between latitude and longitude"
-        ),
+        setting("distance between people: that of the numbers, or kilometres on the globe"),
     ] = "euclidean"
     shape: Annotated[
         Shape,
         setting(
-            "whom a group has: everybody within the radius of a person, or everybody in the same "
-            "square so wide"
+            "people of a group: those within the radius of a person, or those in the same "
+            "square of that width"
         ),
     ] = "ball"
     order: Annotated[
@@ -143,7 +139,7 @@ class OrderShuffle(
     ] = None
     method: Annotated[
         Method,
-        setting("how the reference order is found; best tries all and keeps the least sensitive"),
+        setting("search for the reference order; best tries all and keeps the least sensitive"),
     ] = "best"
     few_values: Annotated[
         bool,
@@ -298,7 +294,7 @@ class OrderShuffle(
         return replace(self, given=self.given.subset(np.asarray(people, np.int64)))
 
     def mechanism_for(self, grouping: Grouping) -> Mechanism:
-        """The shuffle of these groups: its order is found once, whoever asks."""
+        """The shuffle of these groups: its order is found once."""
         order, values = self.given, self.values
         if order is None and self.distance == "hamming":
             order = ReferenceOrder(np.arange(grouping.n), "any")  # none is better than another

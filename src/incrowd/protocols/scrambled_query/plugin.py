@@ -13,7 +13,7 @@ PLUGIN = ProtocolPlugin(
         Party(
             name="scrambler",
             family=0,
-            description="whoever mixes messages on their way, and knows where each goes",
+            description="the party that mixes messages on their way, and knows where each goes",
         ),
         Party(name="spare", family=1),
         Party(name="compute", family=2),

@@ -1,4 +1,4 @@
-"""Scrambled queries: an SQL aggregate between devices, hidden from whoever watches them talk.
+"""Scrambled queries: an SQL aggregate between devices, hidden from an observer of the network.
 
 Every compute node answers for some cells of a grouping set, so that to whom a tuple is sent says
 what is in it. A tuple therefore goes through a scrambler, which mixes it with those of others and
@@ -356,9 +356,9 @@ class ScrambledQuery(Protocol, Tunable, Routed, TaskBound, Drawable, NoiseStated
     def conditional_on(self, collected: Collected) -> Self:
         """As many messages as the scramblers really sent.
 
-        That is as planned, whoever was absent: each of them is replaced by a dummy, which hides the
-        others no less. A scrambler that sent nothing told nothing. There is one release, so that no
-        earlier one can have decided who is there.
+        That is as planned, regardless of who was absent: each of them is replaced by a dummy, which
+        hides the others no less. A scrambler that sent nothing told nothing. There is one release,
+        so that no earlier one can have decided who is there.
         """
         if not isinstance(collected, Tabulated) or not collected.received:
             raise ProtocolFailed("nobody's message came through: give people more time")

@@ -302,8 +302,8 @@ class _Asked:
             mixed = int((groups * -(-self.share // groups)).min())
             least = self._fixed + len(self.targets) * mixed
             return BudgetInfeasible(
-                f"max_messages must be at least {least:,} messages: so many it takes without any "
-                f"dummy, with {self.limits.max_connections:,} connections",
+                f"max_messages must be at least {least:,}, the messages without any dummy, "
+                f"with {self.limits.max_connections:,} connections",
                 field="max_messages",
             )
         most = self.most_steps / _STEPS if sampling is None else sampling

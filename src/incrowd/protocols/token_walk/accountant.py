@@ -46,21 +46,21 @@ _UNIFORM = (
     "every holder, the first too, is drawn uniformly from all people, the holder itself included"
 )
 _UNSEEN = (
-    "nobody in this view learns from whom a token comes or where it goes; whoever carries tokens "
-    "seals them to nobody but the holders that were drawn"
+    "no party of this view learns from whom a token comes or where it goes; the party that carries "
+    "tokens seals them only to the holders that were drawn"
 )
 _THERE = (
     "all people are there throughout; a run counts the fewest who were known to be there, at the "
     "end too"
 )
-_AWAY = "nobody in this view learns who is away when"
+_AWAY = "no party of this view learns who is away when"
 _TIMED = "a contribution depends on the time, the token and the person's data alone"
 _FIXED = "a contribution depends on the person's data alone, not on what the token holds"
 _CONSTANT = (
     "the losses are convex and smooth, and every step is of the same size, at most 2 over their "
     "smoothness"
 )
-_UNPUBLISHED = "nobody in this view is shown the result"
+_UNPUBLISHED = "no party of this view is shown the result"
 _PUBLIC = "the path does not depend on the data"
 
 
@@ -154,7 +154,7 @@ def _peer_knowing(walk: TokenWalk, helpers: int, final: bool) -> _Found:
 def _ring(walk: TokenWalk, helpers: int) -> _Found:
     if helpers:
         raise NotProven(
-            "two people who stand around somebody on a ring see every contribution between them: "
+            "on a ring, the two people beside a person see every contribution between them: "
             "no guarantee holds against colluders; use topology complete"
         )
     ring, noise = walk.ring, walk.randomizer

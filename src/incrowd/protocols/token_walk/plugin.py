@@ -13,7 +13,7 @@ PLUGIN = ProtocolPlugin(
         Party(
             name="courier",
             number=2,
-            description="whoever carries tokens from one person to the next, without reading them",
+            description="the party that carries tokens between people, without reading them",
         ),
     ),
     docs="token-walk.md",

@@ -1,8 +1,8 @@
 """Token walks: private sums, histograms and models, hand to hand.
 
-A token goes from person to person, and whoever holds it adds a contribution with noise of their
-own. Nobody collects anything: the other participants, who see the token when it comes to them, are
-whom people are protected from. Where the next holder is drawn from everyone, and people learn
+A token goes from person to person, and each holder adds a contribution with noise of their own.
+No party collects anything: people are protected from the other participants, who see the token when
+it comes to them. Where the next holder is drawn from everyone, and people learn
 neither from whom the token comes nor where it goes, what each of them learns is what they would
 learn from a trusted curator that publishes every step (``docs/theory/token_walk.md``). From
 "Privacy Amplification by Decentralization" by Cyffers and Bellet, with its theorems replaced.
@@ -45,7 +45,7 @@ Topology = Literal["complete", "ring", "graph"]
 Path = Literal["auto", "hidden", "public"]
 
 FEWEST = 3
-"""Among fewer people whoever gets the token knows who held it before."""
+"""Among fewer people the holder of a token knows who held it before."""
 _MOST_STEPS = 10**9
 _MOST_ON_GRAPH = 10**6
 
@@ -67,26 +67,26 @@ class TokenWalk(Protocol, OnGraph, TaskBound, NoiseStated, RunDiagnostics):
     contribution: Annotated[
         Contribution,
         setting(
-            "what the token adds up: numbers (sum), categories (histogram), or the steps of a "
-            "model (sgd), which read the token",
+            "values that the token adds up: numbers (sum), categories (histogram), or the steps of "
+            "a model (sgd), which read the token",
             default="sum, or what the randomizer is for",
         ),
     ] = "auto"
     topology: Annotated[
         Topology,
-        setting("where the token goes: to anyone, around a ring, or to neighbours in a graph"),
+        setting("way of the token: to anyone, around a ring, or to neighbours in a graph"),
     ] = "complete"
     steps: Annotated[
         int,
         setting(
-            "how often the token is handed on, except on a ring",
+            "number of times the token is handed on, except on a ring",
             solve="max",
             most=_MOST_STEPS,
             default="",
         ),
     ] = 0
     laps: Annotated[
-        int, setting("how often the token goes around, on a ring", solve="max", default="")
+        int, setting("number of times the token goes around, on a ring", solve="max", default="")
     ] = 0
     sigma: Annotated[
         float,
@@ -99,7 +99,9 @@ class TokenWalk(Protocol, OnGraph, TaskBound, NoiseStated, RunDiagnostics):
     ] = 0.0
     sensitivity: Annotated[
         float,
-        setting("how far apart two contributions of one person can be", default="1", local=True),
+        setting(
+            "largest distance between two contributions of one person", default="1", local=True
+        ),
     ] = 0.0
     clip: Annotated[
         float,
@@ -132,7 +134,7 @@ class TokenWalk(Protocol, OnGraph, TaskBound, NoiseStated, RunDiagnostics):
         float,
         setting(
             "in a simulation: the chance that a person is there when the token comes, and "
-            "otherwise somebody else is drawn"
+            "otherwise another person is drawn"
         ),
     ] = 1.0
     graph: Contacts = None
@@ -194,7 +196,7 @@ class TokenWalk(Protocol, OnGraph, TaskBound, NoiseStated, RunDiagnostics):
             raise InvalidCrowd(f"n must be at most {_MOST_ON_GRAPH:,} on a graph", field="n")
         if people < FEWEST:
             raise InvalidCrowd(
-                f"n must be at least {FEWEST}: among {people} people whoever gets the token "
+                f"n must be at least {FEWEST}: among {people} people the holder of the token "
                 "knows who held it before",
                 field="n",
             )

@@ -120,7 +120,7 @@ class Plan:
         for cluster in self.clusters:
             _check_cluster(self, cluster)
         if not self.peoples:
-            raise InvalidParameter("a plan needs a source: somebody who has a tuple")
+            raise InvalidParameter("a plan needs a source: people who have tuples")
         _ = self.ranks
 
     def stage(self, name: str) -> Stage:

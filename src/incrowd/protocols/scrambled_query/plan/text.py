@@ -110,7 +110,7 @@ def _shown(plan: Plan, people: str, hidden: Sequence[Charge]) -> list[str]:
     try:
         seen = charges(plan, people, released=True)
     except NotProven:
-        return [f"The result has no noise: whoever sees it may learn anything of {people}."]
+        return [f"The result has no noise: a party that sees it may learn anything about {people}."]
     names = {each.name for each in hidden}
     more = [each for each in seen if each.name not in names]
     return [
