@@ -166,8 +166,8 @@ SURVEYS = {
     "later_repeat": run(
         survey(more="[repeat]\nwaves = 3"), INVALID, "repeat: asks for waves", LATER
     ),
-    "later_ask": run(
-        survey(budget=f'{BUDGET}\nask = "one"'), INVALID, "budget.ask: ", "not supported yet"
+    "ask_unknown": run(
+        survey(budget=f'{BUDGET}\nask = "two"'), INVALID, "budget.ask: expected all or one"
     ),
     "weight_zero": run(
         survey(f"{MODE}\nweight = 0"), INVALID, "question.mode.weight: must be above 0, got 0"

@@ -7,9 +7,14 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import Any
 
-from tests.golden.golden import differences, recorded, renewed, write
+from tests.golden.golden import NOISE, differences, recorded, renewed, write
 from tests.golden.grid import CASES
+
+
+def _kept(due: Any, found: Any) -> Any:
+    return found if due is None or any(differences(due, found, noise=NOISE)) else due
 
 
 def main() -> int:
@@ -20,13 +25,14 @@ def main() -> int:
     chosen = parser.parse_args()
     changed = 0
     for group in chosen.groups or CASES:
-        found = renewed(group)
-        lines = list(differences(recorded(group), found))
+        due, found = recorded(group), renewed(group)
+        lines = list(differences(due, found, noise=NOISE))
         for line in lines:
             print(line)
         changed += len(lines)
         if chosen.write and lines:
-            write(group, found)
+            # Last digits of another processor are no change: cases without any stay as they are.
+            write(group, {name: _kept(due.get(name), each) for name, each in found.items()})
     print(f"{changed} values differ" + (", and are recorded anew" if chosen.write else ""))
     return 1 if changed and not chosen.write else 0
 

@@ -113,7 +113,8 @@ def _spelled(value: Any, sentences: dict[str, str]) -> Any:
         return {key: _spelled(each, sentences) for key, each in value.items()}
     if isinstance(value, list):
         return [_spelled(each, sentences) for each in value]
-    return sentences.get(value, value) if isinstance(value, str) else value
+    known = isinstance(value, str) and value in sentences
+    return Sentence(sentences[value]) if known else value
 
 
 _DEEP = 3

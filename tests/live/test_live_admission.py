@@ -484,7 +484,17 @@ def test_a_start_lies_near(office: Office, offer: Offer, at: float) -> None:
 def test_spec_says_everything_a_device_agrees_to() -> None:
     """A new field of a spec must be examined; add it to the tests above and here."""
     assert set(Spec.__struct_fields__) == {
-        *("version", "survey", "question", "questions", "protocol", "people", "roster", "graph"),
+        *(
+            "version",
+            "survey",
+            "question",
+            "questions",
+            "chances",
+            "protocol",
+            "people",
+            "roster",
+            "graph",
+        ),
         *("helpers", "timing", "cover", "transport", "min_crowd", "promises", "expires"),
     }
     assert {"text", "column", "task", "parameters", "randomizer"} == DESCRIBED

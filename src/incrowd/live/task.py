@@ -284,17 +284,24 @@ def offered_protocol(spec: Spec, graph: Graph | None) -> tuple[Protocol, Task]:
             Asked(text=each.text, column=each.column, task=_described(each.task, TASKS))
             for each in spec.questions
         ]
+        # The task comes first: questions that do not go together are refused before all else.
+        task = _asked(asked, drawn=bool(spec.chances))
         pairs = zip(spec.questions, asked, strict=True)
         parts = [_offered_part(kind, each, found.task, graph) for each, found in pairs]
         if spec.chances:
-            return _drawn(parts, spec.chances), OneOfTask(asked=tuple(asked))
-        if len(parts) == 1:
-            return parts[0], asked[0].task
-        return JointProtocol.of(parts), JointTask(asked=tuple(asked))
+            return _drawn(parts, spec.chances), task
+        return parts[0] if len(parts) == 1 else JointProtocol.of(parts), task
     except Rejected:
         raise
     except (ValueError, ArithmeticError, IncrowdError) as error:
         raise Rejected(Reason.malformed, str(error)) from error
+
+
+def _asked(asked: Sequence[Asked], drawn: bool) -> Task:
+    """The task of all questions, of which one is drawn or all are answered."""
+    if drawn:
+        return OneOfTask(asked=tuple(asked))
+    return asked[0].task if len(asked) == 1 else JointTask(asked=tuple(asked))
 
 
 def _drawn(parts: Sequence[Protocol], chances: Sequence[float]) -> Protocol:
