@@ -40,7 +40,7 @@ async def transcript(hub: LiveHub, folder: Any, answers: Sequence[str]) -> Count
             protocol=walk(PEOPLE, ROUNDS), cover=True, round_seconds=SECONDS, grace_rounds=SETTLE,
             timeout=30.0,
         )  # fmt: skip
-        started = await people.start(proposal)
+        started = await people.begin(proposal)
         run = await people.curator.receive(started)
         assert run.collected.received == PEOPLE
         assert run.collected.away is None

@@ -305,7 +305,7 @@ def test_cells_held_back_for_a_while_are_not_lost(hub: LiveHub, tmp_path: Path) 
             assert isinstance(connection, HeldBack)
             connection.keeps = lambda cell: cell[1] == DATA
             proposal = await people.offered(grace_rounds=4)
-            started = await people.start(proposal)
+            started = await people.begin(proposal)
             receiving = asyncio.create_task(people.conclude(started))
             # All rounds pass without a single report for the victim.
             await until(lambda: people.host.time() > started.start.at + 3 * ROUND)
@@ -325,10 +325,8 @@ def test_who_is_away_shows_in_the_guarantee(hub: LiveHub, tmp_path: Path) -> Non
             await people.process("others", [0, 1, 2, 3, 4])
             sleeper = await people.process("sleeper", [5])
             proposal = await people.offered(grace_rounds=3)
-            started = await people.start(proposal)
+            started = await people.begin(proposal)
             receiving = asyncio.create_task(people.conclude(started))
-            party = lambda: sleeper.devices[5].parties.get(proposal.survey)  # noqa: E731
-            await until(lambda: party() is not None and party().begun)
             await sleeper.close()
             await until(lambda: people.host.time() > started.start.at + 3 * ROUND)
             await sleeper.open()
@@ -346,7 +344,7 @@ def test_a_survey_is_answered_once(hub: LiveHub, tmp_path: Path) -> None:
             all_ = await people.process("all", range(4))
             proposal = await people.offered()
             survey = proposal.survey
-            run = await people.conclude(await people.start(proposal))
+            run = await people.conclude(await people.begin(proposal))
             assert run.collected.received == 4
             await until(lambda: not any(each._lives for each in all_.devices.values()))
             sent = [each.parties[survey].statistics.cells for each in all_.devices.values()]
@@ -421,7 +419,7 @@ def test_two_surveys_at_a_time_cannot_reserve_one_budget_twice(
             second = await people.offered()
             await until(lambda: None not in all_.refusals(second.survey))
             assert all_.refusals(second.survey) == ["budget"] * 3
-            run = await people.conclude(await people.start(first))
+            run = await people.conclude(await people.begin(first))
             assert run.collected.received == 3
             assert all_.silent(second.survey)
             for person in range(3):
@@ -445,7 +443,7 @@ def test_new_sealing_keys_are_for_the_surveys_to_come(hub: LiveHub, tmp_path: Pa
             PrivateKeys.load(path).rotate().save(path)
             await device.renew()
             assert device.keys.serial == 2
-            started = await people.start(proposal)
+            started = await people.begin(proposal)
             assert started.records["device/1"].serial == 1
             run = await people.conclude(started)
             assert run.collected.received == 4
@@ -453,7 +451,7 @@ def test_new_sealing_keys_are_for_the_surveys_to_come(hub: LiveHub, tmp_path: Pa
             enrolled = {each.name: each for each in await people.host.hub.keys()}
             roster = [enrolled[each.name] for each in people.keys]
             assert [each.serial for each in roster] == [1, 2, 1, 1]
-            run = await people.conclude(await people.start(await people.offered(roster=roster)))
+            run = await people.conclude(await people.begin(await people.offered(roster=roster)))
             assert run.collected.received == 4
             assert not any(each.declined for each in all_.devices.values())
 

@@ -71,7 +71,7 @@ def test_owner_who_is_silent_reports_no_answer_and_is_not_told_apart(hub, tmp_pa
                 main(["device", "consent", survey[:8], "--yes", "--state", str(tmp_path / "said")])
                 == 0
             )
-            run = await people.conclude(await people.start(proposal))
+            run = await people.conclude(await people.begin(proposal))
             (reports,) = run.collected.rounds
             assert Counter(reports.tolist()) == {YES: 3, NO_ANSWER: 3}
             sent = {
@@ -95,7 +95,7 @@ def test_owner_who_leaves_on_refusal_begins_nothing_and_spends_nothing(hub, tmp_
             leaving = await hosted(people, tmp_path / "leaving", range(1), consent=LEAVE)
             await hosted(people, tmp_path / "others", range(1, 4))
             proposal = await people.offered(protocol=straight(4), question=ASKED)
-            run = await people.conclude(await people.start(proposal))
+            run = await people.conclude(await people.begin(proposal))
             assert run.collected.received == 3
             await until(lambda: leaving.refusals(proposal.survey) == ["consent"])
             assert leaving.silent(proposal.survey)
@@ -154,7 +154,7 @@ def test_ledger_lists_charges_reservations_and_refusals_while_the_device_runs(
             state = tmp_path / "state"
             await hosted(people, state, range(3))
             charged = await people.offered(protocol=straight(3), question=ASKED)
-            await people.conclude(await people.start(charged))
+            await people.conclude(await people.begin(charged))
             reserved = await people.offered(protocol=straight(3), question=ASKED)
             await people.joined(reserved)
             other = Histogram(categories=("yes", "no"))

@@ -409,8 +409,9 @@ class Connection:
 
     async def _hang_up(self) -> None:
         socket = self._socket
-        self._lost()
-        await _abort(socket)
+        if socket is not None:  # a failed return to the hub loses nothing that was there
+            self._lost()
+            await _abort(socket)
 
     def _handle(self, frame: frames.FromHub) -> None:
         if isinstance(frame, frames.Stored):

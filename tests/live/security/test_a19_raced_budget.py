@@ -58,7 +58,7 @@ def test_reservations_when_offers_race_stay_within_the_budget(hub, tmp_path):
             with Journal(tmp_path / "all.sqlite", readonly=True) as journal:
                 assert held(all_, Ledger(journal), now) == [two] * PEOPLE
             await all_.open()
-            run = await people.conclude(await people.start(joined[0]))
+            run = await people.conclude(await people.begin(joined[0]))
             assert run.collected.received == PEOPLE
             assert held(all_, all_.host.ledger, people.host.time()) == [two] * PEOPLE
 
