@@ -47,14 +47,16 @@ run: setup
 	$(BIN)/incrowd run examples/commute.toml --seed 7
 	$(BIN)/incrowd run examples/live.toml --engine live
 
-# One thread per process: the tests already run on every core.
+# One thread per process: the tests already run on every core. One process more than cores, as tests
+# of live surveys wait for their rounds.
 test slow: export OPENBLAS_NUM_THREADS = 1
+PYTEST = $(BIN)/python -m pytest -n $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --dist worksteal
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -n auto --dist worksteal
+	$(PYTEST)
 
 slow: $(VENV)/.test
-	$(BIN)/python -m pytest -n auto --dist worksteal -m slow
+	$(PYTEST) -m slow
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .

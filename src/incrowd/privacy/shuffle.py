@@ -260,6 +260,12 @@ def _listed(law: PairLaw, n: int, most: int | None = None) -> Outcomes | None:
     return likely_outcomes(law, n, most or MANY) if n > 1 else None
 
 
+@lru_cache(maxsize=64)
+def _short_list(law: PairLaw, n: int) -> Outcomes | None:
+    """The likely outcomes if they are few; kept, as a curve is one of many crowds at many ε."""
+    return _listed(law, n, _LISTABLE)
+
+
 def _either_way(
     law: PairLaw,
     n: int,
@@ -272,7 +278,7 @@ def _either_way(
     if epsilon < 0:
         there = _either_way(law, n, -epsilon, tolerance=tolerance, scale=scale)
         return _mirrored(there, epsilon)
-    if scale is None and (listed := _listed(law, n, _LISTABLE)) is not None:
+    if scale is None and (listed := _short_list(law, n)) is not None:
         forth, back = listed.bracket(epsilon), listed.swapped().bracket(epsilon)
         found = Bracket(max(forth.lower, back.lower), max(forth.upper, back.upper))
         if found.upper - found.lower <= min(tolerance, _TOLERANCE) * found.upper:
