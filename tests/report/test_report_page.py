@@ -157,6 +157,32 @@ def test_figures_take_colours_from_style_sheet() -> None:
         assert f"{name}:" in text
 
 
+def test_narrow_screen_stacks_estimates_and_keeps_their_table_roles() -> None:
+    _, text = usual()
+    page = Page(text)
+    tables = [attributes for tag, attributes in page.seen if tag == "table"]
+    assert {"stacked estimates", "stacked guarantees"} <= {each.get("class") for each in tables}
+    assert all(each["role"] == "table" for each in tables)
+    roles = {"tr": {"row"}, "td": {"cell"}, "th": {"columnheader", "rowheader"}}
+    for tag, attributes in page.seen:
+        assert attributes.get("role") in roles.get(tag, {attributes.get("role")})
+    narrow = text.split("@media screen and (max-width: 34rem)")[1].split("@media")[0]
+    assert "table.estimates { grid-template-columns" in narrow
+    assert ".estimates .n:nth-child(4) { grid-column: 2; }" in narrow
+
+
+def test_paper_is_light_and_breaks_no_table() -> None:
+    _, text = usual()
+    # Dark colours are for screens alone.
+    assert re.findall(r"@media[^{]*prefers-color-scheme: dark", text) == [
+        "@media screen and (prefers-color-scheme: dark"
+    ]
+    paper = text.split("@media print")[1].split("</style>")[0]
+    assert "--paper: #fff" in paper
+    assert re.search(r"figure, table, [^{]*{ break-inside: avoid; }", paper)
+    assert "overflow: visible" in paper
+
+
 def test_page_is_repeatable() -> None:
     assert page_of(document()) == usual()[1]
 

@@ -225,10 +225,10 @@ def test_sections_of_a_release_have_its_table_for_a_file():
 
 def test_sections_of_a_release_on_a_plane_have_a_map():
     points = np.array([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0], [6.0, 7.0]])
-    _, figure = shown(BY_POINT.estimate(collected(points=points), TRUE))["map"].blocks
+    *_, figure = shown(BY_POINT.estimate(collected(points=points), TRUE))["map"].blocks
     assert figure.kind == "map"
-    assert figure.data["names"].tolist() == ["walk", "bus", "car"]
-    assert len(figure.data["shares"]["bus"]) == len(figure.data["grid"]) == 3
+    assert set(figure.data["maps"]) == set(NAMES)
+    assert len(figure.data["maps"]["bus"]["after"]) == len(figure.data["squares"].middles) == 3
 
 
 def test_released_frequencies_equal_those_of_a_histogram():

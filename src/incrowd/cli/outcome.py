@@ -133,9 +133,10 @@ def document_of(
 
 
 def _told(survey: Survey, result: Run) -> tuple[Told, ...]:
-    facts = zip(survey.questions, survey.truths_of(result), survey.gaps, strict=True)
+    known = survey.truths_of(result), survey.gaps, survey.true_codes
     return tuple(
-        Told(each.id, each.text, each.task, each.column, truth, gaps) for each, truth, gaps in facts
+        Told(each.id, each.text, each.task, each.column, truth, gaps, codes)
+        for each, truth, gaps, codes in zip(survey.questions, *known, strict=True)
     )
 
 

@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import io
 import re
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +24,8 @@ from numpy.typing import NDArray
 
 from incrowd.errors import MissingExtra, NumericalFloor
 from incrowd.privacy.guarantee import Guarantee
-from incrowd.randomizers.base import FloatArray
+from incrowd.report import maps
+from incrowd.report.drawing import COLOURS, GRID, INK, MUTED, SERIES, TRUTH, literal
 from incrowd.report.format import count, plain
 from incrowd.report.json import lower_bound
 from incrowd.report.words import view_title
@@ -37,39 +40,34 @@ Curve = tuple[tuple[float, float], ...]
 MOST_ROWS = 40
 """Number of labels that a figure shows; the largest ones, when there are more."""
 
-_COLOURS = {
-    "ink": "#1d2129",
-    "muted": "#5d6470",
-    "line": "#e4e2dd",
-    "truth": "#b4471a",
-    "series-1": "#1f5fbf",
-    "series-2": "#b4471b",
-    "series-3": "#6b4fa0",
-    "series-4": "#1d7a4c",
-}
-"""Colours by the custom property of the page; no two are the same."""
-_INK, _MUTED, _GRID, _TRUTH, *_SERIES = _COLOURS.values()
 _LONG = 40
 """Letters of a name beside which no second one fits."""
-_MOST_DOTS = 4000
-"""Number of rows of a table that a map shows; evenly spaced ones, when there are more."""
+_LONGEST = 70
+"""Letters of a line of a legend."""
+_MARKERS = ("o", "s", "^", "D")
+_DASHES = ("-", "--", "-.", (0, (6, 1, 1, 1, 1, 1)), (0, (1, 1)))
+_TRIANGLES = ("^", "v", "<", ">")
+"""Looks of several series beside their colours, which not everybody tells apart."""
 _AROUND_KNOWN = (0.25, 0.5, 0.75, 1.25, 1.6)
 """Where a curve is evaluated, in units of the ε that is known."""
 _LEAST_DELTA = 1e-14
+_LEAST_SPAN = 3.0
+"""Least ratio of the ends of the axis of a curve."""
+_SURPLUS = re.compile(r"(\.\d\d)\d+")
 _SETTINGS: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "incrowd",
     "font.family": "sans-serif",
     "font.size": 10.5,
-    "text.color": _INK,
-    "axes.labelcolor": _MUTED,
-    "axes.edgecolor": _GRID,
+    "text.color": INK,
+    "axes.labelcolor": MUTED,
+    "axes.edgecolor": GRID,
     "axes.axisbelow": True,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.spines.left": False,
-    "xtick.color": _MUTED,
-    "ytick.color": _INK,
+    "xtick.color": MUTED,
+    "ytick.color": INK,
     "xtick.minor.visible": False,
 }
 
@@ -107,7 +105,7 @@ def figure(kind: str, data: Data) -> Figure:
     _, height, draw = _DRAWN[kind]
     with mpl.rc_context(_SETTINGS):
         made = Figure(figsize=(6.2, height(data)), layout="constrained")
-        draw(made.add_subplot(), data)
+        draw(made, data)
         return made
 
 
@@ -119,22 +117,26 @@ def _estimates(axes: Axes, data: Data) -> None:
     limits = (values, data["interval"]["low"], data["interval"]["high"])
     value, low, high = (scale * np.asarray(each)[rows] for each in limits)
     if shares:
-        axes.barh(places, value, height=0.62, color=_SERIES[0], alpha=0.35)
+        axes.barh(places, value, height=0.62, color=SERIES[0], alpha=0.35)
     axes.errorbar(
-        value, places, xerr=[value - low, high - value], fmt="o", color=_SERIES[0],
+        value, places, xerr=[value - low, high - value], fmt="o", color=SERIES[0],
         markersize=5.5, elinewidth=1.8, capsize=4, label="estimate",
     )  # fmt: skip
     if data["truth"] is not None:
         axes.plot(
             scale * np.asarray(data["truth"])[rows], places, linestyle="none", marker="|",
-            markersize=17, markeredgewidth=2.2, color=_TRUTH, label="truth",
+            markersize=17, markeredgewidth=2.2, color=TRUTH, label="truth",
         )  # fmt: skip
-    axes.set_yticks(places, [_escaped(names[row]) for row in rows])
+    axes.set_yticks(places, [literal(names[row]) for row in rows])
     axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.xaxis.set_major_formatter(lambda tick, _: plain(tick, 6))
     axes.set_xlabel("share of people, %" if shares else "in the units of the answer")
-    axes.grid(visible=True, axis="x", color=_GRID, linewidth=0.8)
+    axes.grid(visible=True, axis="x", color=GRID, linewidth=0.8)
     axes.tick_params(axis="y", length=0, labelsize=11)
-    _legend(axes, backwards=True)  # matplotlib puts error bars last; the estimate comes first
+    if data["truth"] is not None:
+        # matplotlib puts error bars last; the estimate comes first.
+        handles, labels = axes.get_legend_handles_labels()
+        _legend(axes, handles[::-1], labels[::-1])
 
 
 def _rows(data: Data) -> NDArray[np.int64]:
@@ -155,23 +157,24 @@ def _history(axes: Axes, data: Data) -> None:
     shares, refined = all(data["share"]), data["history"]
     rounds = [each["rounds"] for each in refined]
     largest = _largest(refined[-1]["estimate"], data["share"])
-    for marker, row in zip(_SERIES, largest, strict=False):
+    for colour, marker, row in zip(SERIES, _MARKERS, largest, strict=False):
         value, low, high = (
             100 ** int(shares) * np.array([each[limit][row] for each in refined])
             for limit in ("estimate", "low", "high")
         )
-        axes.fill_between(rounds, low, high, color=marker, alpha=0.15, linewidth=0)
+        axes.fill_between(rounds, low, high, color=colour, alpha=0.15, linewidth=0)
         axes.plot(
-            rounds, value, color=marker, linewidth=2.0, marker="o", markersize=4,
-            label=_escaped(data["labels"][row]),
+            rounds, value, color=colour, linewidth=2.0, marker=marker, markersize=5,
+            label=literal(data["labels"][row]),
         )  # fmt: skip
     axes.set_xscale("log")
     axes.set_xticks(rounds, [count(each) for each in rounds])
     axes.minorticks_off()
     axes.set_xlabel("rounds")
+    axes.yaxis.set_major_formatter(lambda tick, _: plain(tick, 6))
     axes.set_ylabel("share of people, %" if shares else "in the units of the answer")
-    axes.grid(visible=True, axis="y", color=_GRID, linewidth=0.8)
-    _legend(axes)
+    axes.grid(visible=True, axis="y", color=GRID, linewidth=0.8)
+    _legend(axes, *axes.get_legend_handles_labels())
 
 
 def _profile(axes: Axes, data: Data) -> None:
@@ -180,23 +183,28 @@ def _profile(axes: Axes, data: Data) -> None:
     for each in data["proven"]:
         if curve := _curve(each, data["delta"]):
             curves.setdefault(curve, []).append(each)
-    for marker, (curve, same) in zip(_SERIES, curves.items(), strict=False):
-        name = "; ".join(view_title(each.view) for each in same)
-        axes.plot(*zip(*curve, strict=True), color=marker, linewidth=2.2, label=name)
+    entries: dict[str, list[Any]] = {}
+    looks = zip(cycle(SERIES), cycle(_DASHES), cycle(_TRIANGLES), curves.items(), strict=False)
+    for colour, dashes, triangle, (curve, same) in looks:
+        drawn = axes.plot(*zip(*curve, strict=True), color=colour, linestyle=dashes, linewidth=2.2)
         if attack := lower_bound(same[0], data["delta"]):
-            axes.plot(
-                [data["delta"]], [attack], color=marker, linestyle="none", marker="^",
-                markersize=8, label=f"lower bound by an attack of {view_title(same[0].view)}",
+            drawn += axes.plot(
+                [data["delta"]], [attack], color=colour, linestyle="none", marker=triangle,
+                markersize=8,
             )  # fmt: skip
-    axes.axvline(data["delta"], color=_MUTED, linewidth=1, linestyle=":")
+        entries["; ".join(view_title(each.view) for each in same)] = drawn
+    axes.axvline(data["delta"], color=MUTED, linewidth=1, linestyle=":")
     axes.set_xscale("log")
     axes.set_yscale("log")
+    # On a few parts in a thousand, every tick would be labelled alike.
+    low, high = axes.get_ylim()
+    axes.set_ylim(min(low, high / _LEAST_SPAN), max(high, low * _LEAST_SPAN))
     axes.yaxis.set_major_formatter(lambda tick, _: plain(tick))
     axes.yaxis.set_minor_formatter(lambda tick, _: plain(tick) if _leads(tick) else "")
     axes.set_xlabel("δ (dotted: the δ of this report)")
     axes.set_ylabel("ε: smaller is more private")
-    axes.grid(visible=True, color=_GRID, linewidth=0.8)
-    _legend(axes)
+    axes.grid(visible=True, color=GRID, linewidth=0.8)
+    _legend(axes, [tuple(each) for each in entries.values()], list(entries))
 
 
 def _curve(guarantee: Guarantee, delta: float) -> Curve:
@@ -223,75 +231,30 @@ def _leads(tick: float) -> bool:
     return bool(tick > 0 and round(tick / 10 ** np.floor(np.log10(tick))) in (2, 5))
 
 
-def _map(axes: Axes, data: Data) -> None:
-    """Draw the table as dots in the places of its rows, then a map of the share of each category.
-
-    ``shares`` has the estimated share of a category at each point of ``grid``: the darker, the
-    larger, from none to the largest. ``stretch`` is the length of one unit up over one to the
-    right.
-    """
-    shares, grid = data["shares"], data["grid"]
-    # Latitude and longitude, or two numbers in this order.
-    up, right = data["points"].T
-    rows, columns = _panels(data)
-    every = max(1, -(-len(up) // _MOST_DOTS))
-    whole: Any = axes.figure
-    axes.remove()
-    first, *others = drawn = [
-        whole.add_subplot(rows, columns, 1 + x) for x in range(1 + len(shares))
-    ]
-    for marker, name, panel in zip(_SERIES, shares, others, strict=False):
-        here = np.flatnonzero(data["names"][::every] == name) * every
-        first.scatter(right[here], up[here], s=4, color=marker, linewidths=0, alpha=0.8)
-        share: Any = np.clip(shares[name], 0, None)
-        most = max(float(share.max()), 1e-9)
-        panel.scatter(
-            grid[:, 1], grid[:, 0], s=30, marker="s", linewidths=0, color=marker,
-            alpha=share / most,
-        )  # fmt: skip
-        panel.set_title(f"{_escaped(name)}, up to {100 * min(most, 1):.0f} %", fontsize=10)
-    first.set_title("the table", fontsize=10)
-    for panel in drawn:
-        panel.set(xticks=[], yticks=[], xlim=_around(right), ylim=_around(up))
-        panel.set_aspect(data["stretch"])
+def _alone(draw: Callable[[Axes, Data], None]) -> Callable[[Figure, Data], None]:
+    """Return the drawing of a figure that has one pair of axes."""
+    return lambda whole, data: draw(whole.add_subplot(), data)
 
 
-def _panels(data: Data) -> tuple[int, int]:
-    """Return the rows and columns of panels: the table and a map of each share."""
-    panels = 1 + len(data["shares"])
-    columns = 2 if panels == 4 else min(3, panels)
-    return -(-panels // columns), columns
-
-
-def _around(values: FloatArray) -> tuple[float, float]:
-    low, high = float(values.min()), float(values.max())
-    margin = 0.03 * (high - low) or 0.5
-    return low - margin, high + margin
-
-
-_DRAWN: Mapping[str, tuple[str, Callable[[Data], float], Callable[[Axes, Data], None]]] = {
-    "estimates": ("answer", lambda data: 0.9 + 0.42 * len(_rows(data)), _estimates),
-    "history": ("history", lambda _: 3.6, _history),
-    "map": ("map", lambda data: 6.7 / _panels(data)[1] * _panels(data)[0], _map),
-    "profile": ("profile", lambda _: 3.9, _profile),
+_DRAWN: Mapping[str, tuple[str, Callable[[Data], float], Callable[[Figure, Data], None]]] = {
+    "estimates": ("answer", lambda data: 0.9 + 0.42 * len(_rows(data)), _alone(_estimates)),
+    "history": ("history", lambda _: 3.6, _alone(_history)),
+    "map": ("map", maps.height, maps.draw),
+    "profile": ("profile", lambda data: 3.4 + 0.2 * len(data["proven"]), _alone(_profile)),
 }
 """Prefix of the ids, height in inches and drawing of each kind."""
 
 
-def _escaped(name: str) -> str:
-    """Return a name in which matplotlib sees no formula."""
-    return str(name).replace("$", r"\$")
+def _legend(axes: Axes, handles: Sequence[Any], labels: Sequence[str]) -> None:
+    """Draw a legend above the axes, where there is a series."""
+    from matplotlib.legend_handler import HandlerTuple
 
-
-def _legend(axes: Axes, *, backwards: bool = False) -> None:
-    handles, labels = axes.get_legend_handles_labels()
-    order = -1 if backwards else 1
-    if len(labels) > 1:
-        columns = 1 if max(map(len, labels)) > _LONG else 2
+    if labels:
         whole: Any = axes.figure
         whole.legend(
-            handles[::order], labels[::order], loc="outside upper left", ncols=columns,
-            frameon=False, fontsize=9.5,
+            handles, [textwrap.fill(each, _LONGEST) for each in labels], loc="outside upper left",
+            ncols=1 if max(map(len, labels)) > _LONG else 2, frameon=False, fontsize=9.5,
+            handler_map={tuple: HandlerTuple(ndivide=None)}, handlelength=3.5,
         )  # fmt: skip
 
 
@@ -308,7 +271,9 @@ def _element(drawn: Figure, name: str) -> str:
     text = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", text)
     # The page scales the figure and names its fonts.
     text = re.sub(r'^<svg[^>]*?(viewBox="[^"]*")[^>]*>', r'<svg \1 aria-hidden="true">', text)
+    # A hundredth of a point is finer than any screen or printer.
+    text = re.sub(r'\b(d|x|y)="[^"]*"', lambda each: _SURPLUS.sub(r"\1", each[0]), text)
     text = re.sub(r"font: ([\d.]+px)[^;\"]*", r"font-size: \1", text)
-    for variable, colour in _COLOURS.items():
+    for variable, colour in COLOURS.items():
         text = text.replace(colour, f"var(--{variable})")
     return text

@@ -15,9 +15,9 @@ from typing import Any
 
 from incrowd.blocks import HEAD, Block, DataTable, Fact, Figure, Section, Text, chapters
 from incrowd.errors import FileNotWritable
-from incrowd.report import tables
+from incrowd.report import maps, tables
 from incrowd.report.figures import MOST_ROWS, svg
-from incrowd.report.format import cell, count, percent, plain, several, up
+from incrowd.report.format import cell, count, plain, several, up
 from incrowd.report.json import merged
 from incrowd.report.style import STYLE
 from incrowd.report.tables import TextTable
@@ -136,7 +136,7 @@ def _drawn(block: Block, data: Data) -> str:
                 )
                 caption = "The same in numbers"
             wide = f"<p>{escape(too_wide(own['too_wide']))}</p>" if own.get("too_wide") else ""
-            table = _table(*_TABLES[kind](own), caption) if kind in _TABLES else ""
+            table = _table(*_TABLES[kind](own), caption, kind) if kind in _TABLES else ""
             return shown + wide + table
     return ""
 
@@ -155,22 +155,29 @@ def _text(block: Text, paragraph: str = "<p>{}</p>") -> str:
     return _STYLES.get(block.style, paragraph).format(escape(block.text))
 
 
-def _table(head: Sequence[str], rows: Rows, caption: str) -> str:
-    """Return rows under a head; the first column names the row, the others are numbers."""
+def _table(head: Sequence[str], rows: Rows, caption: str, kind: str = "") -> str:
+    """Return rows under a head; the first column names the row, the others are numbers.
+
+    On narrow screens the style sheet lays out those of a kind as grids, which not every browser
+    reads aloud as tables unless their roles are stated.
+    """
     first, *rest = map(escape, head)
-    top = "".join(f'<th scope="col" class="n">{name}</th>' for name in rest)
+    named = f' class="stacked {kind}"' if kind else ""
+    top = "".join(f'<th scope="col" role="columnheader" class="n">{name}</th>' for name in rest)
     return (
-        f'<div class="scroll"><table><caption>{escape(caption)}</caption>'
-        f'<thead><tr><th scope="col">{first}</th>{top}</tr></thead>'
-        f"<tbody>{''.join(_row(*row) for row in rows)}</tbody></table></div>"
+        f'<div class="scroll"><table{named} role="table"><caption>{escape(caption)}</caption>'
+        f'<thead role="rowgroup"><tr role="row"><th scope="col" role="columnheader">{first}</th>'
+        f'{top}</tr></thead><tbody role="rowgroup">{"".join(_row(*row) for row in rows)}</tbody>'
+        "</table></div>"
     )
 
 
 def _row(first: str | tuple[str, str], *rest: str) -> str:
     name, small = (first, "") if isinstance(first, str) else first
     extra = f"<small>{escape(small)}</small>" if small else ""
-    cells = "".join(f'<td class="n">{escape(each)}</td>' for each in rest)
-    return f'<tr><th scope="row">{escape(name)}{extra}</th>{cells}</tr>'
+    cells = "".join(f'<td role="cell" class="n">{escape(each)}</td>' for each in rest)
+    head = f'<th scope="row" role="rowheader">{escape(name)}{extra}</th>'
+    return f'<tr role="row">{head}{cells}</tr>'
 
 
 def _estimates(data: Data) -> tuple[Sequence[str], Rows]:
@@ -222,15 +229,9 @@ def _estimates_told(data: Data) -> str:
     return ": " + "; ".join(f"{row[0]} {row[1]} ({row[2]})" for row in rows)
 
 
-def _map_told(data: Data) -> str:
-    ends = ((name, each.clip(0, 1)) for name, each in data["shares"].items())
-    told = (f"{name} from {percent(each.min())} to {percent(each.max())}" for name, each in ends)
-    return f": {'; '.join(told)}."
-
-
 _ALTERNATIVES: Mapping[str, Callable[[Data], str]] = {
     "estimates": _estimates_told,
-    "map": _map_told,
+    "map": maps.told,
 }
 """Numbers of a figure that are read aloud, after its own words."""
 

@@ -26,7 +26,7 @@ from incrowd.report import json, words
 from incrowd.report.format import count, plain, points, several, small, up
 from incrowd.tasks.base import AnswerContext, Task
 from incrowd.tasks.parts import answered
-from incrowd.tasks.raw import Gaps
+from incrowd.tasks.raw import Gaps, IntArray
 from incrowd.views import view_of
 
 _EXPLANATION = "explanation"
@@ -47,6 +47,8 @@ class Told:
     """The answer without protection; known only where everybody's data are at hand."""
     gaps: Gaps | None = None
     """Counts of rows without a usable answer; known where the truth is."""
+    true_codes: IntArray | None = None
+    """True answers by person, where they are mapped; known where the truth is."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,6 +172,8 @@ def _answers(document: Document) -> Iterator[Section]:
             shares=asked.task.shares,
             span=asked.task.scale(answer.people),
             truth=asked.truth,
+            # Live, the places of true answers are on the devices, and stay there.
+            true_codes=asked.true_codes if document.live is None else None,
             live=document.live is not None,
             column=asked.column,
             geographic=getattr(protocol, "metric", "") == "haversine",
@@ -288,8 +292,8 @@ def _history(document: Document) -> Iterator[Block]:
             "against": words.view_title(view_of(document.view)),
         },
         alt=f"Estimates after some of the rounds: {told}",
-        caption=f"The largest estimates, with the {run.result.confidence:.0%} interval of each as "
-        "a band. The axis of rounds is logarithmic.",
+        caption=f"The largest estimates, with the {100 * run.result.confidence:g} % interval of "
+        "each as a band. The axis of rounds is logarithmic.",
     )
 
 
@@ -350,7 +354,8 @@ def _profile(document: Document) -> Iterator[Block]:
     yield Text(
         "A guarantee is a curve, not one number: the smaller the failure probability δ, the larger "
         "the ε. Lines are proven; the truth cannot lie above them. Triangles are attained by an "
-        "attack; the truth cannot lie below them."
+        "attack; the truth cannot lie below them. Each line has a triangle of its own where an "
+        "attack is known."
     )
     yield Figure(
         "profile",

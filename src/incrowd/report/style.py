@@ -43,7 +43,7 @@ section {
 }
 .tile { padding: 1rem 1.2rem; background: var(--accent-soft); border-radius: 14px; }
 .tile dt { color: var(--muted); font-size: .85rem; }
-.tile dd { margin: .1rem 0 0; font-size: 1.55rem; font-weight: 650; letter-spacing: -.01em; }
+.tile dd { margin: .1rem 0 0; font-size: 1.35rem; font-weight: 650; letter-spacing: -.01em; }
 .tile dd + dd { color: var(--muted); font-size: .85rem; font-weight: 400; letter-spacing: 0; }
 .met { color: var(--good); } .unmet { color: var(--bad); }
 figure { margin: 1rem 0 0; }
@@ -76,27 +76,54 @@ dl.facts dt { color: var(--muted); }
 dl.facts dd { margin: 0; }
 footer { padding-bottom: 3rem; font-size: .88rem; }
 @media (max-width: 34rem) {
+  main, header, footer { padding-left: .9rem; padding-right: .9rem; }
   h1 { font-size: 1.6rem; }
-  section { padding: 1.1rem; }
+  section { padding: 1.1rem .9rem; }
   .tile { padding: .8rem 1rem; }
   .tile dd { font-size: 1.25rem; }
   table { font-size: .85rem; }
   th, td { padding-right: .6rem; }
   thead th.n { white-space: normal; }
   tbody th { min-width: 6rem; }
-  th:has(small) { min-width: 8.5rem; }
+  pre { white-space: pre-wrap; overflow-wrap: anywhere; }
+  figure { margin-left: -.5rem; margin-right: -.5rem; }
+  figcaption { margin: 0 .5rem; }
   dl.facts { grid-template-columns: 1fr; gap: 0; }
   dl.facts dd { margin-bottom: .5rem; }
 }
+@media screen and (max-width: 34rem) {
+  /* Tables of a known kind: the name of a row on a line of its own, and its numbers below. */
+  table.stacked { display: grid; grid-template-columns: repeat(3, 1fr); }
+  .stacked :is(thead, tbody, tr) {
+    display: grid; grid-column: 1 / -1; grid-template-columns: subgrid;
+  }
+  .stacked :is(caption, th:first-child) { grid-column: 1 / -1; }
+  .stacked tr { padding: .4rem 0; border-bottom: 1px solid var(--line); }
+  .stacked tbody tr:last-child { border-bottom: 0; }
+  .stacked :is(th, td) { min-width: 0; padding: .05rem .6rem .05rem 0; border: 0; }
+  .stacked .n { text-align: left; white-space: normal; }
+  /* Estimates: the truth and the distance from it below the estimate and its limits. */
+  table.estimates { grid-template-columns: minmax(5rem, 1fr) auto auto; }
+  .estimates th:first-child { grid-column: 1; overflow-wrap: anywhere; }
+  .estimates .n { padding: .05rem 0 .05rem .8rem; text-align: right; }
+  .estimates .n:nth-child(4) { grid-column: 2; }
+  .estimates .n:nth-child(n + 4) { color: var(--muted); }
+}
 @media print {
   :root {
+    color-scheme: light;
     --paper: #fff; --card: #fff; --ink: #000; --muted: #444; --line: #ccc; --accent-soft: #f2f2f2;
   }
-  body { font-size: 11pt; }
+  html { font-size: 10pt; }
+  body { font-size: 1rem; orphans: 3; widows: 3; }
   header { padding-top: 0; }
   section { padding: .6rem 0; border: 0; border-top: 1px solid var(--line); border-radius: 0; }
-  figure, tr, .tile { break-inside: avoid; }
+  .tile { border: 1px solid var(--line); }
+  .tile dd { font-size: 1.2rem; }
+  figure, table, tr, .tile, li, dl.facts { break-inside: avoid; }
+  figure svg { width: 85%; max-height: 17.5cm; margin: 0 auto; }
   h2, h3, caption { break-after: avoid; }
+  p.small { break-before: avoid; }
   .scroll, pre { overflow: visible; }
   pre { white-space: pre-wrap; }
 }

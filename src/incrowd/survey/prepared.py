@@ -127,6 +127,11 @@ class Survey:
         return tuple(self._of_each(lambda task, values: task.truth(values)))
 
     @property
+    def true_codes(self) -> tuple[NDArray[np.int64] | None, ...]:
+        """True answers by person, where the data are at hand and a question maps them."""
+        return tuple(self._of_each(lambda task, values: task.true_codes(values)))
+
+    @property
     def gaps(self) -> tuple[Gaps | None, ...]:
         """Counts of rows without a usable answer in a curator's own data; none without data."""
         return tuple(self._of_each(lambda task, values: task.gaps(values)))

@@ -25,7 +25,7 @@ from incrowd.display import Displayed
 from incrowd.errors import EmptyData, InvalidParameter, ProtocolFailed
 from incrowd.randomizers.base import Domain, Estimate, FloatArray, Randomizer, Reports
 from incrowd.randomizers.registry import drawable_kinds
-from incrowd.tasks.raw import NO_ANSWER, Array, ColumnDomain, Gaps, blank
+from incrowd.tasks.raw import NO_ANSWER, Array, ColumnDomain, Gaps, IntArray, blank
 
 PlaceKind = Literal["points", "groups", "people"]
 """Place of a person: coordinates, names of groups, or only the person."""
@@ -137,7 +137,8 @@ class AnswerContext:
     units of the estimates; infinite where there is none. ``live``: devices talked over a network.
     ``geographic``: places are degrees on the earth. ``explained``: how to read an answer was said
     beside another one. The ``truth`` has one row per label, and is
-    known only if everybody's data are at hand; ``column`` names what was asked.
+    known only if everybody's data are at hand; ``column`` names what was asked. ``true_codes``
+    are the true answers of all people, by their number, where a task maps them: in simulations.
     """
 
     collected: Collected
@@ -145,6 +146,7 @@ class AnswerContext:
     shares: bool
     span: float = math.inf
     truth: FloatArray | None = None
+    true_codes: IntArray | None = None
     live: bool = False
     column: str = ""
     geographic: bool = False
@@ -253,7 +255,7 @@ class Answer(Displayed):
         data = self.data(context.truth) | {"share": self.share(shares=context.shares)}
         data["too_wide"] = self.too_wide(context)
         alt = f"Estimates with confidence limits{' and the truth' if known else ''}"
-        caption = f"Dots are estimates, whiskers the {self.confidence:.0%} interval of each"
+        caption = f"Dots are estimates, whiskers the {100 * self.confidence:g} % interval of each"
         caption += "; upright marks are the truth." if known else "."
         return Figure("estimates", data, alt=alt, caption=caption)
 
@@ -365,6 +367,11 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
     def truth(self, column: Array) -> FloatArray:
         """The answer on the raw values, one row per label, to compare with in simulations."""
         raise NotImplementedError
+
+    def true_codes(self, column: Array) -> IntArray | None:
+        """Categories of the raw values by person, to map in simulations: none, unless stated."""
+        del column
+        return None
 
     def require(self, randomizer: Randomizer) -> None:
         """Refuse a randomizer that does not take the values of this task."""

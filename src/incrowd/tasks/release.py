@@ -14,7 +14,6 @@ row of the data; places are never changed otherwise, and say nothing that was no
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -27,6 +26,7 @@ from incrowd.errors import InvalidParameter
 from incrowd.randomizers.base import FloatArray, Randomizer
 from incrowd.tasks.base import Answer, AnswerContext, Collected, PlaceKind, check_rows
 from incrowd.tasks.histogram import Histogram
+from incrowd.tasks.maps import explained, squares_over
 from incrowd.tasks.raw import NO_ANSWER, Array, ColumnDomain, IntArray, blank, floats, texts
 
 MOST_GROUP_TEXT = 200
@@ -34,11 +34,8 @@ MOST_GROUP_TEXT = 200
 _MOST_AXES = 8
 _EXACT = 2.0**53
 """Below it a whole double is that number and no other."""
-_MOST_MAPS = 4
-_ACROSS = 24
-"""Squares of a map from one side to the other."""
-_AROUND, _LEAST = 0.03, 30
-"""The share of people whom a square of a map is estimated from, and the fewest."""
+_MOST_MAPS = 3
+"""Number of answers that are mapped: the largest."""
 
 
 def group_names(text: str) -> tuple[str, ...]:
@@ -98,47 +95,39 @@ class Released(Answer):
         facts = Fact("places", list(self.columns)), Fact("rows", len(self.codes))
         about = Fact("tables", (Fact("release", facts),))
         released = Section("release", "", 200, (table, about))
-        return (*Answer.sections(self, context), *self._map(context), released)
+        return (*Answer.sections(self, context), *self._maps(context), released)
 
-    def _map(self, context: AnswerContext) -> tuple[Section, ...]:
-        points, randomizer = self.points, context.randomizer
-        if points is None or points.shape[1] != 2:
+    def _maps(self, context: AnswerContext) -> tuple[Section, ...]:
+        """Maps of the released rows, beside those of the true answers where these are known."""
+        if self.points is None or self.points.shape[1] != 2:
             return ()
-        from scipy.spatial import cKDTree
-
-        nearest = min(len(points), max(_LEAST, math.ceil(_AROUND * len(points))))
-        grid = _squares(points)
-        around = np.asarray(cKDTree(points).query(grid, k=[*range(1, nearest + 1)])[1])
-        estimated = np.array([randomizer.estimate(self.codes[rows]).value for rows in around])
+        squares = squares_over(self.points, geographic=context.geographic)
+        if squares is None:
+            return ()
+        # Only answers that can be told from none at all.
         largest = np.argsort(-self.value, kind="stable")[:_MOST_MAPS]
-        # One degree of longitude is shorter than one of latitude, away from the equator.
-        middle = math.radians(float(points[:, 0].mean()))
+        drawn = largest[self.low[largest] > 0] if (self.low > 0).any() else largest[:1]
+        after, errors = squares.estimates(self.codes, context.randomizer)
+        maps = {self.labels[each]: {"after": after[:, each]} for each in drawn}
+        if known := context.true_codes is not None:
+            codes = context.true_codes[self.who]
+            for each in drawn:
+                maps[self.labels[each]]["before"] = squares.shares(codes, each)
         data = {
-            "points": points,
-            "names": np.array(self.labels)[self.codes],
-            "shares": {self.labels[each]: estimated[:, each] for each in largest},
-            "grid": grid,
-            "stretch": 1 / max(math.cos(middle), 0.1) if context.geographic else 1.0,
+            "maps": maps,
+            "squares": squares,
+            "axes": self.columns[::-1] if context.geographic else self.columns,
+            "geographic": context.geographic,
         }
-        told = (
-            "The released table has one report for each place. It need not be that of the person "
-            "who is there: it may be that of somebody near. On the left the reports as they are; "
-            "beside them the share of each answer around every square, from the "
-            f"{nearest:,} nearest rows, with the noise of randomizing removed. What shuffling "
-            "has mixed stays mixed: details are gone up to how far reports have moved."
-        )
-        alt = "Maps of the released reports. Estimated shares by place"
-        caption = "The darker, the larger the estimated share; one below zero is drawn as none."
-        drawn = Figure("map", data, alt=alt, caption=caption)
-        return (Section("map", "Where it is", 20, (Text(told), drawn)),)
-
-
-def _squares(points: FloatArray) -> FloatArray:
-    # Middles of the occupied squares of a regular grid.
-    low, high = points.min(axis=0), points.max(axis=0)
-    step = np.where(high > low, (high - low) / _ACROSS, 1.0)
-    cells = np.unique(np.minimum((points - low) // step, _ACROSS - 1), axis=0)
-    return np.asarray(low + (cells + 0.5) * step)
+        told = explained(squares, float(errors[:, drawn].max()), known=known)
+        alt = "Maps of the share of each answer"
+        caption = "The larger and stronger a square, the larger the share around it."
+        if known:
+            alt += ", before in the true answers and after in the released rows"
+            caption += " Both maps of an answer have one scale and one frame."
+            caption += " Those before are known in simulations alone."
+        figure = Figure("map", data, alt=alt, caption=caption)
+        return (Section("map", "Where it is", 20, (*map(Text, told), figure)),)
 
 
 class Release(Histogram, frozen=True, kw_only=True, tag="release"):
@@ -234,6 +223,9 @@ class Release(Histogram, frozen=True, kw_only=True, tag="release"):
             named = texts(table[:, 1])
             encoded["groups"] = [each if names_group(each) else NO_ANSWER for each in named]
         return encoded
+
+    def true_codes(self, column: Array) -> IntArray:
+        return Histogram.encode(self, column)
 
     def _answers(self, column: Array) -> Array:
         return check_rows(column, axes=1) if self.places == "people" else self._table(column)[:, 0]
