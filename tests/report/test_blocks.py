@@ -10,14 +10,18 @@ import pytest
 from rich.console import Console
 
 from incrowd.blocks import DataTable, Fact, Figure, Section, Text, arranged, facts
+from incrowd.privacy.guarantee import Guarantee
+from incrowd.privacy.pure import PureProfile
 from incrowd.protocols import load
 from incrowd.randomizers import KRR
 from incrowd.report import Document, Told, render, sections_of
-from incrowd.report.figures import svg
+from incrowd.report.figures import figure, svg
 from incrowd.report.json import merged, payload
-from incrowd.report.terminal import draw
+from incrowd.report.tables import TextTable
+from incrowd.report.terminal import draw, text_table
 from incrowd.tasks import Answer, Histogram
 from incrowd.tasks.base import AnswerContext
+from incrowd.views import view_of
 
 ESTIMATES = {
     "result": [{"label": "bus", "estimate": 0.123456, "standard_error": 0.01}],
@@ -190,3 +194,28 @@ def test_sections_of_a_foreign_answer_reach_every_medium() -> None:
     assert "tide level    2.346" in on_terminal(sections)
     assert payload(sections)["tide_level"] == 2.34567
     assert payload(sections)["people"] == 400
+
+
+def test_terminal_keeps_names_of_views_whole_at_eighty_columns() -> None:
+    cells = ["≤ 973", "3.575", "3.574", "local randomizer"]
+    rows = [["curator+shuffler", *cells], ["everyone", "no meaningful protection", *cells[1:]]]
+    head = ["view", "right guesses of 1,000", "ε at δ = 1e-6", "lower bound", "theorem"]
+    out = StringIO()
+    Console(file=out, width=80).print(text_table(TextTable(head, rows, frozenset({0, 4}))))
+    for whole in ("curator+shuffler", "≤ 973", "randomizer", "protection", "ε at δ = 1e-6"):
+        assert whole in out.getvalue()
+
+
+def test_profile_figure_draws_a_curve_for_every_view() -> None:
+    views = ("peer", "peer+hub", "curator", "curator+hub", "everyone")
+    proven = [
+        Guarantee(PureProfile(1.0 + number / 1000), view_of(view), "none", ())
+        for number, view in enumerate(views)
+    ]
+    drawn = figure("profile", {"proven": proven, "delta": 1e-6})
+    ((legend,), (axes,)) = drawn.legends, drawn.axes
+    curves = [each for each in axes.lines if len(np.asarray(each.get_xdata())) > 2]
+    assert len(curves) == len(legend.get_texts()) == len(views)
+    # So close to each other that every tick of a tight axis would read 1.
+    low, high = axes.get_ylim()
+    assert high >= 3 * low

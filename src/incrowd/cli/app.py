@@ -20,6 +20,7 @@ from typer.core import TyperGroup
 
 from incrowd._version import __version__
 from incrowd.cli.lazy import Deferred, LazyGroup
+from incrowd.cli.output import tell
 from incrowd.errors import FileNotWritable, IncrowdError, PluginInvalid
 from incrowd.plugins import target
 from incrowd.protocols.registry import PROTOCOLS
@@ -78,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         line, code = _explained(error)
         if line:
             with contextlib.suppress(BrokenPipeError):
-                sys.stderr.write(f"error: {' '.join(line.split())}\n")
+                tell(f"error: {' '.join(line.split())}")
         return code
 
 

@@ -11,7 +11,9 @@ from __future__ import annotations
 import json
 import math
 import os
+import shutil
 import sys
+import textwrap
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -79,7 +81,15 @@ def write_text(
 
 def note(text: str) -> None:
     """Write one line on standard error, beside the result."""
-    sys.stderr.write(f"note: {text}\n")
+    tell(f"note: {text}")
+
+
+def tell(line: str) -> None:
+    """Write a line on standard error; on a terminal, one that is too long breaks between words."""
+    if sys.stderr.isatty():
+        columns = shutil.get_terminal_size().columns
+        line = textwrap.fill(line, columns, break_long_words=False, break_on_hyphens=False)
+    sys.stderr.write(f"{line}\n")
 
 
 @contextmanager

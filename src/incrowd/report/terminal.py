@@ -28,6 +28,8 @@ _SUMMED = (
     *("diagnostics", "live", "seed", "versions", "tables", "report", "unprotected"),
 )
 """Facts that lines of their own words sum up."""
+_LONGEST_WORD = 24
+"""Letters of a word that is never broken."""
 
 
 def draw(console: Console, sections: Sequence[Section], drawn: Collection[str] = ()) -> None:
@@ -131,6 +133,9 @@ def text_table(shown: TextTable) -> Table:
         table.add_column(Text(name), justify=side, overflow="fold")
     for row in shown.rows:
         table.add_row(*map(Text, row))
+    # A name of one word is kept whole at the cost of columns that can break between words.
+    names = [row[0] for row in shown.rows]
+    table.columns[0].no_wrap = all(len(x) <= _LONGEST_WORD and " " not in x for x in names)
     return table
 
 
