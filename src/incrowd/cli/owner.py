@@ -97,6 +97,15 @@ def _paused(state: Path, paused: bool) -> None:
     note(f"the devices of {state} are {'paused' if paused else 'not paused'}")
 
 
+def _asked(item: Item) -> str:
+    """Words of the only question, or a title and the words of each, a line each."""
+    if not item.questions:
+        return item.question
+    # Several without a title are called by all of their words.
+    title = [] if item.question == "; ".join(item.questions) else [item.question]
+    return "\n".join([*title, *(f"• {each}" for each in item.questions)])
+
+
 def _draw(console: Console, items: Sequence[Item]) -> None:
     from incrowd.report.format import up
     from incrowd.report.tables import TextTable
@@ -109,7 +118,7 @@ def _draw(console: Console, items: Sequence[Item]) -> None:
             datetime.fromtimestamp(each.at, UTC).strftime("%Y-%m-%d"),
             each.survey[:_SHORT],
             each.curator.removeprefix("ed25519:")[:_SHORT],
-            each.question,
+            _asked(each),
             each.state,
             *map(up, (each.epsilon, each.delta, each.local_epsilon)),
             each.why,
