@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 import tomllib
 from pathlib import Path
@@ -25,16 +26,21 @@ _TYPE_NAMES = {
 
 
 def read_text(path: Path, what: str) -> str:
-    """The text of a file that holds ``what``, such as ``survey``; refuses what is not UTF-8."""
+    """The text of a file that holds ``what``, such as ``survey``; refuses what is not UTF-8.
+
+    A byte-order mark, which some editors put in front, is left out.
+    """
     try:
-        data = path.read_bytes()
+        data = path.read_bytes().removeprefix(codecs.BOM_UTF8)
     except OSError as error:
         raise FileUnreadable(f"{path}: cannot read the {what}: {error.strerror}") from error
     try:
         return data.decode()
     except UnicodeDecodeError as error:
         before = data[: error.start].decode()
-        raise MalformedConfig(f"{path}: {_place(before)}: not UTF-8 text") from error
+        raise MalformedConfig(
+            f"{path}: {_place(before)}: not UTF-8 text: save the file as UTF-8"
+        ) from error
 
 
 def parse(name: str, text: str) -> dict[str, Any]:

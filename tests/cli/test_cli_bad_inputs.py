@@ -12,9 +12,12 @@ from incrowd import errors
 DATA = '[data]\nfile = "people.csv"'
 MODE = '[[question]]\nid = "mode"\nkind = "histogram"\ncategories = ["bus", "bike", "car"]'
 TIME = '[[question]]\nid = "time"\ncolumn = "minutes"\nkind = "mean"\nbounds = [0, 60]'
+QUANTILES = TIME.replace("mean", "quantiles") + "\n{}"
 PLACE = '[[question]]\nid = "place"\ncolumn = "mode"\nkind = "release"\ncategories = ["bus"]'
 BUDGET = "[budget]\nepsilon = 2.0\ndelta = 1e-6"
+ONE = f'{BUDGET}\nask = "one"'
 LOCAL = '[protocol]\nkind = "local"'
+SHUFFLE = '[protocol]\nkind = "trusted-shuffle"'
 WALK = '[protocol]\nkind = "network-shuffle"\nrounds = 4\ngraph = "friends.csv"'
 CHANNEL = f'{MODE}\n[question.randomizer]\nkind = "channel"\nmatrix = "channel.csv"'
 PEOPLE = "name,mode,minutes\nann,bus,10\nben,car,20\ncid,bike,30\n"
@@ -167,7 +170,194 @@ SURVEYS = {
         survey(more="[repeat]\nwaves = 3"), INVALID, "repeat: asks for waves", LATER
     ),
     "ask_unknown": run(
-        survey(budget=f'{BUDGET}\nask = "two"'), INVALID, "budget.ask: expected all or one"
+        survey(MODE, TIME, budget=f'{BUDGET}\nask = "some"'),
+        INVALID,
+        "budget.ask: expected all or one, got 'some'",
+    ),
+    "ask_one_by_token": run(
+        survey(MODE, TIME, budget=ONE, protocol='[protocol]\nkind = "token-walk"\nsteps = 9'),
+        INVALID,
+        "budget.ask: token-walk cannot tell answers to different questions apart; leave it out",
+    ),
+    "ask_one_by_order": run(
+        survey(MODE, TIME, budget=ONE, protocol='[protocol]\nkind = "order-shuffle"\nalpha = 1.0'),
+        INVALID,
+        "protocol.kind: order-shuffle answers release, and mode asks for a histogram",
+    ),
+    "budget_epsilon_zero": run(
+        survey(budget="[budget]\nepsilon = 0\ndelta = 1e-6"),
+        errors.InvalidEpsilon,
+        "budget: epsilon must be a positive finite number, got 0.0",
+    ),
+    "budget_delta_zero": run(
+        survey(budget="[budget]\nepsilon = 1\ndelta = 0"),
+        errors.InvalidDelta,
+        "budget: delta must lie strictly between 0 and 1, got 0.0",
+    ),
+    "budget_delta_too_small": run(
+        survey(budget="[budget]\nepsilon = 1\ndelta = 1e-300", protocol=SHUFFLE),
+        errors.NumericalFloor,
+        "budget: delta = 1e-300 is below 1e-280, the least that can be certified",
+    ),
+    "weight_negative": run(
+        survey(f"{MODE}\nweight = -1"), INVALID, "question.mode.weight: must be above 0, got -1"
+    ),
+    "weight_infinite": run(
+        survey(f"{MODE}\nweight = inf"),
+        PARAMETER,
+        "question.mode: weight must be a finite number, got inf",
+    ),
+    "weight_beyond_doubles": run(
+        survey(f"{MODE}\nweight = 1e308", TIME),
+        errors.InvalidEpsilon,
+        "question.time.randomizer: epsilon",
+        "is too small",
+    ),
+    "bins_too_many": run(
+        survey(QUANTILES.format("bins = 5000")), PARAMETER, "question.time: bins must be at most"
+    ),
+    "probabilities_in_per_cent": run(
+        survey(QUANTILES.format("probabilities = [25, 50]")),
+        PARAMETER,
+        "question.time: probabilities must rise and lie strictly between 0 and 1",
+    ),
+    "quantiles_by_hashing": run(
+        survey(QUANTILES.format('[question.randomizer]\nkind = "olh"')),
+        INVALID,
+        "question.time.randomizer.kind: quantiles need errors of sums",
+        "use krr, oue, sue",
+    ),
+    "mean_of_categories": run(
+        survey(f'{TIME}\n[question.randomizer]\nkind = "krr"'),
+        INVALID,
+        "question.time.randomizer.kind: a mean needs a randomizer of the domain 'interval'",
+    ),
+    "category_empty": run(
+        survey(MODE.replace('"bus"', '""')),
+        PARAMETER,
+        "question.mode: categories must have a name each: an empty field is a missing answer",
+    ),
+    "category_number": run(
+        survey(MODE.replace('"bus"', "1")),
+        INVALID,
+        "question.mode.categories[0]: expected text, got whole number",
+    ),
+    "category_reserved": run(
+        survey(MODE.replace('"bus"', '"no answer"')),
+        PARAMETER,
+        "the category 'no answer' is added for people without an answer: leave it out",
+    ),
+    "matrix_not_stochastic": run(
+        survey(CHANNEL),
+        PARAMETER,
+        "channel.csv: matrix must have rows that sum to 1: row 1 sums to 1.25",
+        channel="0.5,0.75\n0.5,0.5\n",
+    ),
+    "matrix_negative": run(
+        survey(CHANNEL),
+        PARAMETER,
+        "channel.csv: matrix must hold probabilities: row 1, column 1 is -0.5",
+        channel="-0.5,1.5\n0.5,0.5\n",
+    ),
+    "matrix_empty": run(
+        survey(CHANNEL),
+        errors.EmptyData,
+        "channel.csv: the file is empty; write one row of probabilities per line",
+        channel="",
+    ),
+    "data_empty": run(
+        survey(), errors.EmptyData, "people.csv: the file is empty; it needs a header", people=""
+    ),
+    "data_header_alone": run(
+        survey(), errors.EmptyData, "people.csv: no rows after the header", people="mode\n"
+    ),
+    "data_json": run(
+        survey(),
+        errors.FileUnreadable,
+        "people.csv: JSON, not a table: save it as CSV",
+        people='[{"mode": "bus"}]',
+    ),
+    "data_quote_open": run(
+        survey(),
+        errors.FileUnreadable,
+        "people.csv: line 3: not valid CSV",
+        "close every quote",
+        people='mode\n"bus\ncar\n',
+    ),
+    "data_other_separator": run(
+        survey(data=f'{DATA}\nseparator = ";"'),
+        errors.MissingColumn,
+        "people.csv: no column 'mode': the file has name,mode,minutes",
+    ),
+    "data_folder": run(
+        survey(data='[data]\nfile = "."'), errors.FileUnreadable, ".: cannot read the data: Is a"
+    ),
+    "data_no_parquet": run(
+        survey(),
+        errors.FileUnreadable,
+        "people.csv: Parquet that cannot be read",
+        "save it again, or as CSV",
+        people="PAR1 and no more",
+    ),
+    "graph_one_column": run(
+        survey(protocol=WALK),
+        errors.GraphMalformed,
+        "friends.csv: 2 problems: line 1: expected two vertices, found 1 fields: ann",
+        "write two vertices in each line",
+        friends="ann\nben\n",
+    ),
+    "graph_header_alone": run(
+        survey(data=f'{DATA}\nperson = "name"', protocol=WALK),
+        errors.UnmatchedPeople,
+        "friends.csv: 3 people of the data not in the graph",
+        friends="source,target\n",
+    ),
+    "graph_negative": run(
+        survey(protocol=WALK),
+        errors.GraphMalformed,
+        "friends.csv: line 2: vertex -1 is out of range",
+        friends="0,1\n-1,2\n",
+    ),
+    "graph_empty": run(
+        survey(protocol=WALK), errors.EmptyData, "friends.csv: the file is empty", friends=""
+    ),
+    "graph_family": run(
+        survey(protocol=WALK.replace("friends.csv", "regularr:2")),
+        PARAMETER,
+        "graph 'regularr:2' is neither a file",
+        "did you mean regular?",
+    ),
+    "check_in_without_rate": run(
+        survey(protocol='[protocol]\nkind = "check-in"'),
+        PARAMETER,
+        "protocol: rate must be given: the chance that a person takes part in a round",
+    ),
+    "release_without_places": run(
+        survey(
+            PLACE.replace('["bus"]', '["bus", "bike", "car"]'),
+            protocol='[protocol]\nkind = "order-shuffle"\nalpha = 1.0',
+        ),
+        PARAMETER,
+        "coordinates are missing: let the question name the columns",
+    ),
+    "randomizer_above_budget": run(
+        survey(f'{MODE}\n[question.randomizer]\nkind = "krr"\nepsilon = 5'),
+        errors.BudgetInfeasible,
+        "question.mode.randomizer.epsilon: 5 gives epsilon 5",
+        "lower it, or leave it out to have it solved",
+    ),
+    "question_too_long_for_devices": run(
+        survey(f'{MODE}\ntext = "{"x" * 3000}"'),
+        PARAMETER,
+        "a question of 3000 characters begins 'xxx",
+        "at most 2000",
+        words=("--no-report", "--engine", "live", "--min-crowd", "1"),
+    ),
+    "seed_negative": run(
+        survey(), PARAMETER, "--seed must be a whole number ≥ 0, got -1", words=("--seed", "-1")
+    ),
+    "fault_without_actors": run(
+        survey(), 2, "'--dropout': needs --engine actors", words=("--dropout", "0.5")
     ),
     "weight_zero": run(
         survey(f"{MODE}\nweight = 0"), INVALID, "question.mode.weight: must be above 0, got 0"
@@ -413,6 +603,40 @@ OTHERS = {
     ),
     "release_no_place": command("release people.csv", 2, "say where people are in one way: --lat"),
     "release_no_data": command("release none.csv", errors.FileUnreadable, "none.csv: cannot read"),
+    "account_view": command(
+        "account trusted-shuffle --n 9 --delta 1e-6 --local-epsilon 1 --view pope",
+        PARAMETER,
+        "--view: unknown view 'pope': join some of",
+    ),
+    "account_delta_zero": command(
+        "account trusted-shuffle --n 9 --delta 0 --local-epsilon 1",
+        errors.InvalidDelta,
+        "--delta must lie strictly between 0 and 1, got 0.0",
+    ),
+    "account_epsilon_huge": command(
+        "account trusted-shuffle --n 9 --delta 1e-6 --local-epsilon 1e6",
+        errors.InvalidEpsilon,
+        "--local-epsilon must be at most 300",
+    ),
+    "command_misspelt": command(
+        "runn survey.toml", 2, "No such command 'runn'. Did you mean 'run'"
+    ),
+    "option_misspelt": command("run survey.toml --sed 1", 2, "No such option: --sed", "--seed"),
+    "survey_misspelt": command(
+        "run surve.toml", errors.FileUnreadable, "surve.toml: cannot read the survey: No such file"
+    ),
+    "init_no_folder": command(
+        "init people.csv --output no/survey.toml",
+        errors.FileNotWritable,
+        "no/survey.toml: cannot write the survey: there is no folder",
+        "create it first",
+    ),
+    "ledger_view": command(
+        "ledger --state . --view pope", PARAMETER, "--view: unknown view 'pope'"
+    ),
+    "pause_no_state": command(
+        "device pause --state none", errors.FileUnreadable, "there is no folder none: name the --st"
+    ),
     "device_no_hub": command("device run", 2, "Missing option '--hub'"),
     "policy_missing": command("device policy check none.toml", errors.FileUnreadable, "none.toml"),
     "curator_no_hub": command("curator open survey.toml", 2, "missing option --hub: give it"),

@@ -11,9 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from incrowd.errors import FileUnreadable, InvalidParameter
+from incrowd.live.account import read_account
 from incrowd.live.chain import Entry
-from incrowd.live.journal import Journal
-from incrowd.live.ledger import RESERVED, Ledger, Line, Reservation, _up
+from incrowd.live.journal import Fact, Journal
+from incrowd.live.ledger import DECLINED, RESERVED, Ledger, Line, Reservation, _up
+from incrowd.live.service import JOURNAL_FILE
 
 OWNER, OTHER = b"o" * 32, b"p" * 32
 
@@ -32,7 +34,7 @@ def line(number: int, epsilon=0.5, delta=1e-7, epsilon0=2.0, delta0=0.0, view="c
 
 @pytest.fixture
 def journal(tmp_path):
-    with Journal(tmp_path / "journal.db") as opened:
+    with Journal(tmp_path / JOURNAL_FILE) as opened:
         yield opened
 
 
@@ -81,6 +83,8 @@ def test_reservation_counts_until_released_expired_or_replaced(journal):
 def test_line_of_a_charge_keeps_its_price():
     before = msgspec.structs.replace(line(1), curator=b"c" * 32)
     assert Line.of(before.charge, before.digest, before.question) == before
+    several = msgspec.structs.replace(before, questions=("How?", "How long?"))
+    assert Line.of(before.charge, before.digest, before.question, several.questions) == several
 
 
 def test_survey_with_a_line_is_never_spent_again(journal):
@@ -117,6 +121,27 @@ def test_a_line_that_does_not_decode(journal, body):
     commit(journal, Entry(OWNER, b"s" * 16, body))
     with pytest.raises(FileUnreadable, match="a line of the ledger"):
         Ledger(journal)
+
+
+def test_line_and_refusal_of_an_older_program_are_read_without_the_words_of_each_question(journal):
+    before = msgspec.structs.replace(line(1), curator=b"c" * 32)
+    body = msgspec.msgpack.encode(list(msgspec.structs.astuple(before)[:-1]))
+    held = msgspec.msgpack.encode([msgspec.msgpack.decode(body), 2e9])
+    refused = msgspec.msgpack.encode([1.7e9, "Work?", b"c" * 32, "policy", "not allowed"])
+    batch = journal.batch()
+    batch.entries.append(Entry(OWNER, before.survey, body))
+    batch.facts.append(Fact(OTHER, before.survey, RESERVED, held))
+    batch.facts.append(Fact(OTHER, b"s" * 16, DECLINED, refused))
+    journal.commit(batch)
+    ledger = Ledger(journal)
+    assert ledger.lines(OWNER) == (before,)
+    assert [each.line for each in ledger.reserved(OTHER, 1.8e9)] == [before]
+    found = read_account(journal.path.parent, now=1.8e9)
+    assert [(each.state, each.question, each.questions) for each in found] == [
+        ("charged", "How do you get to work?", ()),
+        ("declined", "Work?", ()),
+        ("reserved", "How do you get to work?", ()),
+    ]
 
 
 def test_a_line_too_long_to_read_again(journal):

@@ -9,12 +9,16 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from incrowd.cli import main
 from incrowd.errors import FileUnreadable
 from incrowd.live.control import CONTROL_FILE, Control, Wishes
+from incrowd.live.journal import Fact, Journal
+from incrowd.live.ledger import DECLINED, Ledger, Line, Refusal, Reservation
 from incrowd.live.policy import ColumnRule, Consent
+from incrowd.live.service import JOURNAL_FILE
 from incrowd.protocols.local.spec import Local
 from incrowd.randomizers import KRR
 from incrowd.tasks.histogram import Histogram
@@ -175,6 +179,38 @@ def test_ledger_lists_charges_reservations_and_refusals_while_the_device_runs(
             assert "declined" in capsys.readouterr().out
 
     asyncio.run(main_())
+
+
+SEVERAL = ("How do you get to work?", "How long does it take?")
+
+
+@pytest.mark.parametrize(
+    ("title", "shown"), [("Work", ["Work"]), ("; ".join(SEVERAL), [])], ids=["titled", "untitled"]
+)
+def test_ledger_and_consent_show_the_words_of_each_of_several_questions(
+    tmp_path, capsys, monkeypatch, title, shown
+):
+    monkeypatch.setenv("COLUMNS", "160")
+    owner, survey, prices = b"o" * 32, b"s" * 16, [("curator", 0.5, 1e-7)]
+    line = Line(1.7e9, survey, b"d" * 32, title, 2.0, 0.0, prices, b"c" * 32, SEVERAL)
+    refusal = Refusal(1.7e9, title, b"c" * 32, "policy", "not allowed", SEVERAL)
+    with Journal(tmp_path / JOURNAL_FILE) as journal:
+        batch = journal.batch()
+        batch.facts += [
+            Ledger(journal).reserve(owner, Reservation(line, 4e9)),
+            Fact(owner, b"t" * 16, DECLINED, msgspec.msgpack.encode(refusal)),
+        ]
+        journal.commit(batch)
+    for words, items in ((("ledger",), 2), (("device", "consent"), 1)):
+        found = told(capsys, *words, "--state", tmp_path)
+        assert [(each["question"], each["questions"]) for each in found] == [
+            (title, list(SEVERAL))
+        ] * items
+        assert main([*words, "--state", str(tmp_path)]) == 0
+        out = capsys.readouterr().out
+        for each in (*shown, *(f"• {each}" for each in SEVERAL)):
+            assert out.count(each) == items
+        assert "; " not in out
 
 
 def test_ledger_of_no_device_is_refused_in_one_line(tmp_path, capsys):

@@ -119,6 +119,7 @@ def test_survey_of_two_questions_answers_both_for_one_line(
             for person in range(PEOPLE):
                 (line,) = devices.lines(person)
                 assert (line.survey, line.question) == (proposal.survey, "Do you cycle?")
+                assert line.questions == ("Do you cycle?", "How long?")
                 assert_composed(line.promises, protocol, cover)
                 # Whoever learns whose reports these are learns both.
                 assert EPSILON < line.epsilon0 <= 2 * EPSILON * (1 + 1e-9)

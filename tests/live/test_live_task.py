@@ -13,12 +13,19 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from incrowd.errors import InvalidParameter
 from incrowd.graphs import families
 from incrowd.graphs.graph import Graph
 from incrowd.live import task as tasks
 from incrowd.live.authority import Authority
 from incrowd.live.keys import Role
 from incrowd.live.reasons import Reason, Rejected
+from incrowd.protocols.joint import JointProtocol
+from incrowd.protocols.local import Local
+from incrowd.randomizers import KRR
+from incrowd.tasks.base import Asked
+from incrowd.tasks.histogram import Histogram
+from incrowd.tasks.joint import JointTask
 from tests.live.hub_server import Poll, make_poll
 from tests.live.specs import DESCRIBED, changed
 
@@ -237,6 +244,33 @@ def test_lengths_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(Rejected) as caught:
             read()
         assert caught.value.reason is Reason.oversized
+
+
+def test_questions_with_more_words_than_a_ledger_keeps_are_refused() -> None:
+    asked = msgspec.structs.replace(POLL.spec.questions[0], text="é" * tasks.LONGEST)
+    fitting = tasks.MOST_WORDS // (2 * tasks.LONGEST)
+    for several, allowed in ((fitting, True), (fitting + 1, False)):
+        spec = msgspec.structs.replace(POLL.spec, questions=[asked] * several)
+        encoded = by_curator(msgspec.msgpack.encode(spec), b"incrowd task 1\0")
+        if allowed:
+            assert len(tasks.read_task(encoded)[1].words) == several
+        else:
+            with pytest.raises(Rejected, match="bytes of text") as caught:
+                tasks.read_task(encoded)
+            assert caught.value.reason is Reason.oversized
+
+
+@pytest.mark.parametrize(
+    ("text", "several", "message"),
+    [("?" * 2001, 1, "a question of 2001 characters begins"), ("é" * 1500, 20, "60000 bytes")],
+)
+def test_words_that_devices_would_decline_are_refused_before_they_are_offered(
+    text: str, several: int, message: str
+) -> None:
+    asked = Asked(text=text, column="x", task=Histogram(categories=("no", "yes")))
+    protocol = JointProtocol.of([Local(KRR(categories=3, epsilon=1.0), n=3)] * several)
+    with pytest.raises(InvalidParameter, match=message):
+        tasks.describe(protocol, JointTask(asked=(asked,) * several), "Title", "")
 
 
 def test_signatures_do_not_move_between_kinds() -> None:

@@ -62,8 +62,9 @@ def test_describe_guarantee_states_known_epsilon() -> None:
 
 
 def test_expected_error_has_units_of_task() -> None:
-    cost = LOCAL(OneBit(epsilon=1.0), n=100).cost()
-    minutes = json.describe_cost(cost, Mean(bounds=(-60, 60)), 100)
+    protocol = LOCAL(OneBit(epsilon=1.0), n=100)
+    cost = protocol.cost()
+    minutes = json.describe_cost(cost, Mean(bounds=(-60, 60)), protocol, 100)
     assert minutes["expected_error"] == 120 * cost.expected_error
 
 

@@ -82,6 +82,17 @@ def test_calibrate_never_exceeds_cap() -> None:
     assert value < 0.75
 
 
+def test_calibrate_with_goal_near_the_largest_double_returns_most_that_is_drawn() -> None:
+    def build(epsilon: float) -> Protocol:
+        protocol: Protocol = LOCAL(KRR(categories=4, epsilon=epsilon), n=3)
+        return protocol
+
+    value, _ = calibrate(build, unknowns(LOCAL)["local_epsilon"], Goal(1e308, delta=1e-6))
+    assert 29.999 < value <= 30
+    with pytest.raises(InvalidEpsilon, match="at most 30 for a randomizer that draws"):
+        build(30.1)
+
+
 def test_calibrate_names_searched_range_when_infeasible() -> None:
     unknown = unknowns(SHUFFLE)["n"]
     with pytest.raises(

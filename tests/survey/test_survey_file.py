@@ -418,6 +418,16 @@ def test_load_names_place_of_malformed_toml(tmp_path: Path, text: bytes, said: s
     assert str(caught.value).startswith(f"{path}: {said}")
 
 
+def test_load_reads_toml_with_a_byte_order_mark(tmp_path: Path) -> None:
+    path = tmp_path / "survey.toml"
+    path.write_bytes(b'\xef\xbb\xbfversion = 2\ntitle = "\xff"\n')
+    with pytest.raises(errors.MalformedConfig, match="line 2, column 10: not UTF-8"):
+        survey.load(path)
+    path.write_bytes(b"\xef\xbb\xbfversion = 3\n")
+    with pytest.raises(errors.InvalidConfig, match="version: expected 2, got 3"):
+        survey.load(path)
+
+
 DATA = [
     (b"", errors.EmptyData, "empty"),
     (b"mode,minutes\n\n", errors.EmptyData, "no rows"),

@@ -12,9 +12,12 @@ from scipy.stats import binom
 import incrowd as ic
 from incrowd import sim
 from incrowd.errors import EmptyData, InvalidParameter
-from incrowd.randomizers import KRR, OLH, OUE, Channel, Hierarchical, Laplace
+from incrowd.randomizers import KRR, OLH, OUE, Channel, Hierarchical, Laplace, OneOf
 from incrowd.randomizers.base import ABSENT
+from incrowd.randomness import Seeds
+from incrowd.report.json import describe_errors
 from incrowd.tasks import TASKS, Collected, Quantiles
+from incrowd.tasks.parts import answered
 
 INCOME = Quantiles(bounds=(0, 100), bins=64)
 RUNS = 1000
@@ -247,6 +250,65 @@ class TestAnswer:
             result = protocol.simulate(values, task=task, seed=seed).result
             missed += (result.low > truth) | (truth > result.high)
         assert missed.max() <= binom.isf(1e-4, 40, 0.05)
+
+
+TENTHS = tuple(np.arange(1, 10) / 10)
+EVEN = Quantiles(bounds=(-20, 180), bins=64, probabilities=TENTHS)
+
+
+def expected_error(task, protocol):
+    """Expected error of a protocol's answer, as a survey's check states it."""
+    (error,) = describe_errors(protocol, [task])
+    return error
+
+
+def root_mean_square(numbers):
+    return math.sqrt(float(np.mean(np.square(numbers))))
+
+
+class TestExpectedError:
+    @pytest.mark.parametrize(
+        ("protocol", "runs"),
+        [
+            (ic.Local(KRR(epsilon=4.0, categories=65), n=2_000), 30),
+            (ic.Local(OUE(epsilon=2.0, categories=65), n=2_000), 30),
+            (ic.TrustedShuffle(Hierarchical(epsilon=4.0, categories=65), n=2_000, rounds=2), 30),
+            (ic.TrustedShuffle(Hierarchical(epsilon=1.0, categories=65), n=2_000), 30),
+            (ic.CheckIn(KRR(epsilon=6.0, categories=65), n=2_000, rate=0.3, rounds=2), 10),
+        ],
+        ids=["krr", "oue", "tree", "tree-noisy", "check-in"],
+    )
+    def test_expected_error_of_even_data_equals_the_simulated_one(self, protocol, runs):
+        values = np.linspace(-20, 180, 2_000)
+        encoded, truth = EVEN.encode(values), EVEN.truth(values)
+        stated, away = [], []
+        for seed in range(runs):
+            answer = EVEN.estimate(protocol.collect(encoded, Seeds(seed)), protocol.randomizer)
+            stated.append(answer.standard_error[:9])
+            away.append(answer.value[:9] - truth[:9])
+        expected = expected_error(EVEN, protocol)
+        assert expected == pytest.approx(root_mean_square(stated), rel=0.15)
+        # Half a bin is in it, and an estimate is not off by more.
+        assert root_mean_square(away) < expected
+
+    def test_expected_error_is_at_least_half_a_bin_and_at_most_half_the_range(self):
+        sharp = ic.Local(KRR(epsilon=20.0, categories=65), n=10**6)
+        assert 0.5 <= expected_error(EVEN, sharp) / (200 / 64) < 0.6
+        blind = ic.Local(KRR(epsilon=0.01, categories=65), n=10)
+        assert 90 < expected_error(EVEN, blind) <= 100
+
+    def test_expected_error_of_a_question_that_some_draw_is_that_of_their_reports(self):
+        task = Quantiles(bounds=(0, 100), bins=16, probabilities=TENTHS)
+        krr = KRR(epsilon=3.0, categories=17)
+        drawn = OneOf(parts=(krr, krr), probabilities=(0.2, 0.8))
+        protocol = ic.TrustedShuffle(drawn, n=4_000)
+        values = np.tile(task.encode(np.linspace(0, 100, 4_000)), (2, 1)).T
+        stated = []
+        for seed in range(10):
+            parts = answered(protocol.collect(values, Seeds(seed)), drawn)
+            stated.append([task.estimate(*each).standard_error[:9] for each in parts])
+        seen = [root_mean_square(each) for each in np.swapaxes(stated, 0, 1)]
+        assert describe_errors(protocol, (task, task)) == pytest.approx(seen, rel=0.15)
 
 
 class TestDefault:

@@ -37,6 +37,7 @@ from incrowd.report.words import guess_meaning, lines, order_meaning, settings, 
 from incrowd.survey import Goal, calibrate, calibrate_delta, unknowns
 from incrowd.survey.calibrate import LEAST_DELTA, LOCAL_EPSILON
 from incrowd.survey.pipeline import Progress
+from incrowd.views import view_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -70,7 +71,7 @@ def account(kind: type[Protocol], given: Mapping[str, Any]) -> None:
         delta = usual
     else:
         delta = options.checked(checks.delta, _given(given, "delta"), "delta")
-    given = {**given, "colluders": options.read_colluders(given["colluders"])}
+    given = _checked(given)
     protocol = options.build_protocol(kind, given)
     with progress() as say:
         protocol = _planned(protocol, delta, given, say, "computing the guarantee")
@@ -86,7 +87,7 @@ def solve(kind: type[Protocol], given: Mapping[str, Any]) -> None:
         options.checked(checks.delta, given["delta"], "delta")
     elif usual is not None and given[LOCAL_EPSILON.name] is None:
         given = {**given, "delta": usual}  # a δ that goes without saying is not left out
-    given = {**given, "colluders": options.read_colluders(given["colluders"])}
+    given = _checked(given)
     name = _left_out(kind, given)
     with progress() as say:
         say(f"solving for {name}")
@@ -110,6 +111,12 @@ def solve(kind: type[Protocol], given: Mapping[str, Any]) -> None:
         _render(console, protocol, payload, own)
 
     emit(payload, render, given["format"])
+
+
+def _checked(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Read colluders, and refuse a view that does not exist before anything is computed."""
+    options.checked(lambda value, _: view_of(value), given["view"], "view")
+    return {**given, "colluders": options.read_colluders(given["colluders"])}
 
 
 Solved = tuple[float, str, Safe, Protocol]

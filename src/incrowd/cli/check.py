@@ -16,13 +16,13 @@ from incrowd.cli.outcome import note_people, warn_alone
 from incrowd.cli.output import Format, FormatOption, emit, progress, write_text
 from incrowd.live.options import LiveOptions
 from incrowd.protocols.api import Protocol
-from incrowd.protocols.capabilities import parts_of, prospective
-from incrowd.protocols.expected_error import error_if_drawn
+from incrowd.protocols.capabilities import prospective
 from incrowd.protocols.registry import plugin_of
 from incrowd.protocols.run import guarantees
 from incrowd.report.format import count, down, plain, small
 from incrowd.report.json import (
     describe_cost,
+    describe_errors,
     describe_guarantee,
     describe_parameters,
     describe_solved,
@@ -32,7 +32,6 @@ from incrowd.report.terminal import facts_table, print_guarantees, text_table
 from incrowd.report.words import lines, said, settings, unprotected
 from incrowd.survey import Survey
 from incrowd.survey.upgrade import upgrade as upgraded
-from incrowd.tasks.base import Task
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -76,7 +75,7 @@ def check(
             "budget": msgspec.to_builtins(budget),
             "solved": describe_solved(protocol, survey.only.solved),
             "parameters": _parameters(survey, protocol),
-            "cost": describe_cost(protocol.cost(), survey.task, protocol.n),
+            "cost": describe_cost(protocol.cost(), survey.task, protocol, protocol.n),
             "diagnostics": values_of(own),
             "helpers": list(protocol.helpers),
             "live": msgspec.to_builtins(survey.live),
@@ -114,25 +113,12 @@ def _parameters(survey: Survey, protocol: Protocol) -> dict[str, Any]:
     """Describe the parameters; of several questions each with its name and its expected error."""
     described = describe_parameters(protocol)
     if several := described.get("questions"):
-        asked = zip(survey.questions, parts_of(protocol), several, strict=True)
+        errors = describe_errors(protocol, survey.task.parts)
         described["questions"] = [
-            {"id": question.id, "kind": question.task.kind}
-            | {"expected_error": _expected_error(part, question.task, parameters.get("chance"))}
-            | parameters
-            for question, part, parameters in asked
+            {"id": question.id, "kind": question.task.kind, "expected_error": error} | parameters
+            for question, error, parameters in zip(survey.questions, errors, several, strict=True)
         ]
     return described
-
-
-def _expected_error(protocol: Protocol, task: Task, chance: float | None) -> float | None:
-    """Return the expected error of one of several questions, which few draw if it has a chance."""
-    cost = protocol.cost()
-    if chance is not None:
-        sampled = protocol.collected_type.sampled
-        few = error_if_drawn(cost.expected_error, protocol.randomizer, chance, sampled=sampled)
-        cost = msgspec.structs.replace(cost, expected_error=few)
-    error: float | None = describe_cost(cost, task, protocol.n)["expected_error"]
-    return error
 
 
 def _facts(survey: Survey, protocol: Protocol, payload: dict[str, Any]) -> list[tuple[str, str]]:

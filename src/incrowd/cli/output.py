@@ -70,6 +70,10 @@ def write_text(
     how: str = "name another file with --output, or remove it first",
 ) -> None:
     """Write a file that holds ``what``; one that is there is kept, and ``how`` says what to do."""
+    from incrowd.report.html import require_writable
+
+    if not path.exists():
+        require_writable(path, what)
     try:
         with path.open("w" if replace else "x", encoding="utf-8") as stream:
             stream.write(text)

@@ -15,6 +15,7 @@ import msgspec
 import typer
 
 from incrowd.cli.output import Format, FormatOption, emit, note
+from incrowd.errors import FileUnreadable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -31,11 +32,14 @@ def ledger(
     format: FormatOption = Format.table,
 ) -> None:
     """List surveys that devices answered, reserved or declined; they may run meanwhile."""
+    from incrowd.cli.options import named_by_flag
     from incrowd.live.account import read_account
     from incrowd.views import view_name
 
-    items = read_account(state, view_name(view))
-    payload = {"view": view_name(view), "surveys": msgspec.to_builtins(items)}
+    with named_by_flag(("view",)):
+        towards = view_name(view)
+    items = read_account(state, towards)
+    payload = {"view": towards, "surveys": msgspec.to_builtins(items)}
     emit(payload, lambda console: _draw(console, items), format)
 
 
@@ -93,8 +97,20 @@ def withdraw(
 def _paused(state: Path, paused: bool) -> None:
     from incrowd.live.control import Control
 
+    # A wish in a folder that no device has would be heard by none.
+    if not state.is_dir():
+        raise FileUnreadable(f"there is no folder {state}: name the --state of a device")
     Control(state).change(lambda wishes: wishes.with_pause(paused))
     note(f"the devices of {state} are {'paused' if paused else 'not paused'}")
+
+
+def _asked(item: Item) -> str:
+    """Words of the only question, or a title and the words of each, a line each."""
+    if not item.questions:
+        return item.question
+    # Several without a title are called by all of their words.
+    title = [] if item.question == "; ".join(item.questions) else [item.question]
+    return "\n".join([*title, *(f"• {each}" for each in item.questions)])
 
 
 def _draw(console: Console, items: Sequence[Item]) -> None:
@@ -109,7 +125,7 @@ def _draw(console: Console, items: Sequence[Item]) -> None:
             datetime.fromtimestamp(each.at, UTC).strftime("%Y-%m-%d"),
             each.survey[:_SHORT],
             each.curator.removeprefix("ed25519:")[:_SHORT],
-            each.question,
+            _asked(each),
             each.state,
             *map(up, (each.epsilon, each.delta, each.local_epsilon)),
             each.why,

@@ -85,7 +85,7 @@ def query(given: Mapping[str, Any]) -> None:
     """Build the survey, draw it, run it, account for it and print the result."""
     epsilon, delta = (_needed(given, name) for name in ("epsilon", "delta"))
     live = run.live_asked(given)
-    options.checked(checks.crowd, given["n"], "n")
+    run.check_counts(given)
     page = None if given["report"] is None else page_of(given["data"], given["report"], False)
     if given["draw"] is not None:
         require_writable(given["draw"], "drawing")

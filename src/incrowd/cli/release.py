@@ -89,7 +89,8 @@ def release(given: Mapping[str, Any]) -> None:
     path, out, seed = given["data"], _out(given), given["seed"]
     replaced = out.exists()
     # A table that is really released must not be repeatable; a seed is for trying it out.
-    rng = system_generator() if seed is None else Seeds(seed).generator("shuffler", 0)
+    with options.named_by_flag(("seed",)):
+        rng = system_generator() if seed is None else Seeds(seed).generator("shuffler", 0)
     with progress() as say:
         say(f"reading {path.name}")
         table = read(path)

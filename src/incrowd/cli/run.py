@@ -60,7 +60,7 @@ def run_command() -> Callable[..., None]:
 def run(given: Mapping[str, Any]) -> None:
     """Ask, account, report, print."""
     file, live = given["file"], live_asked(given)
-    options.checked(checks.crowd, given["n"], "n")
+    check_counts(given)
     page = outcome.page_of(file, given["report"], given["no_report"])
     faults = _faults(given)
     with progress() as say:
@@ -73,6 +73,12 @@ def run(given: Mapping[str, Any]) -> None:
     if table is not None and live is None:
         note("a simulation protects nobody: the released table is only as private as the seed")
     outcome.publish(survey, document, page, given["format"], table)
+
+
+def check_counts(given: Mapping[str, Any]) -> None:
+    """Refuse a number of people or a seed that cannot be, before anything is read."""
+    options.checked(checks.crowd, given["n"], "n")
+    options.checked(partial(checks.integer, at_least=0), given["seed"], "seed")
 
 
 def live_options() -> list[inspect.Parameter]:

@@ -49,7 +49,7 @@ def _read_parquet(path: Path) -> TypedColumns:
             return connection.execute(query, [str(path).translate(_GLOB)]).fetchall()
         except duckdb.Error as error:
             reason = str(error).partition("\n")[0]
-            raise FileUnreadable(f"{path}: Parquet that cannot be read: {reason}") from error
+            raise _unreadable(path, "Parquet", reason) from error
 
     described = fetch("DESCRIBE SELECT * FROM read_parquet(?)")
     kinds = [(str(name), str(kind)) for name, kind, *_ in described]
@@ -88,4 +88,9 @@ def _read_arrow(path: Path, *, stream: bool) -> Any:
             return opened(file).read_all()
     except (pyarrow.ArrowInvalid, OSError) as error:
         reason = str(error).partition("\n")[0]
-        raise FileUnreadable(f"{path}: Arrow that cannot be read: {reason}") from error
+        raise _unreadable(path, "Arrow", reason) from error
+
+
+def _unreadable(path: Path, kind: str, reason: str) -> FileUnreadable:
+    remedy = "save it again, or as CSV"
+    return FileUnreadable(f"{path}: {kind} that cannot be read: {reason}: {remedy}")

@@ -28,6 +28,7 @@ UNDECODED = re.compile("[\udc80-\udcff]")
 
 _GZIP = b"\x1f\x8b"
 _ARCHIVE = b"PK\x03\x04"
+_JSON = (b'{"', b"{\n", b"[{", b"[[", b"[\n")
 _MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",
     codecs.BOM_UTF16_LE: "utf-16",
@@ -63,6 +64,8 @@ def decode(source: str, content: bytes, encoding: str | None = None) -> tuple[st
     """
     if content.startswith(_ARCHIVE):
         raise FileUnreadable(f"{source}: a spreadsheet or an archive, not text: save it as CSV")
+    if content.startswith(_JSON):
+        raise FileUnreadable(f"{source}: JSON, not a table: save it as CSV, one person per line")
     text, name = _stated(source, content, encoding) if encoding else _found(source, content)
     if "\0" in text:
         raise FileUnreadable(

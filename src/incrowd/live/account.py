@@ -30,6 +30,9 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
     curator: str
     """Identity key of the curator; empty where it is unknown."""
     question: str
+    """Words of the only question, or the title of several."""
+    questions: tuple[str, ...] = ()
+    """Words of each of several questions."""
     state: Literal["charged", "reserved", "declined"]
     at: float
     """Time in seconds since 1970."""
@@ -94,6 +97,7 @@ def _priced(owner: bytes, line: Line, view: str, state: Literal["charged", "rese
         survey=line.survey.hex(),
         curator=key_text(line.curator) if line.curator else "",
         question=line.question,
+        questions=line.questions,
         state=state,
         at=line.at,
         epsilon=epsilon,
@@ -109,6 +113,7 @@ def _declined(owner: bytes, survey: bytes, encoded: bytes) -> Item:
         survey=survey.hex(),
         curator=key_text(told.curator) if told.curator else "",
         question=told.question,
+        questions=told.questions,
         state="declined",
         at=told.at,
         why=told.why,

@@ -79,7 +79,8 @@ class Device(Member):
                 await self._check_rollback(offer, colluders)
             charged = await self.host.charged(offer, colluders)
             reserved = self._decided(offer, colluders, charged).reservation
-            held = Reservation(Line.of(reserved, offer.digest, spec.question), spec.expires)
+            line = Line.of(reserved, offer.digest, spec.question, spec.words)
+            held = Reservation(line, spec.expires)
             await self.host.note(
                 Fact(self.identity, survey, DIGEST, offer.digest),
                 self.host.ledger.reserve(self.identity, held),
@@ -99,7 +100,7 @@ class Device(Member):
                 raise Rejected(Reason.expired, "it is too late to begin")
             decided = self._decided(offer, colluders, begun, started)
             joined.update(decided.coarsenings)
-            line = Line.of(decided.reservation, offer.digest, spec.question)
+            line = Line.of(decided.reservation, offer.digest, spec.question, spec.words)
             return self.host.ledger.spend(self.identity, line)
 
         party = self.party(started, address, partial(self._value, offer, joined))
@@ -149,7 +150,8 @@ class Device(Member):
             return
         charged = await self.host.charged(started, colluders)
         decided = self._decided(offer, colluders, charged, started)
-        line = Line.of(decided.reservation, offer.digest, offer.spec.question)
+        spec = offer.spec
+        line = Line.of(decided.reservation, offer.digest, spec.question, spec.words)
         await self.host.player.write(entries=[self.host.ledger.spend(self.identity, line)])
         raise Rejected(
             Reason.answered, "the survey was joined before, and the store was rolled back since"
@@ -190,20 +192,21 @@ class Device(Member):
             facts.append(self.host.ledger.release(self.identity, survey))
         # Offers that are one too many leave nothing behind.
         if (reason := why(refusal)) != Reason.full:
-            question, curator = await self._about(survey)
-            told = Refusal(self.host.time(), question, curator, reason, str(refusal))
+            told = await self._refusal(survey, reason, str(refusal))
             facts.append(Fact(self.identity, survey, DECLINED, msgspec.msgpack.encode(told)))
             facts += self._oldest_refusals()
         if facts:
             await self.host.note(*facts)
 
-    async def _about(self, survey: bytes) -> tuple[str, bytes]:
-        """Question and curator of an offer, as far as it can be read."""
+    async def _refusal(self, survey: bytes, reason: str, line: str) -> Refusal:
+        """The refusal of an offer, with its questions and its curator as far as it can be read."""
+        now = self.host.time()
         try:
             _, spec = await self.host.task(survey)
         except Rejected:
-            return "", b""
-        return spec.question, spec.helpers[CURATOR].identity
+            return Refusal(now, "", b"", reason, line)
+        curator = spec.helpers[CURATOR].identity
+        return Refusal(now, spec.question, curator, reason, line, spec.words)
 
     def _oldest_refusals(self) -> list[Fact]:
         """Forget all but the newest refusals."""

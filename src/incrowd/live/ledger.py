@@ -54,6 +54,8 @@ class Line(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
     """View, ε and δ that are charged."""
     curator: bytes = b""
     """Identity key of the curator; empty where it is unknown, and then every budget pays."""
+    questions: tuple[str, ...] = ()
+    """Words of each of several questions; none of a single one, nor in lines of older programs."""
 
     def __post_init__(self) -> None:
         """Refuse a price that is no number, or negative: it would make room for others."""
@@ -65,7 +67,9 @@ class Line(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
                 )
 
     @classmethod
-    def of(cls, charge: Charge, digest: bytes, question: str) -> Line:
+    def of(
+        cls, charge: Charge, digest: bytes, question: str, questions: tuple[str, ...] = ()
+    ) -> Line:
         """The line of a charge."""
         return cls(
             at=charge.at,
@@ -76,6 +80,7 @@ class Line(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
             delta0=charge.local[1],
             promises=[(view, *cost) for view, cost in sorted(charge.views.items())],
             curator=charge.curator,
+            questions=questions,
         )
 
     @property
@@ -110,6 +115,8 @@ class Refusal(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
     curator: bytes
     reason: str
     why: str
+    questions: tuple[str, ...] = ()
+    """Words of each of several questions, as in a line."""
 
 
 class Ledger:

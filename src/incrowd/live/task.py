@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import (
     Ed25519PublicKey,
 )
 
-from incrowd.errors import IncrowdError
+from incrowd.errors import IncrowdError, InvalidParameter
 from incrowd.graphs.graph import Graph
 from incrowd.live.keys import KeyRecord
 from incrowd.live.reasons import Reason, Rejected
@@ -51,6 +51,11 @@ Signature = Annotated[bytes, msgspec.Meta(min_length=64, max_length=64)]
 SurveyId = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
 
 SPEC_LIMIT: Final = 1 << 20
+LONGEST: Final = 2000
+"""Most characters of a question."""
+MOST_WORDS: Final = 1 << 15
+"""Most bytes of all questions together: a line of the ledger has room for them."""
+Words = Annotated[str, msgspec.Meta(max_length=LONGEST)]
 ROSTER_LIMIT: Final = 1 << 30
 _TASK, _JOIN, _START = b"incrowd task 1\0", b"incrowd join 1\0", b"incrowd start 1\0"
 _ROSTER, _GRAPH = b"incrowd roster 1\0", b"incrowd graph 1\0"
@@ -70,7 +75,7 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 class Described(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One question of a survey, as plain data."""
 
-    text: Annotated[str, msgspec.Meta(max_length=2000)]
+    text: Words
     column: Annotated[str, msgspec.Meta(max_length=200)]
     """Which of its owner's answers a device is asked for."""
     task: dict[str, Any]
@@ -84,7 +89,7 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     version: Literal[1] = 1
     survey: SurveyId
-    question: Annotated[str, msgspec.Meta(max_length=2000)]
+    question: Words
     """What is asked, in words: of several questions their title."""
     questions: Annotated[list[Described], msgspec.Meta(min_length=1, max_length=MOST)]
     protocol: str
@@ -107,6 +112,12 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     def column(self) -> str:
         """Column of the only question; a joint task knows its own."""
         return self.questions[0].column if len(self.questions) == 1 else ""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Words of each of several questions; none of a single one, which ``question`` has."""
+        several = len(self.questions) > 1
+        return tuple(each.text or each.column for each in self.questions) if several else ()
 
 
 class Signed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -162,6 +173,8 @@ def read_task(encoded: bytes) -> tuple[Signed, Spec]:
     if "curator" not in spec.helpers:
         raise Rejected(Reason.malformed)
     _verify(spec.helpers["curator"].identity, signed.signature, _TASK + signed.body)
+    if _size(spec.words) > MOST_WORDS:
+        raise Rejected(Reason.oversized, f"the questions have more than {MOST_WORDS} bytes of text")
     return signed, spec
 
 
@@ -264,6 +277,7 @@ def describe(protocol: Protocol, task: Task, text: str, column: str) -> list[Des
     """The questions of a task, and how each is asked, as plain data."""
     check_live(protocol)
     asked = task.questions(text, column)
+    _check_words(text, [each.text for each in asked])
     return [
         Described(
             text=each.text,
@@ -274,6 +288,25 @@ def describe(protocol: Protocol, task: Task, text: str, column: str) -> list[Des
         )
         for part, each in zip(parts_of(protocol), asked, strict=True)
     ]
+
+
+def _check_words(title: str, texts: Sequence[str]) -> None:
+    """Refuse words that devices would decline."""
+    for each in (title, *texts):
+        if len(each) > LONGEST:
+            raise InvalidParameter(
+                f"a question of {len(each)} characters begins {each[:30]!r}: a title and each "
+                f"question have at most {LONGEST}"
+            )
+    if _size(texts) > MOST_WORDS:
+        raise InvalidParameter(
+            f"the questions have {_size(texts)} bytes of text, at most {MOST_WORDS} in all: "
+            "shorten them, or ask fewer"
+        )
+
+
+def _size(texts: Sequence[str]) -> int:
+    return sum(len(each.encode()) for each in texts)
 
 
 def offered_protocol(spec: Spec, graph: Graph | None) -> tuple[Protocol, Task]:

@@ -18,6 +18,7 @@ from incrowd.errors import NumericalFloor
 from incrowd.privacy.guarantee import Guarantee
 from incrowd.protocols.api import Cost, Protocol
 from incrowd.protocols.capabilities import parts_of
+from incrowd.protocols.expected_error import error_if_drawn
 from incrowd.protocols.run import Run
 from incrowd.protocols.runtime.actor import is_device
 from incrowd.protocols.settings import settings_of
@@ -114,7 +115,7 @@ def describe_parameters(protocol: Protocol) -> dict[str, Any]:
     if len(parts) == 1:
         return {"protocol": protocol.kind} | parts[0]
     if protocol.randomizer.domain == "several":
-        drawn = zip(cast("OneOf", protocol.randomizer).probabilities, parts, strict=True)
+        drawn = zip(_chances(protocol), parts, strict=True)
         parts = [{"chance": chance} | part for chance, part in drawn]
     return {"protocol": protocol.kind, "questions": parts}
 
@@ -126,12 +127,35 @@ def _parameters(protocol: Protocol) -> dict[str, Any]:
     return settings | {"randomizer": randomizer}
 
 
-def describe_cost(cost: Cost, task: Task, people: int) -> dict[str, Any]:
+def _chances(protocol: Protocol) -> Sequence[float]:
+    """Return the share of the people who answer each question."""
+    if protocol.randomizer.domain != "several":
+        return [1.0] * len(parts_of(protocol))
+    return cast("OneOf", protocol.randomizer).probabilities
+
+
+def describe_cost(cost: Cost, task: Task, protocol: Protocol, people: int) -> dict[str, Any]:
     """Describe the planned cost per person; the error is in the units of the answer."""
     described: dict[str, Any] = msgspec.to_builtins(cost)
-    if cost.expected_error is not None:
-        described["expected_error"] = task.scale(people) * cost.expected_error
-    return described
+    return described | {"expected_error": _expected_error(cost, task, protocol, people)}
+
+
+def describe_errors(protocol: Protocol, tasks: Sequence[Task]) -> list[float | None]:
+    """Describe the expected error of the answer to each question, in its units."""
+    asked = zip(parts_of(protocol), tasks, _chances(protocol), strict=True)
+    return [_expected_error(part.cost(), task, part, part.n, share) for part, task, share in asked]
+
+
+def _expected_error(
+    cost: Cost, task: Task, protocol: Protocol, people: int, chance: float = 1.0
+) -> float | None:
+    error, sampled = cost.expected_error, protocol.collected_type.sampled
+    if chance < 1:
+        error = error_if_drawn(error, protocol.randomizer, chance, sampled=sampled)
+        sampled = True
+    if error is None:
+        return None
+    return task.expected_error(error, protocol.randomizer, people, sampled=sampled)
 
 
 def describe_measured(run: Run) -> dict[str, Any] | None:

@@ -377,7 +377,8 @@ def _assumptions(document: Document) -> Iterator[Block]:
 
 def _cost(document: Document) -> Iterator[Block]:
     run, arrived = document.run, document.run.collected
-    described = json.describe_cost(run.cost, document.questions[0].task, run.people)
+    task = document.questions[0].task
+    described = json.describe_cost(run.cost, task, document.protocol, run.people)
     yield Fact("cost", facts_from(described))
     if measured := json.describe_measured(run):
         yield Fact("measured_cost", facts_from(measured))

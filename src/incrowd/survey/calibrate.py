@@ -12,6 +12,7 @@ once doubling has long stopped to help.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -186,8 +187,8 @@ class _Search:
                 else:
                     outside = value
             # A value that was refused is as far off as can be.
-            reached = min(max(self.trials[value], _TINY), 1 / _TINY)
-            return math.log(reached / self.goal.epsilon)
+            reached = min(max(self.trials[value], _TINY), sys.float_info.max)
+            return math.log(reached) - math.log(self.goal.epsilon)
 
         step = _RELATIVE / 5
         root = brentq(gap, inside, outside, xtol=_TINY, rtol=step / 2, disp=False)

@@ -346,6 +346,21 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
         del people
         return 1.0
 
+    def expected_error(
+        self, coordinate: float, randomizer: Randomizer, people: int, *, sampled: bool
+    ) -> float:
+        """Expected standard error of the answer in its units, before anyone has answered.
+
+        Args:
+            coordinate: Expected error of a coordinate of the randomizer's estimate, in its units.
+            randomizer: The randomizer of the reports.
+            people: Number of people.
+            sampled: Whether reporters are a random sample, which ``coordinate`` covers.
+
+        """
+        del randomizer, sampled
+        return self.scale(people) * coordinate
+
     def encode(self, column: Array) -> Array:
         """Encode raw values for a randomizer, whatever they are.
 

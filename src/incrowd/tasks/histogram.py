@@ -49,6 +49,9 @@ class Histogram(Task, frozen=True, kw_only=True, tag="histogram"):
         if len(names) < 2 or len(set(names)) != len(names):
             problem = f"at least two different names, got {_shown(names)}"
             raise InvalidParameter(f"categories must be {problem}", field="categories")
+        if not all(each.strip() for each in names):
+            problem = "must have a name each: an empty field is a missing answer; leave it out"
+            raise InvalidParameter(f"categories {problem}", field="categories")
         if not self.complete and NO_ANSWER in names:
             problem = f"the category {NO_ANSWER!r} is added for people without an answer"
             raise InvalidParameter(f"{problem}: leave it out, or set complete = true")

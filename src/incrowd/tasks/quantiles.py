@@ -14,6 +14,7 @@ of a bin is part of them.
 
 The estimate itself is where the monotone curve nearest to F̂ (isotonic regression) reaches p·â,
 straight within a bin. The standard error is half the length of the limits at one standard error.
+Before anyone has answered it is that of even data.
 Proof: ``docs/theory/quantiles.md``.
 """
 
@@ -21,8 +22,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Self
 
 import msgspec
 import numpy as np
@@ -43,6 +45,8 @@ _ROUNDING: Final = 1e-9
 _SPOKEN: Final = {0.25: "lower quarter", 0.5: "median", 0.75: "upper quarter"}
 _BRANCHINGS: Final = (4, 8)
 """Trees that are tried: others are at best a few per cent better."""
+_PILOTS: Final = 64
+"""Number of draws behind an expected error, which is then good to a few per cent."""
 
 
 class Quantiles(Task, frozen=True, kw_only=True, tag="quantiles"):
@@ -88,6 +92,31 @@ class Quantiles(Task, frozen=True, kw_only=True, tag="quantiles"):
     def scale(self, people: int) -> float:
         del people
         return self.bounds[1] - self.bounds[0]
+
+    def expected_error(
+        self, coordinate: float, randomizer: Randomizer, people: int, *, sampled: bool
+    ) -> float:
+        """Root mean square of the standard errors that runs state, for numbers even in the bounds.
+
+        A frequency of one report has a known error; ``coordinate`` says how many reports there are
+        worth of it. Normal errors of their law are put on even frequencies, some dozens of times,
+        and limits drawn as of reports, with quantiles anywhere in their bins.
+        """
+        del people
+        even, one = self._even(randomizer)
+        if sampled:
+            one = one + np.diag(even) - np.outer(even, even)
+        covariance = one * coordinate**2 / np.mean(np.diag(one))
+        rng = np.random.default_rng(0)
+        curve = _Distribution.of(Estimate(even, even, 1, covariance), self.edges)
+        squares = []
+        for noise in _normal(covariance, rng)[:, : self.bins]:
+            drawn = replace(curve, heights=curve.heights + np.concatenate([[0.0], noise.cumsum()]))
+            for p in self.probabilities:
+                near = p + (rng.random() - 0.5) / self.bins
+                low, high = drawn.limits(min(max(near, 0.0), 1.0), 1.0)
+                squares.append((high - low) ** 2 / 4)
+        return math.sqrt(float(np.mean(squares)))
 
     def require(self, randomizer: Randomizer) -> None:
         Task.require(self, randomizer)
@@ -145,7 +174,7 @@ class Quantiles(Task, frozen=True, kw_only=True, tag="quantiles"):
         self.require(randomizer)
         z, people = half_width(confidence), collected.people
         found = collected.estimate(randomizer, joint=True)
-        curve = _Distribution(found, self.edges)
+        curve = _Distribution.of(found, self.edges)
         rows = []
         for p in self.probabilities:
             value = curve.quantile(p)
@@ -176,57 +205,68 @@ class Quantiles(Task, frozen=True, kw_only=True, tag="quantiles"):
 
         Errors of n people are this over √n. It orders randomizers, each with an ε0 of its own.
         """
-        self.require(randomizer)
-        even = np.full(self.outcomes, 1 / self.outcomes)
-        found = Estimate(even, even, 1, randomizer.frequency_covariance(even))
-        curve = _Distribution(found, self.edges)
+        even, covariance = self._even(randomizer)
+        curve = _Distribution.of(Estimate(even, even, 1, covariance), self.edges)
         errors = [curve.errors(at / self.bins)[at] for at in range(1, self.bins)]
         return math.sqrt(float(np.mean(np.square(errors))))
+
+    def _even(self, randomizer: Randomizer) -> tuple[FloatArray, FloatArray]:
+        """Even frequencies of all outcomes, and their covariance from one person's report."""
+        self.require(randomizer)
+        even = np.full(self.outcomes, 1 / self.outcomes)
+        return even, randomizer.frequency_covariance(even)
 
     def _numbers(self, column: Array) -> FloatArray:
         return np.asarray(np.clip(floats(check_rows(column, axes=1)), *self.bounds))
 
 
+@dataclass(frozen=True, eq=False)
 class _Distribution:
     """Estimated distribution function at the edges of the bins, with its joint errors."""
 
-    def __init__(self, found: Estimate, edges: FloatArray) -> None:
-        self._edges, bins = edges, edges.size - 1
-        self._heights = np.concatenate([[0.0], np.cumsum(found.value[:bins])])
+    edges: FloatArray
+    heights: FloatArray
+    variance: FloatArray
+    with_all: FloatArray
+    """Covariance with the last height."""
+
+    @classmethod
+    def of(cls, found: Estimate, edges: FloatArray) -> Self:
+        bins = edges.size - 1
         both = np.cumsum(np.cumsum(np.asarray(found.covariance)[:bins, :bins], axis=0), axis=1)
-        self._variance = np.concatenate([[0.0], np.diag(both)])
-        self._with_all = np.concatenate([[0.0], both[:, -1]])
+        summed = (np.cumsum(found.value[:bins]), np.diag(both), both[:, -1])
+        return cls(edges, *(np.concatenate([[0.0], each]) for each in summed))
 
     def errors(self, p: float) -> FloatArray:
         """Standard errors of F_j − p·a at all edges."""
-        all_of = self._variance[-1]
-        variance = self._variance - 2 * p * self._with_all + p**2 * all_of
+        all_of = self.variance[-1]
+        variance = self.variance - 2 * p * self.with_all + p**2 * all_of
         return np.asarray(np.sqrt(np.maximum(variance, 0.0)))
 
     def limits(self, p: float, z: float) -> tuple[float, float]:
         """Outer edges of the bins that are not rejected; both bounds where nothing is known."""
         if math.isinf(z):
-            return float(self._edges[0]), float(self._edges[-1])
-        away, errors = self._heights - p * self._heights[-1], z * self.errors(p)
+            return float(self.edges[0]), float(self.edges[-1])
+        away, errors = self.heights - p * self.heights[-1], z * self.errors(p)
         possible = np.flatnonzero((away[:-1] <= errors[:-1]) & (away[1:] >= -errors[1:]))
-        if not possible.size or self._heights[-1] <= 0:
-            return float(self._edges[0]), float(self._edges[-1])
-        return float(self._edges[possible[0]]), float(self._edges[possible[-1] + 1])
+        if not possible.size or self.heights[-1] <= 0:
+            return float(self.edges[0]), float(self.edges[-1])
+        return float(self.edges[possible[0]]), float(self.edges[possible[-1] + 1])
 
     def quantile(self, p: float) -> float:
         """Where the nearest monotone curve reaches p·a; the middle where it never rises."""
         from scipy.optimize import isotonic_regression  # imported late: it takes long
 
-        heights, top = self._heights, float(self._heights[-1])
+        heights, top = self.heights, float(self.heights[-1])
         if top <= 0:
-            return float(self._edges[0] / 2 + self._edges[-1] / 2)
+            return float(self.edges[0] / 2 + self.edges[-1] / 2)
         rising = np.clip(isotonic_regression(heights).x, 0.0, top)
         rising[0], rising[-1] = 0.0, top
         target = p * top
         right = int(np.searchsorted(rising, target, side="left"))
         left = right - 1
         share = (target - rising[left]) / (rising[right] - rising[left])
-        return float(self._edges[left] + share * (self._edges[right] - self._edges[left]))
+        return float(self.edges[left] + share * (self.edges[right] - self.edges[left]))
 
 
 def _checked(probabilities: Sequence[float]) -> tuple[float, ...]:
@@ -238,6 +278,13 @@ def _checked(probabilities: Sequence[float]) -> tuple[float, ...]:
         problem = f"must rise and lie strictly between 0 and 1, got {list(probabilities)}"
         raise InvalidParameter(f"probabilities {problem}", field="probabilities")
     return found
+
+
+def _normal(covariance: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Draw rows of normal numbers; roots of nothing may round below zero."""
+    roots, axes = np.linalg.eigh(covariance)
+    scaled = axes * np.sqrt(np.maximum(roots, 0.0))
+    return np.asarray(rng.standard_normal((_PILOTS, roots.size)) @ scaled.T)
 
 
 def _flat(kind: type[KRR] | type[OUE], categories: int, epsilon: float) -> Randomizer:

@@ -94,6 +94,9 @@ class CheckIn(ShufflerProtocol, Coverable, Anytime, RunDiagnostics):
 
     def _resolved(self) -> Mapping[str, Any]:
         rates, fewest = tuple(self.rates), self.min_participants
+        if not rates and not self.rate:
+            wanted = "the chance that a person takes part in a round, above 0 and up to 1"
+            raise InvalidParameter(f"rate must be given: {wanted}, or rates", field="rate")
         if not rates:
             checks.rate(self.rate)
         elif self.rate:

@@ -243,8 +243,8 @@ class OrderShuffle(
         if places == "people":
             if self.grouping is None:
                 raise InvalidParameter(
-                    "coordinates are missing: name the columns that say where people are "
-                    "(task.coordinates) or their groups (task.groups), or give protocol.groups or "
+                    "coordinates are missing: let the question name the columns that say where "
+                    "people are (coordinates) or their groups (groups), or give protocol.groups or "
                     "protocol.graph",
                     field="coordinates",
                 )
@@ -417,7 +417,7 @@ class OrderShuffle(
             # one, and would state the α of that.
             alone = "theta is for one machine: give alpha where people take part"
             raise InvalidParameter(alone, field="theta")
-        column = "name a column with everyone's groups (task.groups) instead"
+        column = "name a column with everyone's groups (groups of the question) instead"
         for name, instead in ("groups", column), ("order", "leave it out to have the order found"):
             if self.names.get(name):
                 where = "is a file of this machine, which devices do not have"
