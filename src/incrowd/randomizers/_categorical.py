@@ -13,6 +13,7 @@ for f_x turns that into (pq + (1 − p − q)·C_x/n)/n, which is unbiased too a
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar
 
 import msgspec
@@ -45,6 +46,15 @@ class Categorical(Randomizer, frozen=True):
         # 3.0 and numpy scalars are allowed, but array sizes and JSON need Python's own numbers.
         msgspec.structs.force_setattr(self, "categories", categories)
         msgspec.structs.force_setattr(self, "epsilon", float(self.epsilon))
+
+    def support_probabilities(self) -> tuple[float, float]:
+        """(p, q): the chance to support the own category and any other, as drawn."""
+        raise NotImplementedError
+
+    def noise(self) -> float:
+        p, q = self.support_probabilities()
+        even = 1 / self.categories
+        return math.sqrt(even * p * (1 - p) + (1 - even) * q * (1 - q)) / (p - q)
 
 
 def from_support(counts: NDArray[Any], reports: int, p: float, q: float) -> Estimate:

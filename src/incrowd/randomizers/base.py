@@ -89,6 +89,8 @@ class Randomizer(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", om
     """
     joint: ClassVar[bool] = False
     """Whether the covariance of estimated frequencies is known: see :meth:`joint_estimate`."""
+    nested: ClassVar[bool] = False
+    """Whether reports are about groups of neighbouring categories, to sum their frequencies."""
     summable: ClassVar[bool] = False
     """Whether a sum of reports is enough to estimate from: see :meth:`tally`."""
     additive: ClassVar[bool] = False
@@ -205,6 +207,13 @@ class Randomizer(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", om
     def priced(self, estimate: Estimate) -> FloatArray:
         """Return the variances behind a stated expected error: those of all coordinates."""
         return estimate.variance
+
+    def noise(self) -> float | None:
+        """Return the root mean square error of the estimate from one report of even data.
+
+        Errors of n reports are this over √n. None where no closed form is known.
+        """
+        return None
 
     def pure(self) -> Randomizer | None:
         """Return the randomizer without δ0 whose crowds are close to those of this one.

@@ -69,7 +69,10 @@ class HadamardResponse(Categorical, frozen=True, tag="hadamard"):
         n = len(reports)
         signs = walsh_hadamard(np.bincount(reports, minlength=self.size).astype(np.float64))
         support = (n + signs[1 : self.categories + 1]) / 2
-        return from_support(support, n, truth_probability(self.epsilon), 0.5)
+        return from_support(support, n, *self.support_probabilities())
+
+    def support_probabilities(self) -> tuple[float, float]:
+        return truth_probability(self.epsilon), 0.5
 
     def blanket(self) -> PairLaw:
         """(E, E), (E, 1), (1, E), (1, 1), mass 1/(2(E + 1)) each."""

@@ -19,8 +19,8 @@ frequencies: it combines all levels with the least variance there. Given the dat
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
-from math import exp
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
@@ -52,6 +52,7 @@ class Hierarchical(Categorical, frozen=True, dict=True, tag="hierarchical"):
     branching: int = 4
 
     joint: ClassVar[bool] = True
+    nested: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -78,7 +79,7 @@ class Hierarchical(Categorical, frozen=True, dict=True, tag="hierarchical"):
 
     @cached_property
     def _parts(self) -> tuple[KRR | OUE, ...]:
-        few = 3 * exp(self.epsilon) + 2
+        few = 3 * math.exp(self.epsilon) + 2
         nodes = [-(-self.categories // span) for span in self.spans]
         return tuple(
             (KRR if count <= few else OUE)(epsilon=self.epsilon, categories=count)
@@ -115,6 +116,10 @@ class Hierarchical(Categorical, frozen=True, dict=True, tag="hierarchical"):
         """Return A·M(f)·Aᵀ − diag(f)."""
         spread = self._inverse @ self._moments(frequencies) @ self._inverse.T
         return np.asarray(spread - np.diag(frequencies))
+
+    def noise(self) -> float:
+        even = np.full(self.categories, 1 / self.categories)
+        return math.sqrt(float(np.mean(np.diag(self.frequency_covariance(even)))))
 
     def _moments(self, frequencies: FloatArray) -> FloatArray:
         """Second moments of one report's supports: blocks, since a report is about one level."""

@@ -82,9 +82,9 @@ class OLH(Categorical, frozen=True, tag="olh"):
                 f"{g}: these come from another randomizer"
             )
         counts = _kernels.hash_support(np.ascontiguousarray(reports), self.categories, g, MERSENNE)
-        return from_support(counts, len(reports), *self._support_probabilities())
+        return from_support(counts, len(reports), *self.support_probabilities())
 
-    def _support_probabilities(self) -> tuple[float, float]:
+    def support_probabilities(self) -> tuple[float, float]:
         keep = keep_probability(self.epsilon, self.buckets)
         elsewhere = (1 - keep) / self.buckets
         own = keep + elsewhere

@@ -167,7 +167,6 @@ class KRR(Categorical, frozen=True, tag="krr"):
         return replace(found, variance=found.variance + more)
 
     def support_probabilities(self) -> tuple[float, float]:
-        """(p, q): the chance of the own category and of any other, as drawn."""
         keep = keep_probability(self.epsilon, self.categories)
         other = (1 - keep) / self.categories
         return keep + other, other

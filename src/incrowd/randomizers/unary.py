@@ -42,10 +42,6 @@ class _Unary(Categorical, frozen=True):
         super().__post_init__()
         self.support_probabilities()
 
-    def support_probabilities(self) -> tuple[float, float]:
-        """(p, q): the chance of a 1 at the own category and at any other, as drawn."""
-        raise NotImplementedError
-
     @property
     def report_bytes(self) -> int:
         """Size of one bit per category."""
