@@ -38,7 +38,7 @@ from incrowd.cli import main
 from incrowd.cli.app import build
 from incrowd.live.options import LiveOptions
 from incrowd.protocols.capabilities import Tunable
-from incrowd.protocols.registry import PROTOCOLS, answered_tasks
+from incrowd.protocols.registry import PROTOCOLS
 from incrowd.protocols.registry import load as load_protocol
 from incrowd.protocols.settings import Field, fields_of, settings_type
 from incrowd.randomizers._lattice import keep_probability, truth_probability
@@ -433,10 +433,7 @@ def survey_keys() -> str:
                 told.setdefault(said, []).append(f"`{kind}`")
     for (name, type_, default, meaning), kinds in told.items():
         rows.append(("`[protocol]`", name, type_, default, f"{', '.join(kinds)}: {meaning}"))
-    usual = PROTOCOLS.find("local").default_randomizers
-    chosen = ", ".join(
-        f"`{usual[TASKS.find(task).domain]}` for a {task}" for task in answered_tasks("local")
-    )
+    chosen = "[the one of least error](randomizers.md#where-none-is-named)"
     rows.append(
         ("`[question.randomizer]`", "`kind`", "text", chosen, "see [randomizers](randomizers.md)")
     )

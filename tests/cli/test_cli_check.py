@@ -105,6 +105,26 @@ def test_check_expects_for_a_drawn_question_the_error_of_those_who_draw_it(
         assert planned[name]["expected_error"] == pytest.approx(stated, rel=0.25), name
 
 
+def test_check_says_for_which_questions_a_randomizer_was_chosen(
+    incrowd: Call, several: Path
+) -> None:
+    told = "randomizer of least error, for mode, day, spread"
+    assert told in " ".join(incrowd("check", several).out.split())
+
+
+def test_check_says_of_which_kinds_the_only_randomizer_was_chosen(
+    incrowd: Call, tmp_path: Path
+) -> None:
+    (tmp_path / "people.csv").write_text(PEOPLE)
+    head, first, *_, tail = SEVERAL.split("[[question]]")
+    path = tmp_path / "survey.toml"
+    path.write_text(f"{head}[[question]]{first}[budget]{tail.partition('[budget]')[2]}")
+    told = "randomizer of least error of krr, oue, sue, hadamard, olh"
+    assert told in " ".join(incrowd("check", path).out.split())
+    path.write_text(path.read_text().replace("weight = 2", '[question.randomizer]\nkind = "krr"'))
+    assert "least error" not in incrowd("check", path).out
+
+
 UNUSUAL = [
     (b"mode;x\nbus;1\ncar;2\n", "separator ';', decimal point, encoding utf-8, 2 columns, 2 rows"),
     (b'mode,x\nbus,"1,5"\ncar,"2,25"\n', "separator ',', decimal comma, encoding utf-8"),

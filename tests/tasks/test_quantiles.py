@@ -69,10 +69,11 @@ def test_limits_cover_the_truth_at_least_as_often_as_stated(shape, n, randomizer
 @pytest.mark.parametrize("shape", ["skewed", "uniform", "ties"])
 @pytest.mark.parametrize("n", [2_000, 12_000])
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0, 4.0, 6.0])
-def test_limits_of_the_default_randomizer_cover_the_truth_sweep(shape, n, epsilon):
+def test_limits_of_a_tree_and_flat_cover_the_truth_sweep(shape, n, epsilon):
     task = Quantiles(bounds=(0, 100), bins=64, probabilities=(0.05, 0.25, 0.5, 0.75, 0.95))
     values = column(shape, n, np.random.default_rng(19))
-    for randomizer in (task.default_randomizer(epsilon), KRR(epsilon=epsilon, categories=65)):
+    tree = Hierarchical(epsilon=epsilon, categories=65)
+    for randomizer in (tree, KRR(epsilon=epsilon, categories=65)):
         hits = covered(task, values, randomizer, RUNS, seed=n)
         assert hits.min() >= binom.ppf(1e-5, RUNS, 0.95)
 
@@ -311,17 +312,22 @@ class TestExpectedError:
         assert describe_errors(protocol, (task, task)) == pytest.approx(seen, rel=0.15)
 
 
-class TestDefault:
-    def test_many_bins_are_asked_by_a_tree_and_few_flat(self):
-        assert INCOME.default_randomizer(1.0).kind == "hierarchical"
+class TestNoise:
+    def test_variants_are_joint_randomizers_and_trees_smaller_than_the_bins(self):
         few = Quantiles(bounds=(0, 1), bins=6)
-        assert few.default_randomizer(3.0).kind == "krr"
+        assert few.variants(Hierarchical) == ({"branching": 4},)
+        assert few.variants(KRR) == ({},)
+        assert few.variants(OLH) == ()
 
     def test_noise_orders_randomizers_as_simulations_do(self):
         values = np.random.default_rng(3).uniform(0, 100, 4000)
         codes, rng = INCOME.encode(values), np.random.default_rng(4)
         seen = {}
-        for randomizer in (made(2.0) for made in INCOME.candidates()):
+        for randomizer in (
+            KRR(epsilon=2.0, categories=65),
+            OUE(epsilon=2.0, categories=65),
+            *(Hierarchical(epsilon=2.0, categories=65, branching=each) for each in (4, 8)),
+        ):
             sums = []
             for _ in range(200):
                 found = randomizer.estimate(randomizer.randomize(codes, rng)).value

@@ -138,12 +138,24 @@ def _facts(survey: Survey, protocol: Protocol, payload: dict[str, Any]) -> list[
         ("protocol", f"{protocol.kind}: {plugin_of(protocol).summary}"),
         *([("parameters", settings(planned))] if settings(planned) else []),
         *([] if several else [("randomizer", survey.randomizer.kind)]),
+        *_reason(survey),
         solved,
         ("budget", stated),
         ("helpers", said(Fact("helpers", payload["helpers"]))),
         *([("live", settings(payload["live"]))] if survey.live != LiveOptions() else []),
         *([("expected error", f"± {plain(error, 2)} (one standard error)")] if error else []),
     ]
+
+
+def _reason(survey: Survey) -> list[tuple[str, str]]:
+    """Line on randomizers that were chosen rather than named, where there was a choice."""
+    compared = zip(survey.questions, survey.only.considered, strict=False)
+    chosen = {each.id: kinds for each, kinds in compared if len(kinds) > 1}
+    if not chosen:
+        return []
+    several = len(survey.questions) > 1
+    about = f", for {', '.join(chosen)}" if several else f" of {', '.join(*chosen.values())}"
+    return [("chosen", f"randomizer of least error{about}")]
 
 
 def _shared(questions: list[dict[str, Any]]) -> dict[str, Any]:

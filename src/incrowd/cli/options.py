@@ -216,7 +216,7 @@ def build_protocol(kind: type[Protocol], given: Mapping[str, Any]) -> Protocol:
     stated = named_kind(given) is None and not asks_randomizer(kind, given)
     implied: str | Randomizer = "generic"
     if issubclass(kind, NoiseStated):
-        implied = plugin.default_randomizers.get("category", implied)
+        implied = plugin.default_randomizers.get("category", (implied,))[0]
     elif plugin.accounting_randomizer is not None and given["local_epsilon"] is None:
         implied = target(plugin.accounting_randomizer)()
     randomizer = None if stated else build_randomizer(given, implied)

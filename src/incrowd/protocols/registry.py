@@ -45,12 +45,20 @@ class ProtocolPlugin(Plugin):
 
     summary: str
     """One line for tables and help."""
-    default_randomizers: Mapping[str, str] = field(
+    default_randomizers: Mapping[str, tuple[str, ...]] = field(
         default_factory=lambda: MappingProxyType(
-            {"category": "krr", "interval": "ternary", "several": "one-of"}
+            {
+                "category": ("krr", "oue", "sue", "hadamard", "olh", "hierarchical"),
+                "interval": ("ternary", "onebit"),
+                "several": ("one-of",),
+            }
         )
     )
-    """Randomizer for each domain of values that it takes, where none is named."""
+    """Randomizers for each domain of values that it takes.
+
+    Where none is named, it is one of these: that of least error among those that suit the task. All
+    must be fit for devices, which refuse noise that is drawn in floating point.
+    """
     tasks: tuple[str, ...] = ()
     """The only tasks that it answers; empty for all whose values and collected reports fit."""
     parties: tuple[Party, ...] = ()

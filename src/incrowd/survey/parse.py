@@ -124,9 +124,9 @@ class Table:
             raise self.fail(key, f"expected {wanted}, got {found}")
         return value
 
-    def choose(self, options: Collection[str], default: str | None = None) -> str:
+    def choose(self, options: Collection[str]) -> str:
         """Return the ``kind`` of the table, one of ``options``."""
-        kind = self.get("kind", str, default)
+        kind = self.get("kind", str)
         if kind not in options:
             raise self.fail("kind", f"unknown kind {kind!r}; {checks.did_you_mean(kind, options)}")
         return kind

@@ -27,8 +27,10 @@ from incrowd.protocols.settings import fields_of, settings_type
 from incrowd.randomizers import OneOf, read_matrix
 from incrowd.randomizers.base import Randomizer
 from incrowd.randomizers.registry import RANDOMIZERS, drawable_kinds
+from incrowd.survey import choose
 from incrowd.survey.calibrate import LOCAL_EPSILON, Goal, Unknown, unknowns
 from incrowd.survey.calibrate import calibrate as solve
+from incrowd.survey.choose import Candidates
 from incrowd.survey.parse import SurveyDocument, Table, check_later
 from incrowd.survey.people import People
 from incrowd.survey.questions import Question, task_of
@@ -67,6 +69,8 @@ class Family:
     """Table whose values decide the guarantee."""
     chosen: bool = False
     """Whether settings were chosen for the budget."""
+    considered: tuple[tuple[str, ...], ...] = ()
+    """Kinds of randomizers that were compared for each question; one where there was no choice."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,8 @@ class PreparedRun:
     protocol: Protocol
     solved: bool
     """Whether ε0, or another setting that decides the guarantee, was solved for."""
+    considered: tuple[tuple[str, ...], ...] = ()
+    """Kinds of randomizers that were compared for each question; one where there was no choice."""
 
 
 def goal_of(document: SurveyDocument) -> Goal:
@@ -133,21 +139,22 @@ def resolve(
     """Return the protocols of the questions as a function of what the budget decides."""
     table = document.protocol
     stretched = _stretched(table, kind)
-    draws = [_randomizer(document, question, kind) for question in questions]
+    options = [_candidates(document, question, kind) for question in questions]
     task = task_of(questions, document.budget.ask)
     one = task.domain == "several"
     if one:
         _check_whole(document, kind)
 
-    def made(drawn: Sequence[Randomizer | None], more: Mapping[str, Any]) -> Protocol:
+    def built(drawn: Randomizer | None, more: Mapping[str, Any]) -> Protocol:
         settings = table.build(settings_type(kind), n=people.n, **more)
+        return build(kind, settings, drawn, {"graph": people.graph})
+
+    def made(drawn: Sequence[Randomizer | None], more: Mapping[str, Any]) -> Protocol:
         with table.located():
             if one:
-                return build(kind, settings, _drawn(questions, drawn), {"graph": people.graph})
-            parts = [
-                bound_to(build(kind, settings, each, {"graph": people.graph}), question.task)
-                for question, each in zip(questions, drawn, strict=True)
-            ]
+                return built(_drawn(questions, drawn), more)
+            pairs = zip(questions, drawn, strict=True)
+            parts = [bound_to(built(each, more), question.task) for question, each in pairs]
             return parts[0] if len(parts) == 1 else JointProtocol.of(parts)
 
     family = Family(kind, questions, people, None, lambda _, **more: made([None], more), table)
@@ -155,19 +162,27 @@ def resolve(
     if not epsilons and stretched is not None:
         problem = f"{CALIBRATE} needs randomizer.epsilon: the budget can choose only one"
         raise table.fail(stretched.name, problem)
-    known = [draw for draw in draws if draw is not None]
+    known = [each for each in options if each is not None]
     if not known:
         return family
+    family = replace(family, considered=tuple(each.kinds for each in known))
     if not epsilons:
-        shares = _shares(known, questions, one)
+        budget, goal = document.budget, goal_of(document)
+
+        def alone(number: int, drawn: Randomizer) -> Protocol:
+            return bound_to(built(drawn, {}), questions[number].task)
+
+        draws = choose.at_budget(known, goal, people.n, alone, cap=budget.local_epsilon, one=one)
+        shares = _shares(draws, questions, one)
         return replace(
             family,
-            unknown=replace(LOCAL_EPSILON, cap=document.budget.local_epsilon),
+            unknown=replace(LOCAL_EPSILON, cap=budget.local_epsilon),
             at=lambda value, **more: made(
-                [draw(each) for draw, each in zip(known, shares(value), strict=True)], more
+                [draw(each) for draw, each in zip(draws, shares(value), strict=True)], more
             ),
         )
-    given = [draw(each) for draw, each in zip(known, epsilons, strict=True)]
+    pairs = zip(known, epsilons, strict=True)
+    given = [choose.at_epsilon(each, epsilon0)(epsilon0) for each, epsilon0 in pairs]
     together = max if one else sum
     _check_local(document, questions, together(each.epsilon for each in given))
     if stretched is None:
@@ -225,11 +240,11 @@ def calibrate(document: SurveyDocument, family: Family) -> PreparedRun:
         _check_local(document, family.questions, protocol.randomizer.epsilon)
         with family.stated.located():
             _check_met(document, family, protocol, goal)
-        return PreparedRun(family.questions, protocol, family.chosen)
+        return PreparedRun(family.questions, protocol, family.chosen, family.considered)
     if unknown.name == LOCAL_EPSILON.name:
         with document.origin.located("budget"):
             _, protocol = solve(family.at, unknown, goal)
-        return PreparedRun(family.questions, protocol, solved=True)
+        return PreparedRun(family.questions, protocol, True, family.considered)
     with family.stated.located():
         try:
             _, protocol = solve(family.at, unknown, goal)
@@ -238,7 +253,7 @@ def calibrate(document: SurveyDocument, family: Family) -> PreparedRun:
                 raise  # of one trial rather than of all
             advice = "lower randomizer.epsilon, or raise the budget"
             raise errors.BudgetInfeasible(f"{error}; {advice}", field=unknown.name) from error
-    return PreparedRun(family.questions, protocol, solved=False)
+    return PreparedRun(family.questions, protocol, False, family.considered)
 
 
 def _check_alone(document: SurveyDocument, protocol: Protocol) -> None:
@@ -345,10 +360,10 @@ def _stretched(table: Table, kind: type[Protocol]) -> Unknown | None:
     return solvable[named[0]]
 
 
-def _randomizer(
+def _candidates(
     document: SurveyDocument, question: Question, protocol: type[Protocol]
-) -> Draw | None:
-    """The randomizer of a question as a function of its ε0; none where settings state the noise."""
+) -> Candidates | None:
+    """The randomizers that a question may get; none where settings state the noise."""
     task, table, settings = question.task, question.randomizer, document.protocol.values
     if issubclass(protocol, NoiseStated) and not protocol.asks_randomizer(settings):
         if task.domain not in {each.domain for each in column_tasks().values()}:
@@ -358,15 +373,48 @@ def _randomizer(
             return None
         if settings.get(protocol.noise) and not table.values:
             return None
-    best = task.default_randomizer
-    if best is not None and "kind" not in table.values:
-        table.known(("kind", "epsilon"))
-        return best
-    kind = _randomizer_kind(table, task, protocol)
+    pairs = _named(table, task) if "kind" in table.values else _usual(table, task, protocol)
+    draws = tuple(_draw(document, question, kind, more) for kind, more in pairs)
+    kinds = dict.fromkeys(str(kind.__struct_config__.tag) for kind, _ in pairs)
+    return Candidates(task, question.weight, draws, tuple(kinds))
+
+
+_Described = list[tuple[type[Randomizer], Mapping[str, Any]]]
+"""Kinds of randomizers with parameters that the survey need not state."""
+
+
+def _named(table: Table, task: Task) -> _Described:
+    """The randomizer that the survey names; its domain is checked before any of its keys."""
+    asked = {each.domain for each in column_tasks().values()}
+    named = table.values["kind"]
+    if isinstance(named, str) and any(named in drawable_kinds(domain) for domain in asked):
+        try:
+            task.require_domain(RANDOMIZERS.load(named))
+        except errors.InvalidParameter as error:
+            raise table.fail("kind", str(error)) from error
+    return [(RANDOMIZERS.load(table.choose(drawable_kinds(task.domain))), {})]
+
+
+def _usual(table: Table, task: Task, protocol: type[Protocol]) -> _Described:
+    """Randomizers of the protocol that suit the task and have all keys that the survey states."""
+    named = plugin_of(protocol).default_randomizers[task.domain]
+    kinds: list[type[Randomizer]] = [RANDOMIZERS.load(each) for each in named]
+    suitable: _Described = [(kind, more) for kind in kinds for more in task.variants(kind)]
+    # What a protocol needs serves, even where it cannot say that there is no answer.
+    suitable = suitable or [(kinds[0], {})]
+    stated = [pair for pair in suitable if table.values.keys() <= fields_of(pair[0]).keys()]
+    return stated or suitable[:1]
+
+
+def _draw(
+    document: SurveyDocument, question: Question, kind: type[Randomizer], more: Mapping[str, Any]
+) -> Draw:
+    """A randomizer of a question as a function of its ε0."""
+    task, table = question.task, question.randomizer
     fields, described = fields_of(kind), _with_matrix(table.without("kind"), document.folder)
     described.known(fields)
     # What the randomizer must know of the question it answers is taken from the question.
-    shared: dict[str, Any] = {}
+    shared: dict[str, Any] = dict(more)
     if "categories" in fields and task.domain == "category":
         shared["categories"] = task.outcomes
     if "delta" in fields and fields["delta"].required:
@@ -384,19 +432,3 @@ def _randomizer(
         return made
 
     return at
-
-
-def _randomizer_kind(table: Table, task: Task, protocol: type[Protocol]) -> type[Randomizer]:
-    """The class of the randomizer; its domain is checked before any of its keys."""
-    asked = {each.domain for each in column_tasks().values()}
-    named = table.values.get("kind")
-    if isinstance(named, str) and any(named in drawable_kinds(domain) for domain in asked):
-        try:
-            task.require_domain(RANDOMIZERS.load(named))
-        except errors.InvalidParameter as error:
-            raise table.fail("kind", str(error)) from error
-    usual = plugin_of(protocol).default_randomizers[task.domain]
-    if usual == "ternary" and getattr(task, "complete", False):
-        usual = "onebit"  # A complete column has no outcome for a missing answer.
-    chosen: type[Randomizer] = RANDOMIZERS.load(table.choose(drawable_kinds(task.domain), usual))
-    return chosen

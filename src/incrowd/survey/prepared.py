@@ -7,10 +7,8 @@ budget against the guarantee. What the protocol leaves open is planned for the Î
 meets the guarantee. With a given Îµ0, ``rounds = "calibrate"`` asks for as many rounds as the budget
 pays for.
 
-The number of people is counted from the data. A randomizer that the file leaves out is the usual
-one of the protocol: mostly k-ary randomized response for a histogram (one small number per report,
-and the smallest error as long as the categories are few) and ternary response for a mean or a sum
-(low, high or none), or one-bit rounding where the column is complete.
+The number of people is counted from the data. A randomizer that the file leaves out is the one of
+least error that suits the question and the protocol, at the guarantee of the budget (``choose``).
 
 A survey is simulated, played by actors in memory, or run live: by devices of their own over a
 network, with keys, sealed messages and fresh randomness that nobody can repeat.

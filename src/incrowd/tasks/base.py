@@ -12,7 +12,7 @@ the raw column, and is never clipped.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, ClassVar, Literal, Self
@@ -310,10 +310,19 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
         """Number of coordinates of a place."""
         return 0
 
-    @property
-    def default_randomizer(self) -> Callable[[float], Randomizer] | None:
-        """Randomizer of least error at an ε0; none where that of the protocol serves."""
-        return None
+    def variants(self, kind: type[Randomizer]) -> tuple[Mapping[str, Any], ...]:
+        """Parameters with which a kind of randomizer is tried where none is named; none if unfit.
+
+        Groups of neighbouring categories serve sums of frequencies, and none of these by itself.
+        """
+        return () if kind.nested else ({},)
+
+    def noise(self, randomizer: Randomizer) -> float | None:
+        """Return the error of the answer from one report, by which randomizers are compared.
+
+        None where no closed form is known.
+        """
+        return randomizer.noise()
 
     def default_question(self, column: str) -> str:
         """The question in words, for a survey file that has none."""

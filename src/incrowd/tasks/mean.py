@@ -108,6 +108,10 @@ class Mean(Task, frozen=True, kw_only=True, tag="mean"):
                 "true says that there are none: leave complete out, or use onebit"
             )
 
+    def variants(self, kind: type[Randomizer]) -> tuple[Mapping[str, Any], ...]:
+        # Unless the column is complete, a report must be able to say that there is no answer.
+        return () if kind.reports_missing == self.complete else Task.variants(self, kind)
+
     def domains(self, column: str) -> Mapping[str, ColumnDomain]:
         return {column: ColumnDomain("number", (), *self.bounds, complete=self.complete)}
 

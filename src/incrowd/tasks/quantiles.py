@@ -21,10 +21,9 @@ Proof: ``docs/theory/quantiles.md``.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import ClassVar, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 import msgspec
 import numpy as np
@@ -33,9 +32,6 @@ from incrowd import checks
 from incrowd.errors import InvalidParameter
 from incrowd.randomizers.base import ABSENT, Domain, Estimate, FloatArray, Randomizer
 from incrowd.randomizers.base import normal_half_width as half_width
-from incrowd.randomizers.hierarchical import Hierarchical
-from incrowd.randomizers.response import KRR
-from incrowd.randomizers.unary import OUE
 from incrowd.tasks.base import Answer, Collected, Task, check_rows
 from incrowd.tasks.mean import checked_bounds
 from incrowd.tasks.raw import NO_ANSWER, Array, ColumnDomain, Gaps, IntArray, floats, missing
@@ -189,16 +185,12 @@ class Quantiles(Task, frozen=True, kw_only=True, tag="quantiles"):
         told = self.effect(randomizer)
         return Answer(self.labels, value, low, high, errors, confidence, people, told)
 
-    def candidates(self) -> tuple[Callable[[float], Randomizer], ...]:
-        """Return randomizers that fit, each as a function of its ε0."""
-        size = self.outcomes
-        trees = [partial(_tree, size, branching) for branching in _BRANCHINGS if branching < size]
-        return (partial(_flat, KRR, size), partial(_flat, OUE, size), *trees)
-
-    @property
-    def default_randomizer(self) -> Callable[[float], Randomizer]:
-        """Randomizer of least error at an ε0, flat or by levels of a tree."""
-        return lambda epsilon: min((made(epsilon) for made in self.candidates()), key=self.noise)
+    def variants(self, kind: type[Randomizer]) -> tuple[Mapping[str, Any], ...]:
+        if not kind.joint:
+            return ()
+        if not kind.nested:
+            return ({},)
+        return tuple({"branching": each} for each in _BRANCHINGS if each < self.outcomes)
 
     def noise(self, randomizer: Randomizer) -> float:
         """Return the root mean square error of F at all edges, for one person and even data.
@@ -285,11 +277,3 @@ def _normal(covariance: FloatArray, rng: np.random.Generator) -> FloatArray:
     roots, axes = np.linalg.eigh(covariance)
     scaled = axes * np.sqrt(np.maximum(roots, 0.0))
     return np.asarray(rng.standard_normal((_PILOTS, roots.size)) @ scaled.T)
-
-
-def _flat(kind: type[KRR] | type[OUE], categories: int, epsilon: float) -> Randomizer:
-    return kind(epsilon=epsilon, categories=categories)
-
-
-def _tree(categories: int, branching: int, epsilon: float) -> Randomizer:
-    return Hierarchical(epsilon=epsilon, categories=categories, branching=branching)

@@ -8,7 +8,7 @@ PLUGIN = ProtocolPlugin(
     kind="scrambled-query",
     summary="tuples go through scramblers, among dummies, to compute nodes",
     target="incrowd.protocols.scrambled_query.spec:ScrambledQuery",
-    default_randomizers={"target": "redirect"},
+    default_randomizers={"target": ("redirect",)},
     parties=(
         Party(
             name="scrambler",

@@ -8,7 +8,7 @@ PLUGIN = ProtocolPlugin(
     kind="token-walk",
     summary="a token goes from person to person, and each adds a noisy answer",
     target="incrowd.protocols.token_walk.spec:TokenWalk",
-    default_randomizers={"category": "krr", "interval": "gaussian"},
+    default_randomizers={"category": ("krr",), "interval": ("gaussian",)},
     parties=(
         Party(
             name="courier",
