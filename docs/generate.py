@@ -17,6 +17,7 @@ No result is typed by hand, and every bound is rounded up by the code that print
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import io
 import re
@@ -115,4 +116,6 @@ def run(check: bool) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(run("--check" in sys.argv[1:]))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="say which pages are stale instead")
+    sys.exit(run(parser.parse_args().check))
