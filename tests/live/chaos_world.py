@@ -58,7 +58,7 @@ _T = TypeVar("_T")
 ROOT = Path(__file__).parents[2]
 DELTA = 1e-5
 LIMIT = 400.0
-"""Seconds after which a survey that hangs is ended; nothing is measured by it."""
+"""Seconds for all that no survey's timetable bounds; whoever is not done by then hangs."""
 ROUNDS = 5
 TROUBLE = ProxyRates(delay=0.05, truncate=0.004, reset=0.004)
 CALM = ProxyRates()
@@ -94,7 +94,10 @@ class Doom(NamedTuple):
     """At which commit a process kills itself, counted from its start."""
 
     when: str
-    """``before`` the commit, with everything written, or ``after`` it, with nothing answered."""
+    """``before`` the commit, with everything written, or ``after`` it, with nothing answered.
+
+    ``done`` is before it as well, and counts only commits with the output of a party.
+    """
     commit: int
 
 
@@ -106,19 +109,30 @@ def doomed() -> None:
     journals._REMEMBERED = math.inf  # type: ignore[misc]
     if sys.argv[1] == "hub":
         SqliteStore._commit = _dying(SqliteStore._commit, doom)  # type: ignore[method-assign]
-    elif doom.when == "before":
-        # After the last write, inside the transaction.
-        Journal._write = _dying(Journal._write, doom._replace(when="after"))  # type: ignore[method-assign]
-    else:
+    elif doom.when == "after":
         Journal.commit = _dying(Journal.commit, doom)  # type: ignore[method-assign]
+    else:
+        # After the last write, inside the transaction.
+        counts = _has_output if doom.when == "done" else _counts
+        Journal._write = _dying(Journal._write, doom._replace(when="after"), counts)  # type: ignore[method-assign]
     sys.exit(main())
 
 
-def _dying(real: Callable[..., None], doom: Doom) -> Callable[..., None]:
+def _counts(*_: Any) -> bool:
+    return True
+
+
+def _has_output(_: Journal, __: Any, batch: journals.Batch) -> bool:
+    return any(row.output is not None for row in batch.parties)
+
+
+def _dying(
+    real: Callable[..., None], doom: Doom, counts: Callable[..., bool] = _counts
+) -> Callable[..., None]:
     count = itertools.count(1)
 
     def call(*arguments: Any) -> None:
-        last = next(count) == doom.commit
+        last = counts(*arguments) and next(count) == doom.commit
         if last and doom.when == "before":
             os.kill(os.getpid(), signal.SIGKILL)
         real(*arguments)
@@ -257,6 +271,7 @@ class Stage:
         self.hosts = [self._host(index, hosts) for index in range(hosts)]
         self.helpers = [self._helper(name) for name in protocol.helpers if name != CURATOR]
         self.curator: Curator
+        self.limit = asyncio.timeout(LIMIT)
 
     @property
     def authority(self) -> Path:
@@ -342,17 +357,21 @@ class Stage:
         options = LiveOptions(
             cover=cover, round_seconds=length, grace_rounds=settle, timeout=patience
         )
+        timing = timing_of(options)
         proposal = propose(
             self.protocol, self.task, question="Which number?", column="number",
             delta=DELTA, roster=roster, helpers=helpers, keys=curator.keys, options=options,
-            timing=timing_of(options), expires=time.time() + LIMIT,
+            timing=timing, expires=time.time() + LIMIT + self.protocol.duration(timing),
         )  # fmt: skip
         await curator.open_survey(proposal)
         self.opened.set_result(time.time())
         started = await curator.gather(proposal.survey, wait=LIMIT, lead=2.0 + self.warm_up / 4)
+        # Rounds are the longer the busier the machine is: a survey may take all its time.
+        lasts = started.ends - time.time()
+        self.limit.reschedule(asyncio.get_running_loop().time() + lasts + LIMIT)
         self.started.set_result(started)
         run = await curator.receive(started)
-        progress = await self._quiet(proposal.survey)
+        progress = await self._quiet(started)
         await curator.close_survey(proposal.survey)
         return Outcome(run, started, progress)
 
@@ -377,13 +396,27 @@ class Stage:
             victim.signal(signal.SIGKILL)
         return len(victims)
 
-    async def _quiet(self, survey: bytes) -> Progress:
-        """The totals once everything was delivered; closing would take away what waits."""
-        while True:
-            progress = await patiently(lambda: self.curator.host.hub.progress(survey))
-            if not progress.waiting or any(child.vanished for child in self.children):
-                return progress
-            await asyncio.sleep(0.2)
+    async def _quiet(self, started: Started) -> Progress:
+        """The totals once everything was delivered, or everybody may leave.
+
+        Closing would take away what waits. Whoever was away for longer than a pause between two
+        attempts repeats what it has no answer to, and a curator that has its result takes nothing
+        in any more: so it goes on here.
+        """
+        survey, curator = started.offer.spec.survey, self.curator
+        playing = asyncio.create_task(curator.play(started, curator.party(started, CURATOR)))
+        try:
+            while True:
+                progress = await patiently(lambda: curator.host.hub.progress(survey))
+                if not progress.waiting or any(child.vanished for child in self.children):
+                    return progress
+                if playing.done():
+                    await playing
+                    return progress
+                await asyncio.sleep(0.2)
+        finally:
+            playing.cancel()
+            await asyncio.gather(playing, return_exceptions=True)
 
     async def until(self, rounds: float) -> None:
         """Sleep until so many rounds after the start; negative ones are between offer and start.
@@ -458,7 +491,7 @@ async def staged(
     stage = Stage(folder, protocol, hosts, seed, rates, task)
     for child in stage.children:
         child.dooms += (dooms or {}).get(child.name, [])
-    async with asyncio.timeout(LIMIT), stage.proxy:
+    async with stage.limit, stage.proxy:
         for child in (*stage.hosts, *stage.helpers):
             child.words = [*child.words, "--hub", stage.url]
         began = time.monotonic()

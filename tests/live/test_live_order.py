@@ -336,6 +336,22 @@ def test_a_shuffler_that_is_killed_loses_and_doubles_nothing(tmp_path):
 
 
 @pytest.mark.slow
+def test_a_shuffler_that_comes_back_late_repeats_its_batch_and_all_is_delivered(tmp_path):
+    """It dies with the answer in hand, and the curator has its result long before it is back."""
+
+    async def survey() -> None:
+        dooms = {SHUFFLER: [Doom("done", 1)]}
+        async with staged(tmp_path, ring(5), hosts=1, dooms=dooms) as stage:
+            (victim,) = stage.helpers
+            victim.pause = lambda: stage.started.result().offer.spec.timing.backoff.first
+            outcome = await stage.ask(shortest=1.0)
+        assert victim.deaths == 1
+        assert_released(stage, outcome)
+
+    asyncio.run(survey())
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("commit", range(1, 9))
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("victim", ["host 0", SHUFFLER])

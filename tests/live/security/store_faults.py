@@ -15,6 +15,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -62,15 +63,30 @@ def locked(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def full(path: Path) -> Iterator[None]:
-    """Something else takes up all that is left of the disk."""
-    filler = path.with_name("filler")
-    for size in (1 << 20, 1 << 12):
-        with filler.open("ab", buffering=0) as file, contextlib.suppress(OSError):
-            while True:
-                file.write(bytes(size))
+    """Something else takes up all that is left of the disk, and all that becomes free of it.
+
+    A journal empties its log now and then, and would have room again for as long as it says little.
+    """
+    filler, over = path.with_name("filler"), threading.Event()
+
+    def fill() -> None:
+        for size in (1 << 20, 1 << 12):
+            with filler.open("ab", buffering=0) as file, contextlib.suppress(OSError):
+                while True:
+                    file.write(bytes(size))
+
+    def go_on() -> None:
+        while not over.wait(_LOOK):
+            fill()
+
+    fill()
+    filling = threading.Thread(target=go_on)
+    filling.start()
     try:
         yield
     finally:
+        over.set()
+        filling.join()
         filler.unlink()
 
 
