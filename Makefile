@@ -50,6 +50,8 @@ run: setup
 # One thread per process: the tests already run on every core. One process more than cores, as tests
 # of live surveys wait for their rounds.
 test slow: export OPENBLAS_NUM_THREADS = 1
+# Tests start many processes, each of which would compile every module again.
+unexport PYTHONDONTWRITEBYTECODE
 PYTEST = $(BIN)/python -m pytest -n $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --dist worksteal
 
 test: $(VENV)/.test

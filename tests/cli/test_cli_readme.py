@@ -44,7 +44,10 @@ def commands(page: str) -> list[str]:
 def recipe(target: str) -> list[list[str]]:
     """Commands that make would run for a target, programs without their directory."""
     done = subprocess.run(
-        ["make", "--dry-run", *target.split()], cwd=ROOT, capture_output=True, text=True
+        ["make", "--dry-run", "--no-print-directory", *target.split()],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr
     lines = [shlex.split(line, comments=True) for line in done.stdout.splitlines()]

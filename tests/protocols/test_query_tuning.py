@@ -295,7 +295,7 @@ class TestFit:
     def test_fit_rejects_limits_without_room(self):
         with pytest.raises(BudgetInfeasible, match="max_connections must be at least 21"):
             fit((20,), 100, epsilon=1.0, delta=1e-4, limits=Limits(max_connections=20))
-        with pytest.raises(BudgetInfeasible, match="max_messages must be at least 220 messages"):
+        with pytest.raises(BudgetInfeasible, match="max_messages must be at least 220"):
             fit((20,), 100, epsilon=1.0, delta=1e-4, limits=Limits(max_messages=219))
         assert (
             fit((20,), 100, epsilon=1.0, delta=1e-4, limits=Limits(max_messages=220)).dummies == 0

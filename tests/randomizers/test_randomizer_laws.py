@@ -223,7 +223,7 @@ def test_olh_law_equals_enumeration_of_small_hash_family(epsilon, k, prime, monk
     assert_blanket(randomizer.blanket(), oracle, k - 1, 0)
     assert_attack(randomizer.attack()[0], oracle, others=1)
     assert_attack(randomizer.attack()[1], oracle, others=0)
-    own, other = randomizer._support_probabilities()
+    own, other = randomizer.support_probabilities()
     supports = np.array(
         [
             [((a * x + b) % prime) % g == y for x in range(k)]
@@ -256,7 +256,7 @@ def test_hash_support_equals_direct_count(rng):
     reports = randomizer.randomize(rng.integers(0, 37, 300), rng)
     a, b, y = (reports[:, [j]].astype(object) for j in range(3))
     support = ((a * np.arange(37) + b) % (2**31 - 1) % randomizer.buckets == y).sum(axis=0)
-    own, other = randomizer._support_probabilities()
+    own, other = randomizer.support_probabilities()
     expected = (support.astype(float) / 300 - other) / (own - other)
     assert randomizer.estimate(reports).value == pytest.approx(expected, abs=1e-12)
 
