@@ -472,14 +472,22 @@ def test_load_refuses_damaged_archive(write: Write, tmp_path: Path) -> None:
             survey.load(path)
 
 
-def test_example_surveys_meet_their_budgets() -> None:
-    for name in ("commute", "friends", "live", "minutes", "rare_condition", "work"):
-        loaded = survey.load(ROOT / "examples" / f"{name}.toml")
-        run = loaded.run(seed=1)
-        assert loaded.met_by(run)
-        for answer, truth in zip(run.answers, loaded.truths_of(run), strict=True):
-            assert truth is not None
-            assert np.all(np.abs(answer.value - truth) < 5 * answer.standard_error)
+SLOW = pytest.mark.slow
+EXAMPLES = [
+    *("commute", "live", "minutes", "rare_condition"),
+    # The documentation and the snapshots of commands run these two as well.
+    *(pytest.param("friends", marks=SLOW), pytest.param("work", marks=SLOW)),
+]
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_example_survey_meets_its_budget(name: str) -> None:
+    loaded = survey.load(ROOT / "examples" / f"{name}.toml")
+    run = loaded.run(seed=1)
+    assert loaded.met_by(run)
+    for answer, truth in zip(run.answers, loaded.truths_of(run), strict=True):
+        assert truth is not None
+        assert np.all(np.abs(answer.value - truth) < 5 * answer.standard_error)
 
 
 def test_example_data_equal_script_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
