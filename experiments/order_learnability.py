@@ -60,7 +60,7 @@ def boosted(people: int, seed: int) -> Any:
         from sklearn.ensemble import HistGradientBoostingClassifier
     except ImportError as missing:
         raise MissingExtra(
-            "gradient boosting needs scikit-learn: pip install 'incrowd[learn]'"
+            "gradient boosting needs scikit-learn: pip install --group experiments"
         ) from missing
     return HistGradientBoostingClassifier(
         max_iter=_TREES, max_leaf_nodes=_LEAVES, learning_rate=_SPEED,

@@ -225,7 +225,7 @@ def test_missing_extra_is_named(
     assert_fails(asked, errors.MissingExtra, "pip install 'incrowd[plot]'")
     default = incrowd("run", survey(), "--format", "json", "--seed", "1")
     assert default.code == 0
-    assert default.err.startswith("note: no report without matplotlib")
+    assert default.err.startswith("note: no report: figures of reports need matplotlib")
     assert '"report": null' in default.out
 
 

@@ -163,8 +163,8 @@ def test_live_failure_and_interrupt_keep_exit_codes(
     incrowd: Call, walking: Path, network: Network
 ) -> None:
     words = ("run", walking, "--engine", "live", "--no-report")
-    network.failure = errors.MissingExtra("NATS needs nats-py: pip install 'incrowd[nats]'")
-    assert_fails(incrowd(*words), errors.MissingExtra, "incrowd[nats]")
+    network.failure = errors.MissingExtra("NATS needs nats: pip install 'incrowd[live]'")
+    assert_fails(incrowd(*words), errors.MissingExtra, "incrowd[live]")
     network.failure = KeyboardInterrupt()
     ended = incrowd(*words)
     assert (ended.code, ended.out, ended.err) == (130, "", "")

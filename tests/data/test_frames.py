@@ -140,7 +140,9 @@ def test_parquet_without_duckdb_names_the_extra(
     path = tmp_path / "people.parquet"
     path.write_bytes(b"PAR1")
     monkeypatch.setitem(sys.modules, "duckdb", None)
-    with pytest.raises(MissingExtra, match=r"need duckdb: pip install 'incrowd\[data\]'"):
+    with pytest.raises(
+        MissingExtra, match=r"duckdb, .* pip install 'incrowd\[data\]', or save it as CSV"
+    ):
         data.read(path)
 
 
@@ -150,7 +152,9 @@ def test_arrow_without_pyarrow_names_the_extra(
     path = tmp_path / "people.feather"
     path.write_bytes(b"ARROW1")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(MissingExtra, match=r"pip install 'incrowd\[arrow\]', or save it as Parq"):
+    with pytest.raises(
+        MissingExtra, match=r"pyarrow, .* pip install 'incrowd\[data\]', or save it as CSV"
+    ):
         data.read(path)
 
 

@@ -190,7 +190,7 @@ class TestRegression:
 
     def test_boosting_without_scikit_learn_is_refused(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "sklearn.ensemble", None)
-        with pytest.raises(MissingExtra, match=r"pip install 'incrowd\[learn\]'"):
+        with pytest.raises(MissingExtra, match=r"pip install --group experiments"):
             order_attacks.boosting_attack([[1.0], [2.0]], [0, 1], 1)
 
 

@@ -22,6 +22,7 @@ from incrowd._version import __version__
 from incrowd.cli.lazy import Deferred, LazyGroup
 from incrowd.cli.output import tell
 from incrowd.errors import FileNotWritable, IncrowdError, PluginInvalid
+from incrowd.extras import missing_extra
 from incrowd.plugins import target
 from incrowd.protocols.registry import PROTOCOLS
 
@@ -138,6 +139,9 @@ def _root(
 
 def _explained(error: Exception) -> tuple[str, int]:
     """Return the line to print and the exit code."""
+    if isinstance(error, ModuleNotFoundError):
+        # Commands import what they need when they are run, and all of them are told of extras here.
+        error = missing_extra(error) or error
     if isinstance(error, IncrowdError):
         return str(error), error.exit_code
     if isinstance(error, typer.TyperException):

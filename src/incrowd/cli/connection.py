@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-
-from incrowd.errors import MissingExtra
 
 if TYPE_CHECKING:
     from incrowd.live.policy import NetworkRule
@@ -38,15 +35,3 @@ def dial_rule(networks: Sequence[str]) -> NetworkRule:
         return NetworkRule(dial=tuple(networks))
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="'--dial'") from error
-
-
-@contextmanager
-def live_packages(needs: str) -> Iterator[None]:
-    """Name the extra to install where an import fails; ``needs`` is the sentence's beginning."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if str(error.name).startswith("incrowd"):
-            raise
-        advice = "install it with pip install 'incrowd[live]'"
-        raise MissingExtra(f"{needs} {error.name}: {advice}") from error

@@ -201,12 +201,12 @@ T = TypeVar("T")
 def _with(context: typer.Context, work: Callable[[Curator], Awaitable[T]], **ways: Any) -> T:
     """Do something as the curator of the group's options, connected to the hub in these ways."""
     hub, ca, keys, state = _complete(context.obj)
-    with connection.live_packages("live surveys need"):
-        from incrowd.live.curator import Curator
-        from incrowd.live.host import Host, Network
-        from incrowd.live.journal import Journal
-        from incrowd.live.keys import PrivateKeys, Role, private_directory
-        from incrowd.live.service import JOURNAL_FILE
+    from incrowd.live.curator import Curator
+    from incrowd.live.host import Host, Network
+    from incrowd.live.journal import Journal
+    from incrowd.live.keys import PrivateKeys, Role, private_directory
+    from incrowd.live.service import JOURNAL_FILE
+
     mine = PrivateKeys.load(keys)
     if mine.role is not Role.curator:
         raise InvalidParameter(f"the keys in {keys} are those of a {mine.role}, not of a curator")

@@ -10,8 +10,6 @@ from typing import Annotated
 
 import typer
 
-from incrowd.cli.connection import live_packages
-
 
 class LogFormat(enum.StrEnum):
     """Form of the log on standard error."""
@@ -41,8 +39,7 @@ def hub(
     ] = LogFormat.json,
 ) -> None:
     """Run a registry of keys and a mailbox of sealed cells; it can open none of them."""
-    with live_packages("the hub needs"):
-        from incrowd.live.hub import events, limits, server
+    from incrowd.live.hub import events, limits, server
 
     events.configure(log_format.value)
     bounds = limits.Limits(rate=rate, burst=4 * rate, quota=quota)

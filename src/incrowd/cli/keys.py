@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from incrowd.cli.connection import live_packages
 from incrowd.cli.output import Format, FormatOption, emit, note
 
 if TYPE_CHECKING:
@@ -116,9 +115,8 @@ def revoke(
 
 
 async def _publish(hub: str, authority: Path, crl: bytes) -> None:
-    with live_packages("talking to a hub needs"):
-        from incrowd.live.client import HubClient
     from incrowd.live.authority import client_context
+    from incrowd.live.client import HubClient
 
     async with HubClient(hub, client_context(authority)) as client:
         await client.revoke(crl)

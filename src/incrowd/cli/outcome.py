@@ -43,11 +43,11 @@ def page_of(file: Path, report: Path | None, no_report: bool) -> Path | None:
         return None
     try:
         require_matplotlib()
-    except MissingExtra:
+    except MissingExtra as error:
         # A report that was asked for must not silently fail to appear; the default one may.
         if report is not None:
             raise
-        note("no report without matplotlib: pip install 'incrowd[plot]'")
+        note(f"no report: {error}")
         return None
     page = report or Path(f"{file.stem}.report.html")
     require_writable(page)

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from incrowd.data.frames import TypedColumns, read_frame
-from incrowd.errors import FileUnreadable, MissingColumn, MissingExtra
+from incrowd.errors import FileUnreadable, MissingColumn
+from incrowd.extras import needed_extra
 
 _PARQUET = b"PAR1"
 _ARROW = b"ARROW1"
@@ -34,12 +35,8 @@ def read_columnar(path: Path) -> TypedColumns | None:
 
 def _read_parquet(path: Path) -> TypedColumns:
     """Read the shape of a Parquet file, and each column when it is asked for."""
-    try:
+    with needed_extra(f"{path}: Parquet files need", "save it as CSV"):
         import duckdb
-    except ImportError as error:
-        raise MissingExtra(
-            f"{path}: Parquet files need duckdb: pip install 'incrowd[data]'"
-        ) from error
 
     connection = duckdb.connect(config=dict(_SETTINGS))
 
@@ -76,12 +73,8 @@ def _float(text: str) -> str:
 
 def _read_arrow(path: Path, *, stream: bool) -> Any:
     """Read an Arrow file, or a stream in one, as a table of pyarrow."""
-    try:
+    with needed_extra(f"{path}: Arrow files need", "save it as CSV"):
         import pyarrow.ipc
-    except ImportError as error:
-        raise MissingExtra(
-            f"{path}: Arrow files need pyarrow: pip install 'incrowd[arrow]', or save it as Parquet"
-        ) from error
     try:
         with path.open("rb") as file:
             opened = pyarrow.ipc.open_stream if stream else pyarrow.ipc.open_file

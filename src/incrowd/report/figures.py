@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from incrowd.errors import MissingExtra, NumericalFloor
+from incrowd.errors import NumericalFloor
+from incrowd.extras import needed_extra
 from incrowd.privacy.guarantee import Guarantee
 from incrowd.report import maps
 from incrowd.report.drawing import COLOURS, GRID, INK, MUTED, SERIES, TRUTH, literal
@@ -74,13 +75,8 @@ _SETTINGS: Any = {
 
 def require_matplotlib() -> None:
     """Raise unless matplotlib can be imported."""
-    try:
+    with needed_extra("figures of reports need", "run with --no-report"):
         import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise MissingExtra(
-            "reports draw figures with matplotlib, which is not installed: "
-            "pip install 'incrowd[plot]', or run with --no-report"
-        ) from error
 
 
 def svg(kind: str, data: Data) -> str | None:

@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from incrowd.errors import InvalidCrowd, InvalidParameter, MissingExtra, ProtocolFailed
+from incrowd.errors import InvalidCrowd, InvalidParameter, ProtocolFailed
+from incrowd.extras import needed_extra
 from incrowd.live.options import LiveOptions
 from incrowd.protocols.api import Protocol
 from incrowd.protocols.run import Run
@@ -207,15 +208,8 @@ class Survey:
                 f"{chosen.min_crowd}",
                 field="min_crowd",
             )
-        try:
+        with needed_extra("live runs need"):
             from incrowd.live.run import run_live
-        except ModuleNotFoundError as error:
-            package = str(error.name).partition(".")[0]
-            if package == "incrowd":
-                raise
-            raise MissingExtra(
-                f"live runs need {package}, which is not installed: pip install 'incrowd[live]'"
-            ) from error
         return run_live(
             self.protocol,
             self.values,

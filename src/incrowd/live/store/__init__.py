@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from incrowd.errors import InvalidParameter, MissingExtra
+from incrowd.errors import InvalidParameter
+from incrowd.extras import needed_extra
 from incrowd.live.store.base import Store
 from incrowd.live.store.committer import Committer
 from incrowd.live.store.mailbox import CellRow, Counts, Parcel, Placed
@@ -45,12 +46,8 @@ def open_store(where: str | Path) -> Store:
     if text.startswith(_SQLITE):
         return SqliteStore(text.removeprefix(_SQLITE))
     if text.startswith(("postgresql://", "postgres://")):
-        try:
+        with needed_extra("a store in PostgreSQL needs"):
             from incrowd.live.store.postgres import PostgresStore
-        except ImportError as error:
-            raise MissingExtra(
-                "a store in PostgreSQL needs psycopg: pip install 'incrowd[live]'"
-            ) from error
         return PostgresStore(text)
     raise InvalidParameter(
         f"a store is a path, sqlite:///path or postgresql://…, got {text.partition('://')[0]}://…"

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
-from incrowd.errors import MissingExtra
+from incrowd.extras import needed_extra
 from incrowd.live.cells import CELL, Header, cell_id
 from incrowd.live.reasons import Reason, Rejected
 from incrowd.live.transports.base import Delivery, Transport, Unreachable
@@ -57,16 +57,12 @@ _FULL: Final = frozenset({10023, 10047, 10077})
 
 
 def _nats() -> ModuleType:
-    try:
+    with needed_extra("the NATS transport needs"):
         import nats
         import nats.aio.client
         import nats.errors
         import nats.js.api
         import nats.js.errors
-    except ImportError as error:
-        raise MissingExtra(
-            "the NATS transport needs nats-py, which is not installed: pip install 'incrowd[live]'"
-        ) from error
     return nats
 
 

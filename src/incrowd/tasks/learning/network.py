@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from incrowd import checks
-from incrowd.errors import InvalidParameter, MissingExtra, ProtocolFailed
+from incrowd.errors import InvalidParameter, ProtocolFailed
+from incrowd.extras import needed_extra
 from incrowd.randomizers.base import FloatArray
 from incrowd.randomness import Seeds
 from incrowd.tasks.learning.gradients import DenseGradients, Gradients
@@ -159,9 +160,6 @@ class TorchModule(Model):
 
 
 def _load_torch() -> Any:
-    try:
+    with needed_extra("neural networks need", "use a linear model"):
         import torch
-    except ImportError as missing:
-        remedy = "pip install 'incrowd[learn]', or use a linear model"
-        raise MissingExtra(f"neural networks need torch: {remedy}") from missing
     return torch

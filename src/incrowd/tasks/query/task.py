@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from incrowd import checks
-from incrowd.errors import InvalidParameter, MissingExtra, ProtocolFailed
+from incrowd.errors import InvalidParameter, ProtocolFailed
+from incrowd.extras import needed_extra
 from incrowd.randomizers.base import Domain, FloatArray, Randomizer
 from incrowd.tasks.base import Collected, Task
 from incrowd.tasks.query import answer, fold
@@ -50,10 +51,8 @@ class Query(Task, frozen=True, kw_only=True, dict=True, tag="query"):
     @cached_property
     def plan(self) -> Plan:
         """The SQL, read."""
-        try:
+        with needed_extra("queries need"):
             from incrowd.tasks.query.sql import parse
-        except ImportError as error:
-            raise MissingExtra("queries need sqlglot: pip install 'incrowd[sql]'") from error
         return parse(self.sql, self.table, self.columns)
 
     @property
