@@ -36,6 +36,7 @@ from words import KEYS, REASONS
 import incrowd as ic
 from incrowd.cli import main
 from incrowd.cli.app import build
+from incrowd.extras import EXTRAS
 from incrowd.live.options import LiveOptions
 from incrowd.protocols.capabilities import Tunable
 from incrowd.protocols.registry import PROTOCOLS
@@ -551,15 +552,31 @@ def python_packages() -> str:
 
 @piece
 def dependencies() -> str:
-    """Every dependency of pyproject.toml, with why it is there."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    groups = {"always": project["dependencies"], **project["optional-dependencies"]}
+    """Every dependency that users install, with why it is there."""
+    project = _pyproject()["project"]
+    extras = {name: project["optional-dependencies"][name] for name in EXTRAS}
+    return _dependency_table({"always": project["dependencies"], **_called("extra", extras)})
+
+
+@piece
+def developer_dependencies() -> str:
+    """Every dependency of those who change incrowd, with why it is there."""
+    return _dependency_table(_called("group", _pyproject()["dependency-groups"]))
+
+
+def _pyproject() -> dict[str, Any]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def _called(kind: str, groups: dict[str, list[str]]) -> dict[str, list[str]]:
+    return {f"{kind} `{name}`": needed for name, needed in groups.items()}
+
+
+def _dependency_table(groups: dict[str, list[str]]) -> str:
     rows = []
-    for group, needed in groups.items():
+    for where, needed in groups.items():
         for each in needed:
             name = re.split(r"[<>=!~\[ ]", each, maxsplit=1)[0]
-            where = group if group == "always" else f"extra `{group}`"
-            rows.append(
-                (f"`{name}`", where, f"`{each.removeprefix(name) or 'any'}`", REASONS[name])
-            )
+            version = each.removeprefix(name) or "any"
+            rows.append((f"`{name}`", where, f"`{version}`", REASONS[name]))
     return table(("package", "installed", "version", "why it is there"), rows)
