@@ -75,7 +75,13 @@ def test_hooks_before_a_commit_fetch_nothing() -> None:
 
 
 def test_help_of_make_tells_every_target() -> None:
-    done = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["make", "--no-print-directory", "help"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     listed = [line.split()[0] for line in done.stdout.splitlines()]
     (targets,) = re.findall(r"^\.PHONY: (.+)$", (ROOT / "Makefile").read_text(), re.M)
     assert set(listed) == set(targets.split())
