@@ -261,7 +261,7 @@ def measure(people: int, rounds: int, repeats: int) -> list[Result]:
         try:
             import networkx
         except ImportError:
-            missing["networkx"] = "networkx is not installed: pip install 'incrowd[networkx]'"
+            missing["networkx"] = "networkx is not installed: pip install --group test"
         else:
             small = population(min(people, SMALL_CROWD))
             few = np.random.default_rng(4).integers(small.n, size=FEW_WALKERS).tolist()
