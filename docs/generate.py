@@ -7,8 +7,8 @@ A page marks a piece with two comments, ``begin: NAME (make docs-figures)`` and 
 stands between them is replaced. A name is
 
 * one of ``pieces.COMMANDS``: the command and what it prints;
-* a function of ``pieces``, ``live_pieces`` or ``architecture_pieces`` marked ``@piece``, with
-  dashes: what it returns;
+* a function of ``pieces``, ``live_pieces``, ``architecture_pieces`` or ``errata_pieces`` marked
+  ``@piece``, with dashes: what it returns;
 * ``table-X``: the table of ``docs/figures/X.md``, which ``make experiments`` writes;
 * ``output-X``: what the Python block above it prints.
 
@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import architecture_pieces  # noqa: F401  its pieces register themselves
+import errata_pieces  # noqa: F401
 import live_pieces  # noqa: F401
 from pieces import COMMANDS, DOCS, PIECES, ROOT, fenced, shown
 
