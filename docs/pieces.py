@@ -65,10 +65,6 @@ COMMANDS = {
     "account-colluders": "account trusted-shuffle --local-epsilon 1 --n 1e6 --delta 1e-6"
     " --colluders 900000",
     "account-rounds": "account trusted-shuffle --local-epsilon 1 --n 1e6 --delta 1e-6 --rounds 100",
-    "calibrate-eps0": "calibrate trusted-shuffle --n 1e6 --delta 1e-6 --epsilon 0.1",
-    "calibrate-n": "calibrate trusted-shuffle --local-epsilon 2 --delta 1e-6 --epsilon 0.1",
-    "account-network": "account network-shuffle --graph examples/friends.npz --rounds 20"
-    " --local-epsilon 1 --delta 1e-6",
     "account-network-few": "account network-shuffle --graph examples/friends.npz --rounds 14"
     " --local-epsilon 1 --delta 1e-6",
     "account-network-colluders": "account network-shuffle --graph examples/friends.npz --rounds 20"
@@ -91,15 +87,12 @@ COMMANDS = {
     " --sources 600 --dummies 300 --delta 1e-4",
     "query-patients": f"query '{PATIENTS}' --data examples/patients.csv"
     " --schema examples/patients.toml --epsilon 1 --delta 1e-4 --seed 7",
-    "query-explained": f"query '{PATIENTS}' --data examples/patients.csv"
-    " --schema examples/patients.toml --epsilon 1 --delta 1e-4 --seed 7 --explain",
     "query-limited": f"query '{PATIENTS}' --data examples/patients.csv"
     " --schema examples/patients.toml --epsilon 1 --delta 1e-4 --seed 7 --max-messages 4500",
     "account-order": "account order-shuffle --groups examples/neighbours.json --alpha 1",
     "shuffle-town": "release examples/town.csv --lat lat --lon lon --radius 0.2"
     " --shape square --alpha 2 --column illness --seed 7",
     "run-town": "run examples/town.toml --seed 7 --no-report",
-    "check-commute": "check examples/commute.toml",
     "run-work": "run examples/work.toml --seed 7 --no-report",
     "run-commute": "run examples/commute.toml --seed 7 --no-report",
     "run-friends": "run examples/friends.toml --seed 7 --no-report",
@@ -239,21 +232,9 @@ def survey_work() -> str:
 
 
 @piece
-def survey_friends() -> str:
-    """The same without a shuffler."""
-    return _survey("friends")
-
-
-@piece
 def survey_live() -> str:
     """The survey for live runs."""
     return _survey("live")
-
-
-@piece
-def survey_spread() -> str:
-    """The survey that is asked step by step."""
-    return _survey("spread/survey")
 
 
 @piece

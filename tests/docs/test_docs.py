@@ -1,18 +1,17 @@
 """The documentation is true: its code runs, its links lead somewhere, its numbers are fresh."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import incrowd
+from docs.walkthrough import walked_pages
+from tests.docs.generating import assert_fresh, generate
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-GENERATE = DOCS / "generate.py"
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
 FENCED = re.compile(r"^```.*?^```$", re.M | re.S)
@@ -39,7 +38,11 @@ def blocks(path: Path) -> list[str]:
     return PYTHON.findall(path.read_text())
 
 
-@pytest.mark.parametrize("page", [each for each in PAGES if blocks(each)], ids=name)
+PLAIN = [each for each in PAGES if blocks(each) and each not in walked_pages()]
+"""Pages whose Python runs by itself; all blocks of the others are executed in order elsewhere."""
+
+
+@pytest.mark.parametrize("page", PLAIN, ids=name)
 def test_python_blocks_run(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     namespace: dict[str, Any] = {}
@@ -49,7 +52,7 @@ def test_python_blocks_run(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_first_pages_contain_python_blocks() -> None:
     assert blocks(ROOT / "README.md")
-    assert blocks(DOCS / "getting-started.md")
+    assert blocks(DOCS / "tutorial.md")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
@@ -92,15 +95,10 @@ def test_site_settings_name_no_other_host() -> None:
     assert "font: false" in settings
 
 
-def generate(script: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, str(script), *words], capture_output=True, text=True, check=False
-    )
-
-
 def test_generated_pieces_are_fresh() -> None:
-    ended = generate(GENERATE, "--check")
-    assert (ended.returncode, ended.stdout) == (0, ""), ended.stdout + ended.stderr
+    pages = [ROOT / "README.md", *(each for each in PAGES if each.is_relative_to(DOCS))]
+    marked = [each for each in pages if "<!-- begin: " in each.read_text()]
+    assert_fresh(*(each for each in marked if each not in walked_pages()))
 
 
 class TestGenerator:

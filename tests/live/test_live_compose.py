@@ -16,7 +16,7 @@ VARIABLE = re.compile(r"(?<!\$)\$\{(\w+):-([^}]*)\}")
 SHELL = re.compile(r"^```sh\n(.*?)^```$", re.M | re.S)
 GUIDES = [
     ROOT / "README.md",
-    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
     ROOT / "examples" / "README.md",
 ]
 CURATOR = [
@@ -95,9 +95,9 @@ def test_the_curator_takes_its_commands(compose: dict[str, Any], words: list[str
 
 
 def written(guide: Path) -> list[list[str]]:
-    """The commands in a guide's shell blocks, but for those that say … for what they leave out."""
+    """The commands in a guide's shell blocks, up to a pipe, but for those that leave out with …."""
     blocks = "".join(SHELL.findall(guide.read_text())).replace("\\\n", " ")
-    lines = re.findall(r"^(?:\.venv/bin/)?incrowd .+$", blocks, re.M)
+    lines = re.findall(r"^(?:\.venv/bin/)?incrowd .+?(?= [|>]|$)", blocks, re.M)
     return [shlex.split(line, comments=True)[1:] for line in lines if "…" not in line]
 
 
