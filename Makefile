@@ -78,7 +78,7 @@ lint: $(VENV)/.lint ## Check style and types.
 
 docs: $(VENV)/.docs ## Check that pages are fresh, and build them into site/.
 	$(BIN)/python docs/generate.py --check
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	$(BIN)/sphinx-build -W --keep-going -q -j auto -b html -d out/doctrees docs site
 
 # Every number in the README and the docs is written by this, from the real commands and tables.
 docs-figures: setup ## Write every generated piece of the README and the docs.
@@ -144,4 +144,4 @@ hashes: .venv-lock/bin/uv ## Write the hashes of all pinned versions.
 		--group test --group lint --group experiments -o requirements/lock.txt
 
 clean: ## Remove everything that targets have made.
-	rm -rf $(VENV) .venv-bench .venv-lock build dist site out
+	rm -rf $(VENV) .venv-bench .venv-lock build dist site out docs/gallery

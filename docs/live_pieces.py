@@ -136,6 +136,31 @@ def live_routes() -> str:
 
 
 @piece
+def live_requests() -> str:
+    """Fields that each route takes and gives, and how it refuses."""
+
+    def told(*types: type[msgspec.Struct] | str | None) -> str:
+        fields = [
+            f"`{name}`"
+            for each in types
+            if each is not None
+            for name in ([each] if isinstance(each, str) else each.__struct_fields__)
+        ]
+        return ", ".join(fields) or "–"
+
+    rows = [
+        (
+            f"`{each.method} {each.path}`",
+            told(each.query, each.takes),
+            told(each.gives),
+            ", ".join(map(str, each.statuses)),
+        )
+        for each in ROUTES
+    ]
+    return table(("request", "takes", "gives", "statuses of a refusal"), rows)
+
+
+@piece
 def live_metrics() -> str:
     """Every metric of the hub, as it presents itself."""
     text = Metrics(["/"]).render(dict.fromkeys(STATES, 0))

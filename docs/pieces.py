@@ -526,7 +526,8 @@ def python_packages() -> str:
             told = first_line(thing) if plainly else constants.get(name, "")
             called = _arguments(thing) if plainly else "–"
             rows.append((f"`{name}`", called, told.replace("``", "`").replace("\n", " ")))
-        heading = f"## incrowd.{package}\n\n{first_line(module)}"
+        link = f"[Signatures and types](api/{package}.md)."
+        heading = f"## incrowd.{package}\n\n{first_line(module)} {link}"
         parts.append(f"{heading}\n\n{table(('name', 'arguments', 'what it is'), rows)}")
     return "\n\n".join(parts)
 

@@ -262,7 +262,7 @@ class Graph:
         return spectrum(self)
 
     def spectral_gap(self, laziness: float = 0.0) -> float:
-        """Return 1 − max(|λ₂|, |λ_min|); 0 when disconnected, or bipartite and not lazy."""
+        """Return ``1 − max(|λ₂|, |λ_min|)``; 0 when disconnected, or bipartite and not lazy."""
         return self.spectrum.gap(laziness)
 
     def _rows(self) -> NDArray[np.int32]:

@@ -57,7 +57,7 @@ class Spectrum(msgspec.Struct, frozen=True):
     """Larger of the two residuals ‖Sx − λx‖; 0 for structural eigenvalues."""
 
     def gap(self, laziness: float = 0.0) -> float:
-        """Return 1 − max(|λ₂|, |λ_min|) at this laziness, lowered by the residual."""
+        """Return ``1 − max(|λ₂|, |λ_min|)`` at this laziness, lowered by the residual."""
         stay = checks.probability(laziness, "laziness")
         slowest = max(abs(stay + (1 - stay) * each) for each in (self.lambda_2, self.lambda_min))
         return min(1.0, max(0.0, 1.0 - slowest - (1 - stay) * self.residual))

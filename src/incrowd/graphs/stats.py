@@ -34,7 +34,7 @@ class GraphStats(msgspec.Struct, frozen=True, kw_only=True):
     lambda_min: float
     """The smallest eigenvalue of the simple walk; −1 when some component is bipartite."""
     spectral_gap: float
-    """1 − max(|λ₂|, |λ_min|) of the simple walk."""
+    """``1 − max(|λ₂|, |λ_min|)`` of the simple walk."""
     lazy_spectral_gap: float
     """The same for the walk that stays with probability ½."""
     eigen_residual: float

@@ -26,3 +26,7 @@ __getattr__ = lazy_names(
         "Run": "incrowd.protocols.run",
     },
 )
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

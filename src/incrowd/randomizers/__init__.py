@@ -1,18 +1,20 @@
 """Local randomizers: the noise that a device puts on an answer before it is sent.
 
-| kind | values | report |
-|---|---|---|
-| ``generic`` | any | accounting only: the worst pure ε0-randomizer |
-| ``rr``, ``krr`` | categories | randomized response |
-| ``oue``, ``sue`` | categories | one noisy bit per category |
-| ``hadamard`` | categories | a column of a Hadamard matrix |
-| ``olh`` | categories | a hash function and a noisy bucket |
-| ``channel`` | categories | an output of a matrix of one's own |
-| ``hierarchical`` | ordered categories | a node of one level of a tree |
-| ``onebit`` | numbers in [0, 1] | one bit |
-| ``ternary`` | numbers in [0, 1], or none | low, high or none |
-| ``laplace``, ``gaussian`` | numbers in [0, 1] | the number plus noise |
-| ``privunit`` | unit vectors | a unit vector from a cap |
+=========================  ==========================  =============================================
+kind                       values                      report
+=========================  ==========================  =============================================
+``generic``                any                         accounting only: the worst pure ε0-randomizer
+``rr``, ``krr``            categories                  randomized response
+``oue``, ``sue``           categories                  one noisy bit per category
+``hadamard``               categories                  a column of a Hadamard matrix
+``olh``                    categories                  a hash function and a noisy bucket
+``channel``                categories                  an output of a matrix of one's own
+``hierarchical``           ordered categories          a node of one level of a tree
+``onebit``                 numbers in [0, 1]           one bit
+``ternary``                numbers in [0, 1], or none  low, high or none
+``laplace``, ``gaussian``  numbers in [0, 1]           the number plus noise
+``privunit``               unit vectors                a unit vector from a cap
+=========================  ==========================  =============================================
 
 ``OneOf`` (``one-of``) draws one of several of these for each report. ``GaussianVector`` adds noise
 to unit vectors for protocols that add them up; it has no blanket and cannot be shuffled.

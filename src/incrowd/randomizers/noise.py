@@ -101,7 +101,7 @@ class Laplace(_Additive, frozen=True, tag="laplace"):
         return noise * 2 / self.epsilon**2
 
     def local_delta(self, epsilon: float) -> float:
-        """Return the profile of the pair (0, 1): 1 − e^{(ε − ε0)/2} for |ε| ≤ ε0, rounded up."""
+        """Return the profile of (0, 1): ``1 − e^{(ε − ε0)/2}`` for ``|ε| ≤ ε0``, rounded up."""
         if epsilon >= self.epsilon:
             return 0.0
         exact = max(-math.expm1((epsilon - self.epsilon) / 2), -math.expm1(epsilon))
