@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import incrowd as ic
-from incrowd.errors import MissingExtra
+from incrowd.errors import InvalidParameter, MissingExtra
 
 NAMES = ("bus", "<b>", "car")
 TASK = ic.Histogram(categories=NAMES)
@@ -28,11 +28,27 @@ def test_html_has_a_table_per_kind_and_is_escaped(name: str) -> None:
 
 def test_json_holds_full_doubles() -> None:
     told = json.loads(RUN.to_json())
-    assert [row["estimate"] for row in told["answer"]] == RUN.result.value.tolist()
+    (asked,) = told["questions"]
+    assert [row["estimate"] for row in asked["rows"]] == RUN.result.value.tolist()
     assert told["guarantees"][0]["epsilon"] == RUN.guarantees[0].epsilon(1e-6)
-    assert json.loads(RUN.result.to_json()) == told["answer"]
+    assert json.loads(RUN.result.to_json()) == asked["rows"]
     (only,) = json.loads(RUN.guarantees[0].to_json())
     assert only["epsilon"] == told["guarantees"][0]["epsilon"]
+
+
+def test_run_of_several_questions_shows_each() -> None:
+    several = replace(RUN, answers=RUN.answers * 2)
+    assert repr(several).count("Answer(") == 2
+    assert several._repr_html_().count("<table>") == 3
+    assert len(json.loads(several.to_json())["questions"]) == 2
+    with pytest.raises(InvalidParameter, match=r"take one of answers, such as answers\[0\]"):
+        several.plot()
+
+
+@pytest.mark.skipif(not FRAMES, reason="no library of frames is installed")
+def test_frame_of_several_questions_numbers_them() -> None:
+    several = replace(RUN, answers=RUN.answers * 2)
+    assert list(several.to_frame()["question"]) == [1] * 4 + [2] * 4
 
 
 def test_json_of_unknown_limits_is_null() -> None:

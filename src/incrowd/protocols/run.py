@@ -61,7 +61,8 @@ class Run(Displayed):
     def result(self) -> Answer:
         """The answer to the only question."""
         if len(self.answers) != 1:
-            raise InvalidParameter(f"there are {len(self.answers)} questions: choose of answers")
+            several = f"there are {len(self.answers)} questions: take one of answers"
+            raise InvalidParameter(f"{several}, such as answers[0]")
         return self.answers[0]
 
     @property

@@ -1,6 +1,6 @@
 """Answers, guarantees and runs at a prompt and in a notebook.
 
-One answer, or one guarantee, is shown at a time; a run shows its answer and then its guarantees.
+One answer, or one guarantee, is shown at a time; a run shows its answers and then its guarantees.
 Guarantees are stated at δ = 1e-6, in a curve that may hold for any other.
 """
 
@@ -45,7 +45,8 @@ def text(shown: Shown) -> str:
         more = [f"… {count(len(shown.labels))} rows"] if len(shown.labels) > _ROWS else []
         return f"Answer({', '.join(rows + more)}; {count(shown.people)} people)"
     stated = f"{len(shown.guarantees)} guarantees"
-    return f"Run({text(shown.result)}, seed = {shown.seed}, {stated})"
+    answers = ", ".join(map(text, shown.answers))
+    return f"Run({answers}, seed = {shown.seed}, {stated})"
 
 
 def _strength(guarantee: Guarantee) -> str:
@@ -63,14 +64,21 @@ def _strength(guarantee: Guarantee) -> str:
 def html(shown: Shown) -> str:
     """Return tables for a notebook."""
     if isinstance(shown, Run):
-        return html(shown.result) + "".join(_table(each) for each in _guarantees(shown.guarantees))
+        stated = (_table(each) for each in _guarantees(shown.guarantees))
+        return "".join((*map(html, shown.answers), *stated))
     if isinstance(shown, Guarantee):
         return "".join(_table(each) for each in _guarantees((shown,)))
     return _table(tables.estimates(_estimates(shown)))
 
 
 def records(shown: Shown) -> list[Record]:
-    """Return the rows of an answer, or of a guarantee the only one, with full doubles."""
+    """Return the rows of an answer, or of a guarantee the only one, with full doubles.
+
+    Rows of several questions begin with the number of theirs, counted from 1.
+    """
+    if isinstance(shown, Run) and len(shown.answers) > 1:
+        numbered = enumerate(shown.answers, 1)
+        return [{"question": number} | row for number, each in numbered for row in records(each)]
     if isinstance(shown, Run):
         return records(shown.result)
     if isinstance(shown, Guarantee):
@@ -97,11 +105,13 @@ def frame(shown: Shown) -> Any:
 
 
 def as_json(shown: Shown) -> str:
-    """Return the rows as JSON; of a run the answer, and its guarantees."""
-    data: Any = records(shown)
+    """Return the rows as JSON; of a run those of each question, and its guarantees."""
     if isinstance(shown, Run):
+        questions = [{"rows": records(each)} for each in shown.answers]
         stated = [describe_guarantee(each, DELTA) for each in shown.guarantees]
-        data = {"answer": data, "guarantees": stated, "seed": shown.seed}
+        data: Any = {"questions": questions, "guarantees": stated, "seed": shown.seed}
+    else:
+        data = records(shown)
     return json.dumps(_finite(data), allow_nan=False, ensure_ascii=False)
 
 
